@@ -1,0 +1,63 @@
+package heist
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+)
+
+// ErrPinning is the error, possibly wrapped, of a system on which threads cannot be
+// bound to CPUs.
+var ErrPinning = errors.New("heist: this system does not bind threads to CPUs")
+
+// Pinned is a binding that [Pin] made. It belongs to the goroutine that made it.
+type Pinned struct{ before affinity }
+
+// Pin locks the calling goroutine to its OS thread and binds the thread to the
+// given CPUs, by their numbers in the kernel. [Pinned.Unpin] takes both back. If
+// it returns an error nothing has changed.
+//
+// It fails for a CPU that does not exist or that the process may not use, see
+// [Allowed], and with [ErrPinning] on systems other than Linux.
+//
+// Threads that the runtime starts later do not inherit the binding: it never
+// clones a thread from a locked one.
+func Pin(cpus ...int) (*Pinned, error) {
+	if len(cpus) == 0 {
+		return nil, errors.New("heist: Pin without a CPU; give at least one, see Allowed")
+	}
+	allowed, err := Allowed()
+	if err != nil {
+		return nil, err
+	}
+	for _, cpu := range cpus {
+		if !slices.Contains(allowed, cpu) {
+			return nil, fmt.Errorf("heist: cannot pin to CPU %d: this process may use CPUs %v (what taskset, the cpuset of its cgroup and the CPUs that are online leave)", cpu, allowed)
+		}
+	}
+	runtime.LockOSThread()
+	before, err := bind(cpus)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("heist: cannot pin to CPUs %v: %w", cpus, err)
+	}
+	return &Pinned{before}, nil
+}
+
+// Unpin gives the thread the CPUs that it had before and unlocks the goroutine from
+// it, in this order, so that no other goroutine meets a bound thread. If the
+// kernel refuses the old CPUs, it returns the error and leaves the goroutine
+// locked; the thread is destroyed when the goroutine ends.
+func (p *Pinned) Unpin() error {
+	if err := p.before.restore(); err != nil {
+		return fmt.Errorf("heist: cannot unpin, the thread stays bound: %w", err)
+	}
+	runtime.UnlockOSThread()
+	return nil
+}
+
+// Allowed returns the CPUs that the process may use, in ascending order: on Linux
+// those of the affinity mask that it was started with, which taskset and cpusets
+// restrict; elsewhere 0 to runtime.NumCPU()-1.
+func Allowed() ([]int, error) { return allowed() }

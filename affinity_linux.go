@@ -1,0 +1,84 @@
+package heist
+
+import (
+	"fmt"
+	"math/bits"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// affinity is a thread's CPU mask in the kernel's layout. unix.CPUSet would do for
+// 1024 CPUs only.
+type affinity []uintptr
+
+const wordBits = bits.UintSize
+
+// largestMask bounds the search for the size of the kernel's mask: 2^19 CPUs, 64
+// times what Linux can be configured for.
+const largestMask = 1 << 19 / wordBits
+
+// affinityOf returns the mask of a thread, 0 being the caller's.
+func affinityOf(tid int) (affinity, error) {
+	// The kernel says EINVAL as long as its own mask does not fit.
+	for words := 1024 / wordBits; words <= largestMask; words *= 2 {
+		a := make(affinity, words)
+		n, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(words*wordBits/8), uintptr(unsafe.Pointer(&a[0])))
+		switch errno {
+		case 0:
+			return a[:(int(n)*8+wordBits-1)/wordBits], nil
+		case unix.EINVAL:
+			continue
+		}
+		return nil, os.NewSyscallError("sched_getaffinity", errno)
+	}
+	return nil, fmt.Errorf("sched_getaffinity: the kernel's CPU mask is larger than %d CPUs", largestMask*wordBits)
+}
+
+func (a affinity) set(cpu int) { a[cpu/wordBits] |= 1 << (cpu % wordBits) }
+
+func (a affinity) cpus() []int {
+	var cpus []int
+	for i, word := range a {
+		for ; word != 0; word &= word - 1 {
+			cpus = append(cpus, i*wordBits+bits.TrailingZeros(uint(word)))
+		}
+	}
+	return cpus
+}
+
+// restore makes a the mask of the calling thread.
+func (a affinity) restore() error {
+	_, _, errno := syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(len(a)*wordBits/8), uintptr(unsafe.Pointer(&a[0])))
+	if errno != 0 {
+		return os.NewSyscallError("sched_setaffinity", errno)
+	}
+	return nil
+}
+
+// bind gives the calling thread the CPUs and returns the mask that it had.
+func bind(cpus []int) (affinity, error) {
+	before, err := affinityOf(0)
+	if err != nil {
+		return nil, err
+	}
+	mask := make(affinity, len(before))
+	for _, cpu := range cpus {
+		mask.set(cpu)
+	}
+	return before, mask.restore()
+}
+
+// initial is the mask that the process was started with. It is read during the
+// package's initialisation, on the main thread, because later any thread, that one
+// included, may have been narrowed by Pin.
+var initial, initialErr = affinityOf(0)
+
+func allowed() ([]int, error) {
+	if initialErr != nil {
+		return nil, fmt.Errorf("heist: cannot find out which CPUs the process may use: %w", initialErr)
+	}
+	return initial.cpus(), nil
+}

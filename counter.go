@@ -1,0 +1,17 @@
+//go:build !race
+
+package heist
+
+import "sync/atomic"
+
+// Counter is a statistic with a single writer. The writer pays a plain add, no
+// locked instruction: a word that only one goroutine writes needs no more, and
+// whoever reads it sees one of its recent values. It is a machine word, so that the
+// store cannot tear; on 32-bit systems it wraps at 2^32. The zero value is 0.
+type Counter struct{ v uintptr }
+
+// Add adds n. It is for the one writer.
+func (c *Counter) Add(n int) { c.v += uintptr(n) }
+
+// Load returns a recent value. Anybody may call it.
+func (c *Counter) Load() uint64 { return uint64(atomic.LoadUintptr(&c.v)) }

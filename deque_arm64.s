@@ -1,0 +1,182 @@
+//go:build gc && !purego && !race
+
+#include "go_asm.h"
+#include "textflag.h"
+
+// The algorithm and its argument are in deque.go. The orderings on arm64:
+//
+//   - A STLR is not reordered with a later LDAR, which is the full fence that pop
+//     needs between bottom and top. It would be with a LDAPR, so that is not used.
+//   - Loads that follow a LDAR in program order are done after it: top, bottom,
+//     array, slot.
+//   - The CAS is CASAL with LSE (ARMv8.1) and a LDAXR/STLXR pair without. Its
+//     release half keeps the slot's load in front of it.
+//
+// A STLXR can fail for no visible reason, so the pair is tried again, at most
+// tries times: assembly must not loop without a bound.
+
+#define DEQUE   R0
+#define BOTTOMP R1 // address of bottom
+#define TOPP    R2 // address of top
+#define BOTTOM  R3
+#define TOP     R4
+#define LEFT    R5
+#define SLOT    R6
+#define INDEX   R7
+#define ITEM    R8
+#define NEXT    R9
+#define SEEN    R10
+#define TMP     R11
+#define TRIES   R12
+
+#define tries 16
+
+// addresses sets DEQUE, BOTTOMP and TOPP.
+#define addresses \
+	MOVD d+0(FP), DEQUE \
+	ADD  $deque_bottom, DEQUE, BOTTOMP \
+	ADD  $deque_top, DEQUE, TOPP
+
+// slotOf sets SLOT to the address of the slot of the index in INDEX, and ITEM to
+// what it holds.
+#define slotOf \
+	ADD  $deque_array, DEQUE, TMP \
+	LDAR (TMP), SLOT \
+	MOVD slots_mask(SLOT), TMP \
+	AND  TMP, INDEX, INDEX \
+	MOVD slots_base(SLOT), SLOT \
+	ADD  INDEX<<3, SLOT, SLOT \
+	MOVD (SLOT), ITEM
+
+// count adds one to a counter of the owner's.
+#define count(offset) \
+	MOVD offset(DEQUE), TMP \
+	ADD  $1, TMP, TMP \
+	MOVD TMP, offset(DEQUE)
+
+// func publish(index *atomic.Int64, v int64)
+TEXT ·publish(SB), NOSPLIT, $0-16
+	MOVD index+0(FP), R0
+	MOVD v+8(FP), R1
+	STLR R1, (R0)
+	RET
+
+// func asmPop(d *deque) (item unsafe.Pointer, slot *unsafe.Pointer, r StealResult)
+TEXT ·asmPop(SB), NOSPLIT, $0-25
+	addresses
+	MOVD (BOTTOMP), BOTTOM
+	SUB  $1, BOTTOM, BOTTOM
+	STLR BOTTOM, (BOTTOMP)
+	LDAR (TOPP), TOP
+	SUBS TOP, BOTTOM, LEFT
+	BLT  empty
+	MOVD BOTTOM, INDEX
+	slotOf
+	CBZ  LEFT, last
+	count(deque_taken)
+
+success:
+	MOVD ITEM, item+8(FP)
+	MOVD SLOT, slot+16(FP)
+	MOVD $const_Success, TMP
+	MOVB TMP, r+24(FP)
+	RET
+
+last:
+	ADD   $1, TOP, NEXT // bottom + 1 as well, for top = bottom here
+	MOVBU ·hasLSE(SB), TMP
+	CBZ   TMP, pair
+	MOVD  TOP, SEEN
+	CASALD SEEN, (TOPP), NEXT
+	CMP   TOP, SEEN
+	BNE   lost
+	JMP   won
+
+pair:
+	MOVD $tries, TRIES
+
+again:
+	LDAXR (TOPP), SEEN
+	CMP   TOP, SEEN
+	BNE   lostpair
+	STLXR NEXT, (TOPP), TMP
+	CBZ   TMP, won
+	SUBS  $1, TRIES, TRIES
+	BNE   again
+	JMP   lost // as if the call had not happened
+
+won:
+	STLR NEXT, (BOTTOMP)
+	count(deque_last)
+	JMP  success
+
+lostpair:
+	CLREX
+
+lost:
+	STLR NEXT, (BOTTOMP)
+	MOVD ZR, item+8(FP)
+	MOVD ZR, slot+16(FP)
+	MOVD $const_Retry, TMP
+	MOVB TMP, r+24(FP)
+	RET
+
+empty:
+	ADD  $1, BOTTOM, BOTTOM
+	STLR BOTTOM, (BOTTOMP)
+	MOVD ZR, item+8(FP)
+	MOVD ZR, slot+16(FP)
+	MOVD $const_Empty, TMP
+	MOVB TMP, r+24(FP)
+	RET
+
+// func asmSteal(d *deque) (item unsafe.Pointer, r StealResult)
+TEXT ·asmSteal(SB), NOSPLIT, $0-17
+	addresses
+	LDAR (TOPP), TOP
+	LDAR (BOTTOMP), BOTTOM
+	SUBS TOP, BOTTOM, LEFT
+	BLE  empty
+	MOVD TOP, INDEX
+	slotOf // before the CAS: afterwards the slot may be reused
+	ADD   $1, TOP, NEXT
+	MOVBU ·hasLSE(SB), TMP
+	CBZ   TMP, pair
+	MOVD  TOP, SEEN
+	CASALD SEEN, (TOPP), NEXT
+	CMP   TOP, SEEN
+	BNE   lost
+
+won:
+	MOVD ITEM, item+8(FP)
+	MOVD $const_Success, TMP
+	MOVB TMP, r+16(FP)
+	RET
+
+pair:
+	MOVD $tries, TRIES
+
+again:
+	LDAXR (TOPP), SEEN
+	CMP   TOP, SEEN
+	BNE   lostpair
+	STLXR NEXT, (TOPP), TMP
+	CBZ   TMP, won
+	SUBS  $1, TRIES, TRIES
+	BNE   again
+	JMP   lost
+
+lostpair:
+	CLREX
+
+lost:
+	MOVD ZR, item+8(FP)
+	MOVD $const_Retry, TMP
+	MOVB TMP, r+16(FP)
+	RET
+
+empty:
+	MOVD ZR, item+8(FP)
+	MOVD $const_Empty, TMP
+	MOVB TMP, r+16(FP)
+	RET

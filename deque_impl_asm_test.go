@@ -1,0 +1,63 @@
+//go:build (amd64 || arm64) && gc && !purego && !race
+
+package heist
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The assembly's symbols exist only in builds that have it, so a build that this
+// file is part of and that passes this test has executed them. The lines that it
+// logs are for whoever must prove that a machine or an emulator did so.
+func TestAssemblyRuns(t *testing.T) {
+	for _, im := range implementations {
+		if im.assembly == "" {
+			continue
+		}
+		t.Run(im.name, func(t *testing.T) {
+			im.use(t)
+			d := new(deque)
+			require.True(t, d.makeRoom())
+			items := newItems(3)
+			for i, it := range items {
+				*d.array.Load().at(int64(i)) = unsafe.Pointer(it)
+				publish(&d.bottom, int64(i+1))
+			}
+			require.EqualValues(t, 3, d.bottom.Load())
+
+			p, r := asmSteal(d)
+			require.Equal(t, Success, r)
+			require.Same(t, items[0], (*item)(p))
+			require.EqualValues(t, 1, d.top.Load())
+
+			p, slot, r := asmPop(d)
+			require.Equal(t, Success, r)
+			require.Same(t, items[2], (*item)(p))
+			require.Equal(t, d.array.Load().at(2), slot)
+			require.EqualValues(t, 2, d.bottom.Load())
+			require.EqualValues(t, 1, d.taken.Load())
+
+			p, slot, r = asmPop(d) // the last one, by its compare-and-swap
+			require.Equal(t, Success, r)
+			require.Same(t, items[1], (*item)(p))
+			require.Equal(t, d.array.Load().at(1), slot)
+			require.EqualValues(t, 2, d.bottom.Load())
+			require.EqualValues(t, 2, d.top.Load())
+			require.EqualValues(t, 1, d.last.Load())
+
+			p, slot, r = asmPop(d)
+			require.Equal(t, Empty, r)
+			require.Nil(t, p)
+			require.Nil(t, slot)
+			require.EqualValues(t, 2, d.bottom.Load(), "a pop of nothing puts bottom back")
+			p, r = asmSteal(d)
+			require.Equal(t, Empty, r)
+			require.Nil(t, p)
+
+			t.Log("executed assembly:", im.assembly)
+		})
+	}
+}

@@ -1,0 +1,10 @@
+//go:build !((amd64 || arm64) && gc && !purego && !race)
+
+package heist
+
+import "testing"
+
+var implementations = []implementation{
+	dequeRow("sync/atomic", "", func(testing.TB) {}),
+	portableRow(),
+}

@@ -1,0 +1,703 @@
+package heist
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+// queue is what the suite needs of a deque, whichever implementation it is.
+type queue interface {
+	Push(*item) bool
+	Pop() *item
+	Steal() (*item, StealResult)
+	Len() int
+	Stats() DequeStats
+}
+
+// implementation is a row of the suite's table. The rows of a build are in
+// deque_impl_*_test.go.
+type implementation struct {
+	name     string
+	assembly string                           // which, if it is assembly
+	use      func(testing.TB)                 // selects it, for the time of a test
+	zero     func() queue                     // its zero value
+	make     func(DequeConfig) (queue, error) // its constructor
+	body     func(queue) *deque               // what is behind the interface
+}
+
+func dequeRow(name, assembly string, use func(testing.TB)) implementation {
+	return implementation{
+		name:     name,
+		assembly: assembly,
+		use:      use,
+		zero:     func() queue { return new(Deque[item]) },
+		make: func(c DequeConfig) (queue, error) {
+			d, err := NewDeque[item](c)
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		},
+		body: func(q queue) *deque { return &q.(*Deque[item]).deque },
+	}
+}
+
+func portableRow() implementation {
+	return implementation{
+		name: "portable",
+		use:  func(testing.TB) {},
+		zero: func() queue { return new(PortableDeque[item]) },
+		make: func(c DequeConfig) (queue, error) {
+			d, err := NewPortableDeque[item](c)
+			if err != nil {
+				return nil, err
+			}
+			return d, nil
+		},
+		body: func(q queue) *deque { return &q.(*PortableDeque[item]).deque },
+	}
+}
+
+func forEachDeque(t *testing.T, test func(t *testing.T, im implementation)) {
+	for _, im := range implementations {
+		t.Run(im.name, func(t *testing.T) {
+			im.use(t)
+			test(t, im)
+		})
+	}
+}
+
+// new returns a deque for a configuration that is in order.
+func (im implementation) new(t testing.TB, c DequeConfig) queue {
+	t.Helper()
+	q, err := im.make(c)
+	require.NoError(t, err)
+	return q
+}
+
+func pushAll(t testing.TB, q interface{ Push(*item) bool }, items ...*item) {
+	t.Helper()
+	for _, it := range items {
+		require.True(t, q.Push(it))
+	}
+}
+
+// popAll empties the deque as its owner.
+func popAll(q queue) []int {
+	taken := []int{}
+	for it := q.Pop(); it != nil; it = q.Pop() {
+		taken = append(taken, int(it.id))
+	}
+	return taken
+}
+
+// stealAll empties the deque as a thief whom nobody disturbs.
+func stealAll(t testing.TB, q queue, most int) []int {
+	t.Helper()
+	taken := []int{}
+	for range most {
+		it, r := q.Steal()
+		if r == Empty {
+			require.Nil(t, it)
+			break
+		}
+		require.Equal(t, Success, r)
+		taken = append(taken, int(it.id))
+	}
+	return taken
+}
+
+func TestOwnerTakesTheNewestAndThievesTheOldest(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{})
+		pushAll(t, q, newItems(10)...)
+		require.Equal(t, []int{0, 1, 2}, stealAll(t, q, 3))
+		require.Equal(t, []int{9, 8, 7, 6, 5, 4, 3}, popAll(q))
+
+		it, r := q.Steal()
+		require.Nil(t, it)
+		require.Equal(t, Empty, r)
+	})
+}
+
+func TestZeroValueIsAnEmptyDeque(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.zero()
+		require.Nil(t, q.Pop())
+		it, r := q.Steal()
+		require.Nil(t, it)
+		require.Equal(t, Empty, r)
+		require.Zero(t, q.Len())
+		require.Zero(t, q.Stats())
+
+		pushAll(t, q, newItems(1000)...)
+		require.Equal(t, 1000, q.Len())
+		require.Equal(t, count(0, 500), stealAll(t, q, 500))
+		require.Len(t, popAll(q), 500)
+	})
+}
+
+func TestLenCountsWhatIsInside(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 2})
+		for n, it := range newItems(20) {
+			require.Equal(t, n, q.Len())
+			pushAll(t, q, it)
+		}
+		for n := 20; n > 0; n -= 2 {
+			require.Equal(t, n, q.Len())
+			q.Pop()
+			q.Steal()
+		}
+		q.Pop() // of nothing
+		require.Zero(t, q.Len())
+	})
+}
+
+// An observer must not add the pushes of one moment to the steals of another:
+// here there is never more than one item.
+func TestLenIsOfOneMoment(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{})
+		requireLenOfOne(t, q.Len, func(it *item) {
+			q.Push(it)
+			q.Steal()
+		})
+	})
+}
+
+// requireLenOfOne reads a length while the owner puts one item in and takes it
+// out, over and over.
+func requireLenOfOne(t *testing.T, length func() int, inAndOut func(*item)) {
+	t.Helper()
+	var enough atomic.Bool
+	wait := together(1, func(int) {
+		for it := newItem(0); !enough.Load(); {
+			inAndOut(it)
+		}
+	})
+	longest := 0
+	for range stress(2_000_000) {
+		longest = max(longest, length())
+	}
+	enough.Store(true)
+	wait()
+	require.LessOrEqual(t, longest, 1, "there was never more than one item inside")
+}
+
+func TestNilIsRefusedWithAPanicThatSaysWhy(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{})
+		require.PanicsWithValue(t, nilItem, func() { q.Push(nil) })
+		require.Contains(t, nilItem, "push of a nil item")
+		require.Zero(t, q.Len(), "the deque is as it was")
+	})
+}
+
+func TestCapacityIsRoundedUpToAPowerOfTwo(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for _, c := range []struct {
+			asked int
+			given int64
+		}{{0, 64}, {1, 1}, {2, 2}, {3, 4}, {4, 4}, {5, 8}, {64, 64}, {65, 128}, {1000, 1024}} {
+			q := im.new(t, DequeConfig{Capacity: c.asked})
+			require.Equal(t, c.given, im.body(q).array.Load().len(), "capacity %d", c.asked)
+			pushAll(t, q, newItems(int(c.given))...)
+			require.Zero(t, q.Stats().Grows)
+			pushAll(t, q, newItem(0))
+			require.EqualValues(t, 1, q.Stats().Grows)
+		}
+	})
+}
+
+func TestImpossibleSizesAreRefused(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for _, c := range []struct {
+			config DequeConfig
+			says   string
+		}{
+			{DequeConfig{Capacity: -1}, "DequeConfig.Capacity is -1;"},
+			{DequeConfig{Capacity: math.MinInt}, "DequeConfig.Capacity"},
+			{DequeConfig{Capacity: maxCapacity + 1}, "DequeConfig.Capacity is 268435457;"},
+			{DequeConfig{Capacity: math.MaxInt}, "DequeConfig.Capacity"},
+			{DequeConfig{Limit: -1}, "DequeConfig.Limit is -1;"},
+			{DequeConfig{Limit: maxCapacity + 1}, "DequeConfig.Limit"},
+		} {
+			q, err := im.make(c.config)
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, "must be 0 (the default) or from 1 to 268435456")
+			require.Nil(t, q)
+		}
+	})
+}
+
+func TestLimitLeavesTheItemWithTheCaller(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for _, c := range []DequeConfig{
+			{Limit: 1}, {Limit: 3}, {Limit: 4},
+			{Capacity: 1, Limit: 1}, {Capacity: 1, Limit: 5}, {Capacity: 2, Limit: 8}, {Capacity: 64, Limit: 7},
+		} {
+			q := im.new(t, c)
+			items := newItems(c.Limit + 3)
+			pushAll(t, q, items[:c.Limit]...)
+			before := q.Stats()
+			require.False(t, q.Push(items[c.Limit]), "%+v", c)
+			require.False(t, q.Push(items[c.Limit]), "%+v", c)
+			require.Equal(t, before, q.Stats())
+			require.Equal(t, c.Limit, q.Len())
+
+			// Room comes back whoever makes it.
+			require.Equal(t, items[c.Limit-1], q.Pop())
+			require.True(t, q.Push(items[c.Limit]))
+			require.False(t, q.Push(items[c.Limit+1]))
+			_, r := q.Steal()
+			require.Equal(t, Success, r)
+			require.True(t, q.Push(items[c.Limit+1]))
+			require.False(t, q.Push(items[c.Limit+2]))
+			require.Equal(t, c.Limit, q.Len())
+			require.Len(t, popAll(q), c.Limit)
+		}
+	})
+}
+
+// Growth copies from an array that may have wrapped, and only what is inside.
+func TestGrowthKeepsTheOrder(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for capacity := 1; capacity <= 16; capacity *= 2 {
+			for before := range 2*capacity + 1 { // where top stands when the deque grows
+				for stolen := range capacity {
+					q := im.new(t, DequeConfig{Capacity: capacity})
+					for range before {
+						pushAll(t, q, newItem(0))
+						q.Steal()
+					}
+					items := newItems(stolen + 4*capacity)
+					pushAll(t, q, items[:stolen]...)
+					require.Equal(t, count(0, stolen), stealAll(t, q, stolen))
+					pushAll(t, q, items[stolen:]...)
+					require.EqualValues(t, 2, q.Stats().Grows)
+
+					half := stolen + 2*capacity
+					require.Equal(t, count(stolen, half), stealAll(t, q, half-stolen))
+					for want := len(items) - 1; want >= half; want-- {
+						require.Equal(t, items[want], q.Pop())
+					}
+					require.Nil(t, q.Pop())
+					requireForgotten(t, im.body(q).array.Load())
+				}
+			}
+		}
+	})
+}
+
+func TestIndicesWrapFarAroundTheArray(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 4, Limit: 4})
+		d := im.body(q)
+		for _, start := range []int64{0, 1<<31 - 2, 1<<32 - 3, 1 << 62} {
+			// A deque that has done this many steals already.
+			d.bottom.Store(start)
+			d.top.Store(start)
+			d.topSeen, d.clean = start, start
+			for round := range 1000 {
+				items := newItems(1 + round%4)
+				pushAll(t, q, items...)
+				thieves := round % (len(items) + 1)
+				require.Equal(t, count(0, thieves), stealAll(t, q, thieves))
+				require.Len(t, popAll(q), len(items)-thieves)
+			}
+			require.Greater(t, d.top.Load(), start+100)
+			requireForgotten(t, d.array.Load())
+		}
+	})
+}
+
+func TestStatsAddUp(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 1})
+		r := NewFastRand(1)
+		var want DequeStats
+		inside, longest := 0, 1
+		for range 10_000 {
+			switch r.N(4) {
+			case 0, 1:
+				pushAll(t, q, newItem(0))
+				want.Pushes++
+				inside++
+			case 2:
+				if q.Pop() != nil {
+					want.Pops++
+					inside--
+				}
+			case 3:
+				if _, r := q.Steal(); r == Success {
+					want.Steals++
+					inside--
+				}
+			}
+			if inside > longest {
+				longest *= 2
+				want.Grows++
+			}
+			require.Equal(t, want, q.Stats())
+			require.Equal(t, inside, q.Len())
+		}
+		require.NotZero(t, want.Pops)
+		require.NotZero(t, want.Steals)
+		require.NotZero(t, want.Grows)
+	})
+}
+
+// A pop lowers bottom before it looks whether there is anything. An observer who
+// sees it lowered must not report a push less: for a deque into which nothing was
+// ever pushed that would be 2^64-1 pushes.
+func TestStatsOfAnOwnerWhoLooksForWork(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for _, pushed := range []int{0, 5} {
+			q := im.new(t, DequeConfig{})
+			pushAll(t, q, newItems(pushed)...)
+			stealAll(t, q, pushed)
+			d := im.body(q)
+			d.bottom.Add(-1) // as in the middle of a Pop that will find nothing
+			require.EqualValues(t, pushed, q.Stats().Pushes)
+			require.EqualValues(t, pushed, q.Stats().Steals)
+			require.Zero(t, q.Len())
+		}
+	})
+}
+
+//go:noinline
+func pushWeakly(t testing.TB, q interface{ Push(*item) bool }, n int) []weak.Pointer[item] {
+	t.Helper()
+	var pointers []weak.Pointer[item]
+	for i := range n {
+		it := newItem(i)
+		require.True(t, q.Push(it))
+		pointers = append(pointers, weak.Make(it))
+	}
+	return pointers
+}
+
+func requireFreed(t testing.TB, pointers []weak.Pointer[item]) {
+	t.Helper()
+	runtime.GC()
+	for i, p := range pointers {
+		require.Nil(t, p.Value(), "item %d of %d is still alive", i, len(pointers))
+	}
+}
+
+func TestItemsThatWerePoppedAreForgotten(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 4})
+		pointers := pushWeakly(t, q, 100)
+		for range 60 {
+			q.Pop()
+		}
+		requireFreed(t, pointers[40:]) // though the deque is not empty
+		for _, p := range pointers[:40] {
+			require.NotNil(t, p.Value())
+		}
+		popAll(q)
+		requireFreed(t, pointers)
+		runtime.KeepAlive(q)
+	})
+}
+
+func TestItemsThatWereStolenAreForgottenWhenTheOwnerFindsNothing(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 4})
+		for range 10 { // the second round and later ones do not grow
+			pointers := pushWeakly(t, q, 100)
+			stealAll(t, q, 90)
+			require.Len(t, popAll(q), 10)
+			requireFreed(t, pointers)
+			requireForgotten(t, im.body(q).array.Load())
+		}
+		runtime.KeepAlive(q)
+	})
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{})
+		items := newItems(50)
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			for _, it := range items {
+				q.Push(it)
+			}
+			for range 20 {
+				q.Steal()
+			}
+			for q.Pop() != nil {
+			}
+			q.Len()
+			q.Stats()
+		}))
+	})
+}
+
+// plan is a run of one owner against thieves.
+type plan struct {
+	items   int
+	thieves int
+	burst   uint32 // the most that the owner pushes at a time
+	pops    uint32 // the most that it then pops; 0 leaves all to the thieves
+}
+
+// run has the items 0 to p.items-1 pushed and taken, and checks who took what.
+func (p plan) run(t testing.TB, q queue) {
+	t.Helper()
+	taken := newTally(p.items)
+	var done atomic.Bool
+	var stolen, retries, inconsistent atomic.Uint64
+	wait := together(p.thieves, func(int) {
+		for {
+			last := done.Load() // before the look that may find nothing
+			it, r := q.Steal()
+			if (it != nil) != (r == Success) {
+				inconsistent.Add(1)
+			}
+			switch r {
+			case Success:
+				taken.take(it)
+				stolen.Add(1)
+			case Retry:
+				retries.Add(1)
+			case Empty:
+				if last {
+					return
+				}
+				runtime.Gosched()
+			}
+		}
+	})
+
+	popped := uint64(0)
+	pop := func() bool {
+		it := q.Pop()
+		if it == nil {
+			return false
+		}
+		taken.take(it)
+		popped++
+		return true
+	}
+	r := NewFastRand(uint64(p.items))
+	for next := 0; next < p.items; {
+		for n := r.N(p.burst) + 1; n > 0 && next < p.items; n-- {
+			if !q.Push(newItem(next)) { // the deque has a limit
+				runtime.Gosched()
+				break
+			}
+			next++
+		}
+		if p.pops > 0 {
+			for n := r.N(p.pops + 1); n > 0 && pop(); n-- {
+			}
+		}
+	}
+	for p.pops > 0 && pop() {
+	}
+	done.Store(true)
+	wait()
+
+	require.Nil(t, q.Pop())
+	require.Zero(t, q.Len())
+	taken.requireEachOnce(t)
+	require.Zero(t, inconsistent.Load(), "an item without Success, or Success without an item")
+	s := q.Stats()
+	require.EqualValues(t, p.items, s.Pushes)
+	require.Equal(t, popped, s.Pops)
+	require.Equal(t, stolen.Load(), s.Steals)
+	// The owner loses races too, but it does not say so.
+	require.GreaterOrEqual(t, s.LostRaces, retries.Load())
+}
+
+func TestEveryItemIsTakenExactlyOnce(t *testing.T) {
+	for _, c := range []struct {
+		config DequeConfig
+		plan   plan
+	}{
+		{DequeConfig{}, plan{thieves: 1, burst: 3, pops: 3}},
+		{DequeConfig{}, plan{thieves: 3, burst: 64, pops: 64}},
+		{DequeConfig{Capacity: 1}, plan{thieves: 3, burst: 500, pops: 400}},
+		{DequeConfig{Capacity: 2, Limit: 2}, plan{thieves: 3, burst: 4, pops: 2}},
+		{DequeConfig{Capacity: 2, Limit: 17}, plan{thieves: 2, burst: 40, pops: 10}},
+	} {
+		t.Run(fmt.Sprintf("%+v,%+v", c.config, c.plan), func(t *testing.T) {
+			forEachDeque(t, func(t *testing.T, im implementation) {
+				c.plan.items = stress(30_000)
+				q := im.new(t, c.config)
+				c.plan.run(t, q)
+				requireForgotten(t, im.body(q).array.Load())
+			})
+		})
+	}
+}
+
+// The owner takes its last item by a compare-and-swap, against the thieves. Here
+// every item is a last one.
+func TestLastItemIsTakenByOwnerOrThief(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{})
+		plan{items: stress(50_000), thieves: 2, burst: 1, pops: 1}.run(t, q)
+	})
+}
+
+// With two items the owner takes one without a compare-and-swap while a thief may
+// be after the same one: only the fence in pop keeps them apart.
+func TestLastButOneItemIsTakenByOwnerOrThief(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{})
+		plan{items: stress(50_000), thieves: 2, burst: 2, pops: 2}.run(t, q)
+	})
+}
+
+// In an array of one or two slots the owner reuses a slot as soon as a thief has
+// raised top, so a thief that read its slot only then would take a later item.
+func TestStealReadsSlotBeforeItsCAS(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for size := 1; size <= 2; size++ {
+			q := im.new(t, DequeConfig{Capacity: size, Limit: size})
+			plan{items: stress(50_000), thieves: 2, burst: 8}.run(t, q)
+		}
+	})
+}
+
+// A new deque of one slot grows ten times in its first burst, under the hands of
+// thieves that may hold any of its arrays.
+func TestGrowthInTheMiddleOfStealing(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for round := range stress(60) {
+			q := im.new(t, DequeConfig{Capacity: 1})
+			plan{items: 800 + round, thieves: 2, burst: 800, pops: uint32(round % 2 * 500)}.run(t, q)
+			require.NotZero(t, q.Stats().Grows)
+		}
+	})
+}
+
+// While a collection runs, an item that moves from the deque to a goroutine whose
+// stack was scanned already is seen through the write barriers or not at all.
+func TestItemsStayAliveUnderConstantCollection(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		defer collectAllTheTime()()
+		q := im.new(t, DequeConfig{Capacity: 1})
+		plan{items: stress(30_000), thieves: 2, burst: 100, pops: 60}.run(t, q)
+		requireForgotten(t, im.body(q).array.Load())
+	})
+}
+
+// Being the owner is a role: it passes from goroutine to goroutine with whatever
+// orders the two. The race detector watches the owner's plain fields here.
+func TestOwnershipIsHandedOver(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 1})
+		const owners = 4
+		rounds := stress(500)
+		taken := newTally(rounds * 10)
+		var done atomic.Bool
+		wait := together(1, func(int) {
+			for last := false; ; last = done.Load() {
+				it, r := q.Steal()
+				if r == Success {
+					taken.take(it)
+				} else if last && r == Empty {
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+		turns := make(chan int, 1)
+		turns <- 0
+		together(owners, func(int) {
+			for turn := range turns {
+				if turn == rounds {
+					close(turns)
+					return
+				}
+				for i := range 10 {
+					q.Push(newItem(turn*10 + i))
+				}
+				for range 7 {
+					if it := q.Pop(); it != nil {
+						taken.take(it)
+					}
+				}
+				turns <- turn + 1
+			}
+		})()
+		for it := q.Pop(); it != nil; it = q.Pop() {
+			taken.take(it)
+		}
+		done.Store(true)
+		wait()
+		taken.requireEachOnce(t)
+	})
+}
+
+// FuzzDequeAgainstASlice plays the operations that the bytes stand for on every
+// implementation and on a slice. The first two bytes are the capacity and the
+// limit; of every other byte two bits choose the operation and six how often.
+func FuzzDequeAgainstASlice(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1, 0, 0xFC, 2, 0xFE, 0x7F})
+	f.Add([]byte{2, 3, 0x10, 3, 0x10, 2, 0x11, 0xFE, 0})
+	f.Add([]byte{0, 0, 0xFC, 0xFC, 0x83, 0xFC, 0x82, 0xFC, 0xFF, 0xFE, 0xFE, 0xFE})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) < 2 {
+			return
+		}
+		config := DequeConfig{Capacity: int(program[0] % 33), Limit: int(program[1] % 100)}
+		for _, im := range implementations {
+			im.use(t)
+			q := im.new(t, config)
+			var model []*item
+			var want DequeStats
+			for _, b := range program[2:] {
+				for range b>>2 + 1 {
+					switch b & 3 {
+					case 0, 1:
+						it := newItem(int(want.Pushes))
+						room := config.Limit == 0 || len(model) < config.Limit
+						require.Equal(t, room, q.Push(it))
+						if room {
+							model = append(model, it)
+							want.Pushes++
+						}
+					case 2:
+						it := q.Pop()
+						if len(model) == 0 {
+							require.Nil(t, it)
+							break
+						}
+						require.Same(t, model[len(model)-1], it)
+						model = model[:len(model)-1]
+						want.Pops++
+					case 3:
+						it, r := q.Steal()
+						if len(model) == 0 {
+							require.Nil(t, it)
+							require.Equal(t, Empty, r)
+							break
+						}
+						require.Equal(t, Success, r)
+						require.Same(t, model[0], it)
+						model = model[1:]
+						want.Steals++
+					}
+				}
+				require.Equal(t, len(model), q.Len())
+			}
+			want.Grows = q.Stats().Grows
+			require.Equal(t, want, q.Stats())
+			popAll(q)
+			requireForgotten(t, im.body(q).array.Load())
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package heist
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// A futex is a word to sleep on: a thread goes to sleep only if the word still has
+// the value that it expects, so a wake-up that comes in between is not lost. The
+// waker changes the word first and wakes afterwards.
+
+// FutexWait puts the caller to sleep as long as *addr equals val, until a
+// [FutexWake] on the same word or until timeout has passed. A negative timeout is
+// none; with 0 it does not sleep. It returns false only if the time was up; true
+// means that the caller must look at the word again, for there are wake-ups without
+// a cause.
+//
+// On Linux the OS thread sleeps, and the P that it held is given up at once, so
+// that other goroutines can run. Elsewhere the goroutine sleeps on a channel.
+//
+// Cost: a system call, and 4 to 10 microseconds from the wake-up to the return.
+func FutexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
+	if timeout == 0 {
+		return addr.Load() != val
+	}
+	return futexWait(addr, val, timeout)
+}
+
+// FutexWake wakes up to n callers of [FutexWait] on addr and returns how many it
+// woke. It does nothing if n is not positive.
+//
+// Cost: a system call even if nobody sleeps; about 5 microseconds if somebody does.
+func FutexWake(addr *atomic.Uint32, n int) int {
+	if n <= 0 {
+		return 0
+	}
+	return futexWake(addr, n)
+}
+
+// Yield lets another thread have the CPU, if one waits for it. The caller keeps its
+// P: for a goroutine that is locked to its thread, runtime.Gosched costs two
+// thread switches, this one none if nobody waits. Where there is no system call
+// for it, it is runtime.Gosched.
+func Yield() { yield() }
+
+// parkingLot is the futex of systems that have none to offer: sleepers queue in a
+// bucket that the word's address chooses. It is in every build, so that it is
+// tested in every build.
+type parkingLot [64]bucket
+
+type bucket struct {
+	mu       sync.Mutex
+	sleepers []sleeper // in order of arrival
+}
+
+type sleeper struct {
+	addr *atomic.Uint32
+	wake chan struct{} // closed by the waker, who also removes the sleeper
+}
+
+func (p *parkingLot) bucket(addr *atomic.Uint32) *bucket {
+	return &p[uint64(uintptr(unsafe.Pointer(addr)))*golden>>58]
+}
+
+func (p *parkingLot) wait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
+	b := p.bucket(addr)
+	b.mu.Lock()
+	if addr.Load() != val {
+		b.mu.Unlock()
+		return true
+	}
+	s := sleeper{addr, make(chan struct{})}
+	b.sleepers = append(b.sleepers, s)
+	b.mu.Unlock()
+
+	if timeout < 0 {
+		<-s.wake
+		return true
+	}
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case <-s.wake:
+		return true
+	case <-t.C:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.sleepers {
+		if b.sleepers[i] == s {
+			b.sleepers = append(b.sleepers[:i], b.sleepers[i+1:]...)
+			return false
+		}
+	}
+	return true // woken just as the time was up
+}
+
+func (p *parkingLot) wake(addr *atomic.Uint32, n int) int {
+	b := p.bucket(addr)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	woken := 0
+	kept := b.sleepers[:0]
+	for _, s := range b.sleepers {
+		if s.addr == addr && woken < n {
+			close(s.wake)
+			woken++
+			continue
+		}
+		kept = append(kept, s)
+	}
+	clear(b.sleepers[len(kept):])
+	b.sleepers = kept
+	return woken
+}

@@ -1,0 +1,299 @@
+package heist
+
+import "sync/atomic"
+
+// # The injector
+//
+// An injector is a list of segments. A segment is a bounded queue for any number
+// of producers and consumers in a circular array (Vyukov's): two indices that only
+// grow, enq and deq, and in each slot a sequence number that says what the slot is
+// ready for. Index i lives in slot i modulo the segment's length n:
+//
+//	seq = i      free: the producer that raises enq past i may fill it
+//	seq = i+1    filled: the consumer that raises deq past i may empty it
+//	seq = i+n    free for index i+n, one round later
+//
+// A producer looks how many slots from enq on are free, claims them with one CAS
+// on enq and fills them in order. A consumer looks how many slots from deq on are
+// filled, claims them with one CAS on deq and empties them. Neither claims a slot
+// that is not ready, so neither ever waits for the other. The slots are reused, so
+// a queue that is drained as fast as it is filled allocates nothing.
+//
+// When the slot at enq is not free, the segment is full. The producer seals it, by
+// a bit in enq that makes every further claim fail, and then links the next
+// segment behind it. The order matters: once an item is in the next segment, no
+// item can come into this one any more, so what one producer pushes stays in
+// order. A consumer moves on to the next segment when this one is sealed and
+// empty. Segments that were left are the garbage collector's.
+//
+// Closing seals the last segment and links a segment behind it that was sealed
+// from the start. A push either claimed its slot before, and its item will be
+// found, or it is refused.
+//
+// The list of bounded queues is LCRQ's idea (Morrison and Afek, PPoPP 2013). A
+// mutex around a growing ring is simpler and was left, because workers are locked
+// to their threads: for them, to park on a contended sync.Mutex costs two thread
+// switches.
+
+const (
+	firstSegment = 256  // as many items as a Ring spills at most, twice
+	maxSegment   = 4096 // 64 KiB; what a burst leaves behind is no more than this
+
+	// sealed is the sign bit of enq.
+	sealed = -1 << 63
+
+	// MaxPull is the most that [Injector.PullBatch] takes at once: the batch of
+	// blitz-io, which shares the cost of a claim without emptying the queue for
+	// the other workers.
+	MaxPull = 64
+)
+
+// Injector is an unbounded queue of pointers, first in first out, for any number
+// of producers and consumers. What one producer pushes comes out in its order. No
+// operation blocks.
+//
+// Create it with [NewInjector]. It must not be copied.
+type Injector[T any] struct {
+	terminal *segment[T] // constant: the end of a closed injector
+
+	_    pad
+	head atomic.Pointer[segment[T]] // consumers, by CAS
+	_    pad
+	tail atomic.Pointer[segment[T]] // producers, by CAS
+	_    pad
+}
+
+type segment[T any] struct {
+	mask int64                      // constant
+	slot []injected[T]              // constant slice
+	next atomic.Pointer[segment[T]] // whoever links first, once
+	_    pad
+	enq  atomic.Int64 // producers; negative once sealed
+	_    pad
+	deq  atomic.Int64 // consumers
+	_    pad
+}
+
+// injected is a slot. Its item belongs to whoever claimed the index that seq stands
+// for; storing seq hands it on.
+type injected[T any] struct {
+	seq  atomic.Int64
+	item *T
+}
+
+func newSegment[T any](n int64) *segment[T] {
+	s := &segment[T]{mask: n - 1, slot: make([]injected[T], n)}
+	for i := range s.slot {
+		s.slot[i].seq.Store(int64(i))
+	}
+	return s
+}
+
+func (s *segment[T]) at(i int64) *injected[T] { return &s.slot[i&s.mask] }
+
+// NewInjector returns an empty injector.
+func NewInjector[T any]() *Injector[T] {
+	in := &Injector[T]{terminal: new(segment[T])}
+	in.terminal.enq.Store(sealed)
+	s := newSegment[T](firstSegment)
+	in.head.Store(s)
+	in.tail.Store(s)
+	return in
+}
+
+// Push adds item and returns true, or returns false if the injector is closed. A
+// nil item is a mistake of the caller's and panics.
+//
+// Cost: one compare-and-swap and one sequentially consistent store; an allocation
+// only when a segment is full. It ends with a full fence, see [Ring.Push].
+func (in *Injector[T]) Push(item *T) bool {
+	if item == nil {
+		panic(nilItem)
+	}
+	for {
+		s := in.tail.Load()
+		e := s.enq.Load()
+		if e < 0 {
+			if !in.advance(s) {
+				return false
+			}
+			continue
+		}
+		slot := s.at(e)
+		switch ready := slot.seq.Load() - e; {
+		case ready == 0:
+			if s.enq.CompareAndSwap(e, e+1) {
+				slot.item = item
+				slot.seq.Store(e + 1)
+				return true
+			}
+		case ready < 0:
+			s.seal(e)
+		}
+		// ready > 0: another producer was faster.
+	}
+}
+
+// PushBatch adds the items in order and returns how many of them it added: all,
+// unless the injector is closed. The items of other producers may come in between
+// only where a segment ends. A nil item panics, before any was added.
+//
+// Cost: one compare-and-swap for the batch.
+func (in *Injector[T]) PushBatch(items []*T) int {
+	for _, item := range items {
+		if item == nil {
+			panic(nilItem)
+		}
+	}
+	done := 0
+	for done < len(items) {
+		s := in.tail.Load()
+		e := s.enq.Load()
+		if e < 0 {
+			if !in.advance(s) {
+				break
+			}
+			continue
+		}
+		rest := items[done:]
+		n := s.ready(e, len(rest), 0)
+		if n == 0 {
+			if s.at(e).seq.Load() < e {
+				s.seal(e)
+			}
+			continue
+		}
+		if !s.enq.CompareAndSwap(e, e+int64(n)) {
+			continue
+		}
+		for i, item := range rest[:n] {
+			slot := s.at(e + int64(i))
+			slot.item = item
+			slot.seq.Store(e + int64(i) + 1)
+		}
+		done += n
+	}
+	return done
+}
+
+// ready counts the slots from index i on, at most limit, whose sequence number is
+// ahead of their index by want.
+func (s *segment[T]) ready(i int64, limit int, want int64) int {
+	n := 0
+	for n < min(limit, len(s.slot)) && s.at(i+int64(n)).seq.Load() == i+int64(n)+want {
+		n++
+	}
+	return n
+}
+
+// seal stops all further claims of slots, if enq is still e.
+func (s *segment[T]) seal(e int64) { s.enq.CompareAndSwap(e, e|sealed) }
+
+// advance moves the tail past a sealed segment and says whether there is anything
+// behind it, which is not so once the injector is closed.
+//
+//go:noinline
+func (in *Injector[T]) advance(s *segment[T]) bool {
+	next := s.next.Load()
+	if next == nil {
+		grown := newSegment[T](min(2*int64(len(s.slot)), maxSegment))
+		if s.next.CompareAndSwap(nil, grown) {
+			next = grown
+		} else {
+			next = s.next.Load()
+		}
+	}
+	if next == in.terminal || s == in.terminal {
+		return false
+	}
+	in.tail.CompareAndSwap(s, next)
+	return true
+}
+
+// PullBatch takes the oldest items, as many as dst holds, up to [MaxPull], and
+// returns how many. With [Retry] it took none because another consumer was
+// faster or because a producer has not finished its push; with [Empty] there was
+// nothing to take.
+//
+// Cost: one compare-and-swap for the batch.
+func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
+	for {
+		s := in.head.Load()
+		d := s.deq.Load()
+		n := s.ready(d, min(len(dst), MaxPull), 1)
+		if n == 0 {
+			if len(dst) == 0 {
+				return 0, Empty
+			}
+			e := s.enq.Load()
+			if e&^sealed != d {
+				return 0, Retry
+			}
+			next := s.next.Load()
+			if e >= 0 || next == nil || next == in.terminal {
+				return 0, Empty
+			}
+			in.head.CompareAndSwap(s, next)
+			continue
+		}
+		if !s.deq.CompareAndSwap(d, d+int64(n)) {
+			return 0, Retry
+		}
+		for i := range dst[:n] {
+			slot := s.at(d + int64(i))
+			dst[i] = slot.item
+			slot.item = nil
+			publish(&slot.seq, d+int64(i)+s.mask+1)
+		}
+		return n, Success
+	}
+}
+
+// Pop takes the oldest item. The results are those of [Injector.PullBatch].
+func (in *Injector[T]) Pop() (*T, StealResult) {
+	var one [1]*T
+	_, r := in.PullBatch(one[:])
+	return one[0], r
+}
+
+// Close makes every later push fail. What was pushed before can still be taken.
+// Anybody may call it, any number of times.
+func (in *Injector[T]) Close() {
+	for {
+		s := in.tail.Load()
+		s.enq.Or(sealed)
+		if s.next.CompareAndSwap(nil, in.terminal) || s.next.Load() == in.terminal {
+			return
+		}
+		in.tail.CompareAndSwap(s, s.next.Load())
+	}
+}
+
+// Ready says whether there is an item to take. A worker that is about to sleep asks
+// this and not [Injector.Len]: an item whose push has only begun is not there yet,
+// and its producer will wake somebody when it is.
+func (in *Injector[T]) Ready() bool {
+	for s := in.head.Load(); s != nil; s = s.next.Load() {
+		for {
+			d := s.deq.Load()
+			if s.ready(d, 1, 1) > 0 {
+				return true
+			}
+			if s.deq.Load() == d {
+				break
+			}
+		}
+	}
+	return false
+}
+
+// Len returns the number of items at some moment during the call; items whose push
+// has begun count. It is exact while nobody pushes or takes.
+func (in *Injector[T]) Len() int {
+	n := int64(0)
+	for s := in.head.Load(); s != nil; s = s.next.Load() {
+		d := s.deq.Load()
+		n += max(s.enq.Load()&^sealed-d, 0)
+	}
+	return int(n)
+}

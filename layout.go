@@ -1,0 +1,58 @@
+package heist
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// falseSharing is the distance, in bytes, that keeps two fields from being moved
+// between cores together. Lines are 64 bytes on most CPUs that Go runs on, but
+// Intel's adjacent-line prefetcher pulls them in pairs and Apple's cores have
+// 128-byte lines; crossbeam and rayon use 128 for the same reason.
+const falseSharing = 128
+
+// pad separates fields with different writers. It costs no time, only space.
+type pad [falseSharing]byte
+
+const ptrSize = unsafe.Sizeof(unsafe.Pointer(nil))
+
+// slots is an array of pointers, indexed modulo its power-of-two length. Queues
+// keep it instead of a slice because the index is masked and needs no second
+// check, and because assembly reads it.
+type slots struct {
+	mask int64
+	base unsafe.Pointer // of an array of mask+1 pointers
+}
+
+func newSlots(n int64) *slots {
+	return &slots{mask: n - 1, base: unsafe.Pointer(unsafe.SliceData(make([]unsafe.Pointer, n)))}
+}
+
+func (s *slots) len() int64 { return s.mask + 1 }
+
+func (s *slots) at(i int64) *unsafe.Pointer {
+	return (*unsafe.Pointer)(unsafe.Add(s.base, uintptr(i&s.mask)*ptrSize))
+}
+
+// clear forgets the items with indices from..to-1.
+func (s *slots) clear(from, to int64) {
+	for i := max(from, to-s.len()); i < to; i++ {
+		storeSlot(s.at(i), nil)
+	}
+}
+
+// lostRaces counts operations that another thread overtook. It is written by
+// whoever lost, who has just paid for a contended line anyway.
+type lostRaces struct{ n atomic.Uint64 }
+
+func (l *lostRaces) add()         { l.n.Add(1) }
+func (l *lostRaces) load() uint64 { return l.n.Load() }
+
+// nextPow2 returns the smallest power of two that is at least n, for n >= 1.
+func nextPow2(n int) int64 {
+	p := int64(1)
+	for p < int64(n) {
+		p <<= 1
+	}
+	return p
+}

@@ -1,0 +1,162 @@
+package numa
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseSetReadsTheKernelsLists(t *testing.T) {
+	for list, want := range map[string]Set{
+		"":              nil,
+		"\n":            nil,
+		"0\n":           {0},
+		"0-3,8":         {0, 1, 2, 3, 8},
+		"0,2-4\n":       {0, 2, 3, 4},
+		"1023-1026":     {1023, 1024, 1025, 1026},
+		"8,0-1":         {0, 1, 8},
+		"0-2,1-3,3":     {0, 1, 2, 3},
+		"5-5":           {5},
+		"007":           {7},
+		"1048575":       {maxCPUs - 1},
+		" 4 ":           {4},
+		"0-1,2-3":       {0, 1, 2, 3},
+		"63-64,127-128": {63, 64, 127, 128},
+	} {
+		got, err := ParseSet(list)
+		require.NoError(t, err, "%q", list)
+		require.Equal(t, want, got, "%q", list)
+	}
+}
+
+func TestParseSetSaysWhatIsWrong(t *testing.T) {
+	for list, want := range map[string]string{
+		"x":                    `item "x": not a CPU number or range`,
+		"-1":                   `item "-1": not a CPU number or range`,
+		"1-":                   `item "1-": not a CPU number or range`,
+		"-":                    `item "-": not a CPU number or range`,
+		"1--2":                 `item "1--2": not a CPU number or range`,
+		"1-2-3":                `item "1-2-3": not a CPU number or range`,
+		"+1":                   `item "+1": not a CPU number or range`,
+		"0x1":                  `item "0x1": not a CPU number or range`,
+		"1,":                   `item "": not a CPU number or range`,
+		",1":                   `item "": not a CPU number or range`,
+		"1, 2":                 `item " 2": not a CPU number or range`,
+		"1 2":                  `item "1 2": not a CPU number or range`,
+		"0-7:2/4":              `item "0-7:2/4": not a CPU number or range`,
+		"all":                  `item "all": not a CPU number or range`,
+		"0-3,9-5":              `range 9-5 runs backwards`,
+		"1048576":              `item "1048576": number not below the limit of 1048576 CPUs`,
+		"0-4294967295":         `item "0-4294967295": number not below the limit of 1048576 CPUs`,
+		"99999999999999999999": `item "99999999999999999999": number not below the limit of 1048576 CPUs`,
+		"0-1048575,0":          `more than 1048576 CPUs`,
+	} {
+		set, err := ParseSet(list)
+		require.EqualError(t, err, "numa: CPU list "+quote(list)+": "+want)
+		require.Nil(t, set)
+	}
+}
+
+func quote(s string) string { return `"` + s + `"` }
+
+func TestParseSetQuotesOnlyTheStartOfALongList(t *testing.T) {
+	_, err := ParseSet(strings.Repeat("1,", 100000))
+	require.ErrorContains(t, err, "CPU list")
+	require.Less(t, len(err.Error()), 200)
+}
+
+// Each list below is short and asks for a large set, or a large number of
+// numbers that are all the same.
+func TestParseSetRefusesAbsurdSizesWithoutTheMemory(t *testing.T) {
+	for _, list := range []string{
+		"0-18446744073709551615",
+		"1048576-1048577",
+		strings.Repeat("0-1048575,", 100) + "0",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ParseSet(list)
+		runtime.ReadMemStats(&after)
+		require.Error(t, err)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		require.Less(t, allocated, uint64(10*maxCPUs), "%.40q", list)
+	}
+}
+
+func TestSetOfAnySizeContainsItsCPUs(t *testing.T) {
+	set, err := ParseSet("0-2047,5000,100000")
+	require.NoError(t, err)
+	require.Equal(t, 2050, set.Len())
+	for _, cpu := range []int{0, 1023, 1024, 2047, 5000, 100000} {
+		require.True(t, set.Contains(cpu), cpu)
+	}
+	for _, cpu := range []int{-1, 2048, 4999, 5001, math.MaxInt} {
+		require.False(t, set.Contains(cpu), cpu)
+	}
+	require.Equal(t, "0-2047,5000,100000", set.String())
+	require.False(t, Set(nil).Contains(0))
+	require.Empty(t, Set(nil).String())
+}
+
+func TestParseMaskReadsOldKernelsMasks(t *testing.T) {
+	for mask, want := range map[string]string{
+		"1":                          "0",
+		"03\n":                       "0-1",
+		"00000000":                   "",
+		"80000001":                   "0,31",
+		"00000001,00000000":          "32",
+		"0000,00000000,00000033":     "0-1,4-5",
+		"ffffffff,FFFFFFFF,00000000": "32-95",
+	} {
+		set, err := parseMask(mask)
+		require.NoError(t, err, mask)
+		require.Equal(t, want, set.String(), mask)
+	}
+	for _, mask := range []string{
+		"", ",", "x", "0x1", "-1", "1,", "1,2", "1,000000002", "100000000", "1 2",
+		strings.Repeat("00000000,", maxCPUs/32) + "00000001",
+	} {
+		_, err := parseMask(mask)
+		require.ErrorContains(t, err, "CPU mask", mask)
+	}
+}
+
+func FuzzParseSet(f *testing.F) {
+	for _, seed := range []string{"", "0", "0-3,8\n", "3-1", "-1", "1048576", "0-1048575", "1,1,1", "9,0-10", "0-7:2/4", "\x00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		set, err := ParseSet(list)
+		if err != nil {
+			require.Nil(t, set)
+			return
+		}
+		require.True(t, slices.IsSorted(set))
+		require.Len(t, slices.Compact(slices.Clone(set)), len(set))
+		if len(set) > 0 {
+			require.GreaterOrEqual(t, set[0], 0)
+			require.Less(t, set[len(set)-1], maxCPUs)
+			require.True(t, set.Contains(set[len(set)/2]))
+		}
+		again, err := ParseSet(set.String())
+		require.NoError(t, err)
+		require.Equal(t, set, again)
+	})
+}
+
+func FuzzParseMask(f *testing.F) {
+	for _, seed := range []string{"", "1", "ffffffff,00000000", "0000,00000000,00000033", "0x3", "1,2"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, mask string) {
+		set, err := parseMask(mask)
+		if err == nil && len(set) > 0 {
+			require.True(t, slices.IsSorted(set))
+			require.Less(t, set[len(set)-1], maxCPUs)
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package pool
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// bitmap is a set of worker numbers, one word for 64 of them. Anybody may call its
+// methods; each is one atomic operation on one word.
+type bitmap []atomic.Uint64
+
+func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
+
+func (b bitmap) set(i int) { b[i/64].Or(1 << (i % 64)) }
+
+// clear removes i and says whether it was there.
+func (b bitmap) clear(i int) bool {
+	bit := uint64(1) << (i % 64)
+	return b[i/64].And(^bit)&bit != 0
+}
+
+func (b bitmap) has(i int) bool { return b[i/64].Load()&(1<<(i%64)) != 0 }
+
+// take removes the lowest number, found by counting trailing zeros.
+func (b bitmap) take() (int, bool) {
+	for i := range b {
+		for {
+			word := b[i].Load()
+			if word == 0 {
+				break
+			}
+			n := i*64 + bits.TrailingZeros64(word)
+			if b.clear(n) {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,39 @@
+// Package pool is a work-stealing scheduler: fork-join and tasks on pinned worker
+// threads that steal from each other.
+//
+// # Forks and tasks
+//
+// A fork is half of a computation whose other half the caller runs itself: [Join]
+// and [Worker.Do]. It costs nanoseconds and no allocation, so it may be small. Forks
+// lie in their worker's fork stacks, from which thieves take the oldest, usually
+// the largest, one at a time (fork.go).
+//
+// A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go] and
+// [Group]. Tasks from outside lie in the pool's injector, tasks from inside in their
+// worker's run queue, from which thieves take half.
+//
+// A goroutine that calls [Pool.Run] becomes a guest: it starts at once on its own
+// stack, in the place of a worker, and the others take what it forks (guest.go).
+//
+// # Where a worker looks
+//
+//  1. its own run queue, but every 61st time the injector first
+//  2. the injector, of which it takes a share into its run queue
+//  3. the other workers and the guests, from a random one on: a fork, or else half of
+//     the run queue
+//  4. the injector once more
+//
+// and if there is nothing, it spins, yields and at last parks on a futex; sleep.md
+// has the protocol by which it does so without missing anything.
+//
+// A worker that waits for a stolen fork looks for other forks meanwhile, but not for
+// tasks, which might take long. A worker that waits for a group runs tasks too.
+//
+// # What is promised
+//
+// What was accepted is done exactly once, before [Pool.Close] returns; what was not
+// accepted was refused with an error. A panic reaches whoever waits for the function
+// that panicked, with its stack; if nobody waits, it ends the process, as it does in
+// a goroutine. Submitting work never blocks, and a task may submit, fork, open a
+// group and wait for it.
+package pool

@@ -1,0 +1,48 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// PanicError is a panic that happened on one goroutine and continues on another,
+// the one that waits for the first: at a [Join] whose fork was stolen, or at
+// [Group.Wait]. It is the value of the second panic.
+type PanicError struct {
+	// Value is what panic was called with.
+	Value any
+	// Stack is the stack of the goroutine that panicked, as debug.Stack gives it.
+	Stack []byte
+}
+
+// newPanicError is called in a deferred function, while the stack still stands. A
+// panic that came from yet another goroutine keeps its first stack.
+func newPanicError(v any) *PanicError {
+	if e, ok := v.(*PanicError); ok {
+		return e
+	}
+	return &PanicError{Value: v, Stack: debug.Stack()}
+}
+
+// Error returns the value and the stack. An uncaught PanicError prints it.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack)
+}
+
+// Unwrap returns the value if it is an error, for errors.Is and errors.As.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// goexit continues a runtime.Goexit that happened in a stolen fork.
+func goexit() { runtime.Goexit() }
+
+// fatal stops the process: an invariant of the scheduler does not hold, so nothing
+// that would run from here on can be trusted.
+func fatal(broken string) {
+	debug.SetTraceback("all")
+	go panic("heist: this is a bug in heist, please report it: " + broken)
+	select {}
+}

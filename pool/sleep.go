@@ -1,0 +1,187 @@
+package pool
+
+import (
+	"sync/atomic"
+
+	"github.com/seed53057037/heist"
+)
+
+// The protocol and its argument are in sleep.md; the comments here point to it.
+
+// sleep is what a pool knows of who sleeps and who searches.
+type sleep struct {
+	// state packs two numbers, so that a fork finds in one load whether anybody
+	// should be woken for it:
+	//
+	//	searching << 32 + (parked - guests)
+	//
+	// searching counts the workers that look for work in others' queues; parked
+	// those that sleep; guests the goroutines that took a worker's place. The
+	// lower half is signed. Written by workers, wakers and guests, by addition.
+	state atomic.Int64
+
+	_ [128]byte // forks read state all the time; the bitmaps change with each sleep
+
+	// idle holds the parked workers that can run anything, joining those that are
+	// inside a join, where they run nothing but forks. A worker sets its own bit;
+	// whoever clears the bit must wake the worker.
+	idle, joining bitmap
+}
+
+const (
+	oneSearching = 1 << 32
+	oneSpare     = 1
+)
+
+func searching(state int64) int64 { return (state + 1<<31) >> 32 }
+func spare(state int64) int32     { return int32(state) }
+
+// wantsForks says whether a fork should wake somebody: nobody searches, and there
+// are more sleepers than guests. Both are so just if 0 < state < 2^31.
+func wantsForks(state int64) bool { return uint64(state-1) < 1<<31-1 }
+
+// startSearching makes the caller a searcher, unless half of the n workers search
+// already.
+func (s *sleep) startSearching(n int) bool {
+	for {
+		state := s.state.Load()
+		if k := searching(state); k > 0 && 2*(k+1) > int64(n) {
+			return false
+		}
+		if s.state.CompareAndSwap(state, state+oneSearching) {
+			return true
+		}
+	}
+}
+
+// notifyTask is called after a task has become visible in a queue, by a push that
+// ends with a full fence.
+func (p *Pool) notifyTask() {
+	if searching(p.sleep.state.Load()) == 0 {
+		p.wakeOne(p.sleep.idle)
+	}
+}
+
+// notifyFork is called after a fork that found wantsForks.
+//
+//go:noinline
+func (p *Pool) notifyFork() {
+	if !p.wakeOne(p.sleep.joining) {
+		p.wakeOne(p.sleep.idle)
+	}
+}
+
+// notifySeen is for the searcher who was the last one, when it stops: what was made
+// visible while it searched woke nobody, because it was there to find it (sleep.md,
+// "The last searcher").
+func (p *Pool) notifySeen() {
+	if p.anyTask() {
+		p.wakeOne(p.sleep.idle)
+	} else if spare(p.sleep.state.Load()) > 0 && p.anyFork() {
+		p.notifyFork()
+	}
+}
+
+// wakeOne wakes one of the workers in b and says whether there was one. The worker
+// wakes up as a searcher.
+func (p *Pool) wakeOne(b bitmap) bool {
+	i, ok := b.take()
+	if ok {
+		p.slots[i].wakeUp()
+	}
+	return ok
+}
+
+// wakeUp is for whoever cleared the worker's bit.
+func (w *Worker) wakeUp() {
+	w.pool.sleep.state.Add(oneSearching - oneSpare)
+	w.awake.Store(1)
+	heist.FutexWake(&w.awake, 1)
+}
+
+// stopSearching is called by a searcher that found what it looked for.
+func (w *Worker) stopSearching() {
+	if !w.searching {
+		return
+	}
+	w.searching = false
+	if searching(w.pool.sleep.state.Add(-oneSearching)) == 0 {
+		w.pool.notifySeen()
+	}
+}
+
+// park puts the worker to sleep in b until somebody wakes it, unless there is work
+// to see once it has announced that it sleeps. If l is not nil, its completion ends
+// the sleep too.
+func (w *Worker) park(b bitmap, l *latch) {
+	p := w.pool
+	s := &p.sleep
+
+	// Announce first, look afterwards: sleep.md, "Nothing is missed".
+	b.set(w.id)
+	change := int64(oneSpare)
+	if w.searching {
+		change -= oneSearching
+	}
+	state := s.state.Add(change)
+	if w.searching && searching(state) == 0 && l != nil && !l.tasks && p.anyTask() {
+		p.wakeOne(s.idle) // a task, of which this sleeper can make nothing
+	}
+	w.searching = false
+
+	canRun := l == nil || l.tasks
+	stay := l != nil && l.done() ||
+		canRun && p.anyTask() ||
+		spare(state) > 0 && p.anyFork() ||
+		p.exit.Load()
+	if stay && b.clear(w.id) {
+		s.state.Add(-oneSpare)
+		return
+	}
+	// Either there is nothing to do, or somebody cleared the bit and is about to
+	// wake this worker.
+	w.parks.Add(1)
+	for w.awake.Load() == 0 {
+		heist.FutexWait(&w.awake, 0, -1)
+	}
+	w.awake.Store(0)
+	w.searching = true // counted by wakeUp
+}
+
+// unparkFor ends the sleep of w, of which the caller has completed a latch.
+func (w *Worker) unparkFor() {
+	if w.guest {
+		w.awake.Store(1)
+		heist.FutexWake(&w.awake, 1)
+		return
+	}
+	s := &w.pool.sleep
+	if s.joining.clear(w.id) || s.idle.clear(w.id) {
+		w.wakeUp()
+	}
+}
+
+// anyTask says whether a task lies in a queue.
+func (p *Pool) anyTask() bool {
+	if p.injector.Ready() {
+		return true
+	}
+	for _, w := range p.workers() {
+		if w.ring.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// anyFork says whether a fork can be stolen.
+func (p *Pool) anyFork() bool {
+	for _, w := range p.slots {
+		for _, s := range w.forkStacks() {
+			if s.visible() {
+				return true
+			}
+		}
+	}
+	return false
+}

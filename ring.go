@@ -1,0 +1,203 @@
+package heist
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+// # The ring
+//
+// A ring is a bounded queue, first in first out, in a circular array. Its owner
+// pushes at the tail; the owner and thieves take from the head, the owner one
+// item at a time and a thief half of what there is. Everybody who takes goes
+// through a compare-and-swap that raises the head, which is what makes it sound
+// to take several at once (a Chase-Lev owner pops without one; see deque.go).
+//
+// A taker reads the slots and then raises the head. While the head has not moved,
+// the owner cannot have come round to those slots, so what was read is what was
+// there; and the head never returns to an old value, for indices are 64-bit and
+// only grow. If the CAS fails, what was read is thrown away.
+//
+// The scheme is that of Go's own run queues (runtime/proc.go, runqgrab). Tokio
+// claims first and copies afterwards, with a second head in the same word, because
+// in Rust reading a slot that another thread overwrites is not allowed.
+
+// DefaultRingCapacity is the number of tasks in a run queue of Go, Tokio and
+// blitz-io.
+const DefaultRingCapacity = 256
+
+// Ring is a bounded run queue of pointers. Its owner, one goroutine at a time,
+// pushes and pops; any number of goroutines steal. If it was given an [Injector],
+// a push into a full ring moves half of the ring and the new item there.
+//
+// Create it with [NewRing]. It must not be copied.
+type Ring[T any] struct {
+	slots    *slots       // constant
+	overflow *Injector[T] // constant
+	spilled  []*T         // owner only: what is on its way to overflow
+
+	_ pad
+
+	tail     atomic.Int64 // owner writes
+	headSeen int64        // owner only: a value that head once had
+	clean    int64        // owner only: the slots of all indices below it were cleared
+
+	_ pad
+
+	head atomic.Int64 // the owner and thieves, by CAS
+
+	_ pad
+}
+
+// NewRing returns an empty ring for capacity items: a power of two from 2 to
+// 2^28, or 0 for [DefaultRingCapacity]. The injector takes what does not fit; it
+// may be nil.
+func NewRing[T any](capacity int, overflow *Injector[T]) (*Ring[T], error) {
+	if capacity == 0 {
+		capacity = DefaultRingCapacity
+	}
+	if capacity < 2 || capacity > maxCapacity || capacity&(capacity-1) != 0 {
+		return nil, fmt.Errorf("heist: the capacity of a Ring is %d; it must be a power of two from 2 to %d, or 0 for %d",
+			capacity, maxCapacity, DefaultRingCapacity)
+	}
+	r := &Ring[T]{slots: newSlots(int64(capacity)), overflow: overflow}
+	if overflow != nil {
+		r.spilled = make([]*T, 0, capacity/2+1)
+	}
+	return r, nil
+}
+
+// Push adds item at the tail. It is for the owner. In a full ring, the older half
+// and the item go to the injector in one batch; without an injector, or if that
+// is closed, Push returns false and the item is still the caller's. A nil item is
+// a mistake of the caller's and panics.
+//
+// Cost: one sequentially consistent store. It is a full fence, so that a pusher who
+// then looks whether somebody sleeps cannot miss a sleeper who has missed the item.
+func (r *Ring[T]) Push(item *T) bool {
+	if item == nil {
+		panic(nilItem)
+	}
+	t := r.tail.Load()
+	if t-r.headSeen > r.slots.mask {
+		r.headSeen = r.head.Load()
+		if t-r.headSeen > r.slots.mask {
+			return r.spill(item)
+		}
+	}
+	storeSlot(r.slots.at(t), unsafe.Pointer(item))
+	r.tail.Store(t + 1)
+	return true
+}
+
+// spill moves the older half of a full ring and item to the injector.
+//
+//go:noinline
+func (r *Ring[T]) spill(item *T) bool {
+	if r.overflow == nil {
+		return false
+	}
+	h := r.headSeen
+	half := r.slots.len() / 2
+	batch := r.spilled[:0]
+	for i := h; i < h+half; i++ {
+		batch = append(batch, r.load(i))
+	}
+	if !r.head.CompareAndSwap(h, h+half) {
+		// A thief was here, so there is room now.
+		r.headSeen = r.head.Load()
+		return r.Push(item)
+	}
+	r.headSeen = h + half
+	batch = append(batch, item)
+	done := r.overflow.PushBatch(batch)
+	accepted := done == len(batch)
+	if !accepted {
+		// The injector closed. What it did not take fits into the half that is
+		// free now, except for the new item, which is refused.
+		for _, it := range batch[done : len(batch)-1] {
+			r.Push(it)
+		}
+	}
+	clear(batch)
+	return accepted
+}
+
+// Pop takes the oldest item, or returns nil if there is none. It is for the owner.
+//
+// Cost: one compare-and-swap.
+func (r *Ring[T]) Pop() *T {
+	t := r.tail.Load()
+	for {
+		h := r.head.Load()
+		if h == t {
+			r.sweep(h)
+			return nil
+		}
+		item := r.load(h)
+		if r.head.CompareAndSwap(h, h+1) {
+			storeSlot(r.slots.at(h), nil)
+			return item
+		}
+	}
+}
+
+// sweep forgets the items that thieves have taken, as [deque.sweep] does.
+func (r *Ring[T]) sweep(h int64) {
+	if h != r.clean {
+		r.slots.clear(r.clean, h)
+		r.clean = h
+	}
+}
+
+// StealInto moves half of the ring's items, rounded up, but no more than half of
+// the ring's capacity and no more than fit into dst. The oldest of them is
+// returned, for the thief to run now; the others, in their order, go to the end of
+// dst, which must be the thief's own. The number counts all of them. [Retry] means
+// that another thread took items at the same moment.
+//
+// Anybody but the ring's owner may call it. Cost: one compare-and-swap, and a load
+// and a store for each item.
+func (r *Ring[T]) StealInto(dst *Ring[T]) (first *T, n int, result StealResult) {
+	if dst == nil || dst == r {
+		panic("heist: Ring.StealInto needs the thief's own ring: another ring than the one that is stolen from")
+	}
+	dt := dst.tail.Load()
+	dst.headSeen = dst.head.Load()
+	free := dst.slots.len() - (dt - dst.headSeen)
+
+	h := r.head.Load()
+	t := r.tail.Load()
+	available := t - h
+	if available <= 0 {
+		return nil, 0, Empty
+	}
+	moved := min(available-available/2, r.slots.len()/2, free+1)
+	first = r.load(h)
+	for i := int64(1); i < moved; i++ {
+		storeSlot(dst.slots.at(dt+i-1), unsafe.Pointer(r.load(h+i)))
+	}
+	if !r.head.CompareAndSwap(h, h+moved) {
+		dst.slots.clear(dt, dt+moved-1)
+		return nil, 0, Retry
+	}
+	if moved > 1 {
+		dst.tail.Store(dt + moved - 1)
+	}
+	return first, int(moved), Success
+}
+
+func (r *Ring[T]) load(i int64) *T {
+	return (*T)(atomic.LoadPointer(r.slots.at(i)))
+}
+
+// Len returns the number of items at some moment during the call. Anybody may
+// call it.
+func (r *Ring[T]) Len() int {
+	h := r.head.Load()
+	return int(min(max(r.tail.Load()-h, 0), r.slots.len()))
+}
+
+// Cap returns the number of items that fit.
+func (r *Ring[T]) Cap() int { return int(r.slots.len()) }

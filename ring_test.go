@@ -1,0 +1,585 @@
+package heist
+
+import (
+	"math"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func newRing(t testing.TB, capacity int, overflow *Injector[item]) *Ring[item] {
+	t.Helper()
+	r, err := NewRing(capacity, overflow)
+	require.NoError(t, err)
+	return r
+}
+
+// drainRing empties the ring as its owner.
+func drainRing(r *Ring[item]) []int {
+	taken := []int{}
+	for it := r.Pop(); it != nil; it = r.Pop() {
+		taken = append(taken, int(it.id))
+	}
+	return taken
+}
+
+// drainInjector empties an injector that nobody else uses.
+func drainInjector(t testing.TB, in *Injector[item]) []int {
+	t.Helper()
+	taken := []int{}
+	for {
+		it, r := in.Pop()
+		if r == Empty {
+			require.Nil(t, it)
+			return taken
+		}
+		require.Equal(t, Success, r)
+		taken = append(taken, int(it.id))
+	}
+}
+
+func TestRingIsFirstInFirstOut(t *testing.T) {
+	r := newRing(t, 8, nil)
+	require.Nil(t, r.Pop())
+	for round := range 100 { // the indices wrap
+		items := newItems(1 + round%8)
+		pushAll(t, r, items...)
+		require.Equal(t, len(items), r.Len())
+		require.Equal(t, count(0, len(items)), drainRing(r))
+		require.Zero(t, r.Len())
+	}
+}
+
+func TestRingCapacityIsAPowerOfTwo(t *testing.T) {
+	for _, capacity := range []int{2, 4, 64, 256, 1 << 16} {
+		require.Equal(t, capacity, newRing(t, capacity, nil).Cap())
+	}
+	require.Equal(t, DefaultRingCapacity, newRing(t, 0, nil).Cap())
+
+	for _, capacity := range []int{-1, -256, math.MinInt, 1, 3, 255, 257, maxCapacity * 2, maxCapacity + 1, math.MaxInt} {
+		r, err := NewRing[item](capacity, nil)
+		require.ErrorContains(t, err, "must be a power of two from 2 to 268435456, or 0 for 256", "capacity %d", capacity)
+		require.Nil(t, r)
+	}
+}
+
+func TestRingRefusesNilWithAPanicThatSaysWhy(t *testing.T) {
+	r := newRing(t, 2, nil)
+	require.PanicsWithValue(t, nilItem, func() { r.Push(nil) })
+	require.Zero(t, r.Len())
+}
+
+func TestFullRingWithoutInjectorLeavesTheItemWithTheCaller(t *testing.T) {
+	for _, capacity := range []int{2, 4, 64} {
+		r := newRing(t, capacity, nil)
+		thief := newRing(t, 2, nil)
+		for round := range 10 {
+			items := newItems(capacity + 2)
+			pushAll(t, r, items[:capacity]...)
+			require.False(t, r.Push(items[capacity]))
+			require.False(t, r.Push(items[capacity]))
+			require.Equal(t, capacity, r.Len())
+
+			// Room comes back whoever makes it.
+			require.Same(t, items[0], r.Pop())
+			require.True(t, r.Push(items[capacity]))
+			require.False(t, r.Push(items[capacity+1]), "round %d", round)
+			_, n, result := r.StealInto(thief)
+			require.Equal(t, Success, result)
+			require.True(t, r.Push(items[capacity+1]))
+			require.Equal(t, count(1+n, capacity+2), drainRing(r))
+			drainRing(thief)
+		}
+	}
+}
+
+func TestOverflowMovesTheOlderHalfAndTheNewItemInOrder(t *testing.T) {
+	for _, capacity := range []int{2, 4, 256, 1024} {
+		for start := range 3 { // where in the array the ring begins
+			in := NewInjector[item]()
+			r := newRing(t, capacity, in)
+			for range start {
+				pushAll(t, r, newItem(0))
+				r.Pop()
+			}
+			pushAll(t, r, newItems(capacity+1)...)
+
+			half := capacity / 2
+			require.Equal(t, append(count(0, half), capacity), drainInjector(t, in))
+			require.Equal(t, count(half, capacity), drainRing(r))
+			requireForgotten(t, r.slots)
+			requireNoBatch(t, r)
+		}
+	}
+}
+
+// requireNoBatch checks that the buffer for spilling holds nothing.
+func requireNoBatch(t testing.TB, r *Ring[item]) {
+	t.Helper()
+	for i, it := range r.spilled[:cap(r.spilled)] {
+		require.Nil(t, it, "entry %d of %d of the buffer for spilling keeps its item alive", i, cap(r.spilled))
+	}
+}
+
+// What is on its way to the injector stays one batch: other producers' items come
+// before it or after it.
+func TestOverflowIsOneBatch(t *testing.T) {
+	const capacity = 8
+	in := NewInjector[item]()
+	r := newRing(t, capacity, in)
+	spills := stress(2000)
+	var enough atomic.Bool
+	wait := together(1, func(int) {
+		for other := newItem(math.MaxInt32); !enough.Load(); runtime.Gosched() {
+			if in.Len() < 64 { // so that no segment fills up, where a batch may be split
+				in.Push(other)
+			}
+		}
+	})
+	batch := 0
+	for next := range spills * (capacity/2 + 1) {
+		pushAll(t, r, newItem(next))
+		for {
+			it, result := in.Pop()
+			if result == Empty {
+				break
+			}
+			if result == Retry {
+				continue
+			}
+			if it.id == math.MaxInt32 {
+				require.Zero(t, batch%(capacity/2+1), "another producer's item inside a batch")
+				continue
+			}
+			batch++
+		}
+	}
+	enough.Store(true)
+	wait()
+	require.NotZero(t, batch)
+}
+
+// A thief may make room between the owner's look, which found the ring full, and
+// its attempt to move half of it. The copies made for that are worthless then.
+func TestSpillThatLosesToAThiefPushesAfterAll(t *testing.T) {
+	in := NewInjector[item]()
+	r, thief := newRing(t, 8, in), newRing(t, 8, nil)
+	pushAll(t, r, newItems(8)...)
+	require.Zero(t, r.headSeen)
+	_, n, result := r.StealInto(thief)
+	require.Equal(t, Success, result)
+	require.Equal(t, 4, n)
+
+	require.True(t, r.spill(newItem(8))) // with what the owner saw before
+	require.Zero(t, in.Len())
+	require.Equal(t, count(4, 9), drainRing(r))
+	requireForgotten(t, r.slots)
+	requireNoBatch(t, r)
+}
+
+func TestClosedInjectorLosesNothing(t *testing.T) {
+	const capacity = 8
+	// The injector may close before the spill or in the middle of its batch, when
+	// it has room for so many more items.
+	for room := range capacity/2 + 1 {
+		in := NewInjector[item]()
+		filler := firstSegment - room
+		for i := range filler {
+			in.Push(newItem(1000 + i))
+		}
+		if room > 0 {
+			// Closed behind the first segment, which still takes what fits.
+			require.True(t, in.head.Load().next.CompareAndSwap(nil, in.terminal))
+		} else {
+			in.Close()
+		}
+		r := newRing(t, capacity, in)
+		pushAll(t, r, newItems(capacity)...)
+		require.False(t, r.Push(newItem(capacity)), "with room for %d", room)
+		requireNoBatch(t, r)
+
+		accepted := drainInjector(t, in)[filler:]
+		require.Equal(t, count(0, room), accepted)
+		require.ElementsMatch(t, count(room, capacity), drainRing(r))
+		require.Nil(t, r.Pop())
+		requireForgotten(t, r.slots)
+	}
+}
+
+// A closed injector must not cost the ring its usefulness: it goes on as a bounded
+// ring.
+func TestRingWithAClosedInjectorGoesOn(t *testing.T) {
+	in := NewInjector[item]()
+	in.Close()
+	r := newRing(t, 4, in)
+	for range 20 {
+		pushAll(t, r, newItems(4)...)
+		for range 3 {
+			require.False(t, r.Push(newItem(4)))
+		}
+		require.Equal(t, 4, r.Len())
+		require.ElementsMatch(t, count(0, 4), drainRing(r))
+	}
+}
+
+func TestThiefTakesHalfRoundedUpInOrder(t *testing.T) {
+	const capacity = 16
+	for inside := range capacity + 1 {
+		for start := range 3 {
+			victim, thief := newRing(t, capacity, nil), newRing(t, capacity, nil)
+			for range start {
+				pushAll(t, victim, newItem(0))
+				victim.Pop()
+			}
+			pushAll(t, victim, newItems(inside)...)
+			pushAll(t, thief, newItem(100))
+
+			first, n, result := victim.StealInto(thief)
+			half := (inside + 1) / 2
+			require.Equal(t, half, n)
+			if inside == 0 {
+				require.Nil(t, first)
+				require.Equal(t, Empty, result)
+				continue
+			}
+			require.Equal(t, Success, result)
+			require.Equal(t, []int{0}, ids(first))
+			require.LessOrEqual(t, n, capacity/2)
+			require.Equal(t, append([]int{100}, count(1, half)...), drainRing(thief), "behind what the thief had")
+			require.Equal(t, count(half, inside), drainRing(victim))
+			requireForgotten(t, victim.slots)
+			requireForgotten(t, thief.slots)
+		}
+	}
+}
+
+func TestThiefTakesNoMoreThanItHasRoomFor(t *testing.T) {
+	for _, capacity := range []int{2, 4, 8} {
+		for had := range capacity + 1 {
+			victim, thief := newRing(t, 64, nil), newRing(t, capacity, nil)
+			pushAll(t, victim, newItems(64)...)
+			pushAll(t, thief, newItems(had)...)
+
+			first, n, result := victim.StealInto(thief)
+			require.Equal(t, Success, result)
+			require.Equal(t, []int{0}, ids(first), "there is always room for the one to run now")
+			require.Equal(t, capacity-had+1, n)
+			require.Equal(t, capacity, thief.Len())
+			require.Equal(t, append(count(0, had), count(1, n)...), drainRing(thief))
+			require.Equal(t, count(n, 64), drainRing(victim))
+		}
+	}
+}
+
+func TestStealingNeedsAnotherRing(t *testing.T) {
+	r := newRing(t, 4, nil)
+	pushAll(t, r, newItem(0))
+	const says = "heist: Ring.StealInto needs the thief's own ring: another ring than the one that is stolen from"
+	require.PanicsWithValue(t, says, func() { r.StealInto(nil) })
+	require.PanicsWithValue(t, says, func() { r.StealInto(r) })
+	require.Equal(t, 1, r.Len())
+}
+
+func TestRingIndicesWrapFarAroundTheArray(t *testing.T) {
+	for _, start := range []int64{0, 1<<31 - 2, 1<<32 - 3, 1 << 62} {
+		victim, thief := newRing(t, 4, nil), newRing(t, 2, nil)
+		for _, r := range []*Ring[item]{victim, thief} {
+			r.head.Store(start)
+			r.tail.Store(start)
+			r.headSeen, r.clean = start, start
+		}
+		for round := range 1000 {
+			items := newItems(1 + round%4)
+			pushAll(t, victim, items...)
+			first, _, result := victim.StealInto(thief)
+			require.Equal(t, Success, result)
+			taken := append(ids(first), drainRing(thief)...)
+			require.Equal(t, count(0, len(items)), append(taken, drainRing(victim)...))
+		}
+		requireForgotten(t, victim.slots)
+		requireForgotten(t, thief.slots)
+	}
+}
+
+func TestRingForgetsWhatWasTaken(t *testing.T) {
+	victim, thief := newRing(t, 64, nil), newRing(t, 64, nil)
+	for range 3 {
+		pointers := pushWeakly(t, victim, 60)
+		for range 10 {
+			victim.Pop()
+		}
+		requireFreed(t, pointers[:10]) // at once
+		require.NotNil(t, pointers[10].Value())
+
+		victim.StealInto(thief)
+		drainRing(thief)
+		drainRing(victim)
+		requireFreed(t, pointers)
+	}
+	runtime.KeepAlive(victim)
+	runtime.KeepAlive(thief)
+}
+
+func TestOverflowKeepsNothingAlive(t *testing.T) {
+	in := NewInjector[item]()
+	r := newRing(t, 8, in)
+	pointers := pushWeakly(t, r, 100)
+	drainRing(r)
+	drainInjector(t, in)
+	requireFreed(t, pointers)
+	runtime.KeepAlive(r)
+	runtime.KeepAlive(in)
+}
+
+func TestRingLenIsOfOneMoment(t *testing.T) {
+	r := newRing(t, 8, nil)
+	requireLenOfOne(t, r.Len, func(it *item) {
+		r.Push(it)
+		r.Pop()
+	})
+}
+
+func TestRingAllocatesNothingInSteadyState(t *testing.T) {
+	in := NewInjector[item]()
+	r, thief := newRing(t, 8, in), newRing(t, 8, nil)
+	items := newItems(20)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		for _, it := range items {
+			r.Push(it) // spills, too
+		}
+		r.StealInto(thief)
+		for thief.Pop() != nil {
+		}
+		for r.Pop() != nil {
+		}
+		for _, result := in.Pop(); result == Success; _, result = in.Pop() {
+		}
+	}))
+}
+
+// Workers of whom one produces, all of whom steal from each other, and two small
+// queues between them: a small pool.
+func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		capacity      int
+		thiefCapacity int
+		overflow      bool
+	}{
+		{"large", 256, 256, true},
+		{"tiny", 2, 2, true},
+		{"uneven", 16, 4, true},
+		{"without an injector", 8, 8, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const workers = 4 // the first is the producer
+			items := stress(40_000)
+			taken := newTally(items)
+			var in *Injector[item]
+			if c.overflow {
+				in = NewInjector[item]()
+			}
+			rings := []*Ring[item]{newRing(t, c.capacity, in)}
+			for len(rings) < workers {
+				rings = append(rings, newRing(t, c.thiefCapacity, in))
+			}
+			var inconsistent atomic.Int64
+			together(workers, func(who int) {
+				own := rings[who]
+				r := NewFastRand(uint64(who))
+				work := func() bool { // takes what is nearest
+					if it := own.Pop(); it != nil {
+						taken.take(it)
+						return true
+					}
+					victim := rings[r.N(workers)]
+					if victim == own {
+						if in == nil {
+							return false
+						}
+						it, result := in.Pop()
+						if result == Success {
+							taken.take(it)
+						}
+						return result == Success
+					}
+					first, n, result := victim.StealInto(own)
+					if (result == Success) != (first != nil) || (result == Success) != (n > 0) {
+						inconsistent.Add(1)
+					}
+					if first != nil {
+						taken.take(first)
+					}
+					return first != nil
+				}
+				if who == 0 {
+					for next := 0; next < items; {
+						for range r.N(20) {
+							if next == items || !own.Push(newItem(next)) {
+								break
+							}
+							next++
+						}
+						for range r.N(8) {
+							work()
+						}
+					}
+				}
+				for !taken.complete() && taken.foreign.Load() == 0 {
+					if !work() {
+						runtime.Gosched()
+					}
+				}
+			})()
+			taken.requireEachOnce(t)
+			require.Zero(t, inconsistent.Load(), "an item without Success, or Success without an item")
+			for _, r := range rings {
+				require.Nil(t, r.Pop())
+				requireForgotten(t, r.slots)
+				requireNoBatch(t, r)
+			}
+		})
+	}
+}
+
+// With two slots the owner reuses a slot as soon as a thief has raised head.
+func TestStealReadsRingBeforeItsCAS(t *testing.T) {
+	items := stress(50_000)
+	taken := newTally(items)
+	victim := newRing(t, 2, nil)
+	wait := together(2, func(int) {
+		own, err := NewRing[item](2, nil)
+		for err == nil && !taken.complete() && taken.foreign.Load() == 0 {
+			first, _, result := victim.StealInto(own)
+			if result != Success {
+				runtime.Gosched()
+				continue
+			}
+			taken.take(first)
+			for it := own.Pop(); it != nil; it = own.Pop() {
+				taken.take(it)
+			}
+		}
+	})
+	for next := 0; next < items && taken.foreign.Load() == 0; {
+		if victim.Push(newItem(next)) {
+			next++
+		} else {
+			runtime.Gosched()
+		}
+	}
+	wait()
+	taken.requireEachOnce(t)
+}
+
+// FuzzRingAgainstASlice plays the operations that the bytes stand for on two rings
+// that steal from each other, and on slices. The first byte chooses the capacities
+// and whether there is an injector; of every other byte three bits choose the
+// operation and five how often.
+func FuzzRingAgainstASlice(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0, 0xF8, 4, 5, 2, 3, 0xFA})
+	f.Add([]byte{0x92, 0xF8, 0xF8, 4, 4, 0x80, 0xF9, 5, 0xFE, 0xFA, 0xFB})
+	f.Add([]byte{0x80, 0x18, 0x18, 0x1A, 0x81, 0x81, 4, 0x26, 0x20})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) == 0 {
+			return
+		}
+		var in *Injector[item]
+		if program[0]&0x80 != 0 {
+			in = NewInjector[item]()
+		}
+		rings := [2]*Ring[item]{
+			newRing(t, 2<<(program[0]&3), in),
+			newRing(t, 2<<(program[0]>>2&3), in),
+		}
+		var models [2][]*item
+		var injected []*item
+		pushed := 0
+
+		push := func(which int) {
+			r, m := rings[which], &models[which]
+			it := newItem(pushed)
+			pushed++
+			switch {
+			case len(*m) < r.Cap():
+				require.True(t, r.Push(it))
+				*m = append(*m, it)
+			case in == nil:
+				require.False(t, r.Push(it))
+			default:
+				require.True(t, r.Push(it))
+				injected = append(append(injected, (*m)[:r.Cap()/2]...), it)
+				*m = (*m)[r.Cap()/2:]
+			}
+		}
+		pop := func(which int) {
+			m := &models[which]
+			it := rings[which].Pop()
+			if len(*m) == 0 {
+				require.Nil(t, it)
+				return
+			}
+			require.Same(t, (*m)[0], it)
+			*m = (*m)[1:]
+		}
+		steal := func(from, to int) {
+			first, n, result := rings[from].StealInto(rings[to])
+			victim, thief := &models[from], &models[to]
+			want := min((len(*victim)+1)/2, rings[to].Cap()-len(*thief)+1)
+			require.Equal(t, want, n)
+			if want == 0 {
+				require.Nil(t, first)
+				require.Equal(t, Empty, result)
+				return
+			}
+			require.Equal(t, Success, result)
+			require.Same(t, (*victim)[0], first)
+			*thief = append(*thief, (*victim)[1:want]...)
+			*victim = (*victim)[want:]
+		}
+		pull := func() {
+			if in == nil {
+				return
+			}
+			it, result := in.Pop()
+			if len(injected) == 0 {
+				require.Equal(t, Empty, result)
+				return
+			}
+			require.Equal(t, Success, result)
+			require.Same(t, injected[0], it)
+			injected = injected[1:]
+		}
+
+		for _, b := range program[1:] {
+			for range b>>3 + 1 {
+				switch b & 7 {
+				case 0, 1:
+					push(int(b & 1))
+				case 2, 3:
+					pop(int(b & 1))
+				case 4:
+					steal(0, 1)
+				case 5:
+					steal(1, 0)
+				default:
+					pull()
+				}
+			}
+			for i, r := range rings {
+				require.Equal(t, len(models[i]), r.Len())
+			}
+		}
+		for i, r := range rings {
+			require.Equal(t, ids(models[i]...), drainRing(r))
+			requireForgotten(t, r.slots)
+			requireNoBatch(t, r)
+		}
+		if in != nil {
+			require.Equal(t, ids(injected...), drainInjector(t, in))
+		}
+	})
+}

@@ -1,0 +1,3 @@
+module github.com/seed53057037/heist/verify
+
+go 1.26
