@@ -85,9 +85,9 @@ func TestHwlocAgreesAboutItsMachines(t *testing.T) {
 				nodes = append(nodes, hwlocNode{n.ID, n.CPUs.String(), n.MemoryBytes})
 			}
 			compare("nodes", want.Nodes, nodes)
-			compare("packages", want.Packages, append([]string{}, list(got.Packages)...))
-			compare("cores", want.Cores, append([]string{}, list(got.Cores)...))
-			compare("l3", want.L3, append([]string{}, list(got.L3)...))
+			compare("packages", want.Packages, lists(got.Packages))
+			compare("cores", want.Cores, lists(got.Cores))
+			compare("l3", want.L3, lists(got.L3))
 			compare("complete", want.Complete, got.Complete.String())
 			compare("online", want.Online, got.Online.String())
 			compare("allowed", want.Allowed, got.Allowed.String())

@@ -264,7 +264,7 @@ func (p *partition) add(set Set, name string) Set {
 		group = append(group, cpu)
 	}
 	if len(again) > 0 {
-		p.r.fail(name, fmt.Errorf("CPUs %v are in another group already", again))
+		p.r.fail(name, fmt.Errorf("CPUs %.64s are in another group already", again))
 	}
 	if len(group) > 0 {
 		p.groups = append(p.groups, group)
@@ -320,7 +320,7 @@ func (r *reader) nodes(t *Topology) {
 	ids := r.numbered(nodeDir, "node")
 	if online, _ := r.set(nodeDir, anyCPU, onlineFiles); len(online) > 0 {
 		if missing := online.minus(ids); len(missing) > 0 {
-			r.fail(nodeDir, fmt.Errorf("online nodes %v have no folder", missing))
+			r.fail(nodeDir, fmt.Errorf("online nodes %.64s have no folder", missing))
 		}
 		ids = ids.and(online)
 	}
@@ -357,7 +357,7 @@ func (r *reader) nodes(t *Topology) {
 		}
 	}
 	if len(homeless) > 0 {
-		r.fail(nodeDir, fmt.Errorf("CPUs %v are in no node", homeless))
+		r.fail(nodeDir, fmt.Errorf("CPUs %.64s are in no node", homeless))
 	}
 }
 
@@ -402,11 +402,17 @@ func (r *reader) distances(name string, n int) []int {
 	return distances
 }
 
+// maxPath is Linux's PATH_MAX. It bounds how far up cpuset looks.
+const maxPath = 4096
+
 // cpuset returns the CPUs that the tree's cpusets allow the process of its
 // proc/self; nothing if there are no cpusets.
 func (r *reader) cpuset() Set {
 	name := r.cpusetName()
-	if name == "" {
+	if len(name) > maxPath {
+		r.fail("proc/self", fmt.Errorf("cpuset %.64q... is longer than %d bytes", name, maxPath))
+	}
+	if name == "" || len(name) > maxPath {
 		return nil
 	}
 	mounts, _ := r.text("proc/mounts")
@@ -419,7 +425,7 @@ func (r *reader) cpuset() Set {
 		if kind != "cgroup2" && kind != "cpuset" && (kind != "cgroup" || !slices.Contains(options, "cpuset")) {
 			continue
 		}
-		// A group without files of its own has what its parent has.
+		// A group without a file of its own has what its parent has.
 		for group := path.Clean("/" + name); ; group = path.Dir(group) {
 			set, _ := r.set(strings.TrimPrefix(path.Join("/", dir, group), "/"), anyCPU, cpusetFiles)
 			if len(set) > 0 {
@@ -465,7 +471,7 @@ const anyCPU = -1
 // set returns the set in the first of dir's files that is there and makes
 // sense, which includes that it holds cpu, and the name of that file. The name
 // is empty if there is none.
-func (r *reader) set(dir string, cpu int, files []source) (set Set, name string) {
+func (r *reader) set(dir string, cpu int, files []source) (Set, string) {
 	for _, source := range files {
 		name := path.Join(dir, source.file)
 		text, ok := r.text(name)
@@ -474,7 +480,7 @@ func (r *reader) set(dir string, cpu int, files []source) (set Set, name string)
 		}
 		set, err := source.parse(text)
 		if err == nil && cpu != anyCPU && !set.Contains(cpu) {
-			err = fmt.Errorf("CPUs %q lack CPU %d itself", set, cpu)
+			err = fmt.Errorf("CPUs %.64q lack CPU %d itself", set, cpu)
 		}
 		if err != nil {
 			r.fail(name, err)
@@ -503,8 +509,8 @@ func (r *reader) number(name string) (int, bool) {
 // thousands of CPUs, take a few thousand bytes.
 const maxFile = 1 << 20
 
-// text returns what is in a file, without the newline at its end. It reports false if the file is not there,
-// which is no error, or can't be read, which is.
+// text returns what is in a file, without the newline at its end. It reports
+// false if the file is not there, which is no error, or can't be read, which is.
 func (r *reader) text(name string) (string, bool) {
 	// Looked at before it is opened, because opening a pipe would block.
 	info, err := fs.Stat(r.fsys, name)

@@ -42,7 +42,7 @@ func TestPipesDoNotBlock(t *testing.T) {
 	f := smt()
 	delete(f, "node/node0/meminfo")
 	root := f.write(t)
-	require.NoError(t, unix.Mkfifo(filepath.Join(root, name("node/node0/meminfo")), 0o666))
+	require.NoError(t, unix.Mkfifo(filepath.Join(root, treePath("node/node0/meminfo")), 0o666))
 	got, err := ReadRoot(root)
 	requireUsable(t, got)
 	require.ErrorContains(t, err, "not a regular file")

@@ -21,8 +21,8 @@ import (
 // root if the path starts with a slash.
 type files map[string]string
 
-// name returns a file's path below the tree's root.
-func name(file string) string {
+// treePath returns a file's path below the tree's root.
+func treePath(file string) string {
 	if rooted, ok := strings.CutPrefix(file, "/"); ok {
 		return rooted
 	}
@@ -34,7 +34,7 @@ func (f files) write(t testing.TB) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	for file, content := range f {
-		at := filepath.Join(root, filepath.FromSlash(name(file)))
+		at := filepath.Join(root, filepath.FromSlash(treePath(file)))
 		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o777))
 		require.NoError(t, os.WriteFile(at, []byte(content), 0o666))
 	}
@@ -45,7 +45,7 @@ func (f files) write(t testing.TB) (root string) {
 func (f files) inMemory() fstest.MapFS {
 	tree := fstest.MapFS{}
 	for file, content := range f {
-		tree[name(file)] = &fstest.MapFile{Data: []byte(content)}
+		tree[treePath(file)] = &fstest.MapFile{Data: []byte(content)}
 	}
 	return tree
 }
@@ -154,12 +154,12 @@ func readSound(t *testing.T, f files) *Topology {
 	return got
 }
 
-func list(sets []Set) []string {
-	var lists []string
+func lists(sets []Set) []string {
+	all := []string{}
 	for _, s := range sets {
-		lists = append(lists, s.String())
+		all = append(all, s.String())
 	}
-	return lists
+	return all
 }
 
 func TestTwoNodesWithDistances(t *testing.T) {
@@ -180,9 +180,9 @@ func TestTwoNodesWithDistances(t *testing.T) {
 
 func TestHardwareThreadsShareACore(t *testing.T) {
 	got := readSound(t, smt())
-	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, list(got.Cores))
-	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, list(got.Packages))
-	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, list(got.L3))
+	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(got.Cores))
+	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.Packages))
+	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.L3))
 	require.Equal(t, CPU{ID: 7, Node: 1, Package: 1, Core: 3, L3: 1}, got.CPUs[7])
 }
 
@@ -244,7 +244,7 @@ func TestOfflineCPUsAreInNoGroup(t *testing.T) {
 	require.Equal(t, "0-7", got.Complete.String())
 	require.Equal(t, "0-3,5-7", got.Online.String())
 	require.Equal(t, "0-3,5-7", got.Allowed.String())
-	require.Equal(t, []string{"0", "1,5", "2,6", "3,7"}, list(got.Cores))
+	require.Equal(t, []string{"0", "1,5", "2,6", "3,7"}, lists(got.Cores))
 	require.Equal(t, "0-1,5", got.Nodes[0].CPUs.String())
 	require.Equal(t, -1, got.NodeOf(4))
 	require.Contains(t, got.String(), "offline 4")
@@ -256,6 +256,11 @@ func TestWithoutListsEachCPUSaysWhetherItIsOnline(t *testing.T) {
 	delete(f, "cpu/online")
 	got := readSound(t, f)
 	require.Equal(t, "0-7", got.Complete.String())
+	require.Equal(t, "0-3,5-7", got.Online.String())
+
+	got, err := read(f.with(files{"cpu/cpu3/online": "maybe\n"}).inMemory(), "", nil)
+	requireUsable(t, got)
+	require.ErrorContains(t, err, `online: "maybe" is neither 0 nor 1`)
 	require.Equal(t, "0-3,5-7", got.Online.String())
 }
 
@@ -285,17 +290,17 @@ func TestOldKernelsMasks(t *testing.T) {
 	require.Equal(t, "0-3", got.Complete.String())
 	require.Equal(t, "0-3", got.Online.String())
 	require.Equal(t, []Node{{ID: 0, CPUs: Set{0, 1, 2, 3}, MemoryBytes: 4096}}, got.Nodes)
-	require.Equal(t, []string{"0-3"}, list(got.Packages))
-	require.Equal(t, []string{"0-1", "2-3"}, list(got.Cores))
-	require.Equal(t, []string{"0-3"}, list(got.L3))
+	require.Equal(t, []string{"0-3"}, lists(got.Packages))
+	require.Equal(t, []string{"0-1", "2-3"}, lists(got.Cores))
+	require.Equal(t, []string{"0-3"}, lists(got.L3))
 }
 
 func TestIdentifiersStandInForMissingLists(t *testing.T) {
 	f := smt()
 	maps.DeleteFunc(f, func(file, _ string) bool { return strings.HasSuffix(file, "cpus_list") })
 	got := readSound(t, f)
-	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, list(got.Packages))
-	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, list(got.Cores))
+	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.Packages))
+	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(got.Cores))
 
 	// -1 is how a kernel says that it does not know.
 	for cpu := range 8 {
@@ -318,7 +323,7 @@ func TestInstructionCachesAreNoL3(t *testing.T) {
 func TestCacheOfUnknownSharersIsTheCores(t *testing.T) {
 	f := smt()
 	maps.DeleteFunc(f, func(file, _ string) bool { return strings.HasSuffix(file, "shared_cpu_list") })
-	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, list(readSound(t, f).L3))
+	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(readSound(t, f).L3))
 
 	maps.DeleteFunc(f, func(file, _ string) bool { return strings.Contains(file, "/topology/") })
 	require.Len(t, readSound(t, f).L3, 8)
@@ -411,18 +416,18 @@ func TestUnreadablePartsAreNamedAndTheRestIsUsed(t *testing.T) {
 	require.Len(t, got.Nodes, 1)
 	require.Equal(t, runtime.NumCPU(), got.Online.Len())
 
-	got, err = read(unreadable{smt().inMemory(), name("node")}, "", nil)
+	got, err = read(unreadable{smt().inMemory(), treePath("node")}, "", nil)
 	requireUsable(t, got)
 	require.ErrorIs(t, err, fs.ErrPermission)
 	require.Equal(t, []Node{{CPUs: got.Online, MemoryBytes: 3 << 20}}, got.Nodes)
 	require.Len(t, got.Cores, 4)
 
-	got, err = read(unreadable{smt().inMemory(), name("cpu/cpu0/topology")}, "", nil)
+	got, err = read(unreadable{smt().inMemory(), treePath("cpu/cpu0/topology")}, "", nil)
 	requireUsable(t, got)
 	require.ErrorContains(t, err, filepath.FromSlash("cpu0/topology/core_cpus_list: permission denied"))
-	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, list(got.Cores), "CPU 4 tells")
+	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(got.Cores), "CPU 4 tells")
 
-	got, err = read(unreadable{smt().inMemory(), name("cpu/cpu0/cache")}, "", nil)
+	got, err = read(unreadable{smt().inMemory(), treePath("cpu/cpu0/cache")}, "", nil)
 	requireUsable(t, got)
 	require.ErrorContains(t, err, filepath.FromSlash("cpu0/cache: permission denied"))
 	require.Len(t, got.L3, 2)
@@ -487,7 +492,7 @@ func TestGarbageIsNamedAndTheRestIsUsed(t *testing.T) {
 			if c.lost != nil {
 				c.lost(want)
 			}
-			file := filepath.Join(root, filepath.FromSlash(name(c.file)))
+			file := filepath.Join(root, filepath.FromSlash(treePath(c.file)))
 			require.NoError(t, os.WriteFile(file, []byte(c.content), 0o666))
 			got, err := ReadRoot(root)
 			require.NoError(t, os.WriteFile(file, []byte(smt()[c.file]), 0o666))
@@ -541,7 +546,7 @@ func TestGroupsNeverOverlap(t *testing.T) {
 	require.ErrorContains(t, err, filepath.FromSlash("node1/cpulist: CPUs 0-1 are in another group already"))
 	require.ErrorContains(t, err, filepath.FromSlash("cpu1/topology/core_cpus_list: CPUs 0 are in another group already"))
 	require.Equal(t, "2-3,6-7", got.Nodes[1].CPUs.String())
-	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, list(got.Cores))
+	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(got.Cores))
 }
 
 func TestFoldersInPlaceOfFilesAreReported(t *testing.T) {
@@ -628,6 +633,15 @@ func TestCpusetsLimitWhatIsAllowed(t *testing.T) {
 			require.Equal(t, "0-7", got.Online.String())
 		})
 	}
+}
+
+func TestEndlessCpusetPathIsReported(t *testing.T) {
+	got, err := read(smt().with(files{
+		"/proc/self/cpuset": strings.Repeat("/a", maxFile/2),
+		"/proc/mounts":      strings.Repeat("none /sys/fs/cgroup cgroup2 rw 0 0\n", 1000),
+	}).inMemory(), "", nil)
+	requireUsable(t, got)
+	require.ErrorContains(t, err, "is longer than 4096 bytes")
 }
 
 func FuzzGarbageFile(f *testing.F) {

@@ -99,8 +99,8 @@ func firstCPUs(n int) Set {
 //
 // The error quotes the list and says what is wrong with it: an item that is no
 // number or range, a range that runs backwards, a number from 1<<20 upwards,
-// or a list with more items than that. Memory in proportion to the set is
-// taken only after these checks.
+// or more numbers than that. No list makes it take more time or memory than a
+// set of that size.
 func ParseSet(s string) (Set, error) {
 	set, err := parseList(s)
 	if err != nil {

@@ -8,7 +8,9 @@
 // something simpler, in the end by a single node that holds every CPU, and the
 // error says what was replaced.
 //
-// Systems other than Linux are one node.
+// The sources are the folders cpu and node of /sys/devices/system. A machine
+// without nodes has its memory from /proc/meminfo. Systems other than Linux are
+// one node.
 package numa
 
 import (
@@ -34,16 +36,18 @@ type Topology struct {
 	// Packages, Cores and L3 are the online CPUs of each package (socket),
 	// of each core (its hardware threads) and under each level 3 cache, in
 	// the order of their lowest CPU. They are empty where the system does
-	// not tell.
+	// not tell. The kernel calls the two halves of an AMD Bulldozer module
+	// threads of a core.
 	Packages, Cores, L3 []Set
 
-	// Complete is every CPU the machine has, online or not.
+	// Complete is every CPU that is present in the machine, online or not.
 	Complete Set
 
-	// Online is the CPUs the system uses.
+	// Online is the CPUs that the system runs threads on.
 	Online Set
 
-	// Allowed is the online CPUs that the process may run on.
+	// Allowed is the online CPUs that the process may run on, by its
+	// affinity mask or, in a dump, its cpuset. It is never empty.
 	Allowed Set
 }
 
@@ -56,8 +60,9 @@ type Node struct {
 	// CPUs is the node's online CPUs. A node that only has memory has none.
 	CPUs Set
 
-	// MemoryBytes is the node's memory in bytes, what the kernel keeps for
-	// itself at boot not counted; 0 if the node has none or it is unknown.
+	// MemoryBytes is the MemTotal of the node's meminfo, in bytes: its memory
+	// less what the kernel reserved at boot; 0 if the node has none or it is
+	// unknown.
 	MemoryBytes int64
 
 	// Distances holds the distance from this node to each of Topology.Nodes,
@@ -97,7 +102,7 @@ func (t *Topology) NodeOf(cpu int) int {
 // as indices into t.Nodes. The units are those of the ACPI's SLIT table: 10 is
 // a node's own memory, 20 costs about twice as much. Where the system does not
 // tell, it is 10 from a node to itself and 20 otherwise, and 20 too if a or b
-// is no node, such as the -1 of NodeOf.
+// is no node, such as the -1 of NodeOf. It takes constant time.
 func (t *Topology) Distance(a, b int) int {
 	if a < 0 || b < 0 || a >= len(t.Nodes) || b >= len(t.Nodes) {
 		return remoteDistance

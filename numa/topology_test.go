@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestThisMachine(t *testing.T) {
+func TestThisMachineIsUsable(t *testing.T) {
 	got, err := Read()
 	t.Log(err)
 	t.Log(got)
