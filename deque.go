@@ -204,29 +204,28 @@ func (d *deque) setArray(s *slots) {
 	}
 }
 
-// sweep forgets the items that thieves have taken. The thieves cannot: when they
-// know that an item is theirs, the slot may already hold the next one. The owner
-// has just found the deque empty, so no slot below top holds an item. Each index
-// is swept once, so this adds a store per stolen item at most.
+// sweep forgets the items that were taken. Thieves cannot: when they know that an
+// item is theirs, the slot may already hold the next one. The owner could, at each
+// pop, for the price of a write barrier. Now it has found the deque empty, so no slot
+// holds an item: not those that thieves left, below top, nor those that pops left,
+// from top on up to the first that is clear. Each push is swept once at most.
 //
 //go:noinline
 func (d *deque) sweep() {
-	t := d.top.Load()
-	if t == d.clean {
+	a, t := d.array.Load(), d.top.Load()
+	if a == nil {
 		return
 	}
-	d.array.Load().clear(d.clean, t)
+	a.clear(d.clean, t)
+	for i := t; i < t+a.len() && atomic.LoadPointer(a.at(i)) != nil; i++ {
+		storeSlot(a.at(i), nil)
+	}
 	d.clean = t
 }
 
 // Len returns the number of items at some moment during the call. Anybody may
 // call it.
-func (d *deque) Len() int {
-	// Top first: it only grows, so it cannot have passed the bottom that is read
-	// afterwards by more than the one item that an owner is just popping.
-	t := d.top.Load()
-	return int(max(d.bottom.Load()-t, 0))
-}
+func (d *deque) Len() int { return int(between(&d.top, d.bottom.Load)) }
 
 // DequeStats counts what happened to a deque since it was made. Pushes equal Pops
 // plus Steals plus the items still inside.
@@ -247,10 +246,11 @@ type DequeStats struct {
 // top counts the steals and the pops of last items.
 func (d *deque) Stats() DequeStats {
 	taken, last := d.taken.Load(), d.last.Load()
+	b, t := d.bottom.Load(), d.top.Load()
 	return DequeStats{
-		Pushes:    uint64(d.bottom.Load()) + taken,
+		Pushes:    uint64(max(b, t)) + taken, // a pop from an empty deque takes bottom below top
 		Pops:      taken + last,
-		Steals:    uint64(d.top.Load()) - last,
+		Steals:    uint64(t) - last,
 		LostRaces: d.lost.load(),
 		Grows:     d.grows.Load(),
 	}

@@ -13,7 +13,8 @@
 //     release half keeps the slot's load in front of it.
 //
 // A STLXR can fail for no visible reason, so the pair is tried again, at most
-// tries times: assembly must not loop without a bound.
+// tries times: assembly must not loop without a bound. What is still open then
+// counts as a lost race, after which pop begins anew.
 
 #define DEQUE   R0
 #define BOTTOMP R1 // address of bottom
@@ -21,7 +22,7 @@
 #define BOTTOM  R3
 #define TOP     R4
 #define LEFT    R5
-#define SLOT    R6
+#define ARRAY   R6
 #define INDEX   R7
 #define ITEM    R8
 #define NEXT    R9
@@ -37,16 +38,14 @@
 	ADD  $deque_bottom, DEQUE, BOTTOMP \
 	ADD  $deque_top, DEQUE, TOPP
 
-// slotOf sets SLOT to the address of the slot of the index in INDEX, and ITEM to
-// what it holds.
-#define slotOf \
+// load sets ITEM to what the slot of the index in INDEX holds.
+#define load \
 	ADD  $deque_array, DEQUE, TMP \
-	LDAR (TMP), SLOT \
-	MOVD slots_mask(SLOT), TMP \
+	LDAR (TMP), ARRAY \
+	MOVD slots_mask(ARRAY), TMP \
 	AND  TMP, INDEX, INDEX \
-	MOVD slots_base(SLOT), SLOT \
-	ADD  INDEX<<3, SLOT, SLOT \
-	MOVD (SLOT), ITEM
+	MOVD slots_base(ARRAY), ARRAY \
+	MOVD (ARRAY)(INDEX<<3), ITEM
 
 // count adds one to a counter of the owner's.
 #define count(offset) \
@@ -61,36 +60,44 @@ TEXT ·publish(SB), NOSPLIT, $0-16
 	STLR R1, (R0)
 	RET
 
-// func asmPop(d *deque) (item unsafe.Pointer, slot *unsafe.Pointer, r StealResult)
-TEXT ·asmPop(SB), NOSPLIT, $0-25
-	addresses
+// func asmPush(d *deque)
+TEXT ·asmPush(SB), NOSPLIT, $0-8
+	MOVD d+0(FP), DEQUE
+	ADD  $deque_bottom, DEQUE, BOTTOMP
 	MOVD (BOTTOMP), BOTTOM
-	SUB  $1, BOTTOM, BOTTOM
+	ADD  $1, BOTTOM, BOTTOM
+	STLR BOTTOM, (BOTTOMP)
+	RET
+
+// func asmPop(d *deque) (item unsafe.Pointer)
+TEXT ·asmPop(SB), NOSPLIT, $0-16
+	addresses
+	MOVD (BOTTOMP), NEXT
+	SUB  $1, NEXT, BOTTOM
 	STLR BOTTOM, (BOTTOMP)
 	LDAR (TOPP), TOP
 	SUBS TOP, BOTTOM, LEFT
 	BLT  empty
 	MOVD BOTTOM, INDEX
-	slotOf
+	load
 	CBZ  LEFT, last
 	count(deque_taken)
-
-success:
 	MOVD ITEM, item+8(FP)
-	MOVD SLOT, slot+16(FP)
-	MOVD $const_Success, TMP
-	MOVB TMP, r+24(FP)
 	RET
 
 last:
-	ADD   $1, TOP, NEXT // bottom + 1 as well, for top = bottom here
 	MOVBU ·hasLSE(SB), TMP
 	CBZ   TMP, pair
 	MOVD  TOP, SEEN
-	CASALD SEEN, (TOPP), NEXT
+	CASALD SEEN, (TOPP), NEXT // top is bottom - 1, so NEXT is top + 1
 	CMP   TOP, SEEN
 	BNE   lost
-	JMP   won
+
+won:
+	STLR NEXT, (BOTTOMP)
+	count(deque_last)
+	MOVD ITEM, item+8(FP)
+	RET
 
 pair:
 	MOVD $tries, TRIES
@@ -98,37 +105,23 @@ pair:
 again:
 	LDAXR (TOPP), SEEN
 	CMP   TOP, SEEN
-	BNE   lostpair
+	BNE   unpair
 	STLXR NEXT, (TOPP), TMP
 	CBZ   TMP, won
 	SUBS  $1, TRIES, TRIES
 	BNE   again
-	JMP   lost // as if the call had not happened
+	JMP   lost
 
-won:
-	STLR NEXT, (BOTTOMP)
-	count(deque_last)
-	JMP  success
-
-lostpair:
+unpair:
 	CLREX
 
 lost:
 	STLR NEXT, (BOTTOMP)
-	MOVD ZR, item+8(FP)
-	MOVD ZR, slot+16(FP)
-	MOVD $const_Retry, TMP
-	MOVB TMP, r+24(FP)
-	RET
+	JMP  ·popLost(SB)
 
 empty:
-	ADD  $1, BOTTOM, BOTTOM
-	STLR BOTTOM, (BOTTOMP)
-	MOVD ZR, item+8(FP)
-	MOVD ZR, slot+16(FP)
-	MOVD $const_Empty, TMP
-	MOVB TMP, r+24(FP)
-	RET
+	STLR NEXT, (BOTTOMP)
+	JMP  ·popEmpty(SB)
 
 // func asmSteal(d *deque) (item unsafe.Pointer, r StealResult)
 TEXT ·asmSteal(SB), NOSPLIT, $0-17
@@ -138,7 +131,7 @@ TEXT ·asmSteal(SB), NOSPLIT, $0-17
 	SUBS TOP, BOTTOM, LEFT
 	BLE  empty
 	MOVD TOP, INDEX
-	slotOf // before the CAS: afterwards the slot may be reused
+	load // before the CAS: afterwards the slot may be reused
 	ADD   $1, TOP, NEXT
 	MOVBU ·hasLSE(SB), TMP
 	CBZ   TMP, pair
@@ -159,21 +152,18 @@ pair:
 again:
 	LDAXR (TOPP), SEEN
 	CMP   TOP, SEEN
-	BNE   lostpair
+	BNE   unpair
 	STLXR NEXT, (TOPP), TMP
 	CBZ   TMP, won
 	SUBS  $1, TRIES, TRIES
 	BNE   again
 	JMP   lost
 
-lostpair:
+unpair:
 	CLREX
 
 lost:
-	MOVD ZR, item+8(FP)
-	MOVD $const_Retry, TMP
-	MOVB TMP, r+16(FP)
-	RET
+	JMP ·stealLost(SB)
 
 empty:
 	MOVD ZR, item+8(FP)

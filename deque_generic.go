@@ -33,21 +33,19 @@ func (d *deque) portablePop() unsafe.Pointer {
 		d.sweep()
 		return nil
 	}
-	slot := d.array.Load().at(b)
-	item := atomic.LoadPointer(slot)
+	item := atomic.LoadPointer(d.array.Load().at(b))
 	if left > 0 {
 		d.taken.Add(1)
-	} else {
-		won := d.top.CompareAndSwap(t, t+1)
-		d.bottom.Store(b + 1)
-		if !won {
-			d.lost.add()
-			d.sweep()
-			return nil
-		}
-		d.last.Add(1)
+		return item
 	}
-	atomic.StorePointer(slot, nil)
+	won := d.top.CompareAndSwap(t, t+1)
+	d.bottom.Store(b + 1)
+	if !won {
+		d.lost.add()
+		d.sweep()
+		return nil
+	}
+	d.last.Add(1)
 	return item
 }
 

@@ -24,38 +24,29 @@ func TestAssemblyRuns(t *testing.T) {
 			items := newItems(3)
 			for i, it := range items {
 				*d.array.Load().at(int64(i)) = unsafe.Pointer(it)
-				publish(&d.bottom, int64(i+1))
+				asmPush(d)
+				require.EqualValues(t, i+1, d.bottom.Load())
 			}
-			require.EqualValues(t, 3, d.bottom.Load())
 
-			p, r := asmSteal(d)
+			stolen, r := asmSteal(d)
 			require.Equal(t, Success, r)
-			require.Same(t, items[0], (*item)(p))
+			require.Same(t, items[0], (*item)(stolen))
 			require.EqualValues(t, 1, d.top.Load())
 
-			p, slot, r := asmPop(d)
-			require.Equal(t, Success, r)
-			require.Same(t, items[2], (*item)(p))
-			require.Equal(t, d.array.Load().at(2), slot)
+			require.Same(t, items[2], (*item)(asmPop(d)))
 			require.EqualValues(t, 2, d.bottom.Load())
 			require.EqualValues(t, 1, d.taken.Load())
 
-			p, slot, r = asmPop(d) // the last one, by its compare-and-swap
-			require.Equal(t, Success, r)
-			require.Same(t, items[1], (*item)(p))
-			require.Equal(t, d.array.Load().at(1), slot)
+			require.Same(t, items[1], (*item)(asmPop(d)), "the last one, by its compare-and-swap")
 			require.EqualValues(t, 2, d.bottom.Load())
 			require.EqualValues(t, 2, d.top.Load())
 			require.EqualValues(t, 1, d.last.Load())
 
-			p, slot, r = asmPop(d)
-			require.Equal(t, Empty, r)
-			require.Nil(t, p)
-			require.Nil(t, slot)
+			require.Zero(t, asmPop(d))
 			require.EqualValues(t, 2, d.bottom.Load(), "a pop of nothing puts bottom back")
-			p, r = asmSteal(d)
+			stolen, r = asmSteal(d)
 			require.Equal(t, Empty, r)
-			require.Nil(t, p)
+			require.Zero(t, stolen)
 
 			t.Log("executed assembly:", im.assembly)
 		})

@@ -1,6 +1,7 @@
 package heist
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,7 +91,7 @@ func (p *parkingLot) wait(addr *atomic.Uint32, val uint32, timeout time.Duration
 	defer b.mu.Unlock()
 	for i := range b.sleepers {
 		if b.sleepers[i] == s {
-			b.sleepers = append(b.sleepers[:i], b.sleepers[i+1:]...)
+			b.sleepers = slices.Delete(b.sleepers, i, i+1)
 			return false
 		}
 	}

@@ -217,18 +217,15 @@ func (in *Injector[T]) advance(s *segment[T]) bool {
 //
 // Cost: one compare-and-swap for the batch.
 func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
+	if len(dst) == 0 {
+		return 0, Empty
+	}
 	for {
 		s := in.head.Load()
 		d := s.deq.Load()
-		n := s.ready(d, min(len(dst), MaxPull), 1)
-		if n == 0 {
-			if len(dst) == 0 {
-				return 0, Empty
-			}
-			e := s.enq.Load()
-			if e&^sealed != d {
-				return 0, Retry
-			}
+		e := s.enq.Load()
+		claimed := e&^sealed - d
+		if claimed == 0 {
 			next := s.next.Load()
 			if e >= 0 || next == nil || next == in.terminal {
 				return 0, Empty
@@ -236,7 +233,10 @@ func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
 			in.head.CompareAndSwap(s, next)
 			continue
 		}
-		if !s.deq.CompareAndSwap(d, d+int64(n)) {
+		// Looking at enq first keeps a consumer that finds nothing away from the
+		// slots, which the producers are about to write.
+		n := s.ready(d, int(min(claimed, int64(len(dst)), MaxPull)), 1)
+		if n == 0 || !s.deq.CompareAndSwap(d, d+int64(n)) {
 			return 0, Retry
 		}
 		for i := range dst[:n] {
@@ -274,26 +274,30 @@ func (in *Injector[T]) Close() {
 // and its producer will wake somebody when it is.
 func (in *Injector[T]) Ready() bool {
 	for s := in.head.Load(); s != nil; s = s.next.Load() {
+		d := s.deq.Load()
 		for {
-			d := s.deq.Load()
 			if s.ready(d, 1, 1) > 0 {
 				return true
 			}
-			if s.deq.Load() == d {
+			now := s.deq.Load()
+			if now == d {
 				break
 			}
+			d = now
+		}
+		if e := s.enq.Load(); e >= 0 || e&^sealed != d {
+			return false // items in later segments wait for the one that is missing here
 		}
 	}
 	return false
 }
 
-// Len returns the number of items at some moment during the call; items whose push
-// has begun count. It is exact while nobody pushes or takes.
+// Len returns about the number of items, those whose push has begun included. It is
+// exact while nobody pushes or takes.
 func (in *Injector[T]) Len() int {
 	n := int64(0)
 	for s := in.head.Load(); s != nil; s = s.next.Load() {
-		d := s.deq.Load()
-		n += max(s.enq.Load()&^sealed-d, 0)
+		n += between(&s.deq, func() int64 { return s.enq.Load() &^ sealed })
 	}
 	return int(n)
 }

@@ -56,3 +56,15 @@ func nextPow2(n int) int64 {
 	}
 	return p
 }
+
+// between returns the distance from the index first to the index that last reads, of
+// a moment at which both had these values. First only grows.
+func between(first *atomic.Int64, last func() int64) int64 {
+	for {
+		from := first.Load()
+		to := last()
+		if first.Load() == from {
+			return max(to-from, 0)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package heist
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -46,41 +47,30 @@ func count(from, to int) []int {
 	return numbers
 }
 
-// tally counts, for any number of goroutines, how often each item was taken.
-type tally struct {
-	times   []atomic.Uint32
-	total   atomic.Int64
-	foreign atomic.Int64 // items that are not what was pushed
-}
-
-func newTally(items int) *tally { return &tally{times: make([]atomic.Uint32, items)} }
-
-func (c *tally) take(it *item) {
-	if it == nil || it.sum != checksum(it.id) || it.id >= uint64(len(c.times)) {
-		c.foreign.Add(1)
-		return
-	}
-	c.times[it.id].Add(1)
-	c.total.Add(1)
-}
-
-func (c *tally) complete() bool { return c.total.Load() >= int64(len(c.times)) }
-
-func (c *tally) requireEachOnce(t testing.TB) {
+// requireEachOnce checks that the items 0 to n-1, and no others, are in what was
+// taken, each of them once.
+func requireEachOnce(t testing.TB, n int, taken ...[]*item) {
 	t.Helper()
-	require.Zero(t, c.foreign.Load(), "items that nobody pushed, or whose memory was freed")
-	lost, taken := 0, 0
-	for i := range c.times {
-		switch n := c.times[i].Load(); n {
-		case 0:
-			lost++
-		case 1:
-			taken++
-		default:
-			require.Failf(t, "taken more than once", "item %d was taken %d times", i, n)
+	times := make([]int, n)
+	for _, it := range slices.Concat(taken...) {
+		if it == nil || it.sum != checksum(it.id) || it.id >= uint64(n) {
+			require.Failf(t, "foreign item", "%+v was not pushed, or its memory was freed", it)
+		}
+		times[it.id]++
+	}
+	for id, times := range times {
+		if times != 1 {
+			require.Failf(t, "not exactly once", "item %d of %d was taken %d times", id, n, times)
 		}
 	}
-	require.Zero(t, lost, "items were lost; %d were taken", taken)
+}
+
+// giveWay lets other goroutines run now and then. A loop that does so each time is
+// too polite to meet anybody.
+func giveWay(turn int) {
+	if turn%64 == 0 {
+		runtime.Gosched()
+	}
 }
 
 // requireForgotten checks that no slot of a drained queue still holds an item.

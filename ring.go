@@ -106,6 +106,7 @@ func (r *Ring[T]) spill(item *T) bool {
 	}
 	if !r.head.CompareAndSwap(h, h+half) {
 		// A thief was here, so there is room now.
+		clear(batch)
 		r.headSeen = r.head.Load()
 		return r.Push(item)
 	}
@@ -194,10 +195,7 @@ func (r *Ring[T]) load(i int64) *T {
 
 // Len returns the number of items at some moment during the call. Anybody may
 // call it.
-func (r *Ring[T]) Len() int {
-	h := r.head.Load()
-	return int(min(max(r.tail.Load()-h, 0), r.slots.len()))
-}
+func (r *Ring[T]) Len() int { return int(between(&r.head, r.tail.Load)) }
 
 // Cap returns the number of items that fit.
 func (r *Ring[T]) Cap() int { return int(r.slots.len()) }

@@ -1,6 +1,7 @@
 package heist
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"sync/atomic"
@@ -359,8 +360,73 @@ func TestRingAllocatesNothingInSteadyState(t *testing.T) {
 	}))
 }
 
-// Workers of whom one produces, all of whom steal from each other, and two small
-// queues between them: a small pool.
+// An owner against thieves who keep busy. With two slots the owner reuses a slot as
+// soon as a thief has raised head; with one thief's ring of two slots, a thief does
+// so to another.
+func TestStolenHalvesAreTakenExactlyOnce(t *testing.T) {
+	for _, c := range []struct {
+		capacity, thiefCapacity, thieves int
+		pops                             uint32
+	}{
+		{2, 2, 1, 0}, {2, 2, 2, 0}, {2, 2, 2, 2}, {8, 4, 2, 1}, {256, 256, 2, 100},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			n := stress(100_000)
+			items := newItems(n)
+			victim := newRing(t, c.capacity, nil)
+			rings := []*Ring[item]{victim}
+			taken := make([][]*item, c.thieves+1)
+			for range c.thieves {
+				rings = append(rings, newRing(t, c.thiefCapacity, nil))
+			}
+			var done atomic.Bool
+			wait := together(c.thieves, func(who int) {
+				own := rings[who+1]
+				mine := make([]*item, 0, n)
+				for turn := 1; ; turn++ {
+					last := done.Load()
+					first, _, result := victim.StealInto(own)
+					if result != Success {
+						if result == Empty && last {
+							break
+						}
+						giveWay(turn)
+						continue
+					}
+					mine = append(mine, first)
+					for it := own.Pop(); it != nil; it = own.Pop() {
+						mine = append(mine, it)
+					}
+				}
+				taken[who] = mine
+			})
+			mine := make([]*item, 0, n)
+			r := NewFastRand(1)
+			for next, turn := 0, 1; next < n; turn++ {
+				for next < n && victim.Push(items[next]) {
+					next++
+				}
+				giveWay(turn)
+				for range r.N(c.pops + 1) {
+					if it := victim.Pop(); it != nil {
+						mine = append(mine, it)
+					}
+				}
+			}
+			done.Store(true)
+			wait()
+			taken[c.thieves] = mine
+			requireEachOnce(t, n, taken...)
+			for _, r := range rings {
+				require.Nil(t, r.Pop())
+				requireForgotten(t, r.slots)
+			}
+		})
+	}
+}
+
+// Workers of whom one produces and all steal from each other, with an injector
+// between them: a small pool.
 func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -375,8 +441,8 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const workers = 4 // the first is the producer
-			items := stress(40_000)
-			taken := newTally(items)
+			n := stress(100_000)
+			items := newItems(n)
 			var in *Injector[item]
 			if c.overflow {
 				in = NewInjector[item]()
@@ -385,39 +451,46 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 			for len(rings) < workers {
 				rings = append(rings, newRing(t, c.thiefCapacity, in))
 			}
+			var taken [workers][]*item
+			var counts [workers]struct {
+				Counter
+				pad
+			}
+			complete := func() bool {
+				sum := uint64(0)
+				for i := range counts {
+					sum += counts[i].Load()
+				}
+				return sum >= uint64(n)
+			}
 			var inconsistent atomic.Int64
 			together(workers, func(who int) {
-				own := rings[who]
-				r := NewFastRand(uint64(who))
+				own, r := rings[who], NewFastRand(uint64(who))
+				mine := make([]*item, 0, n)
 				work := func() bool { // takes what is nearest
-					if it := own.Pop(); it != nil {
-						taken.take(it)
-						return true
-					}
-					victim := rings[r.N(workers)]
-					if victim == own {
-						if in == nil {
-							return false
+					it := own.Pop()
+					if it == nil {
+						switch victim := rings[r.N(workers)]; {
+						case victim != own:
+							first, k, result := victim.StealInto(own)
+							if (result == Success) != (first != nil) || (result == Success) != (k > 0) {
+								inconsistent.Add(1)
+							}
+							it = first
+						case in != nil:
+							it, _ = in.Pop()
 						}
-						it, result := in.Pop()
-						if result == Success {
-							taken.take(it)
-						}
-						return result == Success
 					}
-					first, n, result := victim.StealInto(own)
-					if (result == Success) != (first != nil) || (result == Success) != (n > 0) {
-						inconsistent.Add(1)
+					if it != nil {
+						mine = append(mine, it)
+						counts[who].Add(1)
 					}
-					if first != nil {
-						taken.take(first)
-					}
-					return first != nil
+					return it != nil
 				}
 				if who == 0 {
-					for next := 0; next < items; {
+					for next := 0; next < n; {
 						for range r.N(20) {
-							if next == items || !own.Push(newItem(next)) {
+							if next == n || !own.Push(items[next]) {
 								break
 							}
 							next++
@@ -427,13 +500,17 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 						}
 					}
 				}
-				for !taken.complete() && taken.foreign.Load() == 0 {
+				for turn := 1; ; turn++ {
 					if !work() {
-						runtime.Gosched()
+						if complete() {
+							break
+						}
+						giveWay(turn)
 					}
 				}
+				taken[who] = mine
 			})()
-			taken.requireEachOnce(t)
+			requireEachOnce(t, n, taken[:]...)
 			require.Zero(t, inconsistent.Load(), "an item without Success, or Success without an item")
 			for _, r := range rings {
 				require.Nil(t, r.Pop())
@@ -444,34 +521,26 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 	}
 }
 
-// With two slots the owner reuses a slot as soon as a thief has raised head.
-func TestStealReadsRingBeforeItsCAS(t *testing.T) {
-	items := stress(50_000)
-	taken := newTally(items)
-	victim := newRing(t, 2, nil)
-	wait := together(2, func(int) {
-		own, err := NewRing[item](2, nil)
-		for err == nil && !taken.complete() && taken.foreign.Load() == 0 {
-			first, _, result := victim.StealInto(own)
-			if result != Success {
-				runtime.Gosched()
-				continue
+func TestLostRaceForARingIsNotReportedAsEmpty(t *testing.T) {
+	const n = 256
+	for range stress(100) {
+		victim := newRing(t, n, nil)
+		pushAll(t, victim, newItems(n)...)
+		requireNoFalseEmpty(t, n, victim.Len, func(mine []*item) ([]*item, StealResult) {
+			own, err := NewRing[item](2, nil)
+			if err != nil {
+				return mine, Empty
 			}
-			taken.take(first)
+			first, _, r := victim.StealInto(own)
+			if r == Success {
+				mine = append(mine, first)
+			}
 			for it := own.Pop(); it != nil; it = own.Pop() {
-				taken.take(it)
+				mine = append(mine, it)
 			}
-		}
-	})
-	for next := 0; next < items && taken.foreign.Load() == 0; {
-		if victim.Push(newItem(next)) {
-			next++
-		} else {
-			runtime.Gosched()
-		}
+			return mine, r
+		})
 	}
-	wait()
-	taken.requireEachOnce(t)
 }
 
 // FuzzRingAgainstASlice plays the operations that the bytes stand for on two rings

@@ -108,6 +108,7 @@ func (w *Worker) runTask(t *task) {
 func (w *Worker) main() {
 	for {
 		if t := w.ownTask(); t != nil {
+			w.stopSearching() // woken as a searcher, it has found something
 			w.runTask(t)
 			continue
 		}

@@ -1,0 +1,27 @@
+module github.com/seed53057037/heist/bench
+
+go 1.26.0
+
+require (
+	github.com/alitto/pond/v2 v2.7.1
+	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/klauspost/cpuid/v2 v2.4.2
+	github.com/montanaflynn/stats v0.14.0
+	github.com/panjf2000/ants/v2 v2.12.1
+	github.com/seed53057037/heist v0.0.0
+	github.com/sourcegraph/conc v0.3.0
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/sync v0.24.0
+)
+
+require (
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+	go.uber.org/atomic v1.7.0 // indirect
+	go.uber.org/multierr v1.9.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.22.0 // indirect
+)
+
+replace github.com/seed53057037/heist => ../

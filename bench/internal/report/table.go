@@ -1,0 +1,156 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+)
+
+// Legend explains the columns, once for all tables.
+const Legend = `Figures are medians over the runs, with the least and the greatest.
+"heist / it" is heist's best implementation against the one in the row, measured in
+turn and compared pair by pair; below 1 heist is better, whatever the metric.`
+
+// Table prints one case, measured with one or several numbers of workers.
+func Table(w io.Writer, outcomes []runner.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	first := outcomes[0]
+	fmt.Fprintf(w, "\n%s/%s: %s\n", first.Suite, first.Case.Name, first.Case.About)
+
+	_, speedup := first.Find(serial)
+	t := table.NewWriter()
+	t.SetStyle(plainStyle())
+	header := table.Row{"workers", "metric", "implementation", "median", "min", "max", "heist / it", ""}
+	if speedup {
+		header = append(header, "speed-up")
+	}
+	t.AppendHeader(header)
+	var columns []table.ColumnConfig
+	for _, number := range []int{1, 4, 5, 6, 7, 9} {
+		columns = append(columns, table.ColumnConfig{Number: number, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	for _, o := range outcomes {
+		for i := range o.Case.Metrics {
+			appendRows(t, o, i, speedup)
+			t.AppendSeparator()
+		}
+	}
+	fmt.Fprintln(w, t.Render())
+	for _, o := range outcomes {
+		printDetails(w, o)
+	}
+	printNotes(w, first)
+}
+
+// serial is the implementation that speed-ups are relative to.
+const serial = "serial"
+
+func appendRows(t table.Writer, o runner.Outcome, metric int, speedup bool) {
+	m := o.Case.Metrics[metric]
+	best, _ := o.Best(metric)
+	base, _ := o.Find(serial)
+	ratios := make(map[string]contract.Ratio)
+	all, _ := o.Ratios()
+	for _, r := range all {
+		if r.Metric == m.Name {
+			ratios[r.RatioTo] = r
+		}
+	}
+	for _, s := range o.Series {
+		name := s.Impl.Name
+		if s.Impl.Note != "" {
+			name += " *"
+		}
+		spread := contract.Summarise(s.Metric(metric))
+		ratio, within := "", ""
+		if r, ok := ratios[s.Impl.Name]; ok {
+			ratio, within = figure(r.Ratio), fmt.Sprintf("(%s to %s)", figure(r.Min), figure(r.Max))
+		} else if s.Impl.Name == best.Impl.Name {
+			ratio = "best"
+		}
+		row := table.Row{o.Workers, m.Name, name,
+			figure(spread.Median), figure(spread.Min), figure(spread.Max), ratio, within}
+		if speedup {
+			// How many times as fast as serial: the ratio of serial to this.
+			times, ok := contract.Compare(base.Metric(metric), s.Metric(metric), m.Better)
+			if ok {
+				row = append(row, figure(times.Median)+"x")
+			}
+		}
+		t.AppendRow(row)
+	}
+}
+
+func printDetails(w io.Writer, o runner.Outcome) {
+	for _, s := range o.Series {
+		detail := s.Typical().Detail
+		if detail == "" {
+			continue
+		}
+		fmt.Fprintf(w, " %s, %d workers:\n", s.Impl.Name, o.Workers)
+		for line := range strings.Lines(detail) {
+			fmt.Fprint(w, "   ", line)
+		}
+	}
+}
+
+func printNotes(w io.Writer, o runner.Outcome) {
+	for _, s := range o.Series {
+		if s.Impl.Note != "" {
+			fmt.Fprintf(w, " * %s %s\n", s.Impl.Name, s.Impl.Note)
+		}
+	}
+}
+
+// List prints suites, cases and implementations.
+func List(w io.Writer, suites []runner.Suite) {
+	t := table.NewWriter()
+	t.SetStyle(plainStyle())
+	t.AppendHeader(table.Row{"suite", "case", "what is measured", "implementations"})
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 3, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 4, WidthMax: 50, WidthMaxEnforcer: text.WrapSoft},
+	})
+	for _, suite := range suites {
+		for _, c := range suite.Cases {
+			var impls []string
+			for _, impl := range c.Impls {
+				impls = append(impls, impl.Name)
+			}
+			t.AppendRow(table.Row{suite.Name, c.Name, c.About, strings.Join(impls, " ")})
+		}
+		t.AppendSeparator()
+	}
+	fmt.Fprintln(w, t.Render())
+}
+
+// plainStyle has no lines but those between groups of rows, and leaves the headers
+// as they are.
+func plainStyle() table.Style {
+	style := table.StyleLight
+	style.Options.DrawBorder = false
+	style.Options.SeparateColumns = false
+	style.Format.Header = text.FormatDefault
+	return style
+}
+
+// figure writes a number with three significant digits, and never with an
+// exponent.
+func figure(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+	return strconv.FormatFloat(v, 'f', max(0, digits), 64)
+}

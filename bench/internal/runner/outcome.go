@@ -1,0 +1,101 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+)
+
+// Outcome is a case, measured with one number of workers.
+type Outcome struct {
+	Suite   string
+	Case    Case
+	Workers int
+	Series  []Series
+}
+
+// Best returns the heist implementation with the best median of the case's i-th
+// metric. It is false if none of heist's was measured.
+func (o Outcome) Best(i int) (best Series, ok bool) {
+	better := o.Case.Metrics[i].Better
+	var record float64
+	for _, s := range o.Series {
+		if s.Impl.Peer() {
+			continue
+		}
+		median := contract.Summarise(s.Metric(i)).Median
+		if !ok || better.Beats(median, record) {
+			best, record, ok = s, median, true
+		}
+	}
+	return best, ok
+}
+
+// Find returns the series of the implementation with this name.
+func (o Outcome) Find(name string) (s Series, ok bool) {
+	for _, s := range o.Series {
+		if s.Impl.Name == name {
+			return s, true
+		}
+	}
+	return Series{}, false
+}
+
+// Lines returns one line per metric and implementation.
+func (o Outcome) Lines() []contract.Line {
+	var lines []contract.Line
+	for i, m := range o.Case.Metrics {
+		for _, s := range o.Series {
+			spread := contract.Summarise(s.Metric(i))
+			lines = append(lines, contract.Line{
+				Suite: o.Suite, Case: o.Case.Name, Impl: s.Impl.Name, Workers: o.Workers,
+				Metric: m.Name, Value: spread.Median, Min: spread.Min, Max: spread.Max,
+				Runs: len(s.Samples), Better: m.Better, Peer: s.Impl.Peer(),
+			})
+		}
+	}
+	return lines
+}
+
+// Ratios returns one ratio per metric and peer. Where there is none, because a
+// peer's figure is zero and heist's is not, it says so in a note.
+func (o Outcome) Ratios() (ratios []contract.Ratio, notes []string) {
+	for i, m := range o.Case.Metrics {
+		best, ok := o.Best(i)
+		if !ok {
+			continue
+		}
+		for _, s := range o.Series {
+			if !s.Impl.Peer() {
+				continue
+			}
+			spread, ok := contract.Compare(best.Metric(i), s.Metric(i), m.Better)
+			if !ok {
+				notes = append(notes, fmt.Sprintf("%s/%s: no ratio of %s to %s in %s: a share of zero",
+					o.Suite, o.Case.Name, best.Impl.Name, s.Impl.Name, m.Name))
+				continue
+			}
+			ratios = append(ratios, contract.Ratio{
+				Suite: o.Suite, Case: o.Case.Name, Workers: o.Workers, Metric: m.Name,
+				RatioTo: s.Impl.Name, Impl: best.Impl.Name,
+				Ratio: spread.Median, Min: spread.Min, Max: spread.Max,
+			})
+		}
+	}
+	return ratios, notes
+}
+
+// Typical returns the sample whose first value is nearest to the median: the run
+// whose details stand for all.
+func (s Series) Typical() Sample {
+	first := s.Metric(0)
+	median := contract.Summarise(first).Median
+	typical, distance := Sample{}, math.Inf(1)
+	for i, v := range first {
+		if d := math.Abs(v - median); d < distance {
+			typical, distance = s.Samples[i], d
+		}
+	}
+	return typical
+}

@@ -1,0 +1,245 @@
+// Package runner measures implementations against one another.
+//
+// A suite holds cases, a case is done by several implementations, and an
+// implementation is a function that does the case's work for a while and says how
+// it went. The implementations of a case run in turn, A B C A B C ..., so that
+// whatever else the machine does meanwhile falls on all of them alike; see
+// [contract.Compare] for what is made of that.
+//
+// To add a suite, write a function that returns a [Suite] and name it in the list
+// of suites. To add an implementation that lives in another program, see [Child].
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+)
+
+// Suite is a group of cases about one part of the product.
+type Suite struct {
+	Name  string
+	About string
+	Cases []Case
+}
+
+// Case is one piece of work.
+type Case struct {
+	Name    string
+	About   string // one line: what is measured
+	Metrics []contract.Metric
+
+	// Workers returns the numbers of workers to measure with, given the one that
+	// was asked for. Go's scheduler gets as many Ps for the time.
+	Workers func(asked int) []int
+
+	// Setup, if it is not nil, runs before the first implementation starts, and
+	// the function that it returns after the last has stopped.
+	Setup func(Env) (teardown func(), err error)
+
+	Impls []Impl
+}
+
+// Impl is one way of doing the work of a case. Names that are "heist" or begin
+// with "heist-" are the product's, all others are peers.
+type Impl struct {
+	Name string
+
+	// Note, if it is not empty, is what a reader must know who compares this
+	// implementation's figures with those of the others.
+	Note string
+
+	// Start makes ready whatever outlives a run, such as a pool, and returns the
+	// function that does one run. It returns a [Missing] where the implementation
+	// does not exist on this machine. Stop may be nil.
+	Start func(Env) (run Run, stop func(), err error)
+}
+
+// Peer says whether the implementation is somebody else's.
+func (i Impl) Peer() bool { return i.Name != "heist" && !strings.HasPrefix(i.Name, "heist-") }
+
+// Run does the work of the case for about [Env].Time, checks the answer, and
+// returns what it measured. A wrong answer is a [Wrong].
+type Run func() (Sample, error)
+
+// Sample is the result of one run.
+type Sample struct {
+	Values []float64 // in the order of the case's metrics
+	Detail string    // lines for people, shown below the table; may be empty
+}
+
+// Env is what a run may depend on.
+type Env struct {
+	Suite, Case string
+	Workers     int
+	Time        time.Duration // about how long a run lasts
+	Tiny        bool          // for tests: as little work as still can go wrong
+}
+
+// Size chooses the amount of work.
+func (e Env) Size(full, tiny int) int {
+	if e.Tiny {
+		return tiny
+	}
+	return full
+}
+
+// Missing is the error of an implementation that is not to be had here. It is
+// left out; that is no failure.
+type Missing struct{ Reason string }
+
+func (m Missing) Error() string { return m.Reason }
+
+// Wrong is the error of an implementation whose answer is wrong.
+type Wrong struct {
+	What      string // of what the answer was: "fib(35)"
+	Got, Want any
+}
+
+func (w Wrong) Error() string {
+	return fmt.Sprintf("gave %v for %s, expected %v", w.Got, w.What, w.Want)
+}
+
+// Check returns a Wrong if got is not want.
+func Check[T comparable](what string, got, want T) error {
+	if got == want {
+		return nil
+	}
+	return Wrong{what, got, want}
+}
+
+// Lap is one execution of a case's work: how many operations, how long they took
+// together, and perhaps something to say about them.
+type Lap struct {
+	Ops    int
+	Took   time.Duration
+	Detail string
+}
+
+// PerOp returns the nanoseconds per operation.
+func (l Lap) PerOp() float64 { return float64(l.Took.Nanoseconds()) / float64(l.Ops) }
+
+// Repeat does laps, at least one, until together they have lasted for d. It returns
+// their sum, with the detail of the last. What a lap does outside of the time that
+// it reports is not counted, neither in the sum nor towards d.
+func Repeat(d time.Duration, lap func() (Lap, error)) (Lap, error) {
+	var sum Lap
+	for {
+		l, err := lap()
+		if err != nil {
+			return Lap{}, err
+		}
+		sum = Lap{Ops: sum.Ops + l.Ops, Took: sum.Took + l.Took, Detail: l.Detail}
+		if sum.Took >= d {
+			return sum, nil
+		}
+	}
+}
+
+// Options say how to measure.
+type Options struct {
+	Runs   int                    // rounds that count; one more, before them, does not
+	Time   time.Duration          // see Env
+	Budget time.Duration          // for all rounds of a case, see Measure; 0 for no limit
+	Peers  func(name string) bool // which peers take part; nil for all
+	Note   func(line string)      // told what is left out and why
+	Tiny   bool                   // see Env
+}
+
+// Series is what one implementation reached in all rounds.
+type Series struct {
+	Impl    Impl
+	Samples []Sample
+}
+
+// Metric returns the values of the case's i-th metric, one per round.
+func (s Series) Metric(i int) []float64 {
+	values := make([]float64, len(s.Samples))
+	for round, sample := range s.Samples {
+		values[round] = sample.Values[i]
+	}
+	return values
+}
+
+// Measure measures a case with one number of workers. When the budget is spent no
+// further round begins, but one that counts there is always. The error joins one
+// error per implementation that failed; those are not in the outcome.
+func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
+	out := Outcome{Suite: suite.Name, Case: c, Workers: workers}
+	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
+
+	if c.Setup != nil {
+		teardown, err := c.Setup(env)
+		if err != nil {
+			return out, fmt.Errorf("%s/%s: %w", suite.Name, c.Name, err)
+		}
+		defer teardown()
+	}
+
+	type contestant struct {
+		Series
+		run Run
+		err error
+	}
+	var field []*contestant
+	for _, impl := range c.Impls {
+		if impl.Peer() && o.Peers != nil && !o.Peers(impl.Name) {
+			continue
+		}
+		run, stop, err := impl.Start(env)
+		var missing Missing
+		if errors.As(err, &missing) {
+			o.Note(fmt.Sprintf("%s/%s: %s is left out: %s", suite.Name, c.Name, impl.Name, missing.Reason))
+			continue
+		}
+		if stop != nil {
+			defer stop()
+		}
+		if err == nil && impl.Note != "" {
+			o.Note(fmt.Sprintf("%s/%s: %s: %s", suite.Name, c.Name, impl.Name, impl.Note))
+		}
+		field = append(field, &contestant{Series: Series{Impl: impl}, run: run, err: err})
+	}
+
+	began := time.Now()
+	for round := range 1 + o.Runs {
+		if round > 1 && o.Budget > 0 && time.Since(began) > o.Budget {
+			break
+		}
+		for _, f := range field {
+			if f.err != nil {
+				continue
+			}
+			// The garbage of the one before is not this one's to collect.
+			runtime.GC()
+			var sample Sample
+			sample, f.err = f.run()
+			if round > 0 && f.err == nil {
+				f.Samples = append(f.Samples, sample)
+			}
+		}
+	}
+
+	var failures []error
+	for _, f := range field {
+		if f.err != nil {
+			failures = append(failures, fmt.Errorf("%s/%s with %s: %s %w",
+				suite.Name, c.Name, count(workers, "worker"), f.Impl.Name, f.err))
+			continue
+		}
+		out.Series = append(out.Series, f.Series)
+	}
+	return out, errors.Join(failures...)
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,285 @@
+package suites
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/panjf2000/ants/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// parseSuite measures work of the kind that people have: a few thousand pieces
+// from microseconds to tens of milliseconds, which allocate.
+func parseSuite() runner.Suite {
+	return runner.Suite{
+		Name:  "parse",
+		About: "go/parser over Go's own source",
+		Cases: []runner.Case{goSourceCase()},
+	}
+}
+
+// parseGCPercent is the garbage collector's setting while parsing. At Go's default
+// of 100 collecting takes a large part of the time, on whichever CPU is free, and
+// hides how well the work was shared.
+const parseGCPercent = 400
+
+// goSourceCase measures how long it takes to parse every .go file of the Go
+// distribution, test data included, one task per file, in the order in which the
+// file system walk finds them. The files are read into memory before; the syntax
+// trees are dropped. The pieces are uneven, a few files being thousands of times
+// as long as others, so "static", an equal number of files for each worker, shows
+// what it is worth to balance. The checked answer is the number of files and of
+// top-level declarations.
+//
+// Utilisation is the time that a worker spent in files, on the wall clock, divided
+// by the time that all took. What the garbage collector and other processes take
+// from a worker in the middle of a file counts as spent.
+func goSourceCase() runner.Case {
+	var c corpus
+	impl := func(name string, start func(env runner.Env, c *corpus) (parseAll func(*parsing) error, stop func(), err error)) runner.Impl {
+		return runner.Impl{
+			Name: name,
+			Start: func(env runner.Env) (runner.Run, func(), error) {
+				parseAll, stop, err := start(env, &c)
+				return func() (runner.Sample, error) { return c.run(env, parseAll) }, stop, err
+			},
+		}
+	}
+	return runner.Case{
+		Name: "go-source",
+		About: fmt.Sprintf("parse Go's own source, one task per file, GC percent %d for all; time for all files",
+			parseGCPercent),
+		Metrics: lower("ms"),
+		Workers: asked,
+		Setup:   c.load,
+		Impls: []runner.Impl{
+			impl("heist", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
+				p, stop, err := newPool(env)
+				return func(all *parsing) error {
+					g, _ := p.Group(context.Background())
+					for i := range c.files {
+						// Tasks run on workers only, never on guests.
+						g.GoWorker(func(w *pool.Worker) error {
+							all.file(w.ID(), i)
+							return nil
+						})
+					}
+					return g.Wait()
+				}, stop, err
+			}),
+			impl("serial", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
+				return func(all *parsing) error {
+					for i := range c.files {
+						all.file(0, i)
+					}
+					return nil
+				}, nil, nil
+			}),
+			impl("errgroup", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
+				ids := newIDs(env.Workers)
+				return func(all *parsing) error {
+					var g errgroup.Group
+					g.SetLimit(env.Workers)
+					for i := range c.files {
+						g.Go(func() error {
+							id := <-ids
+							all.file(id, i)
+							ids <- id
+							return nil
+						})
+					}
+					return g.Wait()
+				}, nil, nil
+			}),
+			impl("ants", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
+				p, err := ants.NewPool(env.Workers)
+				if err != nil {
+					return nil, nil, err
+				}
+				ids := newIDs(env.Workers)
+				return func(all *parsing) error {
+					var left sync.WaitGroup
+					for i := range c.files {
+						left.Add(1)
+						err := p.Submit(func() {
+							defer left.Done()
+							id := <-ids
+							all.file(id, i)
+							ids <- id
+						})
+						if err != nil {
+							return err
+						}
+					}
+					left.Wait()
+					return nil
+				}, p.Release, nil
+			}),
+			impl("static", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
+				return func(all *parsing) error {
+					var workers sync.WaitGroup
+					n := len(c.files)
+					for id := range env.Workers {
+						workers.Go(func() {
+							for i := id * n / env.Workers; i < (id+1)*n/env.Workers; i++ {
+								all.file(id, i)
+							}
+						})
+					}
+					workers.Wait()
+					return nil
+				}, nil, nil
+			}),
+		},
+	}
+}
+
+// newIDs are the names 0..n-1 of workers, for those that do not tell. Who starts
+// on a file takes one and puts it back afterwards. That costs well under a
+// microsecond per file.
+func newIDs(n int) chan int {
+	ids := make(chan int, n)
+	for id := range n {
+		ids <- id
+	}
+	return ids
+}
+
+// corpus is the source to parse, in memory only while the case is measured: a
+// hundred megabytes that stay would change how often the garbage collector runs in
+// the suites that follow.
+type corpus struct {
+	files [][]byte
+	want  parsed
+}
+
+// parsed is the answer.
+type parsed struct{ files, declarations int }
+
+func (p parsed) String() string {
+	return fmt.Sprintf("%d files with %d declarations", p.files, p.declarations)
+}
+
+// load reads the files, and parses them once to know the answer.
+func (c *corpus) load(env runner.Env) (teardown func(), err error) {
+	c.files, err = goSource(env.Size(math.MaxInt, 60))
+	if err != nil {
+		return nil, err
+	}
+	percent := debug.SetGCPercent(parseGCPercent)
+	c.want = parsed{files: len(c.files)}
+	for _, src := range c.files {
+		c.want.declarations += declarations(src)
+	}
+	return func() {
+		debug.SetGCPercent(percent)
+		*c = corpus{}
+	}, nil
+}
+
+// goSource returns the contents of at most limit files.
+func goSource(limit int) ([][]byte, error) {
+	root := build.Default.GOROOT
+	if root == "" {
+		return nil, errors.New("needs Go's source, and GOROOT is not known; set it in the environment")
+	}
+	var files [][]byte
+	err := filepath.WalkDir(filepath.Join(root, "src"), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case len(files) == limit:
+			return fs.SkipAll
+		case d.Type().IsRegular() && filepath.Ext(path) == ".go":
+			src, err := os.ReadFile(path)
+			files = append(files, src)
+			return err
+		}
+		return nil
+	})
+	return files, err
+}
+
+// declarations parses a file and counts its top-level declarations. Some files are
+// broken on purpose, to test compilers; what the parser makes of them counts.
+func declarations(src []byte) int {
+	file, _ := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
+	if file == nil {
+		return 0
+	}
+	return len(file.Decls)
+}
+
+// parsing is one run over all files.
+type parsing struct {
+	files   [][]byte
+	workers []shift
+}
+
+// shift is what one worker did in a run. Only that worker writes it, and it has
+// its cache lines to itself.
+type shift struct {
+	parsed
+	busy time.Duration
+	_    [128 - 24]byte
+}
+
+// file parses the i-th file on the worker with this number.
+func (p *parsing) file(worker, i int) {
+	start := time.Now()
+	n := declarations(p.files[i])
+	s := &p.workers[worker]
+	s.files++
+	s.declarations += n
+	s.busy += time.Since(start)
+}
+
+func (c *corpus) run(env runner.Env, parseAll func(*parsing) error) (runner.Sample, error) {
+	l, err := runner.Repeat(env.Time, func() (runner.Lap, error) {
+		all := &parsing{files: c.files, workers: make([]shift, env.Workers)}
+		l, err := timed(1, func() error { return parseAll(all) })
+		if err != nil {
+			return l, err
+		}
+		var got parsed
+		for _, s := range all.workers {
+			got.files += s.files
+			got.declarations += s.declarations
+		}
+		l.Detail = utilisation(all.workers, l.Took)
+		return l, runner.Check("Go's source", got, c.want)
+	})
+	return runner.Sample{Values: []float64{l.PerOp() / 1e6}, Detail: l.Detail}, err
+}
+
+// utilisation draws a bar for each worker: how much of the elapsed time it was busy.
+func utilisation(shifts []shift, elapsed time.Duration) string {
+	const width = 40
+	var bars strings.Builder
+	var total float64
+	for i, s := range shifts {
+		share := s.busy.Seconds() / elapsed.Seconds()
+		total += share
+		filled := min(width, int(share*width+0.5))
+		fmt.Fprintf(&bars, "Worker %d: [%s%s] %3.0f%%  %v, %d files\n", i,
+			strings.Repeat("=", filled), strings.Repeat(" ", width-filled),
+			100*share, s.busy.Round(time.Millisecond), s.files)
+	}
+	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(len(shifts)), elapsed.Round(time.Millisecond))
+	return bars.String()
+}

@@ -1,0 +1,351 @@
+package suites
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/alitto/pond/v2"
+	"github.com/panjf2000/ants/v2"
+	concpool "github.com/sourcegraph/conc/pool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// submitSuite measures the hand-over of tasks that do nothing: what a pool costs
+// per task, at full throughput. How long one task waits until it starts is another
+// matter, and not in it.
+func submitSuite() runner.Suite {
+	return runner.Suite{
+		Name:  "submit",
+		About: "a million empty tasks",
+		Cases: []runner.Case{
+			externalCase("external-1", "one goroutine submits a million empty tasks and waits for all", 1),
+			externalCase("external-4", "four goroutines submit a quarter of a million empty tasks each", 4),
+			spawnInsideCase(),
+		},
+	}
+}
+
+// submitMetrics are the time per task and the allocations per task, those of the
+// whole process while the tasks run. Allocations are rounded to hundredths: the
+// runtime makes a few of its own meanwhile.
+var submitMetrics = lower("ns/task", "allocs/task")
+
+// tasksPerLap is how many tasks are submitted before they are waited for.
+func tasksPerLap(env runner.Env) int { return env.Size(1_000_000, 2000) }
+
+// A goal is what the tasks of one lap work towards: each adds its share to a sum.
+// All implementations' tasks write to this one cache line, which is the greater
+// part of what the task itself costs, alike for all.
+type goal struct {
+	_    [128]byte
+	sum  atomic.Int64
+	_    [128]byte
+	want int64
+	met  chan struct{}
+}
+
+// set begins a lap.
+func (g *goal) set(want int64) {
+	g.sum.Store(0)
+	g.want = want
+	g.met = make(chan struct{})
+}
+
+// add is what a task does. It reads want first: as soon as it has added, the next
+// lap may begin.
+func (g *goal) add(n int64) {
+	want := g.want
+	if g.sum.Add(n) == want {
+		close(g.met)
+	}
+}
+
+// wait returns when the sum is what it should be, or has not become so in a time
+// in which all tasks should be long done.
+func (g *goal) wait() {
+	select {
+	case <-g.met:
+	case <-time.After(patience):
+	}
+}
+
+// check says whether the tasks together did what they should have, no less and no
+// more.
+func (g *goal) check(what string) error { return runner.Check(what, g.sum.Load(), g.want) }
+
+// submitting returns an implementation of a case with the submit metrics. Its lap
+// is timed by itself; the allocations are counted here.
+func submitting(name string, start func(runner.Env, *goal) (lap, func(), error)) runner.Impl {
+	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
+		work, stop, err := start(env, new(goal))
+		run := func() (runner.Sample, error) {
+			var mallocs uint64
+			sum, err := runner.Repeat(env.Time, func() (runner.Lap, error) {
+				before := mallocsSoFar()
+				l, err := work()
+				mallocs += mallocsSoFar() - before
+				return l, err
+			})
+			perTask := math.Round(100*float64(mallocs)/float64(sum.Ops)) / 100
+			return runner.Sample{Values: []float64{sum.PerOp(), perTask}}, err
+		}
+		return run, stop, err
+	}}
+}
+
+func mallocsSoFar() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// A batch is a way to submit the tasks of one lap. Submit submits n of them and
+// may be called by several goroutines at once. Wait, which may be nil, is called
+// after that, by those whose users call something of the kind.
+type batch struct {
+	submit func(n int) error
+	wait   func() error
+}
+
+// externalCase measures tasks that come from goroutines outside of the pool: from
+// the first call until the last task has ended, divided by their number. All
+// submitters and the workers share as many Ps as there are workers. It is always
+// the same function that is submitted, so what is allocated is the pool's doing.
+// Creating a pool is not timed, except where its users create one per batch
+// (conc, errgroup).
+func externalCase(name, about string, submitters int) runner.Case {
+	impl := func(name string, open func(env runner.Env, g *goal) (next func() batch, stop func(), err error)) runner.Impl {
+		return submitting(name, func(env runner.Env, g *goal) (lap, func(), error) {
+			next, stop, err := open(env, g)
+			return func() (runner.Lap, error) { return external(env, g, submitters, next()) }, stop, err
+		})
+	}
+	// same is for pools that outlive a batch.
+	same := func(submit func(n int) error) func() batch {
+		return func() batch { return batch{submit: submit} }
+	}
+	return runner.Case{
+		Name:    name,
+		About:   about + "; time and allocations per task",
+		Metrics: submitMetrics,
+		Workers: asked,
+		Impls: []runner.Impl{
+			impl("heist", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				p, stop, err := newPool(env)
+				task := func(*pool.Worker) { g.add(1) }
+				return same(func(n int) error {
+					for range n {
+						if err := p.Go(task); err != nil {
+							return err
+						}
+					}
+					return nil
+				}), stop, err
+			}),
+			impl("go", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				task := func() { g.add(1) }
+				return same(func(n int) error {
+					for range n {
+						go task()
+					}
+					return nil
+				}), nil, nil
+			}),
+			impl("channel", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				tasks := make(chan func(), 1024)
+				var workers sync.WaitGroup
+				for range env.Workers {
+					workers.Go(func() {
+						for task := range tasks {
+							task()
+						}
+					})
+				}
+				task := func() { g.add(1) }
+				return same(func(n int) error {
+					for range n {
+						tasks <- task
+					}
+					return nil
+				}), func() { close(tasks); workers.Wait() }, nil
+			}),
+			impl("ants", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				p, err := ants.NewPool(env.Workers)
+				if err != nil {
+					return nil, nil, err
+				}
+				task := func() { g.add(1) }
+				return same(func(n int) error {
+					for range n {
+						if err := p.Submit(task); err != nil {
+							return err
+						}
+					}
+					return nil
+				}), p.Release, nil
+			}),
+			impl("pond", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				p := pond.NewPool(env.Workers)
+				task := func() { g.add(1) }
+				return same(func(n int) error {
+					for range n {
+						if err := p.Go(task); err != nil {
+							return err
+						}
+					}
+					return nil
+				}), p.StopAndWait, nil
+			}),
+			impl("conc", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				task := func() { g.add(1) }
+				return func() batch {
+					p := concpool.New().WithMaxGoroutines(env.Workers)
+					return batch{
+						submit: func(n int) error {
+							for range n {
+								p.Go(task)
+							}
+							return nil
+						},
+						wait: func() error { p.Wait(); return nil },
+					}
+				}, nil, nil
+			}),
+			impl("errgroup", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				return errgroups(g, env.Workers), nil, nil
+			}),
+			impl("errgroup-nolimit", func(env runner.Env, g *goal) (func() batch, func(), error) {
+				return errgroups(g, -1), nil, nil
+			}),
+		},
+	}
+}
+
+func errgroups(g *goal, limit int) func() batch {
+	task := func() error { g.add(1); return nil }
+	return func() batch {
+		group := new(errgroup.Group)
+		group.SetLimit(limit)
+		return batch{
+			submit: func(n int) error {
+				for range n {
+					group.Go(task)
+				}
+				return nil
+			},
+			wait: group.Wait,
+		}
+	}
+}
+
+// external is one lap: the submitters divide the tasks evenly.
+func external(env runner.Env, g *goal, submitters int, b batch) (runner.Lap, error) {
+	tasks := tasksPerLap(env)
+	g.set(int64(tasks))
+	errs := make([]error, submitters)
+	l, _ := timed(tasks, func() error {
+		var others sync.WaitGroup
+		for i := 1; i < submitters; i++ {
+			others.Go(func() { errs[i] = b.submit(tasks / submitters) })
+		}
+		errs[0] = b.submit(tasks / submitters)
+		others.Wait()
+		if b.wait != nil {
+			errs = append(errs, b.wait())
+		} else {
+			g.wait()
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		return l, fmt.Errorf("refused a task: %w", err)
+	}
+	return l, g.check("the number of tasks done")
+}
+
+// spawnInsideCase measures tasks that come from tasks: a binary tree in which
+// every task spawns two more until there are a million. A task is a closure that
+// knows its number, so a spawn includes one allocation of the caller's. A channel
+// with fixed workers is not among the peers, nor any pool that makes a full queue
+// wait: workers that wait for room in their own queue never make any.
+func spawnInsideCase() runner.Case {
+	return runner.Case{
+		Name:    "spawn-inside",
+		About:   "every task spawns two more until there are a million; time and allocations per task",
+		Metrics: submitMetrics,
+		Workers: asked,
+		Impls: []runner.Impl{
+			submitting("heist", func(env runner.Env, g *goal) (lap, func(), error) {
+				p, stop, err := newPool(env)
+				tasks := tasksPerLap(env)
+				var refused atomic.Pointer[error]
+				var node func(w *pool.Worker, k int)
+				node = func(w *pool.Worker, k int) {
+					for i := range 2 {
+						child := 2*k + i // constant, so that the closure holds the number itself
+						if child > tasks {
+							break
+						}
+						if err := w.Go(func(w *pool.Worker) { node(w, child) }); err != nil {
+							refused.Store(new(err)) // a copy, lest every err lie on the heap
+						}
+					}
+					g.add(int64(k))
+				}
+				return func() (runner.Lap, error) {
+					return spawnTree(g, tasks, func() error {
+						if err := p.Go(func(w *pool.Worker) { node(w, 1) }); err != nil {
+							return err
+						}
+						g.wait()
+						if err := refused.Load(); err != nil {
+							return *err
+						}
+						return nil
+					})
+				}, stop, err
+			}),
+			submitting("go", func(env runner.Env, g *goal) (lap, func(), error) {
+				tasks := tasksPerLap(env)
+				var node func(k int)
+				node = func(k int) {
+					for i := range 2 {
+						child := 2*k + i
+						if child > tasks {
+							break
+						}
+						go node(child)
+					}
+					g.add(int64(k))
+				}
+				return func() (runner.Lap, error) {
+					return spawnTree(g, tasks, func() error {
+						go node(1)
+						g.wait()
+						return nil
+					})
+				}, nil, nil
+			}),
+		},
+	}
+}
+
+// spawnTree is one lap. Task k spawns the tasks 2k and 2k+1, so the tasks are
+// numbered from 1, and each adds its number: the sum is right only when every task
+// has run once.
+func spawnTree(g *goal, tasks int, run func() error) (runner.Lap, error) {
+	g.set(int64(tasks) * int64(tasks+1) / 2)
+	l, err := timed(tasks, run)
+	if err != nil {
+		return l, fmt.Errorf("refused a task: %w", err)
+	}
+	return l, g.check("the sum of the tasks' numbers")
+}

@@ -1,0 +1,82 @@
+// Package suites holds what is measured, one file per suite.
+package suites
+
+import (
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// All returns every suite, in the order in which they run and are listed.
+func All() []runner.Suite {
+	return []runner.Suite{
+		dequeSuite(),
+		forkJoinSuite(),
+		submitSuite(),
+		parseSuite(),
+	}
+}
+
+// asked measures with the number of workers that was asked for, and no other.
+func asked(workers int) []int { return []int{workers} }
+
+// single measures with one worker, where there is nothing to share.
+func single(int) []int { return []int{1} }
+
+// atLeastTwo is for cases that need two sides.
+func atLeastTwo(workers int) []int { return []int{max(2, workers)} }
+
+// oneAndAsked shows what the means of sharing cost, and what they bring.
+func oneAndAsked(workers int) []int {
+	if workers == 1 {
+		return []int{1}
+	}
+	return []int{1, workers}
+}
+
+func lower(names ...string) []contract.Metric {
+	metrics := make([]contract.Metric, len(names))
+	for i, name := range names {
+		metrics[i] = contract.Metric{Name: name, Better: contract.Lower}
+	}
+	return metrics
+}
+
+// A lap does the work of a case once.
+type lap func() (runner.Lap, error)
+
+// lapped returns an implementation of a case whose one metric is time per
+// operation. Start returns its lap, and a stop function or nil.
+func lapped(name string, start func(runner.Env) (lap, func(), error)) runner.Impl {
+	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
+		work, stop, err := start(env)
+		run := func() (runner.Sample, error) {
+			l, err := runner.Repeat(env.Time, work)
+			return runner.Sample{Values: []float64{l.PerOp()}, Detail: l.Detail}, err
+		}
+		return run, stop, err
+	}}
+}
+
+// timed is a lap of work that is timed as a whole.
+func timed(ops int, work func() error) (runner.Lap, error) {
+	start := time.Now()
+	err := work()
+	return runner.Lap{Ops: ops, Took: time.Since(start)}, err
+}
+
+// newPool starts heist with its defaults, so pinned where the system permits, and
+// with as many workers as the case has.
+func newPool(env runner.Env) (p *pool.Pool, stop func(), err error) {
+	p, err = pool.New(pool.WithWorkers(env.Workers))
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, func() { p.Close() }, nil
+}
+
+// patience is how long a run may wait for work that should be long done. A lost
+// task shows as a wrong count then, not as a command that hangs.
+const patience = 30 * time.Second

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/internal/suites"
+)
+
+// output is what a run of the command left behind.
+type output struct {
+	status         int
+	stdout, stderr string
+}
+
+func runCommand(known []runner.Suite, args ...string) output {
+	var stdout, stderr bytes.Buffer
+	c := command{suites: known, stdout: &stdout, stderr: &stderr, tiny: true}
+	status := c.run(args)
+	return output{status, stdout.String(), stderr.String()}
+}
+
+// steady is an implementation that always gives the same value and answer.
+func steady(name string, value float64, answer int) runner.Impl {
+	return runner.Impl{Name: name, Start: func(runner.Env) (runner.Run, func(), error) {
+		return func() (runner.Sample, error) {
+			return runner.Sample{Values: []float64{value}}, runner.Check("the answer", answer, 42)
+		}, nil, nil
+	}}
+}
+
+func suiteOf(impls ...runner.Impl) []runner.Suite {
+	return []runner.Suite{{Name: "toy", Cases: []runner.Case{{
+		Name: "one", About: "a toy",
+		Metrics: []contract.Metric{{Name: "ns/op", Better: contract.Lower}},
+		Workers: func(asked int) []int { return []int{asked} },
+		Impls:   impls,
+	}}}}
+}
+
+func TestJSONPrintsTheContractsLinesAndNothingElse(t *testing.T) {
+	noted := steady("go", 20, 42)
+	noted.Note = "is a toy"
+	out := runCommand(suiteOf(steady("heist", 10, 42), noted), "-json", "-workers", "3", "-runs=2", "-time=1ms", "toy")
+	assert.Equal(t, exitOK, out.status)
+	assert.Equal(t, `{"suite":"toy","case":"one","impl":"heist","workers":3,"metric":"ns/op","value":10,"min":10,"max":10,"runs":2,"better":"lower","peer":false}
+{"suite":"toy","case":"one","impl":"go","workers":3,"metric":"ns/op","value":20,"min":20,"max":20,"runs":2,"better":"lower","peer":true}
+{"suite":"toy","case":"one","workers":3,"metric":"ns/op","ratio_to":"go","impl":"heist","ratio":0.5,"ratio_min":0.5,"ratio_max":0.5}
+`, out.stdout)
+	assert.Equal(t, "bench: toy/one: go: is a toy\n", out.stderr)
+}
+
+func TestTable(t *testing.T) {
+	noted := steady("go", 20, 42)
+	noted.Note = "is a toy"
+	out := runCommand(suiteOf(steady("heist", 10, 42), steady("serial", 15, 42), noted), "-runs", "1", "-workers", "2")
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "toy/one: a toy")
+	assert.Regexp(t, `2 +ns/op +heist +10\.0 +10\.0 +10\.0 +best +1\.50x`, out.stdout)
+	assert.Regexp(t, `2 +ns/op +go \* +20\.0 +20\.0 +20\.0 +0\.500 +\(0\.500 to 0\.500\) +0\.750x`, out.stdout)
+	assert.Contains(t, out.stdout, " * go is a toy")
+	assert.Regexp(t, `^.+, \d+ CPUs, .+, go1`, out.stdout)
+}
+
+func TestWrongAnswerExitsNonZero(t *testing.T) {
+	for _, args := range [][]string{{"-json"}, {}} {
+		out := runCommand(suiteOf(steady("heist", 10, 42), steady("go", 20, 41)), append(args, "-runs=1", "-workers=1")...)
+		assert.Equal(t, exitFailed, out.status)
+		assert.Equal(t, "bench: toy/one with 1 worker: go gave 41 for the answer, expected 42\n", out.stderr)
+		assert.NotContains(t, out.stdout, "20", "what was wrong has no figures")
+		assert.Contains(t, out.stdout, "10", "what was right has")
+	}
+}
+
+func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		says []string
+	}{
+		{"dequeue", []string{`"dequeue"`, "deque, forkjoin, submit, parse"}},
+		{"deque list", []string{`"list"`}},
+		{"list nothing", []string{`"nothing"`, "deque"}},
+		{"-peers rayon,nobody", []string{"no peer", "ants", "mutex"}},
+		{"-peers=", []string{`""`, "ants"}},
+		{"-runs 0", []string{"-runs is 0", "at least 1"}},
+		{"-runs many", []string{`"many"`, "-runs"}},
+		{"-workers -3", []string{"-workers is -3", "from 1"}},
+		{"-workers 0", []string{"-workers is 0", "from 1"}},
+		{"-workers 1000000", []string{"-workers is 1000000", "4096"}},
+		{"-time 0s", []string{"-time is 0s", "50ms"}},
+		{"-time soon", []string{`"soon"`, "-time"}},
+		{"-fast", []string{"-fast", "-json, -peers, -runs, -time, -workers"}},
+		{"deque -runs -1", []string{"-runs is -1"}},
+		{"list -json", []string{"-json"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			out := runCommand(suites.All(), strings.Fields(test.args)...)
+			assert.Equal(t, exitUsage, out.status)
+			assert.Empty(t, out.stdout)
+			assert.Equal(t, 1, strings.Count(out.stderr, "\n"), out.stderr)
+			for _, part := range test.says {
+				assert.Contains(t, out.stderr, part)
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions([]string{"parse", "--json", "deque", "-runs", "4", "parse"}, suites.All(), nil)
+	require.NoError(t, err)
+	assert.True(t, o.json, "two dashes, after a suite")
+	assert.Equal(t, 4, o.runs)
+	assert.Equal(t, fullTime, o.time)
+	assert.Equal(t, []string{"deque", "parse"}, suiteNames(o.suites))
+
+	o, err = parseOptions([]string{"-peers", "go,ants"}, suites.All(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, shortRuns, o.runs)
+	assert.Equal(t, shortTime, o.time)
+	assert.Len(t, o.suites, len(suites.All()))
+	assert.True(t, o.wantsPeer("ants"))
+	assert.False(t, o.wantsPeer("conc"))
+
+	o, err = parseOptions([]string{"-peers=none"}, suites.All(), nil)
+	require.NoError(t, err)
+	assert.False(t, o.wantsPeer("go"))
+}
+
+func TestHelp(t *testing.T) {
+	out := runCommand(suites.All(), "-h")
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "forkjoin")
+	assert.Contains(t, out.stdout, "-workers")
+	assert.Empty(t, out.stderr)
+}
+
+func TestList(t *testing.T) {
+	out := runCommand(suites.All(), "list")
+	assert.Equal(t, exitOK, out.status)
+	for _, name := range []string{"deque", "steal-contended", "heist-asm", "fib35", "external-4", "pond", "go-source"} {
+		assert.Contains(t, out.stdout, name)
+	}
+	out = runCommand(suites.All(), "list", "parse")
+	assert.Contains(t, out.stdout, "go-source")
+	assert.NotContains(t, out.stdout, "fib35")
+}
+
+// TestEverySuite runs everything as small as it gets, and reads what it prints.
+func TestEverySuite(t *testing.T) {
+	known := suites.All()
+	for _, workers := range []string{"1", "2"} {
+		out := runCommand(known, "-json", "-runs=1", "-time=1ms", "-workers="+workers)
+		require.Equal(t, exitOK, out.status, out.stderr)
+
+		measured := make(map[string]int) // lines and ratios per suite/case/impl
+		for text := range strings.Lines(out.stdout) {
+			decoder := json.NewDecoder(strings.NewReader(text))
+			decoder.DisallowUnknownFields()
+			if strings.Contains(text, `"ratio_to"`) {
+				var r contract.Ratio
+				require.NoError(t, decoder.Decode(&r), text)
+				measured[r.Suite+"/"+r.Case+"/"+r.RatioTo]++
+				continue
+			}
+			var l contract.Line
+			require.NoError(t, decoder.Decode(&l), text)
+			assert.LessOrEqual(t, l.Min, l.Value)
+			assert.LessOrEqual(t, l.Value, l.Max)
+			measured[l.Suite+"/"+l.Case+"/"+l.Impl]++
+		}
+		for _, suite := range known {
+			for _, c := range suite.Cases {
+				for _, impl := range c.Impls {
+					name := suite.Name + "/" + c.Name + "/" + impl.Name
+					if strings.Contains(out.stderr, suite.Name+"/"+c.Name+": "+impl.Name+" is left out") {
+						assert.Zero(t, measured[name], name)
+					} else {
+						assert.NotZero(t, measured[name], name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestEverySuiteAsTables(t *testing.T) {
+	out := runCommand(suites.All(), "-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Contains(t, out.stdout, "parse/go-source")
+	assert.Contains(t, out.stdout, "Worker 1: [")
+	assert.NotContains(t, out.stdout, "ants")
+}

@@ -1,0 +1,574 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"weak"
+
+	"github.com/seed53057037/heist"
+	"github.com/stretchr/testify/require"
+)
+
+func TestJoinReturnsTheResultsOfBoth(t *testing.T) {
+	type point struct{ x, y float64 }
+	p := newPool(t, WithWorkers(2))
+	for range stress(1000) {
+		var length int
+		var far *point
+		var name string
+		var nothing struct{}
+		require.NoError(t, p.Run(func(w *Worker) {
+			length, far = Join(w,
+				func(_ *Worker, s string) int { return len(s) }, "four",
+				func(_ *Worker, p point) *point { return &point{p.x * 2, p.y * 2} }, point{1, 2})
+			name, nothing = Join(w,
+				func(_ *Worker, b []byte) string { return string(b) }, []byte("name"),
+				func(*Worker, struct{}) struct{} { return struct{}{} }, struct{}{})
+		}))
+		require.Equal(t, 4, length)
+		require.Equal(t, &point{2, 4}, far)
+		require.Equal(t, "name", name)
+		require.Zero(t, nothing)
+	}
+}
+
+func TestRecursionIsRightWhoeverRunsIt(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		n := 18
+		if testing.Short() {
+			n = 13
+		}
+		for range 10 {
+			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(n), fib(w, n)) }))
+
+			result := make(chan int)
+			require.NoError(t, p.Go(func(w *Worker) { result <- fib(w, n) }))
+			require.Equal(t, serialFib(n), <-result)
+		}
+	})
+}
+
+// TestEveryForkRunsOnce counts the visits to each node of a tree, while as many
+// thieves as possible steal.
+func TestEveryForkRunsOnce(t *testing.T) {
+	const depth = 12
+	type node struct {
+		visits []atomic.Int32
+		index  int
+	}
+	var walk func(w *Worker, n node) int
+	walk = func(w *Worker, n node) int {
+		n.visits[n.index].Add(1)
+		if 2*n.index+1 >= len(n.visits) {
+			if n.index%7 == 0 {
+				runtime.Gosched()
+			}
+			return 1
+		}
+		x, y := Join(w, walk, node{n.visits, 2*n.index + 1}, walk, node{n.visits, 2*n.index + 2})
+		return x + y + 1
+	}
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(20) {
+			visits := make([]atomic.Int32, 1<<depth-1)
+			count := 0
+			require.NoError(t, p.Run(func(w *Worker) { count = walk(w, node{visits, 0}) }))
+			require.Equal(t, len(visits), count)
+			for i := range visits {
+				require.EqualValues(t, 1, visits[i].Load(), "node %d", i)
+			}
+		}
+	})
+}
+
+// of makes an argument type of its own, and so a fork stack of its own, for each N.
+type of[N any] struct {
+	n int
+	_ [0]N
+}
+
+// stage returns a function that forks into the next one with that type.
+func stage[N any](next *func(*Worker, int) int) func(*Worker, int) int {
+	return func(w *Worker, n int) int {
+		if n == 0 {
+			return 1
+		}
+		x, y := Join(w, *next, n-1, func(w *Worker, a of[N]) int { return (*next)(w, a.n) }, of[N]{n: n - 1})
+		return x + y
+	}
+}
+
+// stages is a ring of functions with more types of forks than marks remember.
+func stages() []func(*Worker, int) int {
+	fs := make([]func(*Worker, int) int, 12)
+	for i, make := range []func(*func(*Worker, int) int) func(*Worker, int) int{
+		stage[int8], stage[int16], stage[int32], stage[int64], stage[uint8], stage[uint16],
+		stage[uint32], stage[uint64], stage[float32], stage[float64], stage[string], stage[bool],
+	} {
+		fs[i] = make(&fs[(i+1)%len(fs)])
+	}
+	return fs
+}
+
+func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		depth := 14
+		if testing.Short() {
+			depth = 10
+		}
+		for _, f := range stages() {
+			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<depth, f(w, depth)) }))
+		}
+		for _, w := range p.slots {
+			for _, s := range w.forkStacks() {
+				require.Zero(t, s.depth())
+			}
+		}
+	})
+}
+
+// TestDeepRecursion goes behind the first array of frames, and behind others.
+func TestDeepRecursion(t *testing.T) {
+	var sum func(w *Worker, n int) int
+	one := func(*Worker, *int) int { return 1 }
+	sum = func(w *Worker, n int) int {
+		if n == 0 {
+			return 0
+		}
+		x, y := Join(w, sum, n-1, one, &n)
+		return x + y
+	}
+	depth := 100_000
+	if testing.Short() {
+		depth = 20_000
+	}
+	for _, workers := range []int{1, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for range 3 {
+			require.NoError(t, p.Run(func(w *Worker) {
+				require.Equal(t, depth, sum(w, depth))
+				for _, s := range w.forkStacks() {
+					require.Zero(t, s.depth())
+				}
+			}))
+		}
+	}
+}
+
+func TestPlaceOfFramesBehindTheFirst(t *testing.T) {
+	next := int64(firstFrames)
+	for array := range 12 {
+		length := int64(firstFrames << array)
+		for _, offset := range []int64{0, 1, length / 2, length - 1} {
+			a, o := place(next + offset)
+			require.Equal(t, array, a)
+			require.Equal(t, offset, o)
+		}
+		next += length
+	}
+	require.EqualValues(t, maxDepth+1, next, "the twelfth array holds the deepest frame")
+}
+
+// TestForksBelowTheDeepestFrameRunInPlace starts near the limit, for a recursion of
+// a million calls takes long.
+func TestForksBelowTheDeepestFrameRunInPlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs some 100 MB")
+	}
+	p := newPool(t, WithWorkers(1)) // so that nothing is stolen
+	requireAtRest(t, p)
+	require.NoError(t, p.Run(func(w *Worker) {
+		s := framesOf[int, int](w)
+		closures := framesOf[func(*Worker), struct{}](w)
+		for i := int64(firstFrames); i < maxDepth; i *= 2 {
+			require.NotNil(t, s.deep(i))
+			require.NotNil(t, closures.deep(i))
+		}
+		require.Nil(t, s.deep(maxDepth))
+
+		start := int64(maxDepth - 5)
+		s.bottom.Store(start)
+		s.top.Store(start)
+		closures.bottom.Store(start)
+		closures.top.Store(start)
+		require.Equal(t, serialFib(15), fib(w, 15))
+		require.Equal(t, start, s.bottom.Load())
+		require.Equal(t, start, indexOf(s.top.Load()))
+
+		for n := range 12 {
+			var ran []int
+			var fs []func(*Worker)
+			for i := range n {
+				fs = append(fs, func(w *Worker) {
+					ran = append(ran, i)
+					w.Do(func(*Worker) {}, func(w *Worker) { ran = append(ran, i) })
+				})
+			}
+			w.Do(fs...)
+			require.Len(t, ran, 2*n)
+			require.Equal(t, start, closures.bottom.Load())
+			require.Equal(t, start, indexOf(closures.top.Load()))
+		}
+		for _, stack := range []*atomic.Int64{&s.bottom, &s.top, &closures.bottom, &closures.top} {
+			stack.Store(0)
+		}
+	}))
+}
+
+// TestThiefWithAnOldTopFails interleaves by hand what a slow thief could see: it
+// reads top, and then the owner takes the frame back and forks anew.
+func TestThiefWithAnOldTopFails(t *testing.T) {
+	newFrames := func() *frames[int, int] {
+		return &frames[int, int]{owner: &Worker{pool: new(Pool)}, first: make([]frame[int, int], firstFrames)}
+	}
+	never := func(*Worker, int) int { panic("must not run") }
+
+	t.Run("taken back as the last frame", func(t *testing.T) {
+		s := newFrames()
+		d := s.fork(never, 1)
+		old := s.top.Load()
+		require.False(t, s.unfork(d))
+		require.Equal(t, d, s.lower(d))
+		require.Equal(t, d, s.fork(never, 2))
+		require.False(t, s.top.CompareAndSwap(old, old+1))
+		require.True(t, s.visible())
+	})
+	t.Run("stolen, joined and forked anew", func(t *testing.T) {
+		s := newFrames()
+		d := s.fork(func(_ *Worker, n int) int { return 10 * n }, 1)
+		old := s.top.Load()
+		index, r := s.claim()
+		require.Equal(t, heist.Success, r)
+		s.run(s.owner, index)
+		require.Equal(t, 10, s.settle(d, never, 1))
+		require.Equal(t, d, s.fork(never, 2))
+		require.False(t, s.top.CompareAndSwap(old, old+1))
+		require.False(t, s.top.CompareAndSwap(old+1, old+2))
+		require.True(t, s.visible())
+	})
+	t.Run("not the last frame", func(t *testing.T) {
+		s := newFrames()
+		s.fork(never, 1)
+		d := s.fork(never, 2)
+		require.True(t, s.unfork(d), "with top below it, no thief can come to it")
+		require.Equal(t, d, s.fork(never, 3))
+		index, r := s.claim()
+		require.Equal(t, heist.Success, r)
+		require.Zero(t, index, "the oldest frame goes first")
+	})
+}
+
+func TestClaimTakesTheOldestForkFirst(t *testing.T) {
+	s := &frames[int, int]{owner: &Worker{pool: new(Pool)}, first: make([]frame[int, int], 2)}
+	_, r := s.claim()
+	require.Equal(t, heist.Empty, r)
+	for i := range 1000 { // two in the first array, the others deeper
+		if i < 2 || i >= firstFrames {
+			s.bottom.Store(int64(i))
+			s.top.Store(int64(i))
+			d := s.fork(func(_ *Worker, n int) int { return -n }, i)
+			index, r := s.claim()
+			require.Equal(t, heist.Success, r)
+			require.Equal(t, d, index)
+			s.run(s.owner, index)
+			require.Equal(t, -i, s.at(d).result)
+		}
+	}
+}
+
+func TestStolenForkRunsOnAnotherWorker(t *testing.T) {
+	for _, workers := range []int{2, 3, 16} {
+		p := newPool(t, WithWorkers(workers))
+		check := func(w *Worker) (ok bool) {
+			f, g := stolenJoin(w,
+				func(w *Worker) *Worker { return w },
+				func(w *Worker) *Worker { return w })
+			return f == w && g != w && !g.guest
+		}
+		for range stress(100) {
+			require.NoError(t, p.Run(func(w *Worker) { require.True(t, check(w)) }))
+			ok := make(chan bool)
+			require.NoError(t, p.Go(func(w *Worker) { ok <- check(w) }))
+			require.True(t, <-ok)
+		}
+		require.GreaterOrEqual(t, p.Stats().Total().Steals, uint64(2*stress(100)))
+	}
+}
+
+// TestForksOfAStolenForkAreStolen climbs from worker to worker.
+func TestForksOfAStolenForkAreStolen(t *testing.T) {
+	const workers = 6
+	p := newPool(t, WithWorkers(workers))
+	var climb func(w *Worker, n int) []int
+	climb = func(w *Worker, n int) []int {
+		if n == 0 {
+			return []int{w.ID()}
+		}
+		_, ids := stolenJoin(w, func(*Worker) int { return 0 }, func(w *Worker) []int { return climb(w, n-1) })
+		return append(ids, w.ID())
+	}
+	for range stress(200) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.Len(t, climb(w, workers-1), workers)
+		}))
+	}
+}
+
+// list is an argument with pointers. Its checksum shows memory that was freed while
+// a frame still referred to it.
+type list struct {
+	next *list
+	n    int
+	text string
+}
+
+func newList(n int) *list {
+	var l *list
+	for i := range n {
+		l = &list{l, i, fmt.Sprint("element ", i)}
+	}
+	return l
+}
+
+func (l *list) check() bool {
+	for ; l != nil; l = l.next {
+		if l.text != fmt.Sprint("element ", l.n) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestArgumentsAndResultsSurviveTheGarbageCollector(t *testing.T) {
+	type args struct {
+		depth int
+		list  *list
+	}
+	var tree func(w *Worker, a args) *list
+	tree = func(w *Worker, a args) *list {
+		if !a.list.check() {
+			panic("an argument was freed")
+		}
+		if a.depth == 0 {
+			return newList(a.list.n)
+		}
+		x, y := Join(w, tree, args{a.depth - 1, newList(3)}, tree, args{a.depth - 1, newList(4)})
+		if !x.check() || !y.check() {
+			panic("a result was freed")
+		}
+		return newList(2 + a.depth%2)
+	}
+	p := newPool(t, WithWorkers(4))
+	stop := collectAllTheTime()
+	for range stress(50) {
+		require.NoError(t, p.Run(func(w *Worker) { require.True(t, tree(w, args{8, newList(5)}).check()) }))
+	}
+	stop()
+
+	// While the fork is stolen, its argument is referred to by the frame alone.
+	for range stress(50) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			begun, collected := make(chan struct{}), make(chan struct{})
+			_, ok := Join(w,
+				func(*Worker, int) int {
+					<-begun
+					for range 2 {
+						runtime.GC()
+					}
+					close(collected)
+					return 0
+				}, 0,
+				func(_ *Worker, l *list) bool {
+					close(begun)
+					<-collected
+					return l.check()
+				}, newList(10))
+			require.True(t, ok)
+		}))
+	}
+}
+
+func TestForkAllocatesNothing(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		p := newPool(t, WithWorkers(workers))
+		task := func(w *Worker) { fib(w, 10) }
+		for range 20 { // the first guest in each slot, and thieves, make their fork stacks
+			require.NoError(t, p.Run(task))
+		}
+		if workers > 1 {
+			for range workers {
+				together(workers, func(int) { _ = p.Run(task) })()
+			}
+		}
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = p.Run(task) }), 0.1)
+	}
+}
+
+func TestDoRunsEachFunctionOnce(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range []int{0, 1, 2, 3, 50, 300, 1000} {
+			ran := make([]atomic.Int32, n)
+			fs := make([]func(*Worker), n)
+			for i := range fs {
+				fs[i] = func(w *Worker) {
+					ran[i].Add(1)
+					w.Do(func(*Worker) { ran[i].Add(1) }, func(*Worker) { ran[i].Add(1) })
+				}
+			}
+			require.NoError(t, p.Run(func(w *Worker) { w.Do(fs...) }))
+			for i := range ran {
+				require.EqualValues(t, 3, ran[i].Load(), "function %d of %d", i, n)
+			}
+		}
+	})
+}
+
+func TestDoRunsTheFirstFunctionInTheCaller(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for n := 1; n < 5; n++ {
+		require.NoError(t, p.Run(func(w *Worker) {
+			fs := []func(*Worker){func(first *Worker) { require.Same(t, w, first) }}
+			for range n - 1 {
+				fs = append(fs, func(*Worker) {})
+			}
+			w.Do(fs...)
+		}))
+	}
+}
+
+// TestDoKeepsToTheOrderWhereNobodySteals is what makes a program easy to debug.
+func TestDoKeepsToTheOrderWhereNobodySteals(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	require.NoError(t, p.Run(func(w *Worker) {
+		var order []int
+		var fs []func(*Worker)
+		for i := range 20 {
+			fs = append(fs, func(*Worker) { order = append(order, i) })
+		}
+		w.Do(fs...)
+		require.IsIncreasing(t, order)
+		require.Len(t, order, 20)
+	}))
+}
+
+// TestDoRunsItsFunctionsAtTheSameTime needs all of them to run at once: the guest
+// in one, and all workers but one, whose place the guest has taken.
+func TestDoRunsItsFunctionsAtTheSameTime(t *testing.T) {
+	for _, n := range []int{2, 3, 8} {
+		p := newPool(t, WithWorkers(n))
+		for range stress(200) {
+			meet := newBarrier(n)
+			fs := make([]func(*Worker), n)
+			for i := range fs {
+				fs[i] = func(*Worker) { meet.wait() }
+			}
+			require.NoError(t, p.Run(func(w *Worker) { w.Do(fs...) }))
+		}
+	}
+}
+
+func TestDoRefusesANilFunctionBeforeItRunsAny(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	require.NoError(t, p.Run(func(w *Worker) {
+		for _, fs := range [][]func(*Worker){
+			{nil},
+			{func(*Worker) { t.Error("ran") }, nil},
+			{func(*Worker) { t.Error("ran") }, nil, func(*Worker) { t.Error("ran") }},
+		} {
+			require.PanicsWithError(t, "pool: Worker.Do was given a nil function", func() { w.Do(fs...) })
+		}
+	}))
+}
+
+// garbage returns an object and a way to see whether it was collected.
+//
+//go:noinline
+func garbage() (*list, weak.Pointer[list]) {
+	l := newList(3)
+	return l, weak.Make(l)
+}
+
+func requireCollected(t *testing.T, objects ...weak.Pointer[list]) {
+	t.Helper()
+	for i, o := range objects {
+		require.True(t, eventually(func() bool {
+			runtime.GC()
+			return o.Value() == nil
+		}), "object %d is kept alive", i)
+	}
+}
+
+func TestFramesForgetWhatTheyHeld(t *testing.T) {
+	// Arguments, results, closures and what they capture; of forks that were stolen,
+	// taken back, cancelled by a panic, and deeper than the first array.
+	litter := func(w *Worker) []weak.Pointer[list] {
+		var seen []weak.Pointer[list]
+		object := func() *list {
+			l, p := garbage()
+			seen = append(seen, p)
+			return l
+		}
+		keep := func(_ *Worker, l *list) *list { return l }
+
+		Join(w, keep, object(), keep, object())
+		stolen := object()
+		stolenJoin(w, func(*Worker) int { return 0 }, func(*Worker) *list { return stolen })
+		captured := object()
+		w.Do(func(*Worker) {}, func(*Worker) { captured.check() }, func(*Worker) { captured.check() })
+
+		cancelled, failed := object(), object()
+		for range 2 {
+			func() {
+				defer func() { _ = recover() }()
+				stolenJoin(w, func(*Worker) int { panic("f") }, func(*Worker) *list { return cancelled })
+			}()
+			func() {
+				defer func() { _ = recover() }()
+				stolenJoin(w, func(*Worker) int { return 0 }, func(*Worker) *list { panic(failed) })
+			}()
+		}
+
+		var dive func(w *Worker, n int) *list
+		dive = func(w *Worker, n int) *list {
+			if n == 0 {
+				return object()
+			}
+			l, _ := Join(w, dive, n-1, keep, object())
+			return l
+		}
+		dive(w, 2*firstFrames)
+		return seen
+	}
+	p := newPool(t, WithWorkers(2))
+
+	t.Run("when Run returns", func(t *testing.T) {
+		var seen []weak.Pointer[list]
+		require.NoError(t, p.Run(func(w *Worker) { seen = litter(w) }))
+		require.True(t, whenParked(p))
+		requireCollected(t, seen...)
+	})
+	t.Run("when the pool rests", func(t *testing.T) {
+		result := make(chan []weak.Pointer[list])
+		require.NoError(t, p.Go(func(w *Worker) { result <- litter(w) }))
+		seen := <-result
+		requireAtRest(t, p)
+		requireCollected(t, seen...)
+	})
+}
+
+func TestTasksAreForgottenWhenThePoolRests(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	var seen []weak.Pointer[list]
+	for range 1000 {
+		l, w := garbage()
+		seen = append(seen, w)
+		require.NoError(t, p.Go(func(w *Worker) {
+			_ = w.Go(func(*Worker) { l.check() })
+		}))
+	}
+	requireAtRest(t, p)
+	requireCollected(t, seen...)
+}

@@ -1,0 +1,380 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWaitReturnsWhenAllHaveEnded(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for round := range stress(200) {
+			var ended atomic.Int64
+			g := newGroup(p)
+			n := round % 20
+			for i := range n {
+				if i%2 == 0 {
+					g.Go(func() error { pause(); ended.Add(1); return nil })
+				} else {
+					g.GoWorker(func(w *Worker) error { fib(w, 5); ended.Add(1); return nil })
+				}
+			}
+			require.NoError(t, g.Wait())
+			require.EqualValues(t, n, ended.Load())
+		}
+	})
+}
+
+// TestWaitDoesNotMissTheTaskAfterALull has the number of tasks come to 0 before the
+// last one is given: the end of the first must not be taken for the end of all.
+func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(100) {
+		g := newGroup(p)
+		g.mu.Lock() // the first task counts down and gets no further
+		g.Go(func() error { return nil })
+		require.True(t, eventually(func() bool { return g.pending.Load() == 0 }))
+
+		var ended atomic.Bool
+		g.Go(func() error {
+			whenOneParked(p) // by then the first task has ended
+			ended.Store(true)
+			return nil
+		})
+		g.mu.Unlock()
+		require.NoError(t, g.Wait()) // which nearly always comes to the lock first
+		require.True(t, ended.Load(), "Wait returned while a task ran")
+	}
+}
+
+// whenOneParked waits until all workers but one sleep.
+func whenOneParked(p *Pool) bool {
+	return eventually(func() bool {
+		state := p.sleep.state.Load()
+		return searching(state) == 0 && int(spare(state)) == p.Workers()-1
+	})
+}
+
+func TestFirstErrorWinsAndCancels(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(100) {
+		g, ctx := p.Group(context.Background())
+		first := errors.New("first")
+		for range 3 {
+			g.Go(func() error {
+				<-ctx.Done() // the group's tasks learn of it
+				return errors.New("second")
+			})
+		}
+		require.NoError(t, ctx.Err())
+		g.Go(func() error { return first })
+		require.Same(t, first, g.Wait())
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.Same(t, first, context.Cause(ctx))
+	}
+}
+
+func TestWaitCancelsTheContext(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g, ctx := p.Group(context.Background())
+	g.Go(func() error { return ctx.Err() })
+	require.NoError(t, g.Wait())
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+
+	parent, cancel := context.WithCancelCause(context.Background())
+	g, ctx = p.Group(parent)
+	cancel(io.EOF)
+	<-ctx.Done()
+	require.Same(t, io.EOF, context.Cause(ctx))
+	require.NoError(t, g.Wait(), "an empty group has no error")
+}
+
+func TestPanicReachesWait(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for round := range stress(100) {
+		g, ctx := p.Group(context.Background())
+		if round%2 == 0 {
+			g.Go(func() error { explode(io.EOF); return nil })
+		} else {
+			g.GoWorker(func(w *Worker) error {
+				stolenJoin(w, nop[int], func(*Worker) int { return explode(io.EOF) })
+				return nil
+			})
+		}
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), io.EOF)
+		g.Go(func() error { return errors.New("a panic is worse than an error") })
+		for range 2 { // whoever waits is told
+			e, ok := caught(func() { _ = g.Wait() }).(*PanicError)
+			require.True(t, ok)
+			require.Same(t, io.EOF, e.Value)
+			require.Contains(t, string(e.Stack), "pool.explode(")
+		}
+	}
+}
+
+func TestGoexitInAGroupIsAnError(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(50) {
+			g, ctx := p.Group(context.Background())
+			g.Go(func() error { runtime.Goexit(); return nil })
+			g.GoWorker(func(w *Worker) error { fib(w, 5); runtime.Goexit(); return nil })
+			g.Go(func() error { return nil })
+			require.ErrorIs(t, g.Wait(), ErrGoexit)
+			require.ErrorIs(t, context.Cause(ctx), ErrGoexit)
+		}
+	}
+}
+
+func TestGroupRefusesNil(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g, ctx := p.Group(context.Background())
+	g.Go(nil)
+	require.Error(t, ctx.Err())
+	require.EqualError(t, g.Wait(), "pool: Group.Go was given a nil function")
+	g = newGroup(p)
+	g.GoWorker(nil)
+	require.EqualError(t, g.Wait(), "pool: Group.GoWorker was given a nil function")
+}
+
+func TestGroupOfAClosedPool(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g, ctx := p.Group(context.Background())
+	g.Go(func() error { return nil })
+	require.NoError(t, p.Close())
+	require.NoError(t, ctx.Err())
+	g.Go(func() error { t.Error("ran"); return nil })
+	g.GoWorker(func(*Worker) error { t.Error("ran"); return nil })
+	require.ErrorIs(t, g.Wait(), ErrClosed)
+	require.ErrorIs(t, context.Cause(ctx), ErrClosed)
+}
+
+// TestGroupsInsideGroups needs each waiting worker to run what it waits for.
+func TestGroupsInsideGroups(t *testing.T) {
+	var tree func(p *Pool, depth int) (int, error)
+	tree = func(p *Pool, depth int) (int, error) {
+		if depth == 0 {
+			return 1, nil
+		}
+		g := newGroup(p)
+		var counts [3]int
+		for i := range counts {
+			g.Go(func() (err error) {
+				counts[i], err = tree(p, depth-1)
+				return err
+			})
+		}
+		err := g.Wait()
+		return counts[0] + counts[1] + counts[2] + 1, err
+	}
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(20) {
+			n, err := tree(p, 5)
+			require.NoError(t, err)
+			require.Equal(t, 364, n)
+
+			result := make(chan int)
+			require.NoError(t, p.Go(func(*Worker) {
+				n, _ := tree(p, 4)
+				result <- n
+			}))
+			require.Equal(t, 121, <-result)
+		}
+	})
+}
+
+// TestGroupsInsideForks mixes both ways to wait: for a fork, where tasks are left
+// alone, and for a group, where they are not.
+func TestGroupsInsideForks(t *testing.T) {
+	var mix func(w *Worker, depth int) int
+	mix = func(w *Worker, depth int) int {
+		if depth == 0 {
+			return 1
+		}
+		if depth%2 == 0 {
+			x, y := Join(w, mix, depth-1, mix, depth-1)
+			return x + y
+		}
+		g := newGroup(w.Pool())
+		var x, y int
+		g.GoWorker(func(w *Worker) error { x = mix(w, depth-1); return nil })
+		g.GoWorker(func(w *Worker) error { y = mix(w, depth-1); return nil })
+		_ = g.Wait()
+		return x + y
+	}
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(50) {
+			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<7, mix(w, 7)) }))
+			result := make(chan int)
+			require.NoError(t, p.Go(func(w *Worker) { result <- mix(w, 7) }))
+			require.Equal(t, 1<<7, <-result)
+		}
+	}
+}
+
+func TestManyWaitForOneGroup(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(100) {
+			g := newGroup(p)
+			var ended atomic.Int64
+			release := make(chan struct{})
+			const n = 5
+			for range n {
+				g.Go(func() error { ended.Add(1); return io.EOF })
+			}
+			var wrong, waited atomic.Int64
+			wait := func() {
+				if err := g.Wait(); err != io.EOF || ended.Load() != n {
+					wrong.Add(1)
+				}
+				waited.Add(1)
+			}
+			outside := together(4, func(who int) {
+				<-release
+				switch who {
+				case 0:
+					_ = p.Run(func(*Worker) { wait() })
+				case 1:
+					_ = p.Go(func(*Worker) { wait() })
+				default:
+					wait()
+				}
+			})
+			close(release)
+			outside()
+			require.True(t, eventually(func() bool { return waited.Load() == 4 }))
+			require.Zero(t, wrong.Load())
+		}
+	})
+}
+
+// TestForksThatWaitForGroupsOnGuests has both workers wait for forks that guests
+// have stolen, and these forks wait for groups of their own. Somebody must run the
+// groups' tasks. Gates make sure of who steals what.
+func TestForksThatWaitForGroupsOnGuests(t *testing.T) {
+	gates := make(map[string]chan struct{})
+	for _, name := range []string{
+		"h1 begun", "h2 forked", "k forked", "k begun", "fork f1", "f1 forked", "f1 begun",
+		"t2 begun", "fork f2", "f2 forked", "f2 begun",
+	} {
+		gates[name] = make(chan struct{})
+	}
+	open := func(name string) { close(gates[name]) }
+	await := func(name string) { <-gates[name] }
+	p := newPool(t, WithWorkers(2))
+	require.True(t, whenParked(p))
+	// join forks g, opens a gate to say so, and waits for others before it joins.
+	join := func(w *Worker, g func(w *Worker), forked string, before ...string) {
+		Join(w, func(*Worker, int) int {
+			if forked != "" {
+				open(forked)
+			}
+			for _, name := range before {
+				await(name)
+			}
+			return 0
+		}, 0, func(w *Worker, _ int) int { g(w); return 0 }, 0)
+	}
+	groupIn := func(begun string) func(*Worker) {
+		return func(*Worker) {
+			open(begun)
+			if begun == "f1 begun" {
+				open("fork f2")
+			}
+			g := newGroup(p)
+			g.Go(func() error { return nil })
+			_ = g.Wait()
+		}
+	}
+	f1, f2 := groupIn("f1 begun"), groupIn("f2 begun")
+	h1 := func(w *Worker) { // on a worker
+		open("h1 begun")
+		await("fork f1")
+		join(w, f1, "f1 forked", "f1 begun")
+	}
+	k := func(*Worker) { // on the second guest
+		open("k begun")
+		await("f2 forked")
+	}
+	h2 := func(w *Worker) { // on the first guest, which then steals f1
+		Join(w, func(*Worker, int) int {
+			open("k forked")
+			await("k begun")
+			open("fork f1")
+			await("f1 forked")
+			return 0
+		}, 0, func(w *Worker, _ int) int { k(w); return 0 }, 0)
+	}
+
+	over := make(chan struct{}, 3)
+	go func() {
+		_ = p.Run(func(w *Worker) { join(w, h1, "", "h1 begun", "h2 forked") })
+		over <- struct{}{}
+	}()
+	await("h1 begun")
+	require.NoError(t, p.Go(func(w *Worker) { // on the other worker
+		open("t2 begun")
+		await("fork f2")
+		join(w, f2, "f2 forked", "f2 begun")
+		over <- struct{}{}
+	}))
+	await("t2 begun")
+	go func() {
+		_ = p.Run(func(w *Worker) { join(w, h2, "h2 forked", "k forked") })
+		over <- struct{}{}
+	}()
+	for range 3 {
+		require.True(t, closed(over), "all workers wait for guests, which wait for tasks")
+	}
+}
+
+func TestGroupGrowsFromInside(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		g := newGroup(p)
+		var count atomic.Int64
+		var spread func(n int)
+		spread = func(n int) {
+			count.Add(1)
+			if n > 0 {
+				for range 2 {
+					g.Go(func() error { spread(n - 1); return nil })
+				}
+			}
+		}
+		depth := 12
+		if testing.Short() {
+			depth = 8
+		}
+		spread(depth)
+		require.NoError(t, g.Wait())
+		require.EqualValues(t, 1<<(depth+1)-1, count.Load())
+	})
+}
+
+func TestGoWorkerCanJoin(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		g := newGroup(p)
+		results := make([]int, 20)
+		for i := range results {
+			g.GoWorker(func(w *Worker) error {
+				if w.ID() >= p.Workers() {
+					return fmt.Errorf("a group's function ran on slot %d", w.ID())
+				}
+				results[i] = fib(w, i%15)
+				return nil
+			})
+		}
+		require.NoError(t, g.Wait())
+		for i, got := range results {
+			require.Equal(t, serialFib(i%15), got)
+		}
+	})
+}

@@ -1,0 +1,279 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRunRunsInTheCaller(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(1000) {
+		ran := false // without a lock: the race detector would tell
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.Same(t, p, w.Pool())
+			require.GreaterOrEqual(t, w.ID(), p.Workers())
+			require.Less(t, w.ID(), p.Slots())
+			ran = true
+		}))
+		require.True(t, ran)
+	}
+}
+
+func TestRunAllocatesNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	f := func(*Worker) {}
+	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = p.Run(f) }))
+}
+
+func TestMoreGuestsThanSlots(t *testing.T) {
+	for _, workers := range []int{1, 2, 16} {
+		p := newPool(t, WithWorkers(workers))
+		together(200, func(int) {
+			for range stress(20) {
+				result := 0
+				err := p.Run(func(w *Worker) {
+					w.Do(
+						func(w *Worker) { result += fib(w, 10) },
+						func(*Worker) {})
+				})
+				if err != nil || result != serialFib(10) {
+					t.Error(err, result)
+				}
+			}
+		})()
+		requireAtRest(t, p)
+	}
+}
+
+// TestGuestIDs has all guests inside at once.
+func TestGuestIDs(t *testing.T) {
+	for _, workers := range []int{1, 2, 16} {
+		p := newPool(t, WithWorkers(workers))
+		slots := guestSlots(workers)
+		require.Equal(t, workers+slots+1, p.Slots())
+
+		const guests = 100
+		meet := newBarrier(guests)
+		var mu sync.Mutex
+		times := make(map[int]int)
+		together(guests, func(int) {
+			_ = p.Run(func(w *Worker) {
+				mu.Lock()
+				times[w.ID()]++
+				mu.Unlock()
+				meet.wait()
+				// Those without a slot can fork all the same.
+				if got := fib(w, 8); got != serialFib(8) {
+					t.Error(got)
+				}
+				if err := w.Go(func(*Worker) {}); err != nil {
+					t.Error(err)
+				}
+			})
+		})()
+		for id := workers; id < workers+slots; id++ {
+			require.Equal(t, 1, times[id], "guest %d", id)
+			delete(times, id)
+		}
+		require.Equal(t, map[int]int{p.Slots() - 1: guests - slots}, times)
+	}
+}
+
+func TestGuestSlots(t *testing.T) {
+	for workers, want := range map[int]int{1: 8, 2: 8, 3: 12, 16: 64, 17: 64, maxWorkers: 64} {
+		require.Equal(t, want, guestSlots(workers), "%d workers", workers)
+	}
+}
+
+func TestRunInsideRun(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var nest func(w *Worker, n int) []int
+	nest = func(w *Worker, n int) (ids []int) {
+		if n > 0 {
+			require.NoError(t, p.Run(func(inner *Worker) { ids = nest(inner, n-1) }))
+		}
+		require.Equal(t, serialFib(8), fib(w, 8))
+		return append(ids, w.ID())
+	}
+	for range stress(100) {
+		const depth = 20 // more than there are slots
+		var ids []int
+		require.NoError(t, p.Run(func(w *Worker) { ids = nest(w, depth) }))
+		times := make(map[int]int)
+		for _, id := range ids {
+			times[id]++
+		}
+		require.Len(t, times, guestSlots(2)+1)
+		require.Equal(t, depth-guestSlots(2)+1, times[p.Slots()-1])
+	}
+}
+
+func TestRunInsideTasks(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		var wrong atomic.Int64
+		g := newGroup(p)
+		for range stress(200) {
+			g.GoWorker(func(w *Worker) error {
+				return p.Run(func(inner *Worker) {
+					if inner == w || inner.ID() < p.Workers() || fib(inner, 8)+fib(w, 5) != serialFib(8)+serialFib(5) {
+						wrong.Add(1)
+					}
+				})
+			})
+		}
+		require.NoError(t, g.Wait())
+		require.Zero(t, wrong.Load())
+	})
+}
+
+// TestRunInAnotherPool makes a worker of one pool the guest of another.
+func TestRunInAnotherPool(t *testing.T) {
+	a, b := newPool(t, WithWorkers(2)), newPool(t, WithWorkers(2))
+	var there func(w *Worker, n int) int
+	there = func(w *Worker, n int) (result int) {
+		if n == 0 {
+			return 1
+		}
+		other := a
+		if w.Pool() == a {
+			other = b
+		}
+		_ = other.Run(func(guest *Worker) {
+			x, y := Join(guest, there, n-1, there, n-1)
+			result = x + y
+		})
+		return result
+	}
+	for range stress(20) {
+		require.NoError(t, a.Run(func(w *Worker) { require.Equal(t, 1<<7, there(w, 7)) }))
+	}
+}
+
+// TestOneWorkerLeavesTheForksToTheGuest, so that two threads do not compute in the
+// place of one.
+func TestOneWorkerLeavesTheForksToTheGuest(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	before := p.Stats()
+	var mine func(w *Worker, n int) int
+	for range stress(100) {
+		require.NoError(t, p.Run(func(guest *Worker) {
+			mine = func(w *Worker, n int) int {
+				if w != guest {
+					t.Error("a fork of the only guest ran elsewhere")
+				}
+				if n < 2 {
+					return n
+				}
+				x, y := Join(w, mine, n-1, mine, n-2)
+				return x + y
+			}
+			require.Equal(t, serialFib(12), mine(guest, 12))
+		}))
+	}
+	require.Equal(t, before.Workers[0], p.Stats().Workers[0], "the worker woke up")
+}
+
+// TestGuestThatLeavesHandsOnItsPlace: while the guest is there, nobody is woken for
+// the task's fork. When it leaves, a worker must be.
+func TestGuestThatLeavesHandsOnItsPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(300) {
+		require.True(t, whenParked(p))
+		inside, leave := make(chan struct{}), make(chan struct{})
+		wait := together(1, func(int) {
+			_ = p.Run(func(*Worker) {
+				close(inside)
+				<-leave
+			})
+		})
+		<-inside
+		forked, ended := make(chan struct{}), make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			begun := make(chan struct{})
+			Join(w,
+				func(*Worker, int) int { close(forked); <-begun; return 0 }, 0,
+				func(*Worker, int) int { close(begun); return 0 }, 0)
+			close(ended)
+		}))
+		<-forked
+		pause()
+		close(leave)
+		<-ended
+		wait()
+	}
+}
+
+func TestGuestHelpsWhileItWaits(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(200) {
+		require.NoError(t, p.Run(func(guest *Worker) {
+			_, y := stolenJoin(guest, nop[int], func(thief *Worker) int {
+				_, y := stolenJoin(thief, nop[int], func(w *Worker) int { return fib(w, 8) })
+				return y
+			})
+			require.Equal(t, serialFib(8), y)
+		}))
+	}
+}
+
+func TestGuestCanSubmitAndWait(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(100) {
+			var ran atomic.Int32
+			require.NoError(t, p.Run(func(w *Worker) {
+				require.NoError(t, w.Go(func(*Worker) { ran.Add(1) }))
+				g := newGroup(p)
+				for range 5 {
+					g.Go(func() error { ran.Add(1); return nil })
+				}
+				require.NoError(t, g.Wait())
+			}))
+			require.True(t, eventually(func() bool { return ran.Load() == 6 }))
+		}
+	})
+}
+
+func TestRunRefusesNil(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.EqualError(t, p.Run(nil), "pool: Pool.Run was given a nil function")
+	requireAtRest(t, p)
+}
+
+func TestRunOnAClosedPool(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Close())
+	err := p.Run(func(*Worker) { t.Error("ran") })
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// TestGuestFinishesOnItsOwnAfterClose: Close does not wait for guests, which go on
+// without workers.
+func TestGuestFinishesOnItsOwnAfterClose(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		p := newPool(t, WithWorkers(workers))
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		result := 0
+		var late error
+		wait := together(1, func(int) {
+			_ = p.Run(func(w *Worker) {
+				fib(w, 10)
+				close(inside)
+				<-goOn
+				result = fib(w, 15)
+				late = errors.Join(w.Go(func(*Worker) {}), p.Run(func(*Worker) {}))
+			})
+		})
+		<-inside
+		requireCloses(t, p)
+		close(goOn)
+		wait()
+		require.Equal(t, serialFib(15), result)
+		require.EqualError(t, late, fmt.Sprintf("%v\n%v", ErrClosed, ErrClosed))
+	}
+}

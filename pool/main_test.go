@@ -1,0 +1,274 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stress scales the number of rounds of a test that looks for races. HEIST_STRESS
+// multiplies it: 0.1 on an emulator, 100 for a night.
+func stress(rounds int) int {
+	factor := 1.0
+	if testing.Short() {
+		factor = 0.1
+	}
+	if f, err := strconv.ParseFloat(os.Getenv("HEIST_STRESS"), 64); err == nil {
+		factor = f
+	}
+	return max(int(float64(rounds)*factor), 1)
+}
+
+// patience is after how long something that never comes is taken for a hang. It is
+// no promise about time: on a machine that works it is never reached.
+const patience = 30 * time.Second
+
+// eventually says whether the condition came to hold.
+func eventually(condition func() bool) bool {
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// returns says whether f returned. If not, its goroutine is left behind.
+func returns(f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done) // runtime.Goexit counts as well
+		f()
+	}()
+	return closed(done)
+}
+
+// closed says whether the channel was closed, or sent to.
+func closed[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// together runs n copies of body at the same time and returns a function that
+// waits for them.
+func together(n int, body func(who int)) (wait func()) {
+	var group sync.WaitGroup
+	for who := range n {
+		group.Go(func() { body(who) })
+	}
+	return group.Wait
+}
+
+// barrier lets nobody through before all have come.
+type barrier struct {
+	missing atomic.Int32
+	open    chan struct{}
+}
+
+func newBarrier(n int) *barrier {
+	b := &barrier{open: make(chan struct{})}
+	b.missing.Store(int32(n))
+	return b
+}
+
+func (b *barrier) wait() {
+	if b.missing.Add(-1) == 0 {
+		close(b.open)
+	}
+	<-b.open
+}
+
+// collectAllTheTime keeps the garbage collector running until the function that it
+// returns is called.
+func collectAllTheTime() (stop func()) {
+	var enough atomic.Bool
+	wait := together(1, func(int) {
+		for !enough.Load() {
+			runtime.GC()
+		}
+	})
+	return func() {
+		enough.Store(true)
+		wait()
+	}
+}
+
+// sizes are numbers of workers: one, and more than most machines have CPUs.
+var sizes = []int{1, 2, 4, 16, 64}
+
+func forSizes(t *testing.T, test func(t *testing.T, p *Pool)) {
+	for _, n := range sizes {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { test(t, newPool(t, WithWorkers(n))) })
+	}
+}
+
+// newPool returns a pool that must come to rest at the end of the test, as it was
+// when it began, and must close.
+func newPool(t testing.TB, options ...Option) *Pool {
+	t.Helper()
+	p, err := New(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() || p.closing.Load() {
+			return
+		}
+		requireAtRest(t, p)
+		requireCloses(t, p)
+	})
+	return p
+}
+
+func requireCloses(t testing.TB, p *Pool) {
+	t.Helper()
+	err := errors.New("Close did not return")
+	returned := returns(func() { err = p.Close() })
+	require.True(t, returned, "Close hangs")
+	require.NoError(t, err)
+}
+
+// requireAtRest waits until nobody does anything in the pool, and checks that
+// nothing is left anywhere.
+func requireAtRest(t testing.TB, p *Pool) {
+	t.Helper()
+	var why string
+	rests := eventually(func() bool {
+		why = unrest(p)
+		return why == ""
+	})
+	require.True(t, rests, "the pool does not come to rest: %s", why)
+	for _, w := range p.slots {
+		for _, s := range w.forkStacks() {
+			require.Empty(t, leftovers(s), "in the fork stack %T of slot %d", s, w.id)
+		}
+	}
+}
+
+// unrest says what keeps a pool from being at rest.
+func unrest(p *Pool) string {
+	state := p.sleep.state.Load()
+	switch n := p.Workers(); {
+	case searching(state) != 0:
+		return fmt.Sprintf("%d workers search", searching(state))
+	case int(spare(state)) != n:
+		return fmt.Sprintf("parked - guests is %d with %d workers", spare(state), n)
+	case int(p.resting.Load()) != n:
+		return fmt.Sprintf("%d of %d workers rest", p.resting.Load(), n)
+	case p.anyTask():
+		return "a task lies in a queue"
+	case p.anyFork():
+		return "a fork lies in a fork stack"
+	}
+	for i := range p.Workers() {
+		if !p.sleep.idle.has(i) || p.sleep.joining.has(i) {
+			return fmt.Sprintf("worker %d has the wrong bit set", i)
+		}
+	}
+	for i := range len(p.slots) - p.Workers() {
+		if !p.guests.has(i) {
+			return fmt.Sprintf("guest slot %d is taken", i)
+		}
+	}
+	return ""
+}
+
+// leftovers says what is wrong with the fork stack of a pool at rest: its indices
+// must be 0 and its frames as if they had never been used.
+func leftovers(s forkStack) string {
+	if s.depth() != 0 {
+		return fmt.Sprintf("the depth is %d", s.depth())
+	}
+	v := reflect.ValueOf(s).Elem()
+	if i := indexOf(v.FieldByName("top").FieldByName("v").Int()); i != 0 {
+		return fmt.Sprintf("top is %d", i)
+	}
+	first := v.FieldByName("first")
+	for i := range first.Len() {
+		if f := first.Index(i); !f.IsZero() {
+			return fmt.Sprintf("frame %d is not clear: %+v", i, f)
+		}
+	}
+	return ""
+}
+
+// whenParked waits until all workers sleep, without a look at anything else.
+func whenParked(p *Pool) bool {
+	return eventually(func() bool {
+		state := p.sleep.state.Load()
+		return searching(state) == 0 && int(spare(state)) == p.Workers()
+	})
+}
+
+func newGroup(p *Pool) *Group {
+	g, _ := p.Group(context.Background())
+	return g
+}
+
+// fib is the smallest fork-join program.
+func fib(w *Worker, n int) int {
+	if n < 2 {
+		return n
+	}
+	x, y := Join(w, fib, n-1, fib, n-2)
+	return x + y
+}
+
+func serialFib(n int) int {
+	a, b := 0, 1
+	for range n {
+		a, b = b, a+b
+	}
+	return a
+}
+
+// stolenJoin runs f and g in a join whose g is stolen for certain: f does not begin
+// before g has.
+func stolenJoin[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (X, Y) {
+	begun := make(chan struct{})
+	return Join(w,
+		func(w *Worker, _ int) X {
+			<-begun
+			return f(w)
+		}, 0,
+		func(w *Worker, _ int) Y {
+			close(begun)
+			return g(w)
+		}, 0)
+}
+
+// childVariable is set in a process that a test started to do something from which
+// the test process would not recover.
+const childVariable = "HEIST_TEST_CHILD"
+
+func inChild() bool { return os.Getenv(childVariable) != "" }
+
+// child runs the calling test, in which inChild is true, in a process of its own
+// and returns what that printed and how it ended.
+func child(t *testing.T, environment ...string) (string, error) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	c := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	c.Env = append(os.Environ(), childVariable+"=1")
+	c.Env = append(c.Env, environment...)
+	output, err := c.CombinedOutput()
+	if errors.Is(err, syscall.ENOEXEC) {
+		t.Skip("this binary runs in an emulator and cannot start itself")
+	}
+	return string(output), err
+}

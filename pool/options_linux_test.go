@@ -1,0 +1,85 @@
+package pool
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// requirePlaces checks on which CPUs the workers may run, and do.
+func requirePlaces(t *testing.T, p *Pool, want func(worker int) []int) {
+	t.Helper()
+	type place struct {
+		id, cpu int
+		mask    []int
+	}
+	places := make(chan place, p.Workers())
+	meet := newBarrier(p.Workers())
+	for range p.Workers() {
+		require.NoError(t, p.Go(func(w *Worker) {
+			places <- place{w.ID(), currentCPU(t), threadCPUs(t)}
+			meet.wait()
+		}))
+	}
+	seen := make(map[int]bool)
+	for range p.Workers() {
+		at := <-places
+		require.False(t, seen[at.id], "two tasks at once on worker %d", at.id)
+		seen[at.id] = true
+		require.Equal(t, want(at.id), at.mask, "worker %d", at.id)
+		require.Contains(t, at.mask, at.cpu, "worker %d", at.id)
+	}
+}
+
+func currentCPU(t testing.TB) int {
+	var cpu uint32
+	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {
+		t.Error(errno)
+	}
+	return int(cpu)
+}
+
+func TestWorkersRunWhereTheyAreBound(t *testing.T) {
+	cpus := allowed(t)
+	for i, cpu := range cpus[:min(len(cpus), 4)] {
+		p := newPool(t, WithCPUs(cpu), WithWorkers(1+i))
+		requirePlaces(t, p, func(int) []int { return []int{cpu} })
+	}
+	round := func(order []int) func(int) []int {
+		return func(worker int) []int { return order[worker%len(order) : worker%len(order)+1] }
+	}
+	last := []int{cpus[len(cpus)-1]}
+	if len(cpus) > 1 {
+		last = append(last, cpus[0])
+	}
+	requirePlaces(t, newPool(t, WithCPUs(last...), WithWorkers(7)), round(last))
+	requirePlaces(t, newPool(t, WithPinning(PinCores), WithWorkers(2*len(cpus))), round(spread(cpus)))
+	requirePlaces(t, newPool(t), round(spread(cpus)))
+}
+
+func TestWorkersThatAreNotBoundKeepTheWholeMask(t *testing.T) {
+	cpus := allowed(t)
+	requirePlaces(t, newPool(t, WithPinning(PinNone), WithWorkers(3)), func(int) []int { return cpus })
+}
+
+// TestNobodyElseIsBound: neither the caller of New and Run nor goroutines that tasks
+// start inherit a worker's CPU.
+func TestNobodyElseIsBound(t *testing.T) {
+	cpus := allowed(t)
+	for range stress(100) {
+		p := newPool(t, WithWorkers(2), WithPinning(PinCores))
+		masks := make(chan []int)
+		require.NoError(t, p.Go(func(*Worker) {
+			for range 4 {
+				go func() { masks <- threadCPUs(t) }()
+			}
+		}))
+		for range 4 {
+			require.Equal(t, cpus, <-masks)
+		}
+		require.NoError(t, p.Run(func(*Worker) { require.Equal(t, cpus, threadCPUs(t)) }))
+		require.NoError(t, p.Close())
+	}
+}

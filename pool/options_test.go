@@ -1,0 +1,128 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed53057037/heist"
+	"github.com/stretchr/testify/require"
+)
+
+func allowed(t testing.TB) []int {
+	t.Helper()
+	cpus, err := heist.Allowed()
+	require.NoError(t, err)
+	require.NotEmpty(t, cpus)
+	return cpus
+}
+
+func TestBadOptionsAreNamedInTheError(t *testing.T) {
+	first := allowed(t)[0]
+	for _, c := range []struct {
+		options []Option
+		want    string
+	}{
+		{[]Option{WithWorkers(0)}, "WithWorkers(0)"},
+		{[]Option{WithWorkers(-1)}, "WithWorkers(-1)"},
+		{[]Option{WithWorkers(1 << 20)}, "WithWorkers(1048576)"},
+		{[]Option{WithWorkers(maxWorkers + 1)}, fmt.Sprintf("from 1 to %d", maxWorkers)},
+		{[]Option{WithWorkers(1), WithWorkers(0)}, "WithWorkers(0)"},
+		{[]Option{WithCPUs()}, "WithCPUs without a CPU"},
+		{[]Option{WithCPUs(-1)}, "CPU -1 does not exist or is not allowed"},
+		{[]Option{WithCPUs(100000)}, "CPU 100000 does not exist or is not allowed"},
+		{[]Option{WithCPUs(first, 100000)}, "CPU 100000 does not exist or is not allowed"},
+		{[]Option{WithCPUs(first, first)}, fmt.Sprintf("CPU %d is given twice", first)},
+		{[]Option{WithCPUs(first), WithPinning(PinNone)}, "WithCPUs and PinNone contradict each other"},
+		{[]Option{WithPinning(PinNone), WithCPUs(first)}, "WithCPUs and PinNone contradict each other"},
+		{[]Option{WithPinning(99)}, "WithPinning(99)"},
+		{[]Option{WithPinning(-1)}, "WithPinning(-1)"},
+		{[]Option{nil}, "nil Option"},
+		{[]Option{WithWorkers(1), nil}, "nil Option"},
+	} {
+		p, err := New(c.options...)
+		require.ErrorContains(t, err, c.want)
+		require.True(t, strings.HasPrefix(err.Error(), "pool: "), err)
+		require.Nil(t, p)
+	}
+}
+
+func TestDefaultIsAWorkerForEachCPUThatMayBeUsed(t *testing.T) {
+	for _, procs := range []int{1, runtime.NumCPU(), 100} {
+		t.Run(fmt.Sprint(procs), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			p := newPool(t)
+			require.Equal(t, min(procs, len(allowed(t))), p.Workers())
+		})
+	}
+}
+
+func TestOptionsThatGoTogether(t *testing.T) {
+	cpus := allowed(t)
+	p := newPool(t, WithWorkers(3), WithWorkers(5))
+	require.Equal(t, 5, p.Workers(), "the last one counts")
+
+	p = newPool(t, WithPinning(PinNone))
+	require.False(t, p.Pinned())
+
+	if runtime.GOOS != "linux" {
+		return
+	}
+	p = newPool(t, WithCPUs(cpus...))
+	require.Equal(t, len(cpus), p.Workers())
+	require.True(t, p.Pinned())
+
+	p = newPool(t, WithCPUs(cpus[0]), WithWorkers(3), WithPinning(PinAuto))
+	require.Equal(t, 3, p.Workers())
+	require.True(t, p.Pinned())
+
+	p = newPool(t, WithPinning(PinCores))
+	require.True(t, p.Pinned())
+}
+
+// TestCallerKeepsItsSlice: what becomes of it after New is no affair of the pool's.
+func TestCallerKeepsItsSlice(t *testing.T) {
+	cpus := slices.Clone(allowed(t))
+	c := new(config)
+	require.NoError(t, WithCPUs(cpus...)(c))
+	cpus[0] = -1
+	require.Equal(t, allowed(t), c.cpus)
+}
+
+func TestSpreadKeepsAllCPUs(t *testing.T) {
+	for _, cpus := range [][]int{nil, {0}, {1, 0}, allowed(t), {100000, 3, 2, 1, 0}} {
+		require.ElementsMatch(t, cpus, spread(cpus))
+	}
+}
+
+// TestProcessThatMayUseOneCPU is what a container or taskset makes of it.
+func TestProcessThatMayUseOneCPU(t *testing.T) {
+	if inChild() {
+		require.Len(t, allowed(t), 1)
+		p := newPool(t)
+		require.Equal(t, 1, p.Workers())
+		require.True(t, p.Pinned())
+		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(15), fib(w, 15)) }))
+		result := make(chan int)
+		require.NoError(t, p.Go(func(w *Worker) { result <- fib(w, 15) }))
+		require.Equal(t, serialFib(15), <-result)
+
+		p = newPool(t, WithWorkers(4)) // they share it
+		for range 10 {
+			require.NoError(t, p.Run(func(w *Worker) { stolenJoin(w, nop[int], nop[int]) }))
+		}
+		fmt.Println("one worker is enough")
+		return
+	}
+	// A process inherits the mask of the thread that starts it.
+	pinned, err := heist.Pin(allowed(t)[0])
+	if err != nil {
+		t.Skip(err)
+	}
+	output, err := child(t)
+	require.NoError(t, pinned.Unpin())
+	require.NoError(t, err, output)
+	require.Contains(t, output, "one worker is enough")
+}

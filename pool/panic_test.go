@@ -1,0 +1,650 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// explode is a function to look for in stacks.
+//
+//go:noinline
+func explode(v any) int { panic(v) }
+
+// caught runs f and returns the value with which it panicked.
+func caught(f func()) (v any) {
+	defer func() { v = recover() }()
+	f()
+	return nil
+}
+
+func nop[X any](*Worker) (zero X) { return zero }
+
+func TestPanicOfTheFirstFunctionArrivesAsItIs(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	boom := errors.New("boom")
+	for range stress(200) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.Same(t, boom, caught(func() {
+				Join(w, func(*Worker, int) int { return explode(boom) }, 0, func(*Worker, int) int { return 0 }, 0)
+			}))
+		}))
+	}
+}
+
+func TestPanicInAForkThatWasTakenBackArrivesAsItIs(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	boom := errors.New("boom")
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.Same(t, boom, caught(func() {
+			Join(w, func(*Worker, int) int { return 0 }, 0, func(*Worker, int) int { return explode(boom) }, 0)
+		}))
+		require.Equal(t, serialFib(12), fib(w, 12))
+	}))
+}
+
+func TestPanicInAStolenForkArrivesWithItsValueAndItsStack(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	boom := fmt.Errorf("boom: %w", io.EOF)
+	for range stress(100) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			v := caught(func() {
+				stolenJoin(w, nop[int], func(*Worker) int { return explode(boom) })
+			})
+			e, ok := v.(*PanicError)
+			require.True(t, ok, "%T", v)
+			require.Same(t, boom, e.Value)
+			require.Contains(t, string(e.Stack), "pool.explode(")
+			require.Contains(t, string(e.Stack), "panic_test.go:")
+			require.ErrorIs(t, e, io.EOF)
+			require.Contains(t, e.Error(), "panic: boom: EOF")
+			require.Contains(t, e.Error(), "pool.explode(")
+			require.Equal(t, serialFib(12), fib(w, 12))
+		}))
+	}
+}
+
+func TestPanicErrorUnwrapsErrorsOnly(t *testing.T) {
+	require.NoError(t, errors.Unwrap(&PanicError{Value: "text"}))
+	require.NoError(t, errors.Unwrap(&PanicError{}))
+	require.Same(t, io.EOF, errors.Unwrap(&PanicError{Value: io.EOF}))
+	require.Equal(t, "panic: 42\n\nstack", (&PanicError{Value: 42, Stack: []byte("stack")}).Error())
+}
+
+func TestOfTwoPanicsThatOfTheFirstFunctionArrives(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(100) {
+		ended := false
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.Equal(t, "f", caught(func() {
+				stolenJoin(w,
+					func(*Worker) int { return explode("f") },
+					func(*Worker) int {
+						defer func() { ended = true }()
+						return explode("g")
+					})
+			}))
+			require.Equal(t, serialFib(12), fib(w, 12))
+		}))
+		require.True(t, ended, "Run left the fork behind")
+	}
+}
+
+func TestPanicNilArrives(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	require.NoError(t, p.Run(func(w *Worker) {
+		v := caught(func() { stolenJoin(w, nop[int], func(*Worker) int { return explode(nil) }) })
+		var nilPanic *runtime.PanicNilError
+		require.ErrorAs(t, v.(error), &nilPanic)
+	}))
+	require.ErrorAs(t, caught(func() { _ = p.Run(func(*Worker) { explode(nil) }) }).(error), new(*runtime.PanicNilError))
+}
+
+// TestPanicKeepsItsFirstStack on its way from thief to thief.
+func TestPanicKeepsItsFirstStack(t *testing.T) {
+	const thefts = 4
+	p := newPool(t, WithWorkers(thefts+1))
+	var relay func(w *Worker, n int) int
+	relay = func(w *Worker, n int) int {
+		if n == 0 {
+			return explode("at the end")
+		}
+		_, y := stolenJoin(w, nop[int], func(w *Worker) int { return relay(w, n-1) })
+		return y
+	}
+	require.NoError(t, p.Run(func(w *Worker) {
+		e, ok := caught(func() { relay(w, thefts) }).(*PanicError)
+		require.True(t, ok)
+		require.Equal(t, "at the end", e.Value)
+		require.Contains(t, string(e.Stack), "pool.explode(")
+	}))
+}
+
+func TestPanicInDoArrivesWhenNoFunctionRunsAnyMore(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for round := range stress(200) {
+		const n = 6
+		culprit := round % n
+		var running atomic.Int32
+		var began [n]atomic.Int32
+		fs := make([]func(*Worker), n)
+		for i := range fs {
+			fs[i] = func(w *Worker) {
+				running.Add(1)
+				defer running.Add(-1)
+				began[i].Add(1)
+				fib(w, 8)
+				if i == culprit {
+					explode(i)
+				}
+			}
+		}
+		require.NoError(t, p.Run(func(w *Worker) {
+			v := caught(func() { w.Do(fs...) })
+			if e, ok := v.(*PanicError); ok {
+				v = e.Value
+			}
+			require.Equal(t, culprit, v)
+			require.Zero(t, running.Load())
+		}))
+		for i := range began {
+			require.LessOrEqual(t, began[i].Load(), int32(1))
+		}
+	}
+}
+
+func TestPanicLeavesRunAndFreesTheSlot(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for i := range 4 * p.Slots() {
+		require.Equal(t, i, caught(func() {
+			_ = p.Run(func(w *Worker) {
+				Join(w,
+					func(w *Worker, _ int) int { return w.ID() }, 0,
+					func(w *Worker, _ int) int { return fib(w, 5) }, 0)
+				explode(i)
+			})
+		}))
+	}
+	requireAtRest(t, p)
+}
+
+func TestPanicOfADetachedTaskEndsTheProcess(t *testing.T) {
+	if inChild() {
+		p := newPool(t, WithWorkers(2))
+		require.NoError(t, p.Go(func(*Worker) { explode("nobody waits for this") }))
+		select {}
+	}
+	output, err := child(t)
+	require.Error(t, err)
+	require.Contains(t, output, "panic: nobody waits for this")
+	require.Contains(t, output, "pool.explode(")
+}
+
+// TestPanicOfADetachedTaskIsNotTheAffairOfWhoeverRanIt has a task run inside the
+// Group.Wait of another task, which must not be taken for the one that panicked.
+func TestPanicOfADetachedTaskIsNotTheAffairOfWhoeverRanIt(t *testing.T) {
+	if inChild() {
+		p := newPool(t, WithWorkers(1))
+		g := newGroup(p)
+		g.GoWorker(func(w *Worker) error {
+			defer func() {
+				if v := recover(); v != nil {
+					fmt.Println("recovered by a task that had nothing to do with it")
+					os.Exit(0)
+				}
+			}()
+			inner := newGroup(p)
+			require.NoError(t, w.Go(func(*Worker) { explode("nobody waits for this") }))
+			inner.Go(func() error { return nil })
+			return inner.Wait()
+		})
+		_ = g.Wait()
+		require.True(t, whenParked(p))
+		os.Exit(0)
+	}
+	output, err := child(t)
+	require.Error(t, err, output)
+	require.Contains(t, output, "nobody waits for this")
+	require.Contains(t, output, "pool.explode(")
+}
+
+// # Orphans
+//
+// A panic in the first function of a join leaves the second one behind.
+
+func TestOrphanThatNobodyStoleNeverRuns(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	var ran atomic.Bool
+	abandon := func(w *Worker) {
+		Join(w, func(*Worker, int) int { return explode("f") }, 0,
+			func(*Worker, int) int { ran.Store(true); return 0 }, 0)
+	}
+	require.Equal(t, "f", caught(func() { _ = p.Run(abandon) }))
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.Equal(t, "f", caught(func() { abandon(w) }))
+	}))
+	require.NoError(t, p.Run(func(w *Worker) {
+		x, y := Join(w, func(w *Worker, n int) int {
+			require.Equal(t, "f", caught(func() { abandon(w) }))
+			return n
+		}, 1, func(_ *Worker, n int) int { return n }, 2)
+		require.Equal(t, []int{1, 2}, []int{x, y})
+		require.Zero(t, framesOf[int, int](w).depth(), "the enclosing join takes the orphan back")
+		require.Equal(t, serialFib(12), fib(w, 12))
+	}))
+	requireAtRest(t, p)
+	require.False(t, ran.Load())
+}
+
+// abandon leaves an orphan behind that was stolen and runs until release is closed.
+// Both functions say when they are gone.
+func abandon(w *Worker, release <-chan struct{}, running *atomic.Int32) {
+	_ = caught(func() {
+		stolenJoin(w,
+			func(*Worker) int { return explode("f") },
+			func(*Worker) int {
+				running.Add(1)
+				defer running.Add(-1)
+				<-release
+				return 1000
+			})
+	})
+}
+
+// later closes a channel after a moment in which a mistake could show.
+func later() <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		for range 100 {
+			runtime.Gosched()
+		}
+		close(c)
+	}()
+	return c
+}
+
+func TestOrphanIsWaitedForBeforeRunReturns(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(300) {
+		var running atomic.Int32
+		require.NoError(t, p.Run(func(w *Worker) {
+			abandon(w, later(), &running)
+			abandon(w, later(), &running)
+		}))
+		require.Zero(t, running.Load())
+	}
+}
+
+func TestOrphanIsWaitedForAtTheEnclosingJoin(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(300) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			var running atomic.Int32
+			_, y := stolenJoin(w,
+				func(w *Worker) int {
+					abandon(w, later(), &running)
+					abandon(w, later(), &running)
+					return 1
+				},
+				func(*Worker) int { return 2 })
+			require.Equal(t, 2, y)
+			require.Zero(t, running.Load())
+		}))
+	}
+}
+
+// TestOrphanEndsWithItsTask: the task recovers the panic itself and returns.
+func TestOrphanEndsWithItsTask(t *testing.T) {
+	t.Run("not stolen", func(t *testing.T) {
+		p := newPool(t, WithWorkers(1))
+		for range 100 {
+			var over, late atomic.Bool
+			require.NoError(t, p.Go(func(w *Worker) {
+				_ = w.Go(func(*Worker) { over.Store(true) })
+				_ = caught(func() {
+					Join(w, func(*Worker, int) int { return explode("f") }, 0,
+						func(*Worker, int) int { late.Store(over.Load()); return 0 }, 0)
+				})
+			}))
+			require.True(t, eventually(over.Load))
+			require.True(t, whenParked(p))
+			require.False(t, late.Load(), "the orphan ran after its task had ended")
+		}
+	})
+	t.Run("stolen", func(t *testing.T) {
+		p := newPool(t, WithWorkers(4))
+		for range stress(200) {
+			var running atomic.Int32
+			result := make(chan int)
+			require.NoError(t, p.Go(func(w *Worker) {
+				abandon(w, later(), &running)
+				abandon(w, later(), &running)
+				_ = w.Go(func(w *Worker) { result <- fib(w, 10) })
+			}))
+			require.Equal(t, serialFib(10), <-result)
+		}
+	})
+}
+
+// TestOrphanEndsWithItsGroupFunction, which panics, or recovers the panic itself.
+func TestOrphanEndsWithItsGroupFunction(t *testing.T) {
+	t.Run("not stolen", func(t *testing.T) {
+		p := newPool(t, WithWorkers(1))
+		for round := range 100 {
+			var over, late atomic.Bool
+			g := newGroup(p)
+			g.GoWorker(func(w *Worker) error {
+				if round%2 == 0 {
+					defer func() { _ = recover() }()
+				}
+				Join(w, func(*Worker, int) int { return explode("f") }, 0,
+					func(*Worker, int) int { late.Store(over.Load()); return 0 }, 0)
+				return nil
+			})
+			_ = caught(func() { _ = g.Wait() })
+			over.Store(true)
+			require.True(t, whenParked(p))
+			require.False(t, late.Load(), "the orphan ran after Wait had returned")
+		}
+	})
+	t.Run("stolen", func(t *testing.T) {
+		p := newPool(t, WithWorkers(4))
+		for round := range stress(200) {
+			var running atomic.Int32
+			g := newGroup(p)
+			g.GoWorker(func(w *Worker) error {
+				abandon(w, later(), &running)
+				if round%2 == 0 {
+					explode("again")
+				}
+				return nil
+			})
+			_ = caught(func() { _ = g.Wait() })
+			require.Zero(t, running.Load(), "Wait returned while an orphan ran")
+		}
+	})
+}
+
+// TestOrphanEndsWithItsStolenFork: a thief that helps while it waits in a join of
+// its own recovers a panic in the fork that it helps with.
+func TestOrphanEndsWithItsStolenFork(t *testing.T) {
+	if !inChild() {
+		if output, err := child(t); err != nil {
+			t.Fatal(output)
+		}
+		return
+	}
+	for _, types := range []int{1, 9} { // more than the marks remember
+		p := newPool(t, WithWorkers(4))
+		for range stress(200) {
+			require.NoError(t, p.Run(func(w *Worker) {
+				helped := make(chan struct{})
+				var running atomic.Int32
+				_, y := stolenJoin(w, nop[int], func(thief *Worker) int {
+					// The guest waits for this fork and helps with what it forks.
+					_, y := stolenJoin(thief,
+						func(*Worker) int { <-helped; return 0 },
+						func(helper *Worker) int {
+							if types > 1 {
+								for _, f := range stages() {
+									f(helper, 1)
+								}
+							}
+							abandon(helper, later(), &running)
+							close(helped)
+							return 2
+						})
+					return y
+				})
+				require.Equal(t, 2, y)
+				require.Equal(t, serialFib(10), fib(w, 10))
+			}))
+		}
+	}
+}
+
+// TestPanicOfAnOrphanDoesNotComeBack: what became of an orphan must not be taken for
+// the result of the next fork at its depth.
+func TestPanicOfAnOrphanDoesNotComeBack(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(100) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			nested := func(f, g func(*Worker) int) any {
+				return caught(func() {
+					x, y := stolenJoin(w,
+						func(w *Worker) int {
+							_ = caught(func() { stolenJoin(w, f, g) })
+							return 1
+						},
+						func(*Worker) int { return 2 })
+					require.Equal(t, []int{1, 2}, []int{x, y})
+				})
+			}
+			require.Nil(t, nested(
+				func(*Worker) int { return explode("f") },
+				func(*Worker) int { return explode("an orphan") }))
+			require.Nil(t, caught(func() {
+				stolenJoin(w,
+					func(w *Worker) int {
+						_, y := stolenJoin(w, nop[int], func(*Worker) int { return 3 })
+						return y
+					},
+					nop[int])
+			}))
+		}))
+	}
+}
+
+// TestRecoverAndForkOn throws many panics into trees of joins and recovers them
+// somewhere above, in trees that go on. Each tree's result is known, and none of its
+// functions may run when the tree is over.
+func TestRecoverAndForkOn(t *testing.T) {
+	type branch struct {
+		seed  uint32
+		depth int
+		over  *atomic.Bool // the tree in which this is
+	}
+	var late atomic.Int64
+	var grow func(w *Worker, b branch) uint64
+	grow = func(w *Worker, b branch) (sum uint64) {
+		if b.over.Load() {
+			late.Add(1)
+		}
+		left, right := b.seed*2654435761+1, b.seed*2246822519+3
+		if b.depth == 0 {
+			if b.seed%5 == 0 {
+				panic(b.seed)
+			}
+			return uint64(b.seed)
+		}
+		if b.seed%3 == 0 {
+			defer func() {
+				switch v := recover().(type) {
+				case uint32:
+					sum = uint64(v)
+				case *PanicError:
+					sum = uint64(v.Value.(uint32))
+				}
+			}()
+		}
+		fork := Join[branch, branch, uint64, uint64]
+		if b.seed%7 == 0 {
+			fork = func(w *Worker, f func(*Worker, branch) uint64, a branch, g func(*Worker, branch) uint64, b branch) (uint64, uint64) {
+				var x, y uint64
+				w.Do(func(w *Worker) { x = f(w, a) }, func(w *Worker) { y = g(w, b) })
+				return x, y
+			}
+		}
+		x, y := fork(w, grow, branch{left, b.depth - 1, b.over}, grow, branch{right, b.depth - 1, b.over})
+		return x*3 + y
+	}
+	tree := func(w *Worker, seed uint32, depth int) (sum uint64) {
+		defer func() {
+			if recover() != nil {
+				sum = 1
+			}
+		}()
+		return grow(w, branch{seed, depth, new(atomic.Bool)})
+	}
+
+	// A pool of one worker steals nothing, and so tells what is right.
+	lone := newPool(t, WithWorkers(1))
+	requireAtRest(t, lone)
+	depth := 9
+	for _, workers := range []int{2, 4, 16} {
+		p := newPool(t, WithWorkers(workers))
+		for seed := range uint32(stress(100)) {
+			var want, got uint64
+			require.NoError(t, lone.Run(func(w *Worker) { want = tree(w, seed, depth) }))
+
+			over := new(atomic.Bool)
+			require.NoError(t, p.Run(func(w *Worker) {
+				for range 3 { // orphans of the first are there in the second
+					_ = caught(func() { grow(w, branch{seed, depth, over}) })
+				}
+				got = tree(w, seed, depth)
+			}))
+			over.Store(true)
+			require.Equal(t, want, got, "seed %d", seed)
+
+			over = new(atomic.Bool)
+			task := newGroup(p)
+			task.GoWorker(func(w *Worker) error {
+				_ = caught(func() { grow(w, branch{seed, depth, over}) })
+				got = tree(w, seed, depth)
+				return nil
+			})
+			require.NoError(t, task.Wait())
+			over.Store(true)
+			require.Equal(t, want, got, "seed %d", seed)
+		}
+		requireAtRest(t, p)
+	}
+	require.Zero(t, late.Load(), "functions that ran when their tree was over")
+}
+
+// # Goexit
+
+func TestGoexitInATaskReplacesTheWorker(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		var deferred atomic.Int64
+		n := stress(200)
+		for range n {
+			require.NoError(t, p.Go(func(w *Worker) {
+				defer deferred.Add(1)
+				fib(w, 5)
+				runtime.Goexit()
+			}))
+		}
+		requireAtRest(t, p)
+		require.EqualValues(t, n, deferred.Load())
+
+		// All of the workers are there.
+		meet := newBarrier(workers)
+		seen := make([]atomic.Int32, p.Workers())
+		g := newGroup(p)
+		for range workers {
+			g.GoWorker(func(w *Worker) error {
+				meet.wait()
+				seen[w.ID()].Add(1)
+				return nil
+			})
+		}
+		require.NoError(t, g.Wait())
+		for i := range seen {
+			require.EqualValues(t, 1, seen[i].Load())
+		}
+	}
+}
+
+func TestGoexitInAJoinTakesItsForksBack(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(100) {
+		ended := make(chan struct{})
+		var running atomic.Int32
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer close(ended)
+			stolenJoin(w,
+				func(*Worker) int { runtime.Goexit(); return 0 },
+				func(*Worker) int {
+					running.Add(1)
+					defer running.Add(-1)
+					<-later()
+					return 0
+				})
+		}))
+		<-ended
+		requireAtRest(t, p)
+		require.Zero(t, running.Load())
+	}
+}
+
+func TestGoexitInAStolenForkArrivesAtTheJoin(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(100) {
+		var deferred, after bool
+		together(1, func(int) {
+			_ = p.Run(func(w *Worker) {
+				defer func() {
+					deferred = true
+					require.Nil(t, recover())
+				}()
+				stolenJoin(w, nop[int], func(*Worker) int { runtime.Goexit(); return 0 })
+				after = true
+			})
+			after = true
+		})()
+		require.True(t, deferred)
+		require.False(t, after)
+		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(10), fib(w, 10)) }))
+	}
+	requireAtRest(t, p)
+}
+
+// TestGoexitWhileOthersAreWaitedFor: the join, the guest and the worker whose
+// goroutine ends wait for a stolen fork first and help meanwhile, and what they
+// help with ends their goroutine once more.
+func TestGoexitWhileOthersAreWaitedFor(t *testing.T) {
+	// twice is left by Goexit while its fork is stolen. That fork forks in turn, and
+	// whoever waits for it, having nothing else to do, runs into the second Goexit.
+	twice := func(w *Worker) {
+		stolenJoin(w,
+			func(*Worker) int { runtime.Goexit(); return 0 },
+			func(w *Worker) int {
+				stolenJoin(w, nop[int], func(*Worker) int { runtime.Goexit(); return 0 })
+				return 0
+			})
+	}
+	t.Run("in a guest", func(t *testing.T) {
+		p := newPool(t, WithWorkers(2))
+		for range stress(50) {
+			require.True(t, returns(func() { _ = p.Run(twice) }), "the guest does not leave")
+		}
+	})
+	t.Run("in a task", func(t *testing.T) {
+		p := newPool(t, WithWorkers(2))
+		for range stress(50) {
+			require.NoError(t, p.Go(twice))
+			requireAtRest(t, p)
+		}
+	})
+	t.Run("in a stolen fork", func(t *testing.T) {
+		p := newPool(t, WithWorkers(3))
+		for range stress(50) {
+			require.True(t, returns(func() {
+				_ = p.Run(func(w *Worker) {
+					stolenJoin(w, nop[int], func(w *Worker) int { twice(w); return 0 })
+				})
+			}), "the join does not return")
+		}
+	})
+}

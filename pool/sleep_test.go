@@ -1,0 +1,330 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/stretchr/testify/require"
+)
+
+func TestStateHoldsTwoNumbers(t *testing.T) {
+	for _, s := range []int64{0, 1, 2, 1000} {
+		for _, p := range []int64{-1000, -2, -1, 0, 1, 2, 1000} {
+			state := s*oneSearching + p*oneSpare
+			require.Equal(t, s, searching(state))
+			require.EqualValues(t, p, spare(state))
+			require.Equal(t, s == 0 && p > 0, wantsForks(state), "%d searching, %d spare", s, p)
+		}
+	}
+}
+
+func TestAtMostHalfSearchOnTheirOwn(t *testing.T) {
+	for n := 1; n < 20; n++ {
+		var s sleep
+		for range max(1, n/2) {
+			require.True(t, s.startSearching(n))
+		}
+		require.False(t, s.startSearching(n), "%d workers", n)
+		require.EqualValues(t, max(1, n/2), searching(s.state.Load()))
+	}
+}
+
+// pause waits for a random time around that after which a worker parks.
+func pause() {
+	switch rand.N(4) {
+	case 0:
+	case 1:
+		runtime.Gosched()
+	default:
+		heist.Spin(rand.N(40 * time.Microsecond))
+	}
+}
+
+// TestTasksThatComeOneByOneAreRun gives each task to workers that are just about to
+// sleep, or sleep.
+func TestTasksThatComeOneByOneAreRun(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		ran := make(chan int)
+		for i := range stress(10_000) {
+			require.NoError(t, p.Go(func(*Worker) { ran <- i }))
+			require.Equal(t, i, <-ran)
+			pause()
+		}
+	}
+}
+
+func TestBurstsOfTasksAreRun(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(500) {
+			n := 1 + rand.N(10)
+			meet := newBarrier(n + 1)
+			for range n {
+				require.NoError(t, p.Go(func(w *Worker) {
+					_ = w.Go(func(*Worker) { meet.missing.Add(-1) })
+				}))
+				pause()
+			}
+			require.True(t, eventually(func() bool { return meet.missing.Load() == 1 }))
+		}
+	})
+}
+
+// TestAsManyTasksAsWorkersRunAtOnce: each waits for all the others, so every worker
+// must be woken, though one who wakes up wakes the next.
+func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		n := p.Workers()
+		for round := range stress(300) {
+			if round%2 == 0 {
+				require.True(t, whenParked(p))
+			}
+			meet := newBarrier(n)
+			g := newGroup(p)
+			spawn := func() {
+				g.Go(func() error { meet.wait(); return nil })
+			}
+			switch round % 3 {
+			case 0: // from outside
+				for range n {
+					spawn()
+				}
+			case 1: // from outside, with pauses
+				for range n {
+					spawn()
+					pause()
+				}
+			case 2: // from inside
+				g.GoWorker(func(w *Worker) error {
+					for range n - 1 {
+						g.pending.Add(1)
+						if err := w.Go(func(*Worker) { meet.wait(); g.done() }); err != nil {
+							return err
+						}
+					}
+					meet.wait()
+					return nil
+				})
+			}
+			require.NoError(t, g.Wait())
+		}
+	})
+}
+
+// TestTaskThatWaitsForTheNextOne does not keep that from being run, where there is
+// another worker.
+func TestTaskThatWaitsForTheNextOne(t *testing.T) {
+	for _, workers := range []int{2, 3, 16} {
+		p := newPool(t, WithWorkers(workers))
+		for round := range stress(1000) {
+			if round%2 == 0 {
+				require.True(t, whenParked(p))
+			}
+			next, done := make(chan struct{}), make(chan struct{})
+			require.NoError(t, p.Go(func(*Worker) { <-next; close(done) }))
+			pause()
+			require.NoError(t, p.Go(func(*Worker) { close(next) }))
+			<-done
+		}
+	}
+}
+
+// TestPingPong has two tasks that take turns, each of which starts the other anew.
+func TestPingPong(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for _, inside := range []bool{true, false} {
+			left := stress(10_000)
+			over := make(chan struct{})
+			var ping, pong func(w *Worker)
+			next := func(w *Worker, f func(*Worker)) {
+				if left--; left == 0 {
+					close(over)
+				} else if inside {
+					_ = w.Go(f)
+				} else {
+					_ = p.Go(f)
+				}
+			}
+			ping = func(w *Worker) { next(w, pong) }
+			pong = func(w *Worker) { next(w, ping) }
+			require.NoError(t, p.Go(ping))
+			<-over
+		}
+	}
+}
+
+// TestForksThatAppearWhileOthersSleepAreStolen: f waits for g, so a fork that wakes
+// nobody hangs.
+func TestForksThatAppearWhileOthersSleepAreStolen(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for round := range stress(2000) {
+		if round%4 == 0 {
+			require.True(t, whenParked(p))
+		}
+		require.NoError(t, p.Run(func(w *Worker) {
+			pause()
+			stolenJoin(w, nop[int], nop[int])
+			pause()
+			stolenJoin(w, nop[int], nop[int])
+		}))
+		pause()
+	}
+}
+
+func TestALongComputationIsShared(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	n := 25
+	if testing.Short() {
+		n = 16
+	}
+	before := p.Stats().Total()
+	shared := eventually(func() bool {
+		require.True(t, whenParked(p))
+		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(n), fib(w, n)) }))
+		now := p.Stats().Total()
+		return now.Steals > before.Steals && now.Items > before.Items && now.Attempts > before.Attempts
+	})
+	require.True(t, shared, "nothing was ever stolen")
+}
+
+// TestJoiningSleeperIsWokenWhenItsForkIsDone has the thief take its time, so that
+// the worker, or the guest, that waits has gone to sleep.
+func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	join := func(w *Worker) int {
+		_, y := stolenJoin(w, nop[int], func(*Worker) int {
+			pause()
+			if rand.N(4) == 0 {
+				time.Sleep(time.Duration(rand.N(200)) * time.Microsecond)
+			}
+			return 1
+		})
+		return y
+	}
+	for range stress(2000) {
+		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, join(w)) }))
+		result := make(chan int)
+		require.NoError(t, p.Go(func(w *Worker) { result <- join(w) }))
+		require.Equal(t, 1, <-result)
+	}
+}
+
+// TestJoiningSleeperHelpsWithForksOnly: a worker asleep in a join is woken for
+// another fork, but leaves tasks to others even if there are none.
+func TestJoiningSleeperHelpsWithForksOnly(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(100) {
+		joining := make(chan *Worker)
+		ended := make(chan struct{})
+		var taskRan, tooEarly atomic.Bool
+		require.NoError(t, p.Go(func(w *Worker) {
+			stolenJoin(w, nop[int], func(thief *Worker) int {
+				joining <- w
+				<-ended
+				// The other worker is the only one that can take this fork.
+				_, helper := stolenJoin(thief, nop[int], func(w *Worker) *Worker { return w })
+				if helper != w {
+					t.Error("a worker that was not there")
+				}
+				tooEarly.Store(taskRan.Load())
+				return 0
+			})
+		}))
+		w := <-joining
+		require.True(t, eventually(func() bool { return p.sleep.joining.has(w.id) }))
+		require.NoError(t, p.Go(func(*Worker) { taskRan.Store(true) }))
+		close(ended)
+		require.True(t, eventually(taskRan.Load))
+		require.False(t, tooEarly.Load())
+	}
+}
+
+// TestTaskWakesAnIdleSleeperBesideJoiningOnes puts a joining sleeper in the way.
+func TestTaskWakesAnIdleSleeperBesideJoiningOnes(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(200) {
+		release, ended := make(chan struct{}), make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer close(ended)
+			stolenJoin(w, nop[int], func(*Worker) int { <-release; return 0 })
+		}))
+		pause()
+		ran := make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+		<-ran
+		close(release)
+		<-ended
+	}
+}
+
+// TestPoolComesToRest checks that the counts of searching and parked workers and of
+// guests are what they were at the start, after everything that moves them.
+func TestPoolComesToRest(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(20) {
+			requireAtRest(t, p)
+			wait := together(8, func(who int) {
+				for i := range 20 {
+					switch (who + i) % 4 {
+					case 0:
+						_ = p.Run(func(w *Worker) { fib(w, 10) })
+					case 1:
+						_ = p.Go(func(w *Worker) { fib(w, 10) })
+					case 2:
+						g := newGroup(p)
+						g.Go(func() error { return nil })
+						g.GoWorker(func(w *Worker) error { fib(w, 8); return nil })
+						_ = g.Wait()
+					case 3:
+						_ = caught(func() {
+							_ = p.Run(func(w *Worker) {
+								Join(w, fib, 8, func(*Worker, int) int { return explode("g") }, 0)
+							})
+						})
+					}
+					pause()
+				}
+			})
+			wait()
+		}
+		requireAtRest(t, p)
+	})
+}
+
+func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range 3 {
+		require.NoError(t, p.Run(func(w *Worker) { fib(w, 15) }))
+		requireAtRest(t, p)
+		before := p.Stats().Total()
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, before, p.Stats().Total())
+	}
+}
+
+// TestLateWakeUpIsHarmless: whoever completed a latch may come to wake the waiter
+// long after that has gone on and sleeps over something else.
+func TestLateWakeUpIsHarmless(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for i := range stress(500) {
+		p.slots[i%len(p.slots)].unparkFor()
+		pause()
+	}
+	requireAtRest(t, p)
+	require.NoError(t, p.Run(func(w *Worker) {
+		w.unparkFor()
+		_, y := stolenJoin(w, nop[int], func(*Worker) int {
+			for range 3 {
+				pause()
+				w.unparkFor()
+			}
+			return 1
+		})
+		require.Equal(t, 1, y)
+	}))
+}
