@@ -22,7 +22,7 @@ type Pinned struct{ before affinity }
 // [Allowed], and with [ErrPinning] on systems other than Linux.
 //
 // Threads that the runtime starts later do not inherit the binding: it never
-// clones a thread from a locked one.
+// clones a thread from a locked one. A process that the goroutine starts does.
 func Pin(cpus ...int) (*Pinned, error) {
 	if len(cpus) == 0 {
 		return nil, errors.New("heist: Pin without a CPU; give at least one, see Allowed")
@@ -48,7 +48,7 @@ func Pin(cpus ...int) (*Pinned, error) {
 // Unpin gives the thread the CPUs that it had before and unlocks the goroutine from
 // it, in this order, so that no other goroutine meets a bound thread. If the
 // kernel refuses the old CPUs, it returns the error and leaves the goroutine
-// locked; the thread is destroyed when the goroutine ends.
+// locked; the thread is destroyed when the goroutine ends. Call it once.
 func (p *Pinned) Unpin() error {
 	if err := p.before.restore(); err != nil {
 		return fmt.Errorf("heist: cannot unpin, the thread stays bound: %w", err)

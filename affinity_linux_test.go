@@ -122,6 +122,38 @@ func TestRefusalOfTheKernelIsPassedOn(t *testing.T) {
 	require.Equal(t, before, mask(t))
 }
 
+func TestRefusedUnpinSaysThatTheThreadStaysBound(t *testing.T) {
+	cpus, err := Allowed()
+	require.NoError(t, err)
+	p, err := Pin(cpus[0])
+	require.NoError(t, err)
+	before := p.before
+	p.before = make(affinity, len(before)) // no CPU at all
+
+	err = p.Unpin()
+	require.ErrorIs(t, err, unix.EINVAL)
+	require.ErrorContains(t, err, "heist: cannot unpin, the thread stays bound: sched_setaffinity")
+	require.Equal(t, cpus[0], currentCPU(t))
+
+	p.before = before
+	require.NoError(t, p.Unpin())
+}
+
+// A sandbox may forbid to ask for the mask.
+func TestUnknownMaskIsReported(t *testing.T) {
+	defer func() { initialErr = nil }()
+	initialErr = os.NewSyscallError("sched_getaffinity", unix.EPERM)
+
+	cpus, err := Allowed()
+	require.ErrorIs(t, err, unix.EPERM)
+	require.ErrorContains(t, err, "heist: cannot find out which CPUs the process may use: sched_getaffinity")
+	require.Nil(t, cpus)
+
+	p, err := Pin(0)
+	require.ErrorIs(t, err, unix.EPERM)
+	require.Nil(t, p)
+}
+
 // A goroutine that ends while it is locked takes its thread with it, and that can be
 // seen.
 func TestFailedPinLeavesTheGoroutineUnlocked(t *testing.T) {
@@ -250,7 +282,7 @@ func TestRestrictedProcessSeesItsCPUOnly(t *testing.T) {
 	require.NoError(t, err)
 	for _, cpu := range []int{cpus[0], cpus[len(cpus)-1]} {
 		child := exec.Command(self, "-test.run=^TestRestrictedChild$", "-test.v")
-		child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", restrictedTo, cpu))
+		child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", restrictedTo, cpu), "GORACE=atexit_sleep_ms=0")
 
 		p, err := Pin(cpu) // a child inherits the mask of the thread that starts it
 		require.NoError(t, err)

@@ -39,11 +39,11 @@ type Backoff struct {
 	rand    FastRand
 }
 
-// Wait waits a little, longer than the last time, and returns true; or returns
-// false at once, when the schedule has come to its end and the thread should park.
+// Wait waits a little and returns true; or returns false at once, when the schedule
+// has come to its end and the thread should park.
 //
-// Each spin is longer than the one before by a random factor from 1.5 to 2, so
-// that threads that lost the same race do not meet again.
+// Each spin is longer than the one before by a random factor from 1.5 to 2, up to 2
+// microseconds, so that threads that lost the same race do not meet again.
 func (b *Backoff) Wait() bool {
 	if total := orDefault(b.Spin, DefaultSpin); b.spun < total {
 		b.grow()
@@ -60,8 +60,9 @@ func (b *Backoff) Wait() bool {
 	return false
 }
 
-// Lost waits a little after a lost race ([Retry]). There is something to find, so
-// it does not bring the thread nearer to parking; it only keeps the losers apart.
+// Lost spins a little after a lost race ([Retry]), whatever Spin says. There is
+// something to find, so it does not bring the thread nearer to parking; it only keeps
+// the losers apart.
 func (b *Backoff) Lost() {
 	b.grow()
 	Spin(b.step)

@@ -78,8 +78,14 @@ type deque struct {
 
 	// The thieves' cache line.
 
-	top  atomic.Int64 // thieves and the owner, by CAS
-	lost lostRaces    // thieves, and the owner when it loses the last item
+	top atomic.Int64 // thieves and the owner, by CAS
+
+	_ pad
+
+	// Not on top's line: on arm64 without LSE, a store there breaks into the CAS of
+	// the others.
+
+	lost lostRaces // thieves, and the owner when it loses the last item
 
 	_ pad
 }
@@ -92,8 +98,8 @@ type deque struct {
 // same in Go. The zero value is an empty deque without a limit. A Deque must not
 // be copied.
 type Deque[T any] struct {
-	deque
 	_ [0]*T // a Deque[A] cannot be converted to a Deque[B]
+	deque
 }
 
 // DequeConfig says how large a deque is. The zero value is the default.
@@ -106,8 +112,8 @@ type DequeConfig struct {
 }
 
 const (
-	// defaultCapacity is 64 slots, one page of eight: a fork-join program of
-	// depth 64 never grows it.
+	// defaultCapacity is 64 slots, 8 cache lines: a fork-join program of depth 64
+	// never grows it.
 	defaultCapacity = 64
 	// maxCapacity is the largest size taken for an intention: 2^28 pointers are
 	// 2 GiB on a 64-bit machine.
@@ -153,12 +159,14 @@ func (d *Deque[T]) Push(item *T) bool { return d.push(unsafe.Pointer(item)) }
 
 // Pop takes the newest item, or returns nil if there is none. It is for the owner.
 //
-// Cost: one full fence; one compare-and-swap more for a last item.
+// Cost: one full fence; one compare-and-swap more for a last item. A Pop that finds
+// the deque empty also clears the slots of all items that were taken since the last
+// one that did; until then the deque keeps those items from being collected.
 func (d *Deque[T]) Pop() *T { return (*T)(d.pop()) }
 
 // Steal takes the oldest item. Anybody may call it, the owner included. The item
 // is nil unless the result is [Success]. [Retry] means that another thread took an
-// item at the same moment.
+// item at the same moment or, on arm64 without LSE, disturbed the attempt.
 //
 // Cost: one compare-and-swap if there is an item, two loads if there is none.
 func (d *Deque[T]) Steal() (*T, StealResult) {
@@ -245,8 +253,11 @@ type DequeStats struct {
 // from the indices: bottom counts the pushes less the pops that lowered it, and
 // top counts the steals and the pops of last items.
 func (d *deque) Stats() DequeStats {
-	taken, last := d.taken.Load(), d.last.Load()
-	b, t := d.bottom.Load(), d.top.Load()
+	last, t := d.last.Load(), d.top.Load()
+	for last != d.last.Load() { // else pops in between would pass for steals
+		last, t = d.last.Load(), d.top.Load()
+	}
+	taken, b := d.taken.Load(), d.bottom.Load()
 	return DequeStats{
 		Pushes:    uint64(max(b, t)) + taken, // a pop from an empty deque takes bottom below top
 		Pops:      taken + last,

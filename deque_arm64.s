@@ -14,7 +14,7 @@
 //
 // A STLXR can fail for no visible reason, so the pair is tried again, at most
 // tries times: assembly must not loop without a bound. What is still open then
-// counts as a lost race, after which pop begins anew.
+// counts as a lost race, after which pop begins anew in Go.
 
 #define DEQUE   R0
 #define BOTTOMP R1 // address of bottom

@@ -69,8 +69,8 @@ func (d *deque) portableSteal() (unsafe.Pointer, StealResult) {
 //
 // The zero value is an empty deque without a limit. It must not be copied.
 type PortableDeque[T any] struct {
-	deque
 	_ [0]*T
+	deque
 }
 
 // NewPortableDeque is [NewDeque] for a PortableDeque.

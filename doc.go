@@ -24,7 +24,8 @@
 // the second is not.
 //
 // No queue blocks: a thread that is descheduled in the middle of an operation can
-// delay the items it was handling, but never makes another thread wait in a loop.
+// delay the items it was handling, in an [Injector] those behind them too, but never
+// makes another thread wait in a loop.
 //
 // Queues hold pointers and forget them: a slot whose item was taken is cleared by
 // its owner no later than when the owner next finds the queue empty, so a queue

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// futexes are the system's futex and the one for systems that have none; every
-// build has the second, and where the first is the second it is tested twice.
+// forEachFutex tests the system's futex and the one for systems that have none, which
+// every build has; where the first is the second it is tested twice.
 func forEachFutex(t *testing.T, test func(t *testing.T, f futex)) {
 	for _, c := range []struct {
 		name string

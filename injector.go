@@ -36,7 +36,7 @@ import "sync/atomic"
 // switches.
 
 const (
-	firstSegment = 256  // as many items as a Ring spills at most, twice
+	firstSegment = 256  // 4 KiB
 	maxSegment   = 4096 // 64 KiB; what a burst leaves behind is no more than this
 
 	// sealed is the sign bit of enq.
@@ -136,9 +136,9 @@ func (in *Injector[T]) Push(item *T) bool {
 
 // PushBatch adds the items in order and returns how many of them it added: all,
 // unless the injector is closed. The items of other producers may come in between
-// only where a segment ends. A nil item panics, before any was added.
+// only where a segment has no more room. A nil item panics, before any was added.
 //
-// Cost: one compare-and-swap for the batch.
+// Cost: one compare-and-swap for the batch, or for each segment that it touches.
 func (in *Injector[T]) PushBatch(items []*T) int {
 	for _, item := range items {
 		if item == nil {
@@ -203,7 +203,7 @@ func (in *Injector[T]) advance(s *segment[T]) bool {
 			next = s.next.Load()
 		}
 	}
-	if next == in.terminal || s == in.terminal {
+	if next == in.terminal {
 		return false
 	}
 	in.tail.CompareAndSwap(s, next)
@@ -213,7 +213,7 @@ func (in *Injector[T]) advance(s *segment[T]) bool {
 // PullBatch takes the oldest items, as many as dst holds, up to [MaxPull], and
 // returns how many. With [Retry] it took none because another consumer was
 // faster or because a producer has not finished its push; with [Empty] there was
-// nothing to take.
+// nothing to take, or no room in dst.
 //
 // Cost: one compare-and-swap for the batch.
 func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {

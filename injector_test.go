@@ -248,6 +248,24 @@ func TestSealedSegmentIsContinuedByAnybody(t *testing.T) {
 	require.Positive(t, s.enq.Load())
 }
 
+// Close may come between a producer's linking of the next segment and its moving of
+// the tail.
+func TestCloseFindsTheLastSegment(t *testing.T) {
+	in := NewInjector[item]()
+	require.True(t, in.Push(newItem(0)))
+	s, last := in.tail.Load(), newSegment[item](firstSegment)
+	s.seal(s.enq.Load())
+	s.next.Store(last)
+
+	in.Close()
+	require.Same(t, last, in.tail.Load())
+	require.False(t, in.Push(newItem(1)))
+	require.Equal(t, []int{0}, pullAll(t, in, 1))
+	require.False(t, in.Ready())
+}
+
+// Of the whole injector only about: each segment is looked at in a moment of its own.
+// Here there is one segment.
 func TestInjectorLenIsOfOneMoment(t *testing.T) {
 	in := NewInjector[item]()
 	requireLenOfOne(t, in.Len, func(it *item) {

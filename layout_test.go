@@ -8,7 +8,10 @@ import (
 )
 
 func TestNextPow2(t *testing.T) {
-	for n, want := range map[int]int64{1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 63: 64, 64: 64, 65: 128, maxCapacity - 1: maxCapacity, maxCapacity: maxCapacity} {
+	for n, want := range map[int]int64{
+		1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 63: 64, 64: 64, 65: 128,
+		maxCapacity - 1: maxCapacity, maxCapacity: maxCapacity,
+	} {
 		require.Equal(t, want, nextPow2(n), "of %d", n)
 	}
 }

@@ -1,6 +1,7 @@
 package heist
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -44,8 +45,11 @@ func Spin(d time.Duration) {
 	}
 }
 
-// pausesFor returns how many pauses make d, at least one.
-func pausesFor(d time.Duration) int { return max(1, int(float64(d)/PauseCost())) }
+// pausesFor returns how many pauses make d, at least one; what would not fit into an
+// int on every system is far beyond what anybody should spin.
+func pausesFor(d time.Duration) int {
+	return int(min(max(float64(d)/PauseCost(), 1), math.MaxInt32))
+}
 
 // measurePause returns the cost of one call of hint(1), in nanoseconds: the least
 // of several rounds, because everything that disturbs a round makes it longer.

@@ -70,8 +70,9 @@ func NewRing[T any](capacity int, overflow *Injector[T]) (*Ring[T], error) {
 
 // Push adds item at the tail. It is for the owner. In a full ring, the older half
 // and the item go to the injector in one batch; without an injector, or if that
-// is closed, Push returns false and the item is still the caller's. A nil item is
-// a mistake of the caller's and panics.
+// is closed, Push returns false and the item is still the caller's; after a refusal by
+// a closed injector the older half may stand behind the newer. A nil item is a mistake
+// of the caller's and panics.
 //
 // Cost: one sequentially consistent store. It is a full fence, so that a pusher who
 // then looks whether somebody sleeps cannot miss a sleeper who has missed the item.

@@ -128,38 +128,35 @@ func requireNoBatch(t testing.TB, r *Ring[item]) {
 // before it or after it.
 func TestOverflowIsOneBatch(t *testing.T) {
 	const capacity = 8
+	const batch = capacity/2 + 1
 	in := NewInjector[item]()
 	r := newRing(t, capacity, in)
-	spills := stress(2000)
+	n := stress(20_000)
+	stranger := newItem(n)
 	var enough atomic.Bool
 	wait := together(1, func(int) {
-		for other := newItem(math.MaxInt32); !enough.Load(); runtime.Gosched() {
-			if in.Len() < 64 { // so that no segment fills up, where a batch may be split
-				in.Push(other)
+		for turn := 1; !enough.Load(); turn++ {
+			if in.Len() < firstSegment/2 { // a batch may be split where a segment ends
+				in.Push(stranger)
 			}
+			giveWay(turn)
 		}
 	})
-	batch := 0
-	for next := range spills * (capacity/2 + 1) {
-		pushAll(t, r, newItem(next))
-		for {
+	found := 0
+	for _, it := range newItems(n) {
+		pushAll(t, r, it)
+		for range 3 {
 			it, result := in.Pop()
-			if result == Empty {
-				break
+			if result == Success && it == stranger {
+				require.Zero(t, found%batch, "another producer's item inside a batch")
+			} else if result == Success {
+				found++
 			}
-			if result == Retry {
-				continue
-			}
-			if it.id == math.MaxInt32 {
-				require.Zero(t, batch%(capacity/2+1), "another producer's item inside a batch")
-				continue
-			}
-			batch++
 		}
 	}
 	enough.Store(true)
 	wait()
-	require.NotZero(t, batch)
+	require.NotZero(t, found)
 }
 
 // A thief may make room between the owner's look, which found the ring full, and
@@ -454,7 +451,7 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 			var taken [workers][]*item
 			var counts [workers]struct {
 				Counter
-				pad
+				_ pad
 			}
 			complete := func() bool {
 				sum := uint64(0)

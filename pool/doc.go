@@ -26,8 +26,10 @@
 // and if there is nothing, it spins, yields and at last parks on a futex; sleep.md
 // has the protocol by which it does so without missing anything.
 //
-// A worker that waits for a stolen fork looks for other forks meanwhile, but not for
-// tasks, which might take long. A worker that waits for a group runs tasks too.
+// A worker that waits for a stolen fork looks for other forks meanwhile, and for tasks,
+// which might take long, when it would otherwise go to sleep. A worker that waits for
+// a group looks for both. So a lock must not be held across a join or a wait: what
+// runs meanwhile may want it.
 //
 // # What is promised
 //

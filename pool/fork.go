@@ -62,12 +62,17 @@ func indexOf(top int64) int64 { return top & maxDepth }
 // frame is one fork. The owner writes f and arg before it publishes the frame; the
 // thief writes the rest, and hands it back by completing the latch.
 type frame[A, R any] struct {
-	latch  latch
-	exited bool // the function ended by runtime.Goexit
-	f      func(*Worker, A) R
-	arg    A
+	latch latch
+	f     func(*Worker, A) R
+	arg   A
+	outcome[R]
+}
+
+// outcome is how the function of a stolen fork ended.
+type outcome[R any] struct {
 	result R
 	panic  *PanicError
+	exited bool // by runtime.Goexit
 }
 
 // frames is a worker's stack of forks of one type.
@@ -194,7 +199,7 @@ func (s *frames[A, R]) fork(f func(*Worker, A) R, arg A) int64 {
 	}
 	s.bottom.Store(d + 1) // a full fence too: sleep.md, "Forks"
 	if wantsForks(s.owner.pool.sleep.state.Load()) {
-		s.owner.pool.notifyFork()
+		s.owner.pool.wakeOne()
 	}
 	return d
 }
@@ -217,18 +222,14 @@ func (s *frames[A, R]) settle(d int64, f func(*Worker, A) R, arg A) R {
 	if stolen == d {
 		return f(s.owner, arg)
 	}
-	s.reclaim(d, stolen)
-	fr := s.at(d)
-	result, panicked, exited := fr.result, fr.panic, fr.exited
-	var zero R
-	fr.result, fr.panic, fr.exited = zero, nil, false
-	if panicked != nil {
-		panic(panicked)
+	fr := s.reclaim(d, stolen, helpForks)
+	if fr.panic != nil {
+		panic(fr.panic)
 	}
-	if exited {
+	if fr.exited {
 		goexit()
 	}
-	return result
+	return fr.result
 }
 
 // lower takes back all frames from depth d on that were not stolen, and returns the
@@ -246,20 +247,27 @@ func (s *frames[A, R]) lower(d int64) int64 {
 	}
 }
 
-// reclaim waits until thieves are done with the frames from d to end-1, and makes d
-// the next frame.
-func (s *frames[A, R]) reclaim(d, end int64) {
+// reclaim waits until thieves are done with the frames from d to end-1, makes d the
+// next frame, and returns what came of it. What came of the others, which a panic
+// left behind, nobody wants to know any more.
+func (s *frames[A, R]) reclaim(d, end int64, h help) (first outcome[R]) {
 	s.bottom.Store(end) // what is forked while helping must not overwrite them
 	for i := d; i < end; i++ {
-		l := &s.at(i).latch
-		s.owner.await(l)
-		l.state.Store(latchPending)
+		s.owner.await(&s.at(i).latch, h)
+	}
+	// Helping can end in a runtime.Goexit that leads out of here, and then the
+	// enclosing cut begins anew. So nothing is put away before all is done.
+	for i := end - 1; i >= d; i-- {
+		fr := s.at(i)
+		fr.latch.state.Store(latchPending)
+		first, fr.outcome = fr.outcome, outcome[R]{}
 	}
 	s.bottom.Store(d)
 	t := s.top.Load()
 	if indexOf(t) != end || !s.top.CompareAndSwap(t, (t+oneEpoch)&^maxDepth|d) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
+	return first
 }
 
 func (s *frames[A, R]) visible() bool {
@@ -289,8 +297,8 @@ func (s *frames[A, R]) run(thief *Worker, index int64) {
 			} else {
 				fr.exited = true
 			}
-			thief.unwind(m)
 		}
+		thief.unwind(m)
 		fr.latch.complete(s.owner)
 	}()
 	fr.result = fr.f(thief, fr.arg)
@@ -303,15 +311,10 @@ func (s *frames[A, R]) cut(d int64) {
 	if s.bottom.Load() <= d {
 		return
 	}
-	end := s.lower(d)
-	if end == d {
-		return
-	}
-	s.reclaim(d, end)
-	var zero R
-	for i := d; i < end; i++ {
-		fr := s.at(i)
-		fr.result, fr.panic, fr.exited = zero, nil, false
+	if end := s.lower(d); end > d {
+		// This happens in deferred calls. To help here could mean to run a function
+		// that ends by runtime.Goexit, and the call would not get to its end.
+		s.reclaim(d, end, helpNothing)
 	}
 }
 
@@ -394,35 +397,43 @@ func (w *Worker) forkStacks() []forkStack {
 	return nil
 }
 
-// marks are the depths of a worker's fork stacks, in the order of its list. Stacks
-// beyond the array, of which there are hardly ever any, count as empty: their
-// orphans wait for an enclosing join.
-type marks struct {
-	n      int
-	depths [8]int64
-}
+// A worker that runs somebody else's function in the middle of its own marks the
+// depths of its fork stacks first and goes back to them afterwards. So the forks that
+// a panic left behind end with the function that they belong to.
+//
+// The marks are a stack themselves: for each mark the number of fork stacks that there
+// were, and their depths.
 
-func (w *Worker) mark() (m marks) {
-	for _, s := range w.forkStacks() {
-		if m.n == len(m.depths) {
-			break
-		}
-		m.depths[m.n] = s.depth()
-		m.n++
+// mark returns what unwind needs.
+func (w *Worker) mark() int {
+	m := len(w.marks)
+	stacks := w.forkStacks()
+	w.marks = append(w.marks, int64(len(stacks)))
+	for _, s := range stacks {
+		w.marks = append(w.marks, s.depth())
 	}
 	return m
 }
 
-// unwind takes back the frames that a panic left behind since the mark.
-func (w *Worker) unwind(m marks) {
+// unwind takes back the forks that are left since the mark.
+func (w *Worker) unwind(m int) {
+	depths := w.marks[m+1:][:w.marks[m]]
 	for i, s := range w.forkStacks() {
-		switch {
-		case i < m.n:
-			s.cut(m.depths[i])
-		case m.n < len(m.depths): // a stack that is newer than the mark
+		if i < len(depths) {
+			s.cut(depths[i])
+		} else {
 			s.cut(0)
 		}
 	}
+	w.marks = w.marks[:m]
+}
+
+// unwindAll takes back all forks that are left.
+func (w *Worker) unwindAll() {
+	for _, s := range w.forkStacks() {
+		s.cut(0)
+	}
+	w.marks = w.marks[:0]
 }
 
 // forget drops what the frames still refer to. All forks must be over.

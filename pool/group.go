@@ -49,7 +49,7 @@ func (g *Group) Go(f func() error) {
 		g.fail(errNilFunc("Group.Go"))
 		return
 	}
-	g.submit(func(*Worker) { g.run(f) })
+	g.submit(func(w *Worker) { g.run(w, func(*Worker) error { return f() }) })
 }
 
 // GoWorker is Go for a function that forks: it is given the worker that runs it.
@@ -58,7 +58,7 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 		g.fail(errNilFunc("Group.GoWorker"))
 		return
 	}
-	g.submit(func(w *Worker) { g.run(func() error { return f(w) }) })
+	g.submit(func(w *Worker) { g.run(w, f) })
 }
 
 func (g *Group) submit(f func(*Worker)) {
@@ -69,7 +69,8 @@ func (g *Group) submit(f func(*Worker)) {
 	}
 }
 
-func (g *Group) run(f func() error) {
+func (g *Group) run(w *Worker, f func(*Worker) error) {
+	m := w.mark()
 	returned := false
 	defer func() {
 		if !returned {
@@ -79,9 +80,10 @@ func (g *Group) run(f func() error) {
 				g.fail(ErrGoexit)
 			}
 		}
+		w.unwind(m)
 		g.done()
 	}()
-	err := f()
+	err := f(w)
 	returned = true
 	if err != nil {
 		g.fail(err)
@@ -112,6 +114,10 @@ func (g *Group) done() {
 		return
 	}
 	g.mu.Lock()
+	if g.pending.Load() > 0 { // tasks that came meanwhile; the waiters may be theirs
+		g.mu.Unlock()
+		return
+	}
 	latches, empty := g.latches, g.empty
 	g.latches, g.empty = nil, nil
 	g.mu.Unlock()
@@ -149,7 +155,7 @@ func (g *Group) Wait() error {
 // is seen there.
 
 func (g *Group) waitOn(w *Worker) {
-	l := &latch{tasks: true}
+	l := new(latch)
 	g.mu.Lock()
 	waits := g.pending.Load() > 0
 	if waits {
@@ -157,7 +163,7 @@ func (g *Group) waitOn(w *Worker) {
 	}
 	g.mu.Unlock()
 	if waits {
-		w.await(l)
+		w.await(l, helpTasks)
 	}
 }
 

@@ -211,7 +211,7 @@ func TestGroupsInsideForks(t *testing.T) {
 	}
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(50) {
+		for range stress(20) {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<7, mix(w, 7)) }))
 			result := make(chan int)
 			require.NoError(t, p.Go(func(w *Worker) { result <- mix(w, 7) }))
@@ -256,84 +256,78 @@ func TestManyWaitForOneGroup(t *testing.T) {
 	})
 }
 
-// TestForksThatWaitForGroupsOnGuests has both workers wait for forks that guests
-// have stolen, and these forks wait for groups of their own. Somebody must run the
-// groups' tasks. Gates make sure of who steals what.
-func TestForksThatWaitForGroupsOnGuests(t *testing.T) {
-	gates := make(map[string]chan struct{})
-	for _, name := range []string{
-		"h1 begun", "h2 forked", "k forked", "k begun", "fork f1", "f1 forked", "f1 begun",
-		"t2 begun", "fork f2", "f2 forked", "f2 begun",
-	} {
-		gates[name] = make(chan struct{})
+// TestForksThatWaitForGroups: two workers wait for forks that guests have stolen,
+// and each of these forks waits for a group of its own. Somebody must run the tasks.
+//
+// The first guest's fork A is stolen by a worker, so the guest waits, and steals the
+// second guest's fork B. So that one waits and steals C, which B forked, and the
+// first guest waits for C. Now A forks D and a task on the other worker forks E, and
+// the first guest steals D and the second, when C is done, E.
+func TestForksThatWaitForGroups(t *testing.T) {
+	fork := func(w *Worker, before func(), f func(*Worker)) {
+		Join(w,
+			func(*Worker, int) int { before(); return 0 }, 0,
+			func(w *Worker, _ int) int { f(w); return 0 }, 0)
 	}
-	open := func(name string) { close(gates[name]) }
-	await := func(name string) { <-gates[name] }
-	p := newPool(t, WithWorkers(2))
-	require.True(t, whenParked(p))
-	// join forks g, opens a gate to say so, and waits for others before it joins.
-	join := func(w *Worker, g func(w *Worker), forked string, before ...string) {
-		Join(w, func(*Worker, int) int {
-			if forked != "" {
-				open(forked)
-			}
-			for _, name := range before {
-				await(name)
-			}
-			return 0
-		}, 0, func(w *Worker, _ int) int { g(w); return 0 }, 0)
-	}
-	groupIn := func(begun string) func(*Worker) {
-		return func(*Worker) {
-			open(begun)
-			if begun == "f1 begun" {
-				open("fork f2")
-			}
+	type forking func(w *Worker, before func(), f func(*Worker))
+	// forkDE is how D and E are forked: where their workers wait.
+	test := func(t *testing.T, forkDE forking) {
+		p := newPool(t, WithWorkers(2))
+		require.True(t, whenParked(p))
+		over := make(chan struct{}, 3)
+		made := func() gate { return make(gate) }
+		runsA, forkedB, forkedC, runsC, forkD, forkedD, runsD := made(), made(), made(), made(), made(), made(), made()
+		runsTask, forkE, forkedE, runsE := made(), made(), made(), made()
+
+		waitForGroup := func() {
 			g := newGroup(p)
 			g.Go(func() error { return nil })
 			_ = g.Wait()
 		}
-	}
-	f1, f2 := groupIn("f1 begun"), groupIn("f2 begun")
-	h1 := func(w *Worker) { // on a worker
-		open("h1 begun")
-		await("fork f1")
-		join(w, f1, "f1 forked", "f1 begun")
-	}
-	k := func(*Worker) { // on the second guest
-		open("k begun")
-		await("f2 forked")
-	}
-	h2 := func(w *Worker) { // on the first guest, which then steals f1
-		Join(w, func(*Worker, int) int {
-			open("k forked")
-			await("k begun")
-			open("fork f1")
-			await("f1 forked")
-			return 0
-		}, 0, func(w *Worker, _ int) int { k(w); return 0 }, 0)
+		d := func(*Worker) { runsD.open(); forkE.open(); waitForGroup() }
+		e := func(*Worker) { runsE.open(); waitForGroup() }
+		c := func(*Worker) { runsC.open(); forkedE.await() }
+		b := func(w *Worker) {
+			fork(w, func() { forkedC.open(); runsC.await(); forkD.open(); forkedD.await() }, c)
+		}
+		a := func(w *Worker) {
+			runsA.open()
+			forkD.await()
+			forkDE(w, func() { forkedD.open(); runsD.await() }, d)
+		}
+
+		go func() {
+			_ = p.Run(func(w *Worker) { fork(w, func() { runsA.await(); forkedB.await() }, a) })
+			over <- struct{}{}
+		}()
+		runsA.await()
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer func() { over <- struct{}{} }()
+			runsTask.open()
+			forkE.await()
+			forkDE(w, func() { forkedE.open(); runsE.await() }, e)
+		}))
+		runsTask.await()
+		go func() {
+			_ = p.Run(func(w *Worker) { fork(w, func() { forkedB.open(); forkedC.await() }, b) })
+			over <- struct{}{}
+		}()
+		for range 3 {
+			require.True(t, closed(over), "the workers wait for guests, and the guests for tasks")
+		}
 	}
 
-	over := make(chan struct{}, 3)
-	go func() {
-		_ = p.Run(func(w *Worker) { join(w, h1, "", "h1 begun", "h2 forked") })
-		over <- struct{}{}
-	}()
-	await("h1 begun")
-	require.NoError(t, p.Go(func(w *Worker) { // on the other worker
-		open("t2 begun")
-		await("fork f2")
-		join(w, f2, "f2 forked", "f2 begun")
-		over <- struct{}{}
-	}))
-	await("t2 begun")
-	go func() {
-		_ = p.Run(func(w *Worker) { join(w, h2, "h2 forked", "k forked") })
-		over <- struct{}{}
-	}()
-	for range 3 {
-		require.True(t, closed(over), "all workers wait for guests, which wait for tasks")
-	}
+	t.Run("in joins", func(t *testing.T) { test(t, fork) })
+	t.Run("in Do", func(t *testing.T) {
+		test(t, func(w *Worker, before func(), f func(*Worker)) {
+			w.Do(func(*Worker) { before() }, f)
+		})
+	})
+	t.Run("in guests inside tasks", func(t *testing.T) {
+		test(t, func(w *Worker, before func(), f func(*Worker)) {
+			_ = w.Pool().Run(func(w *Worker) { fork(w, before, f) })
+		})
+	})
 }
 
 func TestGroupGrowsFromInside(t *testing.T) {

@@ -1,7 +1,5 @@
 package pool
 
-import "github.com/seed53057037/heist"
-
 // # Guests
 //
 // A goroutine from outside that needs the pool does not hand its work over and wait:
@@ -55,24 +53,12 @@ func (p *Pool) leave(w *Worker) {
 	if w.serial {
 		return
 	}
-	w.unwind(marks{})
+	w.unwindAll()
 	w.forget()
 	state := p.sleep.state.Add(oneSpare)
 	p.guests.set(w.id - p.Workers())
 	// A worker may have let a fork lie because this guest was here.
 	if wantsForks(state) && int(spare(state)) < p.Workers() && p.anyFork() {
-		p.notifyFork()
+		p.wakeOne()
 	}
-}
-
-// guestSleep is how a guest waits for a fork that was stolen. Meanwhile its CPU is
-// free, so it does not count as a guest. Only the latch wakes it.
-func (w *Worker) guestSleep(l *latch) {
-	w.pool.sleep.state.Add(oneSpare)
-	w.awake.Store(0)
-	for !l.done() {
-		heist.FutexWait(&w.awake, 0, -1)
-		w.awake.Store(0)
-	}
-	w.pool.sleep.state.Add(-oneSpare)
 }

@@ -209,19 +209,6 @@ func TestGuestThatLeavesHandsOnItsPlace(t *testing.T) {
 	}
 }
 
-func TestGuestHelpsWhileItWaits(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	for range stress(200) {
-		require.NoError(t, p.Run(func(guest *Worker) {
-			_, y := stolenJoin(guest, nop[int], func(thief *Worker) int {
-				_, y := stolenJoin(thief, nop[int], func(w *Worker) int { return fib(w, 8) })
-				return y
-			})
-			require.Equal(t, serialFib(8), y)
-		}))
-	}
-}
-
 func TestGuestCanSubmitAndWait(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		for range stress(100) {

@@ -1,20 +1,20 @@
 package pool
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// latch is something that one worker or guest waits for. It goes from pending to
-// done, by way of waiting if the waiter has gone to sleep over it.
-type latch struct {
-	// state is written by the waiter, who alone moves it between pending and
-	// waiting, and by whoever completes the latch.
-	state atomic.Uint32
-	// tasks says that the waiter may run tasks meanwhile, not only forks.
-	tasks bool
-}
+	"github.com/seed53057037/heist"
+)
+
+// latch is something that one worker or guest waits for. The waiter moves it from
+// pending to waiting or alone before it goes to sleep over it, and back afterwards;
+// somebody else completes it.
+type latch struct{ state atomic.Uint32 }
 
 const (
 	latchPending = iota
-	latchWaiting
+	latchWaiting // the waiter is parked, and may be woken for work as well
+	latchAlone   // the waiter sleeps until the latch is done
 	latchDone
 )
 
@@ -23,37 +23,73 @@ func (l *latch) done() bool { return l.state.Load() == latchDone }
 // complete ends the wait of waiter. The latch must not be touched afterwards: its
 // memory is the waiter's again.
 func (l *latch) complete(waiter *Worker) {
-	if l.state.Swap(latchDone) == latchWaiting {
-		waiter.unparkFor()
+	switch l.state.Swap(latchDone) {
+	case latchWaiting:
+		waiter.unpark()
+	case latchAlone:
+		waiter.wakeAlone()
 	}
 }
 
-// await runs what others have to offer until l is done: forks, and tasks as well if
-// the latch says so. Only when there is nothing does it sleep.
-func (w *Worker) await(l *latch) {
-	for !l.done() {
-		if j, ok := w.search(l); ok {
-			w.run(j)
-			continue
+// help says what a worker does while it waits.
+type help int
+
+const (
+	helpForks   help = iota // forks, and tasks when it would otherwise sleep
+	helpTasks               // forks and tasks
+	helpNothing             // it sleeps
+)
+
+// await waits until l is done, helping others meanwhile. Only when there is nothing to
+// help with does it sleep.
+func (w *Worker) await(l *latch, h help) {
+	if w.guest && h != helpNothing {
+		// A guest inside a task has the task's worker to wait with, which can run
+		// tasks too. The latch is the guest's, so unpark must find the worker.
+		if host := w.pool.current(); host != nil {
+			w.host.Store(host)
+			w = host
 		}
-		if !l.state.CompareAndSwap(latchPending, latchWaiting) {
+	}
+	sleeping := uint32(latchWaiting)
+	if w.guest || h == helpNothing {
+		sleeping = latchAlone
+	}
+	for !l.done() {
+		if h != helpNothing {
+			if j, ok := w.search(l, h == helpTasks); ok {
+				w.runNested(j)
+				continue
+			}
+		}
+		if !l.state.CompareAndSwap(latchPending, sleeping) {
 			break
 		}
-		w.sleepOver(l)
-		l.state.CompareAndSwap(latchWaiting, latchPending)
+		if sleeping == latchAlone {
+			w.sleepAlone(l)
+		} else {
+			w.park(l)
+		}
+		l.state.CompareAndSwap(sleeping, latchPending)
 	}
 	w.stopSearching()
 }
 
-// sleepOver sleeps until the latch is done or there is work.
-func (w *Worker) sleepOver(l *latch) {
-	if w.guest {
-		w.guestSleep(l)
-		return
+// sleepAlone sleeps outside the protocol of sleep.md: nothing but the latch wakes the
+// worker. Meanwhile another may compute in its place.
+func (w *Worker) sleepAlone(l *latch) {
+	w.pool.sleep.state.Add(oneSpare)
+	w.alone.Store(0)
+	for !l.done() {
+		heist.FutexWait(&w.alone, 0, -1)
+		w.alone.Store(0)
 	}
-	b := w.pool.sleep.joining
-	if l.tasks {
-		b = w.pool.sleep.idle
-	}
-	w.park(b, l)
+	w.pool.sleep.state.Add(-oneSpare)
+}
+
+// wakeAlone ends sleepAlone. A call that comes late is harmless, for the sleeper looks
+// again; that is why it has a futex of its own.
+func (w *Worker) wakeAlone() {
+	w.alone.Store(1)
+	heist.FutexWake(&w.alone, 1)
 }

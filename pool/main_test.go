@@ -94,6 +94,20 @@ func (b *barrier) wait() {
 	<-b.open
 }
 
+// gate holds functions up so that thefts happen in a certain order.
+type gate chan struct{}
+
+func (g gate) open() { close(g) }
+
+// await waits for the gate to open, but not for ever: in the end it is the pool that
+// decides who steals what.
+func (g gate) await() {
+	select {
+	case <-g:
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
 // collectAllTheTime keeps the garbage collector running until the function that it
 // returns is called.
 func collectAllTheTime() (stop func()) {
@@ -175,8 +189,8 @@ func unrest(p *Pool) string {
 		return "a fork lies in a fork stack"
 	}
 	for i := range p.Workers() {
-		if !p.sleep.idle.has(i) || p.sleep.joining.has(i) {
-			return fmt.Sprintf("worker %d has the wrong bit set", i)
+		if !p.sleep.parked.has(i) {
+			return fmt.Sprintf("worker %d does not have its bit set", i)
 		}
 	}
 	for i := range len(p.slots) - p.Workers() {

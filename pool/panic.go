@@ -39,10 +39,15 @@ func (e *PanicError) Unwrap() error {
 // goexit continues a runtime.Goexit that happened in a stolen fork.
 func goexit() { runtime.Goexit() }
 
+// crash ends the process as an uncaught panic does.
+func crash(v any) {
+	go panic(v) // nobody can recover it there
+	select {}
+}
+
 // fatal stops the process: an invariant of the scheduler does not hold, so nothing
 // that would run from here on can be trusted.
 func fatal(broken string) {
 	debug.SetTraceback("all")
-	go panic("heist: this is a bug in heist, please report it: " + broken)
-	select {}
+	crash("heist: this is a bug in heist, please report it: " + broken)
 }

@@ -8,7 +8,9 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/seed53057037/heist"
 	"github.com/stretchr/testify/require"
 )
 
@@ -280,6 +282,13 @@ func TestOrphanIsWaitedForBeforeRunReturns(t *testing.T) {
 			abandon(w, later(), &running)
 		}))
 		require.Zero(t, running.Load())
+
+		left := make(chan int32)
+		require.NoError(t, p.Go(func(*Worker) { // as a guest inside a task
+			_ = p.Run(func(w *Worker) { abandon(w, later(), &running) })
+			left <- running.Load()
+		}))
+		require.Zero(t, <-left)
 	}
 }
 
@@ -610,41 +619,102 @@ func TestGoexitInAStolenForkArrivesAtTheJoin(t *testing.T) {
 	requireAtRest(t, p)
 }
 
-// TestGoexitWhileOthersAreWaitedFor: the join, the guest and the worker whose
-// goroutine ends wait for a stolen fork first and help meanwhile, and what they
-// help with ends their goroutine once more.
-func TestGoexitWhileOthersAreWaitedFor(t *testing.T) {
-	// twice is left by Goexit while its fork is stolen. That fork forks in turn, and
-	// whoever waits for it, having nothing else to do, runs into the second Goexit.
-	twice := func(w *Worker) {
-		stolenJoin(w,
-			func(*Worker) int { runtime.Goexit(); return 0 },
-			func(w *Worker) int {
-				stolenJoin(w, nop[int], func(*Worker) int { runtime.Goexit(); return 0 })
+// TestGoexitWhileForksAreWaitedFor: whoever waits for a stolen fork helps meanwhile,
+// and what it helps with ends its goroutine.
+func TestGoexitWhileForksAreWaitedFor(t *testing.T) {
+	// exiting forks g, which forks a function that calls Goexit, and goes on to wait
+	// for g when that can be stolen. At first it calls before.
+	exiting := func(w *Worker, before func(w *Worker)) {
+		begun, forked, stolen := make(gate), make(gate), make(gate)
+		Join(w,
+			func(w *Worker, _ int) int {
+				begun.await()
+				before(w)
+				forked.await()
 				return 0
-			})
+			}, 0,
+			func(w *Worker, _ int) int {
+				begun.open()
+				Join(w,
+					func(*Worker, int) int { forked.open(); stolen.await(); return 0 }, 0,
+					func(*Worker, int) int { stolen.open(); runtime.Goexit(); return 0 }, 0)
+				return 0
+			}, 0)
 	}
-	t.Run("in a guest", func(t *testing.T) {
-		p := newPool(t, WithWorkers(2))
-		for range stress(50) {
-			require.True(t, returns(func() { _ = p.Run(twice) }), "the guest does not leave")
+	for name, before := range map[string]func(w *Worker){
+		"in a join":            func(*Worker) {},
+		"after another Goexit": nil,
+	} {
+		job := func(w *Worker) { exiting(w, before) }
+		if before == nil {
+			job = func(w *Worker) {
+				// The one who waits is on its way out already.
+				defer exiting(w, func(*Worker) {})
+				runtime.Goexit()
+			}
 		}
-	})
-	t.Run("in a task", func(t *testing.T) {
-		p := newPool(t, WithWorkers(2))
-		for range stress(50) {
-			require.NoError(t, p.Go(twice))
-			requireAtRest(t, p)
-		}
-	})
-	t.Run("in a stolen fork", func(t *testing.T) {
-		p := newPool(t, WithWorkers(3))
-		for range stress(50) {
-			require.True(t, returns(func() {
-				_ = p.Run(func(w *Worker) {
-					stolenJoin(w, nop[int], func(w *Worker) int { twice(w); return 0 })
+		t.Run(name+" of a guest", func(t *testing.T) {
+			p := newPool(t, WithWorkers(2))
+			for range stress(5) {
+				require.True(t, returns(func() { _ = p.Run(job) }), "the guest does not leave")
+				requireAtRest(t, p)
+			}
+		})
+		t.Run(name+" of a task", func(t *testing.T) {
+			p := newPool(t, WithWorkers(2))
+			for range stress(5) {
+				require.NoError(t, p.Go(job))
+				requireAtRest(t, p)
+			}
+		})
+		t.Run(name+" of a stolen fork", func(t *testing.T) {
+			p := newPool(t, WithWorkers(3))
+			for range stress(5) {
+				require.True(t, returns(func() {
+					_ = p.Run(func(w *Worker) {
+						stolenJoin(w, nop[int], func(w *Worker) int { job(w); return 0 })
+					})
+				}), "the join does not return")
+				requireAtRest(t, p)
+			}
+		})
+	}
+}
+
+// TestGoexitBetweenTwoForksThatAreWaitedFor: a join waits for an orphan and for its own
+// fork. It has come past the orphan when its goroutine ends, and then it all has to
+// be waited for once more.
+func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
+	job := func(w *Worker) {
+		begun, joining, stolen := make(gate), make(gate), make(gate)
+		Join(w,
+			func(w *Worker, _ int) int {
+				begun.await()
+				ended := make(gate)
+				_ = caught(func() {
+					stolenJoin(w,
+						func(*Worker) int { return explode("f") },
+						func(*Worker) int { ended.open(); return 0 })
 				})
-			}), "the join does not return")
-		}
-	})
+				ended.await()
+				joining.open()
+				return 0
+			}, 0,
+			func(w *Worker, _ int) int {
+				begun.open()
+				joining.await()
+				heist.Spin(5 * time.Microsecond)
+				Join(w,
+					func(*Worker, int) int { stolen.await(); return 0 }, 0,
+					func(*Worker, int) int { stolen.open(); runtime.Goexit(); return 0 }, 0)
+				return 0
+			}, 0)
+	}
+	p := newPool(t, WithWorkers(3))
+	for range stress(50) {
+		require.True(t, returns(func() { _ = p.Run(job) }), "the guest does not leave")
+		requireAtRest(t, p)
+		require.NoError(t, p.Go(job))
+		requireAtRest(t, p)
+	}
 }

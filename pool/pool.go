@@ -55,8 +55,7 @@ func New(options ...Option) (*Pool, error) {
 		quiet:    make(chan struct{}, 1),
 		closed:   make(chan struct{}),
 	}
-	p.sleep.idle = newBitmap(c.workers)
-	p.sleep.joining = newBitmap(c.workers)
+	p.sleep.parked = newBitmap(c.workers)
 
 	guests := guestSlots(c.workers)
 	p.guests = newBitmap(guests)
@@ -163,7 +162,8 @@ func (p *Pool) signalQuiet() {
 // end tells the workers to exit and waits until they have.
 func (p *Pool) end() {
 	p.exit.Store(true)
-	for p.wakeOne(p.sleep.idle) {
+	for range p.nWorkers {
+		p.wakeOne()
 	}
 	p.ended.Wait()
 	close(p.closed)

@@ -20,12 +20,11 @@ type sleep struct {
 	// lower half is signed. Written by workers, wakers and guests, by addition.
 	state atomic.Int64
 
-	_ [128]byte // forks read state all the time; the bitmaps change with each sleep
+	_ [128]byte // forks read state all the time; the bitmap changes with each sleep
 
-	// idle holds the parked workers that can run anything, joining those that are
-	// inside a join, where they run nothing but forks. A worker sets its own bit;
-	// whoever clears the bit must wake the worker.
-	idle, joining bitmap
+	// parked holds the workers that sleep. A worker sets its own bit; whoever clears
+	// the bit must wake the worker.
+	parked bitmap
 }
 
 const (
@@ -58,16 +57,7 @@ func (s *sleep) startSearching(n int) bool {
 // ends with a full fence.
 func (p *Pool) notifyTask() {
 	if searching(p.sleep.state.Load()) == 0 {
-		p.wakeOne(p.sleep.idle)
-	}
-}
-
-// notifyFork is called after a fork that found wantsForks.
-//
-//go:noinline
-func (p *Pool) notifyFork() {
-	if !p.wakeOne(p.sleep.joining) {
-		p.wakeOne(p.sleep.idle)
+		p.wakeOne()
 	}
 }
 
@@ -75,21 +65,18 @@ func (p *Pool) notifyFork() {
 // visible while it searched woke nobody, because it was there to find it (sleep.md,
 // "The last searcher").
 func (p *Pool) notifySeen() {
-	if p.anyTask() {
-		p.wakeOne(p.sleep.idle)
-	} else if spare(p.sleep.state.Load()) > 0 && p.anyFork() {
-		p.notifyFork()
+	if p.anyTask() || spare(p.sleep.state.Load()) > 0 && p.anyFork() {
+		p.wakeOne()
 	}
 }
 
-// wakeOne wakes one of the workers in b and says whether there was one. The worker
-// wakes up as a searcher.
-func (p *Pool) wakeOne(b bitmap) bool {
-	i, ok := b.take()
-	if ok {
+// wakeOne wakes a worker, if one is parked. It wakes up as a searcher.
+//
+//go:noinline
+func (p *Pool) wakeOne() {
+	if i, ok := p.sleep.parked.take(); ok {
 		p.slots[i].wakeUp()
 	}
-	return ok
 }
 
 // wakeUp is for whoever cleared the worker's bit.
@@ -110,31 +97,26 @@ func (w *Worker) stopSearching() {
 	}
 }
 
-// park puts the worker to sleep in b until somebody wakes it, unless there is work
-// to see once it has announced that it sleeps. If l is not nil, its completion ends
-// the sleep too.
-func (w *Worker) park(b bitmap, l *latch) {
+// park puts the worker to sleep until somebody wakes it, unless there is work to see
+// once it has announced that it sleeps. If l is not nil, its completion ends the
+// sleep too.
+func (w *Worker) park(l *latch) {
 	p := w.pool
 	s := &p.sleep
 
 	// Announce first, look afterwards: sleep.md, "Nothing is missed".
-	b.set(w.id)
+	s.parked.set(w.id)
 	change := int64(oneSpare)
 	if w.searching {
 		change -= oneSearching
+		w.searching = false
 	}
 	state := s.state.Add(change)
-	if w.searching && searching(state) == 0 && l != nil && !l.tasks && p.anyTask() {
-		p.wakeOne(s.idle) // a task, of which this sleeper can make nothing
-	}
-	w.searching = false
-
-	canRun := l == nil || l.tasks
 	stay := l != nil && l.done() ||
-		canRun && p.anyTask() ||
+		p.anyTask() ||
 		spare(state) > 0 && p.anyFork() ||
 		p.exit.Load()
-	if stay && b.clear(w.id) {
+	if stay && s.parked.clear(w.id) {
 		s.state.Add(-oneSpare)
 		return
 	}
@@ -148,15 +130,12 @@ func (w *Worker) park(b bitmap, l *latch) {
 	w.searching = true // counted by wakeUp
 }
 
-// unparkFor ends the sleep of w, of which the caller has completed a latch.
-func (w *Worker) unparkFor() {
+// unpark ends the sleep of a parked waiter whose latch the caller has completed.
+func (w *Worker) unpark() {
 	if w.guest {
-		w.awake.Store(1)
-		heist.FutexWake(&w.awake, 1)
-		return
+		w = w.host.Load()
 	}
-	s := &w.pool.sleep
-	if s.joining.clear(w.id) || s.idle.clear(w.id) {
+	if w.pool.sleep.parked.clear(w.id) {
 		w.wakeUp()
 	}
 }

@@ -3,7 +3,6 @@ package pool
 import (
 	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +49,7 @@ func TestTasksThatComeOneByOneAreRun(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		ran := make(chan int)
-		for i := range stress(10_000) {
+		for i := range stress(4000) {
 			require.NoError(t, p.Go(func(*Worker) { ran <- i }))
 			require.Equal(t, i, <-ran)
 			pause()
@@ -60,7 +59,7 @@ func TestTasksThatComeOneByOneAreRun(t *testing.T) {
 
 func TestBurstsOfTasksAreRun(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(500) {
+		for range stress(200) {
 			n := 1 + rand.N(10)
 			meet := newBarrier(n + 1)
 			for range n {
@@ -79,7 +78,7 @@ func TestBurstsOfTasksAreRun(t *testing.T) {
 func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		n := p.Workers()
-		for round := range stress(300) {
+		for round := range stress(3000 / (n + 10)) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
@@ -120,7 +119,7 @@ func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 func TestTaskThatWaitsForTheNextOne(t *testing.T) {
 	for _, workers := range []int{2, 3, 16} {
 		p := newPool(t, WithWorkers(workers))
-		for round := range stress(1000) {
+		for round := range stress(500) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
@@ -195,7 +194,7 @@ func TestALongComputationIsShared(t *testing.T) {
 // TestJoiningSleeperIsWokenWhenItsForkIsDone has the thief take its time, so that
 // the worker, or the guest, that waits has gone to sleep.
 func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(3))
 	join := func(w *Worker) int {
 		_, y := stolenJoin(w, nop[int], func(*Worker) int {
 			pause()
@@ -206,46 +205,45 @@ func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
 		})
 		return y
 	}
-	for range stress(2000) {
+	for range stress(700) {
 		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, join(w)) }))
 		result := make(chan int)
 		require.NoError(t, p.Go(func(w *Worker) { result <- join(w) }))
 		require.Equal(t, 1, <-result)
+		require.NoError(t, p.Go(func(*Worker) { // a guest inside a task
+			_ = p.Run(func(w *Worker) { result <- join(w) })
+		}))
+		require.Equal(t, 1, <-result)
 	}
 }
 
-// TestJoiningSleeperHelpsWithForksOnly: a worker asleep in a join is woken for
-// another fork, but leaves tasks to others even if there are none.
-func TestJoiningSleeperHelpsWithForksOnly(t *testing.T) {
+// TestSleeperInAJoinRunsTasks: the only worker that is free waits for a stolen fork,
+// which waits for a task. If it left tasks to others, nobody would ever move.
+func TestSleeperInAJoinRunsTasks(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range stress(100) {
 		joining := make(chan *Worker)
-		ended := make(chan struct{})
-		var taskRan, tooEarly atomic.Bool
+		ran := make(chan *Worker, 1)
+		released, ended := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) {
-			stolenJoin(w, nop[int], func(thief *Worker) int {
+			defer close(ended)
+			stolenJoin(w, nop[int], func(*Worker) int {
 				joining <- w
-				<-ended
-				// The other worker is the only one that can take this fork.
-				_, helper := stolenJoin(thief, nop[int], func(w *Worker) *Worker { return w })
-				if helper != w {
-					t.Error("a worker that was not there")
-				}
-				tooEarly.Store(taskRan.Load())
+				<-released
 				return 0
 			})
 		}))
 		w := <-joining
-		require.True(t, eventually(func() bool { return p.sleep.joining.has(w.id) }))
-		require.NoError(t, p.Go(func(*Worker) { taskRan.Store(true) }))
-		close(ended)
-		require.True(t, eventually(taskRan.Load))
-		require.False(t, tooEarly.Load())
+		require.True(t, eventually(func() bool { return p.sleep.parked.has(w.id) }))
+		require.NoError(t, p.Go(func(w *Worker) { ran <- w }))
+		require.Same(t, w, <-ran)
+		close(released)
+		<-ended
 	}
 }
 
-// TestTaskWakesAnIdleSleeperBesideJoiningOnes puts a joining sleeper in the way.
-func TestTaskWakesAnIdleSleeperBesideJoiningOnes(t *testing.T) {
+// TestTaskIsRunBesideASleeperInAJoin puts a sleeper in the way that waits for a fork.
+func TestTaskIsRunBesideASleeperInAJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for range stress(200) {
 		release, ended := make(chan struct{}), make(chan struct{})
@@ -258,6 +256,30 @@ func TestTaskWakesAnIdleSleeperBesideJoiningOnes(t *testing.T) {
 		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 		<-ran
 		close(release)
+		<-ended
+	}
+}
+
+// TestWorkerOfAGuestThatWaitsRunsTasks: the guest is inside a task, and so the task's
+// worker is free while the guest waits for a stolen fork, which waits for a task.
+func TestWorkerOfAGuestThatWaitsRunsTasks(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(100) {
+		ended, ran := make(chan struct{}), make(chan struct{})
+		busy, release := make(chan struct{}), make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) {
+			defer close(ended)
+			_ = p.Run(func(w *Worker) {
+				stolenJoin(w, nop[int], func(*Worker) int {
+					_ = p.Go(func(*Worker) { close(busy); <-release })
+					<-busy // now there is no other worker left
+					_ = p.Go(func(*Worker) { close(ran) })
+					<-ran
+					close(release)
+					return 0
+				})
+			})
+		}))
 		<-ended
 	}
 }
@@ -311,17 +333,27 @@ func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
 // long after that has gone on and sleeps over something else.
 func TestLateWakeUpIsHarmless(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
+	late := func(w *Worker) {
+		// In any state in which a waiter may have left it; a guest that waits with
+		// a task's worker has one.
+		l := new(latch)
+		l.state.Store(rand.N(uint32(latchDone)))
+		if w.guest {
+			w.host.CompareAndSwap(nil, p.slots[0])
+		}
+		l.complete(w)
+	}
 	for i := range stress(500) {
-		p.slots[i%len(p.slots)].unparkFor()
+		late(p.slots[i%len(p.slots)])
 		pause()
 	}
 	requireAtRest(t, p)
 	require.NoError(t, p.Run(func(w *Worker) {
-		w.unparkFor()
+		late(w)
 		_, y := stolenJoin(w, nop[int], func(*Worker) int {
 			for range 3 {
 				pause()
-				w.unparkFor()
+				late(w)
 			}
 			return 1
 		})

@@ -6,7 +6,7 @@ import "unsafe"
 // is a pointer to the function's code address and captured variables; task is what
 // it points to. So queueing a function allocates nothing beyond the closure that
 // the caller made.
-type task struct{ code uintptr }
+type task struct{ _ uintptr }
 
 func taskOf(f func(*Worker)) *task { return *(**task)(unsafe.Pointer(&f)) }
 

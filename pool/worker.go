@@ -29,6 +29,7 @@ type Worker struct {
 	ticks     uint32
 	searching bool // counted in sleep.state
 	hot       any  // the fork stack that was used last
+	marks     []int64
 	pulled    [heist.MaxPull]*task
 
 	// Owner writes, anybody reads.
@@ -44,9 +45,13 @@ type Worker struct {
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
 
+	host atomic.Pointer[Worker] // of a guest inside a task, that task's; owner writes
+
 	_ [128]byte
 
-	awake atomic.Uint32 // the futex: wakers set it to 1, the owner to 0
+	// Futexes: whoever wakes the worker sets one to 1, the owner sets it to 0.
+	awake atomic.Uint32 // of park; set only by who cleared the worker's bit
+	alone atomic.Uint32 // of sleepAlone
 
 	_ [128]byte
 }
@@ -91,17 +96,37 @@ type job struct {
 	index int64
 }
 
+// run runs a job in the middle of nothing.
 func (w *Worker) run(j job) {
-	if j.task != nil {
-		w.runTask(j.task)
-		return
+	if j.task == nil {
+		j.forks.run(w, j.index)
+	} else {
+		w.tasks.Add(1)
+		j.task.run(w)
 	}
-	j.forks.run(w, j.index)
+	w.unwindAll()
 }
 
-func (w *Worker) runTask(t *task) {
+// runNested runs a job inside another one, which waits for something. What a task
+// does wrong there must not reach the one that waits.
+func (w *Worker) runNested(j job) {
+	if j.task == nil {
+		j.forks.run(w, j.index)
+		return
+	}
+	m := w.mark()
+	returned := false
+	defer func() {
+		if !returned {
+			if v := recover(); v != nil {
+				crash(newPanicError(v))
+			}
+		}
+		w.unwind(m)
+	}()
 	w.tasks.Add(1)
-	t.run(w)
+	j.task.run(w)
+	returned = true
 }
 
 // main is a worker's life: own tasks first, then others', then sleep.
@@ -109,10 +134,10 @@ func (w *Worker) main() {
 	for {
 		if t := w.ownTask(); t != nil {
 			w.stopSearching() // woken as a searcher, it has found something
-			w.runTask(t)
+			w.run(job{task: t})
 			continue
 		}
-		if j, ok := w.search(nil); ok {
+		if j, ok := w.search(nil, true); ok {
 			w.run(j)
 			continue
 		}
@@ -169,7 +194,10 @@ const lostInARow = 16
 // its backoff says that it is time to sleep. A worker that finds half of the others
 // searching already goes to sleep at once. The worker stays a searcher if nothing
 // was found: park gives that up.
-func (w *Worker) search(l *latch) (job, bool) {
+//
+// Without tasks, it turns to them only when it would otherwise go to sleep. That is
+// for joins: a stolen fork may be done any moment, and a task may take long.
+func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	if !w.guest && !w.searching {
 		if !w.pool.sleep.startSearching(w.pool.Workers()) {
 			return job{}, false
@@ -179,7 +207,7 @@ func (w *Worker) search(l *latch) (job, bool) {
 	w.backoff.Reset()
 	lost := 0
 	for {
-		j, r := w.look(l == nil || l.tasks)
+		j, r := w.look(tasks)
 		switch {
 		case r == heist.Success:
 			w.stopSearching()
@@ -192,9 +220,13 @@ func (w *Worker) search(l *latch) (job, bool) {
 			w.backoff.Lost()
 			continue
 		}
-		if !w.backoff.Wait() {
+		if w.backoff.Wait() {
+			continue
+		}
+		if tasks || w.guest {
 			return job{}, false
 		}
+		tasks = true
 	}
 }
 
@@ -257,7 +289,7 @@ func (w *Worker) rest() {
 	if p.closing.Load() {
 		p.signalQuiet()
 	}
-	w.park(p.sleep.idle, nil)
+	w.park(nil)
 	p.resting.Add(-1)
 }
 
@@ -299,7 +331,7 @@ func (w *Worker) live(cpu int) {
 		if v := recover(); v != nil {
 			panic(v) // a detached task's panic ends the process, with its stack
 		}
-		w.unwind(marks{})
+		w.unwindAll()
 		go w.start(cpu, nil)
 	}()
 	w.main()
