@@ -71,7 +71,7 @@ func TestEveryForkRunsOnce(t *testing.T) {
 		return x + y + 1
 	}
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range stress(10) {
 			visits := make([]atomic.Int32, 1<<depth-1)
 			count := 0
 			require.NoError(t, p.Run(func(w *Worker) { count = walk(w, node{visits, 0}) }))

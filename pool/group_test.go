@@ -323,6 +323,16 @@ func TestForksThatWaitForGroups(t *testing.T) {
 			w.Do(func(*Worker) { before() }, f)
 		})
 	})
+	t.Run("in Do after a panic", func(t *testing.T) {
+		test(t, func(w *Worker, before func(), f func(*Worker)) {
+			_ = caught(func() { w.Do(func(*Worker) { before(); explode("Do") }, f) })
+		})
+	})
+	t.Run("after a panic", func(t *testing.T) {
+		test(t, func(w *Worker, before func(), f func(*Worker)) {
+			_ = caught(func() { fork(w, func() { before(); explode("f") }, f) })
+		})
+	})
 	t.Run("in guests inside tasks", func(t *testing.T) {
 		test(t, func(w *Worker, before func(), f func(*Worker)) {
 			_ = w.Pool().Run(func(w *Worker) { fork(w, before, f) })

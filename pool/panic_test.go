@@ -385,12 +385,6 @@ func TestOrphanEndsWithItsGroupFunction(t *testing.T) {
 // TestOrphanEndsWithItsStolenFork: a thief that helps while it waits in a join of
 // its own recovers a panic in the fork that it helps with.
 func TestOrphanEndsWithItsStolenFork(t *testing.T) {
-	if !inChild() {
-		if output, err := child(t); err != nil {
-			t.Fatal(output)
-		}
-		return
-	}
 	for _, types := range []int{1, 9} { // more than the marks remember
 		p := newPool(t, WithWorkers(4))
 		for range stress(200) {

@@ -107,7 +107,7 @@ func TestTasksFromOutsideDoNotStarve(t *testing.T) {
 		}
 		// With a worker on each P, the test itself has to wait until the runtime takes
 		// one of them away.
-		for range stress(200 / (workers * workers * workers)) {
+		for range stress(25) {
 			ran := make(chan struct{})
 			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 			require.True(t, closed(ran))
@@ -299,7 +299,7 @@ func TestCloseAmongSubmitters(t *testing.T) {
 	for round := range stress(60) {
 		p, err := New(WithWorkers(1 + round%4))
 		require.NoError(t, err)
-		const goroutines, each = 6, 2000
+		const goroutines, each = 6, 1000
 		var accepted, ran [goroutines]atomic.Int64
 		start := newBarrier(goroutines + 1)
 		wait := together(goroutines, func(who int) {
