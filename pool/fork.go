@@ -107,7 +107,7 @@ type forkStack interface {
 
 	depth() int64
 	// cut takes back the frames from depth d on, without running them, and waits
-	// for those that were stolen.
+	// for those that were stolen. It may be called in a deferred call.
 	cut(d int64)
 	// forget clears the frames that were used, lest they keep garbage alive.
 	forget()
@@ -222,7 +222,7 @@ func (s *frames[A, R]) settle(d int64, f func(*Worker, A) R, arg A) R {
 	if stolen == d {
 		return f(s.owner, arg)
 	}
-	fr := s.reclaim(d, stolen, helpForks)
+	fr := s.reclaim(d, stolen, func(l *latch) { s.owner.await(l, false) })
 	if fr.panic != nil {
 		panic(fr.panic)
 	}
@@ -250,10 +250,10 @@ func (s *frames[A, R]) lower(d int64) int64 {
 // reclaim waits until thieves are done with the frames from d to end-1, makes d the
 // next frame, and returns what came of it. What came of the others, which a panic
 // left behind, nobody wants to know any more.
-func (s *frames[A, R]) reclaim(d, end int64, h help) (first outcome[R]) {
+func (s *frames[A, R]) reclaim(d, end int64, await func(*latch)) (first outcome[R]) {
 	s.bottom.Store(end) // what is forked while helping must not overwrite them
 	for i := d; i < end; i++ {
-		s.owner.await(&s.at(i).latch, h)
+		await(&s.at(i).latch)
 	}
 	// Helping can end in a runtime.Goexit that leads out of here, and then the
 	// enclosing cut begins anew. So nothing is put away before all is done.
@@ -312,9 +312,7 @@ func (s *frames[A, R]) cut(d int64) {
 		return
 	}
 	if end := s.lower(d); end > d {
-		// This happens in deferred calls. To help here could mean to run a function
-		// that ends by runtime.Goexit, and the call would not get to its end.
-		s.reclaim(d, end, helpNothing)
+		s.reclaim(d, end, s.owner.awaitAside)
 	}
 }
 

@@ -163,7 +163,7 @@ func (g *Group) waitOn(w *Worker) {
 	}
 	g.mu.Unlock()
 	if waits {
-		w.await(l, helpTasks)
+		w.await(l, true)
 	}
 }
 

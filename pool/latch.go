@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -31,19 +32,10 @@ func (l *latch) complete(waiter *Worker) {
 	}
 }
 
-// help says what a worker does while it waits.
-type help int
-
-const (
-	helpForks   help = iota // forks, and tasks when it would otherwise sleep
-	helpTasks               // forks and tasks
-	helpNothing             // it sleeps
-)
-
-// await waits until l is done, helping others meanwhile. Only when there is nothing to
-// help with does it sleep.
-func (w *Worker) await(l *latch, h help) {
-	if w.guest && h != helpNothing {
+// await waits until l is done, helping others meanwhile: with forks, and with tasks as
+// well, though without the second argument only when it would otherwise sleep.
+func (w *Worker) await(l *latch, tasks bool) {
+	if w.guest {
 		// A guest inside a task has the task's worker to wait with, which can run
 		// tasks too. The latch is the guest's, so unpark must find the worker.
 		if host := w.pool.current(); host != nil {
@@ -52,15 +44,13 @@ func (w *Worker) await(l *latch, h help) {
 		}
 	}
 	sleeping := uint32(latchWaiting)
-	if w.guest || h == helpNothing {
+	if w.guest {
 		sleeping = latchAlone
 	}
 	for !l.done() {
-		if h != helpNothing {
-			if j, ok := w.search(l, h == helpTasks); ok {
-				w.runNested(j)
-				continue
-			}
+		if j, ok := w.search(l, tasks); ok {
+			w.runNested(j)
+			continue
 		}
 		if !l.state.CompareAndSwap(latchPending, sleeping) {
 			break
@@ -75,8 +65,31 @@ func (w *Worker) await(l *latch, h help) {
 	w.stopSearching()
 }
 
+// awaitAside is await for deferred calls. What a worker helps with may end by
+// runtime.Goexit; in a deferred call that would cut short the call and all that is
+// still to be tidied up there. So another goroutine is the worker meanwhile, and the
+// caller waits for it; if that one is lost, for the next.
+func (w *Worker) awaitAside(l *latch) {
+	host := w.pool.current()
+	for !l.done() {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if host != nil {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				thread := threadID()
+				w.pool.threads.Store(thread, host)
+				defer w.pool.threads.Delete(thread)
+			}
+			w.await(l, false)
+		}()
+		<-ended
+	}
+}
+
 // sleepAlone sleeps outside the protocol of sleep.md: nothing but the latch wakes the
-// worker. Meanwhile another may compute in its place.
+// guest. Meanwhile a worker may compute in its place.
 func (w *Worker) sleepAlone(l *latch) {
 	w.pool.sleep.state.Add(oneSpare)
 	w.alone.Store(0)
