@@ -70,7 +70,10 @@ func (w *Worker) await(l *latch, tasks bool) {
 // still to be tidied up there. So another goroutine is the worker meanwhile, and the
 // caller waits for it; if that one is lost, for the next.
 func (w *Worker) awaitAside(l *latch) {
-	host := w.pool.current()
+	host := w
+	if w.guest {
+		host = w.pool.current()
+	}
 	for !l.done() {
 		ended := make(chan struct{})
 		go func() {

@@ -712,3 +712,28 @@ func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 		requireAtRest(t, p)
 	}
 }
+
+// TestWorkerLeftByGoexitHelpsAsAWorker: while the worker waits for a stolen fork on its
+// way out, it runs a task that opens a group. There is nobody else to run that one's.
+func TestWorkerLeftByGoexitHelpsAsAWorker(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(20) {
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			stolenJoin(w,
+				func(*Worker) int { runtime.Goexit(); return 0 },
+				func(*Worker) int {
+					_ = p.Go(func(*Worker) {
+						g := newGroup(p)
+						g.Go(func() error { return nil })
+						_ = g.Wait()
+						close(done)
+					})
+					<-done
+					return 0
+				})
+		}))
+		require.True(t, closed(done), "nobody runs the group's task")
+		requireAtRest(t, p)
+	}
+}
