@@ -38,4 +38,9 @@
 // that panicked, with its stack; if nobody waits, it ends the process, as it does in
 // a goroutine. Submitting work never blocks, and a task may submit, fork, open a
 // group and wait for it.
+//
+// One thing breaks this: runtime.Goexit, which testing's FailNow calls too, ends a
+// whole goroutine. In a task or fork that a waiting worker or guest helps with, it takes
+// along whatever waits below on the same stack. A worker is replaced, a guest's
+// goroutine is not.
 package pool

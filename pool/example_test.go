@@ -31,7 +31,7 @@ func ExampleNew() {
 	// Output:
 	// workers: 4
 	// pinned: false
-	// pool: WithWorkers(0): the number of workers must be from 1 to 16384
+	// pool: WithWorkers(0): the number of workers must be from 1 to 8192
 }
 
 func ExampleJoin() {

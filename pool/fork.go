@@ -116,15 +116,18 @@ type forkStack interface {
 // Join runs f(w, a) and g(w, b), possibly at the same time, and returns both results.
 // The caller runs f at once; g is offered to the other workers, and the caller runs
 // it as well if none of them took it. While another worker runs g, the caller helps
-// with other forks.
+// with other forks, and with tasks when it would otherwise sleep. So do not hold a lock
+// across a join.
 //
 // A panic in g continues in the caller; from a g that another worker ran, it arrives
 // as a [*PanicError] with the value and that worker's stack. A panic in f leaves g
 // behind: it is taken back, or waited for if it was stolen, when the panic reaches
-// the [Pool.Run], the task or the stolen fork that all this happens in, or at the
-// next enclosing join if user code recovers the panic before that. (A deferred call
-// here would do it at once, as it does in [Worker.Do], and cost 2 ns a fork, a
-// quarter of the whole.) If f and g both panic, f's panic is the one that arrives.
+// the [Pool.Run], the task, the group's function or the stolen fork that all this
+// happens in, or at the next enclosing join with the same types of g's argument and
+// result, if user code recovers the panic before that. (A deferred call here would do
+// it at once, as it does in [Worker.Do], and cost 2 ns a fork, a quarter of the whole.)
+// If f and g both panic, f's panic is the one that arrives. A runtime.Goexit in a
+// stolen g continues in the caller too.
 //
 // Join may be called by whoever was given w. Cost: no allocation, two sequentially
 // consistent stores and 5 to 10 ns if g is not stolen; arguments and results are

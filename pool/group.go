@@ -133,7 +133,9 @@ func (g *Group) done() {
 // of them returned. If one of them panicked, Wait panics with the first [*PanicError].
 //
 // Anybody may call it. Called inside a task it runs other tasks meanwhile, so that
-// groups in groups make progress even on a single worker.
+// groups in groups make progress even on a single worker. A task must wait only for
+// groups that it opened itself: what a worker runs while it waits stands on the waiter's
+// stack, and would wait for ever for a group that the waiter belongs to.
 func (g *Group) Wait() error {
 	if w := g.pool.current(); w != nil {
 		g.waitOn(w)

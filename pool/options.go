@@ -34,10 +34,11 @@ const (
 	PinNone
 )
 
-// maxWorkers is more than any machine has CPUs; a larger number is a mistake.
-const maxWorkers = 1 << 14
+// maxWorkers stays below the 10,000 threads at which the Go runtime ends a process
+// (debug.SetMaxThreads), and above the CPUs of any machine.
+const maxWorkers = 1 << 13
 
-// WithWorkers sets the number of workers, from 1 to 16384. More workers than CPUs are
+// WithWorkers sets the number of workers, from 1 to 8192. More workers than CPUs are
 // allowed; they share them.
 func WithWorkers(n int) Option {
 	return func(c *config) error {
