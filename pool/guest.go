@@ -55,9 +55,15 @@ func (p *Pool) leave(w *Worker) {
 	}
 	w.unwindAll()
 	w.forget()
-	state := p.sleep.state.Add(oneSpare)
+	p.freePlace()
 	p.guests.set(w.id - p.Workers())
-	// A worker may have let a fork lie because this guest was here.
+}
+
+// freePlace is for a guest that computes no longer. A worker may have let a fork lie
+// because the guest was there. If all workers sleep and there is no other guest, there
+// is no fork either.
+func (p *Pool) freePlace() {
+	state := p.sleep.state.Add(oneSpare)
 	if wantsForks(state) && int(spare(state)) < p.Workers() && p.anyFork() {
 		p.wakeOne()
 	}

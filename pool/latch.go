@@ -94,7 +94,7 @@ func (w *Worker) awaitAside(l *latch) {
 // sleepAlone sleeps outside the protocol of sleep.md: nothing but the latch wakes the
 // guest. Meanwhile a worker may compute in its place.
 func (w *Worker) sleepAlone(l *latch) {
-	w.pool.sleep.state.Add(oneSpare)
+	w.pool.freePlace()
 	w.alone.Store(0)
 	for !l.done() {
 		heist.FutexWait(&w.alone, 0, -1)
