@@ -79,6 +79,8 @@ type outcome[R any] struct {
 type frames[A, R any] struct {
 	owner *Worker // constant
 
+	// The owner's cache line. Thieves read bottom and deeper.
+
 	bottom atomic.Int64 // owner writes
 	high   int64        // owner only: no frame from here on was used since forget
 	first  []frame[A, R]
@@ -87,11 +89,13 @@ type frames[A, R any] struct {
 	// Frames never move, for thieves work in them. Owner replaces, thieves read.
 	deeper atomic.Pointer[[][]frame[A, R]]
 
-	_ [128]byte
+	_ pad
+
+	// The thieves' cache line.
 
 	top atomic.Int64 // thieves and the owner, by CAS
 
-	_ [128]byte
+	_ pad
 }
 
 // forkStack is a frames of any type, as thieves see it.

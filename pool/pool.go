@@ -110,8 +110,9 @@ func (p *Pool) Pinned() bool { return p.pinned }
 //
 // Inside a task, [Worker.Go] is cheaper.
 //
-// Cost: no allocation beyond the closure f; about 20 ns while the workers are busy,
-// and the 5 microseconds of a wake-up if one of them sleeps.
+// Cost: no allocation beyond the closure f; about 35 ns with all that running an empty
+// f takes, while the workers are busy, and the 5 microseconds of a wake-up if one of
+// them sleeps.
 func (p *Pool) Go(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Go")

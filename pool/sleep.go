@@ -20,7 +20,7 @@ type sleep struct {
 	// lower half is signed. Written by workers, wakers and guests, by addition.
 	state atomic.Int64
 
-	_ [128]byte // forks read state all the time; the bitmap changes with each sleep
+	_ pad // forks read state all the time; the bitmap changes with each sleep
 
 	// parked holds the workers that sleep. A worker sets its own bit; whoever clears
 	// the bit must wake the worker.

@@ -7,6 +7,10 @@ import (
 	"github.com/seed53057037/heist"
 )
 
+// pad keeps fields with different writers from being moved between cores together. Its
+// length is that of falseSharing in the root package, for the same reasons.
+type pad [128]byte
+
 // Worker is the place in which a task runs: a thread of the pool with its queues,
 // or a goroutine from outside that is a guest for the length of a [Pool.Run]. A
 // task gets its worker as an argument and hands it on to whatever forks, because
@@ -41,26 +45,28 @@ type Worker struct {
 	lost     heist.Counter
 	parks    heist.Counter
 
-	_ [128]byte
+	_ pad
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
 
 	host atomic.Pointer[Worker] // of a guest inside a task, that task's; owner writes
 
-	_ [128]byte
+	_ pad
 
-	// Futexes: whoever wakes the worker sets one to 1, the owner sets it to 0.
+	// Futexes, on a line that only sleepers and wakers touch: whoever wakes the worker
+	// sets one to 1, the owner sets it to 0.
+
 	awake atomic.Uint32 // of park; set only by who cleared the worker's bit
 	alone atomic.Uint32 // of sleepAlone
 
-	_ [128]byte
+	_ pad
 }
 
 // ID returns the worker's number: from 0 to [Pool.Workers]-1 for the pool's own
 // workers, from there to [Pool.Slots]-1 for guests. At any time a number belongs to
-// one running function at most, except for [Pool.Slots]-1, the number of all guests
-// for whom no slot of their own was left. So an array of Slots elements with one
-// more level of care for the last holds per-worker data.
+// one running function at most, except for [Pool.Slots]-1: that one is shared by all
+// guests for whom no slot was left. An array of Slots elements can hold data per
+// worker, if the last element is written with atomics.
 func (w *Worker) ID() int { return w.id }
 
 // Pool returns the pool to which the worker belongs.
@@ -242,7 +248,7 @@ func (w *Worker) look(tasks bool) (job, heist.StealResult) {
 			return job{task: t}, heist.Success
 		}
 	}
-	// With as many guests as there are places, forks are left to them.
+	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
 	forks := w.guest || spare(p.sleep.state.Load()) >= 0
 	n := len(p.slots)
 	for i, start := 0, int(w.rand.N(uint32(n))); i < n; i++ {
