@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 
@@ -9,256 +10,254 @@ import (
 
 // # Forks
 //
-// A Join of f and g puts g where thieves can take it, runs f, and takes g back, or
-// waits for the thief. Nearly always it takes it back, so that is what must be
-// cheap: a fork allocates nothing.
+// A join of f and g puts g where thieves can take it, runs f, and takes g back, or
+// waits for the thief. Nearly always it takes it back, so that is what must be cheap:
+// a fork allocates nothing, and most forks and joins are plain loads and stores.
 //
 // Each worker has a stack of frames for each type of fork. The array of frames is
-// itself the deque: a fork writes the function and its argument into the next frame
-// and raises bottom; a thief raises top and runs the frame where it lies. Since
-// forks and joins are nested like calls, a frame's index is its depth, and the
-// frame of a fork is not used again before its join is over. So a thief may read
-// the frame after its CAS, which in a deque of loose items would be a bug.
+// itself the deque: a fork writes its argument into the next frame, and a thief runs
+// the frame where it lies. Since forks and joins are nested like calls, a frame's index
+// is its depth, and the frame of a fork is not used again before its join is over. So
+// a thief may read the frame after it has claimed it, which in a deque of loose items
+// would be a bug.
 //
-// It is Chase and Lev's protocol (see the root package's deque.go) with one
-// difference. There, top only grows, and the indices of an empty deque creep
-// upwards; here an index must stay a depth. So top carries an epoch above its
-// index, and the owner, whenever it takes a frame that top points to or puts top
-// back after a theft, goes to the next epoch. A thief that looked at top before
-// that fails in its CAS:
+// A stack is divided, as in Dijk and van de Pol's Lace (2014):
 //
-//	top = epoch<<20 | index      bottom = index
+//	0 ......... top ......... split ......... bottom
+//	  stolen       public        private
 //
-// An owner that takes its frame d back lowers bottom to d first and then reads top,
-// with a full fence between them; a thief reads top first and then bottom.
+// The private frames are the owner's: bottom is a variable like any other. The border
+// of the public ones lies in one word, public = top<<32 | split, and everything that
+// happens to it is one atomic operation on that word: a thief claims the oldest
+// public frame by raising top, the owner publishes by raising split, and takes back by
+// lowering it. A thief whose compare-and-swap succeeds finds its frame public, whatever
+// happened before, since the word says all that there is to say. So there is nothing to
+// prove about fences, and no epoch against old words that come again.
 //
-//   - index(top) < d: no thief can take d any more. One that came to d would have
-//     read top = d after the owner's read, so after bottom became d, so it finds
-//     bottom <= d and leaves. Within an epoch the index never goes back, and between
-//     epochs the CAS fails.
-//   - index(top) = d: the owner moves to the next epoch by CAS, and the frame is its
-//     own; or it loses to a thief.
-//   - index(top) > d: the frame was stolen. So were all frames between d and the
-//     index: frames left there by a panic that user code recovered. The owner puts
-//     bottom where top is, helps others until the latches of those frames are done,
-//     and then moves bottom and top back to d, in the next epoch.
+// # When frames are published
 //
-// Forks that go deeper than maxDepth run in place. An epoch has 43 bits: a thief
-// would have to sleep for hours between its two instructions, while the owner does
-// nothing but lose its last frame, for the epoch to come round.
+// The owner publishes all of its frames whenever it forks or joins and sees that
+// somebody is hungry: searching for work, or asleep. That is one load and one
+// comparison, of the word that tells a fork about sleepers anyway (sleep.md).
+//
+// What is private when the owner enters a long function stays so until the next fork
+// or join. That must not keep the others idle, so
+//   - the alwaysPublic oldest frames are published in any case, and those hold most of
+//     the work: in a recursion by halves all but a sixteenth of what is pending,
+//   - a worker that begins to wait publishes everything, and so does one that turns to
+//     another stack: only the stack that a worker used last, the hot one, has private
+//     frames.
+//
+// # Joins
+//
+// The owner takes its newest frame d back. If d is private it is the owner's. If it is
+// public, then either top <= d, and the owner lowers split to d or below; or top > d, and
+// the frame is with a thief. So are all frames between d and top: left there by a panic
+// that user code recovered. The owner puts bottom where top is, so that nothing that
+// it does meanwhile overwrites them, helps others until their latches are done, and
+// then moves everything back to d. No thief can touch public meanwhile: it says that
+// there is nothing to steal.
 
 const (
-	depthBits = 20
-	maxDepth  = 1<<depthBits - 1
-	oneEpoch  = 1 << depthBits
+	// alwaysPublic is how many of the oldest frames thieves can see in any case. Each
+	// costs two atomic operations; with 4 the bench's fib and skynet spend less than a
+	// hundredth of their forks there.
+	alwaysPublic = 4
 
 	// firstFrames is the length of a fork stack's first array. Programs that halve
 	// a range fork to a depth of 20 to 40.
 	firstFrames = 256
 )
 
-func indexOf(top int64) int64 { return top & maxDepth }
+// stack is the part of a fork stack that is the same for all types. Its fields up to
+// the padding are the owner's; thieves read only the constants.
+type stack struct {
+	owner *Worker // constant
+	sleep *sleep  // constant, the pool's
 
-// frame is one fork. The owner writes f and arg before it publishes the frame; the
-// thief writes the rest, and hands it back by completing the latch.
-type frame[A, R any] struct {
+	bottom int // number of forks that were not joined
+	split  int // as in public
+	eager  int // forks at a smaller depth are published at once; maxInt if not hot
+	used   int // no frame from here on was written since forget
+
+	_ pad
+
+	public atomic.Uint64 // top<<32 | split; owner and thieves, by atomic addition and CAS
+
+	_ pad
+}
+
+func borders(public uint64) (top, split int) { return int(public >> 32), int(uint32(public)) }
+
+func bordersAt(top, split int) uint64 { return uint64(top)<<32 | uint64(split) }
+
+// frame is one fork. The owner writes what, and the rest of the first four before it
+// publishes the frame; the thief writes the outcome, and hands the frame back by
+// completing the latch.
+type frame[W, R any] struct {
+	what  W
+	body  func(*Worker, W) R // runs it
+	call  *call              // what it belongs to, see call.go
 	latch latch
-	f     func(*Worker, A) R
-	arg   A
 	outcome[R]
 }
 
 // outcome is how the function of a stolen fork ended.
 type outcome[R any] struct {
 	result R
-	panic  *PanicError
-	exited bool // by runtime.Goexit
+	ending ending
 }
 
-// frames is a worker's stack of forks of one type.
-type frames[A, R any] struct {
-	owner *Worker // constant
-
-	// The owner's cache line. Thieves read bottom and deeper.
-
-	bottom atomic.Int64 // owner writes
-	high   int64        // owner only: no frame from here on was used since forget
-	first  []frame[A, R]
+// frames is a worker's stack of forks of one type: W is what a fork has to do, an
+// argument perhaps, or a function and its argument; R is its result.
+type frames[W, R any] struct {
+	stack
+	body  func(*Worker, W) R // owner only
+	first []frame[W, R]      // constant
 
 	// deeper holds arrays of twice the length each, for the frames behind first.
 	// Frames never move, for thieves work in them. Owner replaces, thieves read.
-	deeper atomic.Pointer[[][]frame[A, R]]
-
-	_ pad
-
-	// The thieves' cache line.
-
-	top atomic.Int64 // thieves and the owner, by CAS
-
-	_ pad
+	deeper atomic.Pointer[[][]frame[W, R]]
 }
 
-// forkStack is a frames of any type, as thieves see it.
+// forkStack is a frames of any type.
 type forkStack interface {
+	// For thieves:
+
+	// claim takes the oldest public frame for the caller, who must run it.
+	claim() (index int, r heist.StealResult)
+	// run runs a claimed frame.
+	run(thief *Worker, index int)
 	// visible says whether there is a frame to steal.
 	visible() bool
-	// claim takes the oldest frame for the caller, who must run it.
-	claim() (index int64, r heist.StealResult)
-	// run runs a claimed frame.
-	run(thief *Worker, index int64)
 
-	// The rest is for the owner.
+	// For the owner:
 
-	depth() int64
+	depth() int
+	// publish lets thieves see all frames.
+	publish()
+	// cool publishes all frames, and all forks to come until heat.
+	cool()
+	heat()
 	// cut takes back the frames from depth d on, without running them, and waits
 	// for those that were stolen. It may be called in a deferred call.
-	cut(d int64)
+	cut(d int)
 	// forget clears the frames that were used, lest they keep garbage alive.
 	forget()
 }
 
-// Join runs f(w, a) and g(w, b), possibly at the same time, and returns both results.
-// The caller runs f at once; g is offered to the other workers, and the caller runs
-// it as well if none of them took it. While another worker runs g, the caller helps
-// with other forks, and with tasks when it would otherwise sleep. So do not hold a lock
-// across a join.
-//
-// A panic in g continues in the caller; from a g that another worker ran, it arrives
-// as a [*PanicError] with the value and that worker's stack. A panic in f leaves g
-// behind: it is taken back, or waited for if it was stolen, when the panic reaches
-// the [Pool.Run], the task, the group's function or the stolen fork that all this
-// happens in, or at the next enclosing join with the same types of g's argument and
-// result, if user code recovers the panic before that. (A deferred call here would do
-// it at once, as it does in [Worker.Do], and cost 2 ns a fork, a quarter of the whole.)
-// If f and g both panic, f's panic is the one that arrives. A runtime.Goexit in a
-// stolen g continues in the caller too.
-//
-// Join may be called by whoever was given w. Cost: no allocation, two sequentially
-// consistent stores and 5 to 10 ns if g is not stolen; arguments and results are
-// copied, so large ones are better passed by pointer.
-func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
-	s, ok := w.hot.(*frames[B, Y])
-	if !ok {
-		s = framesOf[B, Y](w)
-	}
-	d := s.fork(g, b)
-	x = f(w, a)
-	if s.unfork(d) {
-		return x, g(w, b)
-	}
-	return x, s.settle(d, g, b)
+// init makes the stack ready. It is not hot yet.
+func (s *frames[W, R]) init(w *Worker) {
+	s.owner, s.sleep = w, &w.pool.sleep
+	s.eager = math.MaxInt
+	s.first = make([]frame[W, R], firstFrames)
 }
 
-// Do runs the functions, possibly at the same time, and returns when all are done.
-// It is [Join] for functions that return nothing, any number of them; the first one
-// runs at once in the caller. A panic in one of them continues in the caller when
-// none of them runs any more; those that have not started never will.
+// fork offers what to thieves, and returns the depth of its frame.
+func (s *frames[W, R]) fork(what W) (d int) {
+	d = s.bottom
+	if d < s.eager || d >= len(s.first) || s.sleep.hungry() {
+		return s.forkAndOffer(what)
+	}
+	s.first[d].what = what
+	s.bottom = d + 1
+	return d
+}
+
+// unfork ends the fork at depth d and says whether it was certainly not stolen. If
+// not, takeBack finds out.
+func (s *stack) unfork(d int) bool {
+	s.bottom = d
+	return d >= s.split && !s.sleep.hungry()
+}
+
+// forkAndOffer is the rare end of fork.
 //
-// Cost: that of the closures. A closure that captures a variable and is passed to
-// Do is allocated, and so is a variable that it assigns to.
-func (w *Worker) Do(fs ...func(*Worker)) {
-	if len(fs) == 0 {
-		return
+//go:noinline
+func (s *frames[W, R]) forkAndOffer(what W) (d int) {
+	w := s.owner
+	w.call.check()
+	w.use(s)
+	d = s.bottom
+	if d >= len(s.first) {
+		s.deepen(d)
 	}
-	for _, f := range fs {
-		if f == nil {
-			panic(errNilFunc("Worker.Do"))
-		}
+	s.at(d).what = what
+	s.bottom = d + 1
+	if d+1 < s.eager {
+		s.used = max(s.used, d+1)
+	} else {
+		s.used = max(len(s.first), d+1) // fork does not keep account
 	}
-	s, ok := w.hot.(*frames[func(*Worker), struct{}])
-	if !ok {
-		s = framesOf[func(*Worker), struct{}](w)
-	}
-	base := s.bottom.Load()
-	defer s.cut(base) // nothing is left there, unless one of them panicked
-	for i := len(fs) - 1; i > 0; i-- {
-		s.fork(runClosure, fs[i])
-	}
-	forked := s.bottom.Load() // base + len(fs) - 1, unless the stack is at its limit
-	fs[0](w)
-	for i := 1; i < len(fs); i++ {
-		d := base + int64(len(fs)-1-i)
-		if d >= forked || s.unfork(d) {
-			fs[i](w)
-		} else {
-			s.settle(d, runClosure, fs[i])
-		}
-	}
-}
-
-func runClosure(w *Worker, f func(*Worker)) struct{} {
-	f(w)
-	return struct{}{}
-}
-
-// fork offers f(arg) to thieves and returns the depth of its frame.
-func (s *frames[A, R]) fork(f func(*Worker, A) R, arg A) int64 {
-	d := s.bottom.Load()
-	var fr *frame[A, R]
-	if d < int64(len(s.first)) {
-		fr = &s.first[d]
-	} else if fr = s.deep(d); fr == nil {
-		return d
-	}
-	fr.f, fr.arg = f, arg
-	if s.high <= d {
-		s.high = d + 1
-	}
-	s.bottom.Store(d + 1) // a full fence too: sleep.md, "Forks"
-	if wantsForks(s.owner.pool.sleep.state.Load()) {
-		s.owner.pool.wakeOne()
+	if d < s.eager || s.sleep.hungry() {
+		s.publish()
 	}
 	return d
 }
 
-// unfork takes the frame at depth d back and says whether that worked for certain,
-// with no thief near. If not, settle finds out.
-func (s *frames[A, R]) unfork(d int64) bool {
-	s.bottom.Store(d)
-	return indexOf(s.top.Load()) < d
-}
-
-// settle ends the fork at depth d when a thief took it, or may have.
+// takeBack says whether the fork at depth d, which is the newest, was not stolen. If so
+// it is the owner's again; if not, settle is next.
 //
 //go:noinline
-func (s *frames[A, R]) settle(d int64, f func(*Worker, A) R, arg A) R {
-	if d >= s.depthLimit() {
-		return f(s.owner, arg)
+func (s *frames[W, R]) takeBack(d int) bool {
+	hungry := s.sleep.hungry()
+	if d >= s.split {
+		if hungry {
+			s.publish()
+		}
+		return true
 	}
-	stolen := s.lower(d)
-	if stolen == d {
-		return f(s.owner, arg)
+	for {
+		public := s.public.Load()
+		top, _ := borders(public)
+		if top > d {
+			return false
+		}
+		split := d
+		if !hungry {
+			split = min(d, top+alwaysPublic)
+		}
+		if s.public.CompareAndSwap(public, bordersAt(top, split)) {
+			s.split = split
+			if s.eager != math.MaxInt {
+				s.eager = top + alwaysPublic
+			}
+			return true
+		}
 	}
-	fr := s.reclaim(d, stolen, func(l *latch) { s.owner.await(l, false) })
-	if fr.panic != nil {
-		panic(fr.panic)
-	}
-	if fr.exited {
-		goexit()
-	}
-	return fr.result
 }
 
-// lower takes back all frames from depth d on that were not stolen, and returns the
-// depth that top had come to: the frames from d to there are with thieves.
-func (s *frames[A, R]) lower(d int64) int64 {
-	s.bottom.Store(d)
-	for {
-		t := s.top.Load()
-		if indexOf(t) < d {
-			return d
-		}
-		if s.top.CompareAndSwap(t, t+oneEpoch) {
-			return indexOf(t)
+// settle waits for the thief of the fork at depth d and returns its result.
+//
+//go:noinline
+func (s *frames[W, R]) settle(d int) R {
+	top := s.withdraw(d)
+	out := s.reclaim(d, top, func(l *latch) { s.owner.await(l, false) })
+	resume(out.ending)
+	return out.result
+}
+
+// withdraw takes back all frames from depth d on that were not stolen, and returns
+// the depth from which on they were not.
+func (s *frames[W, R]) withdraw(d int) int {
+	s.bottom = d
+	for d < s.split {
+		public := s.public.Load()
+		top, _ := borders(public)
+		top = max(top, d)
+		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
+			s.split = top
+			return top
 		}
 	}
+	return d
 }
 
 // reclaim waits until thieves are done with the frames from d to end-1, makes d the
 // next frame, and returns what came of it. What came of the others, which a panic
 // left behind, nobody wants to know any more.
-func (s *frames[A, R]) reclaim(d, end int64, await func(*latch)) (first outcome[R]) {
-	s.bottom.Store(end) // what is forked while helping must not overwrite them
+func (s *frames[W, R]) reclaim(d, end int, await func(*latch)) (first outcome[R]) {
+	s.bottom = end // what is forked while helping must not overwrite them
 	for i := d; i < end; i++ {
 		await(&s.at(i).latch)
 	}
@@ -269,72 +268,105 @@ func (s *frames[A, R]) reclaim(d, end int64, await func(*latch)) (first outcome[
 		fr.latch.state.Store(latchPending)
 		first, fr.outcome = fr.outcome, outcome[R]{}
 	}
-	s.bottom.Store(d)
-	t := s.top.Load()
-	if indexOf(t) != end || !s.top.CompareAndSwap(t, (t+oneEpoch)&^maxDepth|d) {
+	s.bottom, s.split = d, d
+	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
+	}
+	if s.eager != math.MaxInt {
+		s.eager = d + alwaysPublic
 	}
 	return first
 }
 
-func (s *frames[A, R]) visible() bool {
-	t := s.top.Load()
-	return indexOf(t) < s.bottom.Load()
+// publish shows all frames to thieves, and wakes one of them if need be.
+func (s *frames[W, R]) publish() {
+	n := s.bottom - s.split
+	if n <= 0 {
+		return
+	}
+	for i := s.split; i < s.bottom; i++ {
+		fr := s.at(i)
+		fr.body, fr.call = s.body, s.owner.call
+	}
+	s.split = s.bottom
+	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
+	if wantsForks(s.sleep.state.Load()) {
+		s.owner.pool.wakeOne()
+	}
 }
 
-func (s *frames[A, R]) claim() (int64, heist.StealResult) {
-	t := s.top.Load()
-	if indexOf(t) >= s.bottom.Load() {
+func (s *frames[W, R]) cool() {
+	s.publish()
+	s.eager = math.MaxInt
+}
+
+func (s *frames[W, R]) heat() {
+	top, _ := borders(s.public.Load())
+	s.eager = top + alwaysPublic
+}
+
+func (s *stack) visible() bool {
+	top, split := borders(s.public.Load())
+	return top < split
+}
+
+func (s *stack) claim() (int, heist.StealResult) {
+	public := s.public.Load()
+	top, split := borders(public)
+	if top >= split {
 		return 0, heist.Empty
 	}
-	if !s.top.CompareAndSwap(t, t+1) {
+	if !s.public.CompareAndSwap(public, public+1<<32) {
 		return 0, heist.Retry
 	}
-	return indexOf(t), heist.Success
+	return top, heist.Success
 }
 
-func (s *frames[A, R]) run(thief *Worker, index int64) {
+func (s *frames[W, R]) run(thief *Worker, index int) {
 	fr := s.at(index)
-	m := thief.mark()
+	m, call := thief.mark(), thief.call
+	thief.call = fr.call
 	returned := false
 	defer func() {
 		if !returned {
-			if v := recover(); v != nil {
-				fr.panic = newPanicError(v)
-			} else {
-				fr.exited = true
-			}
+			fr.ending = endingOf(recover())
 		}
 		thief.unwind(m)
+		thief.call = call
 		fr.latch.complete(s.owner)
 	}()
-	fr.result = fr.f(thief, fr.arg)
+	thief.call.check()
+	fr.result = fr.body(thief, fr.what)
 	returned = true
 }
 
-func (s *frames[A, R]) depth() int64 { return s.bottom.Load() }
+func (s *stack) depth() int { return s.bottom }
 
-func (s *frames[A, R]) cut(d int64) {
-	if s.bottom.Load() <= d {
+func (s *frames[W, R]) cut(d int) {
+	if s.bottom <= d {
 		return
 	}
-	if end := s.lower(d); end > d {
+	if end := s.withdraw(d); end > d {
 		s.reclaim(d, end, s.owner.awaitAside)
 	}
 }
 
-func (s *frames[A, R]) forget() {
-	var zero A
-	for i := range s.high {
-		fr := s.at(i)
-		fr.f, fr.arg = nil, zero
+func (s *frames[W, R]) forget() {
+	if s.used == 0 {
+		return
 	}
-	s.high = 0
+	clear(s.first[:min(s.used, len(s.first))])
+	if deeper := s.deeper.Load(); deeper != nil && s.used > len(s.first) {
+		for _, array := range *deeper {
+			clear(array)
+		}
+	}
+	s.used = 0
 }
 
 // at returns the frame at depth i, which must exist.
-func (s *frames[A, R]) at(i int64) *frame[A, R] {
-	if i < int64(len(s.first)) {
+func (s *frames[W, R]) at(i int) *frame[W, R] {
+	if i < len(s.first) {
 		return &s.first[i]
 	}
 	array, offset := place(i)
@@ -343,55 +375,60 @@ func (s *frames[A, R]) at(i int64) *frame[A, R] {
 
 // place says in which of the deeper arrays a frame lies: array k has
 // firstFrames<<k frames and begins at depth firstFrames<<k.
-func place(i int64) (array int, offset int64) {
-	array = bits.Len64(uint64(i)/firstFrames) - 1
+func place(i int) (array, offset int) {
+	array = bits.Len(uint(i)/firstFrames) - 1
 	return array, i - firstFrames<<array
 }
 
-func (s *frames[A, R]) depthLimit() int64 {
-	if len(s.first) == 0 {
-		return 0 // a serial guest's
-	}
-	return maxDepth
-}
-
-// deep is at for a frame that may not exist yet; nil if there can be none.
-//
-//go:noinline
-func (s *frames[A, R]) deep(i int64) *frame[A, R] {
-	if i >= s.depthLimit() {
-		return nil
-	}
-	array, offset := place(i)
-	var arrays [][]frame[A, R]
+// deepen makes sure that there is a frame at depth i.
+func (s *frames[W, R]) deepen(i int) {
+	array, _ := place(i)
+	var arrays [][]frame[W, R]
 	if old := s.deeper.Load(); old != nil {
 		arrays = *old
 	}
 	if array == len(arrays) {
-		arrays = append(arrays[:array:array], make([]frame[A, R], firstFrames<<array))
+		arrays = append(arrays[:array:array], make([]frame[W, R], firstFrames<<array))
 		s.deeper.Store(&arrays)
 	}
-	return &arrays[array][offset]
 }
 
-// framesOf finds or makes the worker's fork stack of a type.
-//
-//go:noinline
-func framesOf[A, R any](w *Worker) *frames[A, R] {
+// use makes s the hot stack, the only one that may have private frames.
+func (w *Worker) use(s forkStack) {
+	if w.hot == s {
+		return
+	}
+	if w.hot != nil {
+		w.hot.cool()
+	}
+	w.hot = s
+	s.heat()
+}
+
+// expose publishes all frames. A worker that is about to wait, or to begin with
+// something that belongs to another call, has no private ones.
+func (w *Worker) expose() {
+	if w.hot != nil {
+		w.hot.publish()
+	}
+}
+
+// stackOf finds or makes the worker's fork stack of type S.
+func stackOf[S any, P interface {
+	*S
+	forkStack
+	init(*Worker)
+}](w *Worker) P {
 	stacks := w.forkStacks()
 	for _, s := range stacks {
-		if s, ok := s.(*frames[A, R]); ok {
-			w.hot = s
+		if s, ok := s.(P); ok {
 			return s
 		}
 	}
-	s := &frames[A, R]{owner: w}
-	if !w.serial {
-		s.first = make([]frame[A, R], firstFrames)
-	}
+	s := P(new(S))
+	s.init(w)
 	stacks = append(stacks[:len(stacks):len(stacks)], s)
 	w.stacks.Store(&stacks)
-	w.hot = s
 	return s
 }
 
@@ -413,7 +450,7 @@ func (w *Worker) forkStacks() []forkStack {
 func (w *Worker) mark() int {
 	m := len(w.marks)
 	stacks := w.forkStacks()
-	w.marks = append(w.marks, int64(len(stacks)))
+	w.marks = append(w.marks, len(stacks))
 	for _, s := range stacks {
 		w.marks = append(w.marks, s.depth())
 	}

@@ -158,124 +158,184 @@ func TestDeepRecursion(t *testing.T) {
 }
 
 func TestPlaceOfFramesBehindTheFirst(t *testing.T) {
-	next := int64(firstFrames)
+	next := firstFrames
 	for array := range 12 {
-		length := int64(firstFrames << array)
-		for _, offset := range []int64{0, 1, length / 2, length - 1} {
+		length := firstFrames << array
+		for _, offset := range []int{0, 1, length / 2, length - 1} {
 			a, o := place(next + offset)
 			require.Equal(t, array, a)
 			require.Equal(t, offset, o)
 		}
 		next += length
 	}
-	require.EqualValues(t, maxDepth+1, next, "the twelfth array holds the deepest frame")
 }
 
-// TestForksBelowTheDeepestFrameRunInPlace starts near the limit, for a recursion of
-// a million calls takes long.
-func TestForksBelowTheDeepestFrameRunInPlace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs some 100 MB")
-	}
-	p := newPool(t, WithWorkers(1)) // so that nothing is stolen
-	requireAtRest(t, p)
-	require.NoError(t, p.Run(func(w *Worker) {
-		s := framesOf[int, int](w)
-		closures := framesOf[func(*Worker), struct{}](w)
-		for i := int64(firstFrames); i < maxDepth; i *= 2 {
-			require.NotNil(t, s.deep(i))
-			require.NotNil(t, closures.deep(i))
-		}
-		require.Nil(t, s.deep(maxDepth))
-
-		start := int64(maxDepth - 5)
-		s.bottom.Store(start)
-		s.top.Store(start)
-		closures.bottom.Store(start)
-		closures.top.Store(start)
-		require.Equal(t, serialFib(15), fib(w, 15))
-		require.Equal(t, start, s.bottom.Load())
-		require.Equal(t, start, indexOf(s.top.Load()))
-
-		for n := range 12 {
-			var ran []int
-			var fs []func(*Worker)
-			for i := range n {
-				fs = append(fs, func(w *Worker) {
-					ran = append(ran, i)
-					w.Do(func(*Worker) {}, func(w *Worker) { ran = append(ran, i) })
-				})
-			}
-			w.Do(fs...)
-			require.Len(t, ran, 2*n)
-			require.Equal(t, start, closures.bottom.Load())
-			require.Equal(t, start, indexOf(closures.top.Load()))
-		}
-		for _, stack := range []*atomic.Int64{&s.bottom, &s.top, &closures.bottom, &closures.top} {
-			stack.Store(0)
-		}
-	}))
+// lonelyStack is the fork stack of a worker without a pool around it, on which a test
+// can play owner and thief step by step.
+func lonelyStack() *frames[int, int] {
+	s := new(frames[int, int])
+	s.init(&Worker{pool: new(Pool)})
+	s.body = func(_ *Worker, n int) int { return 10 * n }
+	return s
 }
 
-// TestThiefWithAnOldTopFails interleaves by hand what a slow thief could see: it
-// reads top, and then the owner takes the frame back and forks anew.
-func TestThiefWithAnOldTopFails(t *testing.T) {
-	newFrames := func() *frames[int, int] {
-		return &frames[int, int]{owner: &Worker{pool: new(Pool)}, first: make([]frame[int, int], firstFrames)}
-	}
-	never := func(*Worker, int) int { panic("must not run") }
+// requireBorders checks which frames of a stack are public.
+func requireBorders(t *testing.T, s *frames[int, int], top, split, bottom int) {
+	t.Helper()
+	gotTop, gotSplit := borders(s.public.Load())
+	require.Equal(t, [3]int{top, split, bottom}, [3]int{gotTop, gotSplit, s.bottom})
+	require.Equal(t, split, s.split)
+}
 
-	t.Run("taken back as the last frame", func(t *testing.T) {
-		s := newFrames()
-		d := s.fork(never, 1)
-		old := s.top.Load()
-		require.False(t, s.unfork(d))
-		require.Equal(t, d, s.lower(d))
-		require.Equal(t, d, s.fork(never, 2))
-		require.False(t, s.top.CompareAndSwap(old, old+1))
-		require.True(t, s.visible())
+func TestTheOldestForksAreAlwaysPublic(t *testing.T) {
+	s := lonelyStack()
+	for i := range alwaysPublic {
+		require.Equal(t, i, s.fork(i))
+		requireBorders(t, s, 0, i+1, i+1)
+	}
+	for i := alwaysPublic; i < 2*firstFrames; i++ {
+		require.Equal(t, i, s.fork(i))
+		if i < firstFrames {
+			requireBorders(t, s, 0, alwaysPublic, i+1)
+		}
+	}
+	for d := 2*firstFrames - 1; d >= 0; d-- {
+		require.True(t, s.unfork(d) || s.takeBack(d))
+	}
+	requireBorders(t, s, 0, 0, 0)
+}
+
+func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
+	hungry := func(s *frames[int, int], yes bool) {
+		if yes {
+			s.sleep.state.Store(oneSearching)
+		} else {
+			s.sleep.state.Store(0)
+		}
+	}
+	const n = 3 * alwaysPublic
+	full := func() *frames[int, int] {
+		s := lonelyStack()
+		for i := range n {
+			s.fork(i)
+		}
+		requireBorders(t, s, 0, alwaysPublic, n)
+		return s
+	}
+	t.Run("at the next fork", func(t *testing.T) {
+		s := full()
+		hungry(s, true)
+		s.fork(n)
+		requireBorders(t, s, 0, n+1, n+1)
 	})
-	t.Run("stolen, joined and forked anew", func(t *testing.T) {
-		s := newFrames()
-		d := s.fork(func(_ *Worker, n int) int { return 10 * n }, 1)
-		old := s.top.Load()
+	t.Run("at the next join", func(t *testing.T) {
+		s := full()
+		hungry(s, true)
+		require.False(t, s.unfork(n-1))
+		require.True(t, s.takeBack(n-1))
+		requireBorders(t, s, 0, n-1, n-1)
+	})
+	t.Run("and most of them private again when nobody is", func(t *testing.T) {
+		s := full()
+		hungry(s, true)
+		s.fork(n)
+		hungry(s, false)
+		require.False(t, s.unfork(n))
+		require.True(t, s.takeBack(n))
+		requireBorders(t, s, 0, alwaysPublic, n)
+	})
+	t.Run("when the owner waits", func(t *testing.T) {
+		s := full()
+		s.owner.expose()
+		requireBorders(t, s, 0, n, n)
+	})
+	t.Run("when the owner turns to another stack", func(t *testing.T) {
+		s := full()
+		other := new(frames[int, int])
+		other.init(s.owner)
+		other.body = s.body
+		other.fork(1)
+		requireBorders(t, s, 0, n, n)
+		requireBorders(t, other, 0, 1, 1)
+		s.fork(n)
+		requireBorders(t, s, 0, n, n+1)
+		require.Same(t, s, s.owner.hot)
+	})
+}
+
+// TestThiefWithAnOldWordClaimsOnlyWhatIsPublic interleaves by hand what a slow thief
+// can see: between its load and its compare-and-swap the owner does as it likes.
+func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
+	claimWith := func(s *frames[int, int], word uint64) bool {
+		return s.public.CompareAndSwap(word, word+1<<32)
+	}
+	t.Run("taken back", func(t *testing.T) {
+		s := lonelyStack()
+		s.fork(1)
+		old := s.public.Load()
+		require.False(t, s.unfork(0))
+		require.True(t, s.takeBack(0))
+		require.False(t, claimWith(s, old), "there is nothing to claim")
+	})
+	t.Run("taken back and forked anew", func(t *testing.T) {
+		s := lonelyStack()
+		s.fork(1)
+		old := s.public.Load()
+		require.False(t, s.unfork(0))
+		require.True(t, s.takeBack(0))
+		s.fork(2)
+		require.True(t, claimWith(s, old), "the word is the same again, and the new fork is public")
+		require.False(t, s.takeBack(0))
+		s.run(s.owner, 0)
+		require.Equal(t, 20, s.settle(0), "of the new fork, not of the old one")
+		requireBorders(t, s, 0, 0, 0)
+	})
+	t.Run("stolen and joined", func(t *testing.T) {
+		s := lonelyStack()
+		s.fork(1)
+		old := s.public.Load()
 		index, r := s.claim()
 		require.Equal(t, heist.Success, r)
 		s.run(s.owner, index)
-		require.Equal(t, 10, s.settle(d, never, 1))
-		require.Equal(t, d, s.fork(never, 2))
-		require.False(t, s.top.CompareAndSwap(old, old+1))
-		require.False(t, s.top.CompareAndSwap(old+1, old+2))
-		require.True(t, s.visible())
+		require.False(t, s.unfork(0))
+		require.False(t, s.takeBack(0))
+		require.Equal(t, 10, s.settle(0))
+		require.False(t, claimWith(s, old))
 	})
-	t.Run("not the last frame", func(t *testing.T) {
-		s := newFrames()
-		s.fork(never, 1)
-		d := s.fork(never, 2)
-		require.True(t, s.unfork(d), "with top below it, no thief can come to it")
-		require.Equal(t, d, s.fork(never, 3))
-		index, r := s.claim()
-		require.Equal(t, heist.Success, r)
-		require.Zero(t, index, "the oldest frame goes first")
+	t.Run("another thief was faster", func(t *testing.T) {
+		s := lonelyStack()
+		s.fork(1)
+		s.fork(2)
+		old := s.public.Load()
+		index, _ := s.claim()
+		require.Zero(t, index, "the oldest goes first")
+		require.False(t, claimWith(s, old))
+		index, _ = s.claim()
+		require.Equal(t, 1, index)
+		_, r := s.claim()
+		require.Equal(t, heist.Empty, r)
 	})
 }
 
-func TestClaimTakesTheOldestForkFirst(t *testing.T) {
-	s := &frames[int, int]{owner: &Worker{pool: new(Pool)}, first: make([]frame[int, int], 2)}
-	_, r := s.claim()
-	require.Equal(t, heist.Empty, r)
-	for i := range 1000 { // two in the first array, the others deeper
-		if i < 2 || i >= firstFrames {
-			s.bottom.Store(int64(i))
-			s.top.Store(int64(i))
-			d := s.fork(func(_ *Worker, n int) int { return -n }, i)
-			index, r := s.claim()
-			require.Equal(t, heist.Success, r)
-			require.Equal(t, d, index)
-			s.run(s.owner, index)
-			require.Equal(t, -i, s.at(d).result)
-		}
+func TestEveryFrameCanBeStolen(t *testing.T) {
+	s := lonelyStack()
+	const n = 5 * firstFrames
+	for i := range n {
+		s.fork(i)
 	}
+	s.publish()
+	for i := range n {
+		index, r := s.claim()
+		require.Equal(t, heist.Success, r)
+		require.Equal(t, i, index)
+		s.run(s.owner, index)
+	}
+	for i := n - 1; i >= 0; i-- {
+		require.False(t, s.unfork(i))
+		require.False(t, s.takeBack(i))
+		require.Equal(t, 10*i, s.settle(i))
+	}
+	requireBorders(t, s, 0, 0, 0)
 }
 
 func TestStolenForkRunsOnAnotherWorker(t *testing.T) {

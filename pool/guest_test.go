@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -50,38 +51,112 @@ func TestMoreGuestsThanSlots(t *testing.T) {
 	}
 }
 
-// TestGuestIDs has all guests inside at once.
+// TestGuestIDs has as many guests inside at once as there are slots.
 func TestGuestIDs(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
 		slots := guestSlots(workers)
-		require.Equal(t, workers+slots+1, p.Slots())
+		require.Equal(t, workers+slots, p.Slots())
 
-		const guests = 100
-		meet := newBarrier(guests)
+		meet := newBarrier(slots)
 		var mu sync.Mutex
 		times := make(map[int]int)
-		together(guests, func(int) {
+		together(slots, func(int) {
 			_ = p.Run(func(w *Worker) {
 				mu.Lock()
 				times[w.ID()]++
 				mu.Unlock()
 				meet.wait()
-				// Those without a slot can fork all the same.
 				if got := fib(w, 8); got != serialFib(8) {
 					t.Error(got)
-				}
-				if err := w.Go(func(*Worker) {}); err != nil {
-					t.Error(err)
 				}
 			})
 		})()
 		for id := workers; id < workers+slots; id++ {
 			require.Equal(t, 1, times[id], "guest %d", id)
-			delete(times, id)
 		}
-		require.Equal(t, map[int]int{p.Slots() - 1: guests - slots}, times)
+		require.Len(t, times, slots)
 	}
+}
+
+// full takes all guest slots of a pool and returns a function that leaves them.
+func full(t *testing.T, p *Pool) (leave func()) {
+	slots := p.Slots() - p.Workers()
+	inside := newBarrier(slots + 1)
+	out := make(chan struct{})
+	wait := together(slots, func(int) {
+		if err := p.Run(func(*Worker) { inside.wait(); <-out }); err != nil {
+			t.Error(err)
+		}
+	})
+	inside.wait()
+	return func() {
+		close(out)
+		wait()
+	}
+}
+
+func TestGuestsQueueForSlots(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	leave := full(t, p)
+	var ran atomic.Int32
+	wait := together(50, func(int) {
+		if err := p.Run(func(w *Worker) { ran.Add(1); fib(w, 5) }); err != nil {
+			t.Error(err)
+		}
+	})
+	require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 50 }))
+	require.Zero(t, ran.Load())
+	leave()
+	wait()
+	require.EqualValues(t, 50, ran.Load())
+	require.Zero(t, p.guests.waiting.Load())
+}
+
+func TestTheWaitForASlotEndsWithTheContext(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	leave := full(t, p)
+	defer leave()
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error)
+	go func() {
+		failed <- p.With(ctx).Run(func(*Worker) { t.Error("it runs") })
+	}()
+	require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 1 }))
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+}
+
+func TestTheWaitForASlotEndsWithThePool(t *testing.T) {
+	p, err := New(WithWorkers(1))
+	require.NoError(t, err)
+	leave := full(t, p)
+	failed := make(chan error)
+	go func() {
+		failed <- p.Run(func(*Worker) { t.Error("it runs") })
+	}()
+	require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 1 }))
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, <-failed, ErrClosed)
+	leave()
+}
+
+// TestWhoeverIsInsideNeedsNoOtherSlot nests calls of Run when all slots are taken: to
+// wait would be a deadlock.
+func TestWhoeverIsInsideNeedsNoOtherSlot(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	leave := full(t, p)
+	result := make(chan int)
+	require.NoError(t, p.Go(func(w *Worker) {
+		_ = p.Run(func(same *Worker) {
+			if same != w {
+				t.Error("a task has another place than its own")
+			}
+			result <- fib(same, 12)
+		})
+	}))
+	require.Equal(t, serialFib(12), <-result)
+	leave()
 }
 
 func TestGuestSlots(t *testing.T) {
@@ -102,14 +177,12 @@ func TestRunInsideRun(t *testing.T) {
 	}
 	for range stress(100) {
 		const depth = 20 // more than there are slots
-		var ids []int
-		require.NoError(t, p.Run(func(w *Worker) { ids = nest(w, depth) }))
-		times := make(map[int]int)
-		for _, id := range ids {
-			times[id]++
-		}
-		require.Len(t, times, guestSlots(2)+1)
-		require.Equal(t, depth-guestSlots(2)+1, times[p.Slots()-1])
+		together(10, func(int) {
+			var ids []int
+			if err := p.Run(func(w *Worker) { ids = nest(w, depth) }); err != nil || len(ids) != depth+1 {
+				t.Error(err, ids)
+			}
+		})()
 	}
 }
 

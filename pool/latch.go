@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"runtime"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -35,12 +34,14 @@ func (l *latch) complete(waiter *Worker) {
 // await waits until l is done, helping others meanwhile: with forks, and with tasks as
 // well, though without the second argument only when it would otherwise sleep.
 func (w *Worker) await(l *latch, tasks bool) {
+	w.expose() // lest work lies hidden while nobody does any
 	if w.guest {
 		// A guest inside a task has the task's worker to wait with, which can run
 		// tasks too. The latch is the guest's, so unpark must find the worker.
 		if host := w.pool.current(); host != nil {
 			w.host.Store(host)
 			w = host
+			w.expose()
 		}
 	}
 	sleeping := uint32(latchWaiting)
@@ -74,17 +75,21 @@ func (w *Worker) awaitAside(l *latch) {
 	if w.guest {
 		host = w.pool.current()
 	}
+	places := []*Worker{w}
+	if host != nil && host != w {
+		places = append(places, host)
+	}
+	be := func(goroutine uintptr) {
+		for _, w := range places {
+			w.goroutine.Store(goroutine)
+		}
+	}
+	defer be(goroutineID())
 	for !l.done() {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if host != nil {
-				runtime.LockOSThread()
-				defer runtime.UnlockOSThread()
-				thread := threadID()
-				w.pool.threads.Store(thread, host)
-				defer w.pool.threads.Delete(thread)
-			}
+			be(goroutineID())
 			w.await(l, false)
 		}()
 		<-ended

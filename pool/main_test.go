@@ -194,7 +194,7 @@ func unrest(p *Pool) string {
 		}
 	}
 	for i := range len(p.slots) - p.Workers() {
-		if !p.guests.has(i) {
+		if !p.guests.free.has(i) {
 			return fmt.Sprintf("guest slot %d is taken", i)
 		}
 	}
@@ -208,8 +208,8 @@ func leftovers(s forkStack) string {
 		return fmt.Sprintf("the depth is %d", s.depth())
 	}
 	v := reflect.ValueOf(s).Elem()
-	if i := indexOf(v.FieldByName("top").FieldByName("v").Int()); i != 0 {
-		return fmt.Sprintf("top is %d", i)
+	if public := v.FieldByName("public").FieldByName("v").Uint(); public != 0 {
+		return fmt.Sprintf("the borders of the public frames are %x", public)
 	}
 	first := v.FieldByName("first")
 	for i := range first.Len() {

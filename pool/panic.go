@@ -36,8 +36,35 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// goexit continues a runtime.Goexit that happened in a stolen fork.
-func goexit() { runtime.Goexit() }
+// ending is how a function ended that did not return: nil if it did, a [*PanicError], a
+// *call that was cancelled, or goexit.
+type ending any
+
+type goexit struct{}
+
+// endingOf returns the ending of a function, given what recover returned in a deferred
+// call of it: nil after runtime.Goexit.
+func endingOf(recovered any) ending {
+	switch v := recovered.(type) {
+	case nil:
+		return goexit{}
+	case *call:
+		return v
+	default:
+		return newPanicError(v)
+	}
+}
+
+// resume continues the ending in the caller.
+func resume(e ending) {
+	switch e.(type) {
+	case nil:
+	case goexit:
+		runtime.Goexit()
+	default:
+		panic(e)
+	}
+}
 
 // crash ends the process as an uncaught panic does.
 func crash(v any) {

@@ -239,7 +239,7 @@ func TestOrphanThatNobodyStoleNeverRuns(t *testing.T) {
 			return n
 		}, 1, func(_ *Worker, n int) int { return n }, 2)
 		require.Equal(t, []int{1, 2}, []int{x, y})
-		require.Zero(t, framesOf[int, int](w).depth(), "the enclosing join takes the orphan back")
+		require.Zero(t, applications[int, int](w).depth(), "the enclosing join takes the orphan back")
 		require.Equal(t, serialFib(12), fib(w, 12))
 	}))
 	requireAtRest(t, p)

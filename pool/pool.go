@@ -16,6 +16,10 @@ func errNilFunc(method string) error {
 	return fmt.Errorf("pool: %s was given a nil function", method)
 }
 
+func errLengths(function, some string, n int, others string, m int) error {
+	return fmt.Errorf("pool: %s was given %d %s and %d %s; there must be as many", function, n, some, m, others)
+}
+
 // Pool is a set of workers, each a locked and, by default, pinned OS thread. Create it
 // with [New] and end it with [Pool.Close]; a pool that is dropped without that
 // keeps its sleeping threads for ever. All methods may be called by anybody.
@@ -26,7 +30,7 @@ type Pool struct {
 	pinned   bool // constant
 
 	injector *heist.Injector[task]
-	guests   bitmap // free guest slots; taken and set by guests
+	guests   guests
 
 	sleep sleep
 
@@ -36,8 +40,7 @@ type Pool struct {
 	quiet   chan struct{} // a hint to Close that it may be so now
 	closed  chan struct{} // closed at the end of Close
 
-	threads sync.Map       // thread ID -> *Worker; each worker writes its own
-	ended   sync.WaitGroup // workers that have not ended
+	ended sync.WaitGroup // workers that have not ended
 }
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no
@@ -57,12 +60,13 @@ func New(options ...Option) (*Pool, error) {
 	}
 	p.sleep.parked = newBitmap(c.workers)
 
-	guests := guestSlots(c.workers)
-	p.guests = newBitmap(guests)
-	for id := range c.workers + guests {
+	slots := guestSlots(c.workers)
+	p.guests.free = newBitmap(slots)
+	p.guests.freed = make(chan struct{}, slots)
+	for id := range c.workers + slots {
 		w := &Worker{pool: p, id: id, guest: id >= c.workers, rand: heist.NewFastRand(heist.RandomSeed())}
 		if w.guest {
-			p.guests.set(id - c.workers)
+			p.guests.free.set(id - c.workers)
 		} else if w.ring, err = heist.NewRing(heist.DefaultRingCapacity, p.injector); err != nil {
 			return nil, err
 		}
@@ -97,9 +101,9 @@ func (p *Pool) workers() []*Worker { return p.slots[:p.nWorkers] }
 // Workers returns the number of workers.
 func (p *Pool) Workers() int { return p.nWorkers }
 
-// Slots returns the number above the highest [Worker.ID]: that of the workers, the
-// guest slots, and the one number that guests without a slot share.
-func (p *Pool) Slots() int { return len(p.slots) + 1 }
+// Slots returns the number above the highest [Worker.ID]: that of the workers and the
+// guest slots.
+func (p *Pool) Slots() int { return len(p.slots) }
 
 // Pinned says whether each worker is bound to a CPU.
 func (p *Pool) Pinned() bool { return p.pinned }
@@ -170,11 +174,13 @@ func (p *Pool) end() {
 	close(p.closed)
 }
 
-// current returns the worker on whose thread the caller runs, or nil. A task's
-// goroutine is the worker's, and the worker is locked to its thread.
+// current returns the worker in whose task the caller is, or nil.
 func (p *Pool) current() *Worker {
-	if w, ok := p.threads.Load(threadID()); ok {
-		return w.(*Worker)
+	goroutine := goroutineID()
+	for _, w := range p.workers() {
+		if w.goroutine.Load() == goroutine {
+			return w
+		}
 	}
 	return nil
 }

@@ -13,11 +13,12 @@ type sleep struct {
 	// state packs two numbers, so that a fork finds in one load whether anybody
 	// should be woken for it:
 	//
-	//	searching << 32 + (parked - guests)
+	//	cancelled << 48 + searching << 32 + (parked - guests)
 	//
-	// searching counts the workers that look for work in others' queues; parked
-	// those that sleep; guests the goroutines that took a worker's place. The
-	// lower half is signed. Written by workers, wakers and guests, by addition.
+	// cancelled counts the calls that were cancelled and are not over (call.go),
+	// searching the workers that look for work in others' queues; parked those that
+	// sleep; guests the goroutines that took a worker's place. The lower half is
+	// signed. Written by workers, wakers, guests and cancelled contexts, by addition.
 	state atomic.Int64
 
 	_ pad // forks read state all the time; the bitmap changes with each sleep
@@ -28,16 +29,22 @@ type sleep struct {
 }
 
 const (
+	oneCancelled = 1 << 48
 	oneSearching = 1 << 32
 	oneSpare     = 1
 )
 
-func searching(state int64) int64 { return (state + 1<<31) >> 32 }
+func searching(state int64) int64 { return (state + 1<<31) >> 32 & 0xffff }
 func spare(state int64) int32     { return int32(state) }
 
+// hungry says whether a worker searches or sleeps that could take a fork, or a call
+// was cancelled. Forks ask it all the time, so it is one load and one comparison: the
+// word is positive just if one of its upper parts is, or the lowest.
+func (s *sleep) hungry() bool { return s.state.Load() > 0 }
+
 // wantsForks says whether a fork should wake somebody: nobody searches, and there
-// are more sleepers than guests. Both are so just if 0 < state < 2^31.
-func wantsForks(state int64) bool { return uint64(state-1) < 1<<31-1 }
+// are more sleepers than guests.
+func wantsForks(state int64) bool { return searching(state) == 0 && spare(state) > 0 }
 
 // startSearching makes the caller a searcher, unless half of the n workers search
 // already.

@@ -21,9 +21,6 @@ type Worker struct {
 	id   int
 	// guest is constant: the slot is for goroutines from outside.
 	guest bool
-	// serial is constant: a guest for whom no slot was left. It is in no list, so
-	// nothing can be stolen from it, and forks run in place.
-	serial bool
 
 	// Owner only.
 
@@ -31,9 +28,10 @@ type Worker struct {
 	rand      heist.FastRand
 	backoff   heist.Backoff
 	ticks     uint32
-	searching bool // counted in sleep.state
-	hot       any  // the fork stack that was used last
-	marks     []int64
+	searching bool      // counted in sleep.state
+	hot       forkStack // the one that was used last
+	marks     []int
+	call      *call // what the running function belongs to
 	pulled    [heist.MaxPull]*task
 
 	// Owner writes, anybody reads.
@@ -49,7 +47,8 @@ type Worker struct {
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
 
-	host atomic.Pointer[Worker] // of a guest inside a task, that task's; owner writes
+	host      atomic.Pointer[Worker] // of a guest inside a task, that task's; owner writes
+	goroutine atomic.Uintptr         // as which it runs, see goroutineID; 0 for a free slot; owner writes
 
 	_ pad
 
@@ -64,9 +63,9 @@ type Worker struct {
 
 // ID returns the worker's number: from 0 to [Pool.Workers]-1 for the pool's own
 // workers, from there to [Pool.Slots]-1 for guests. At any time a number belongs to
-// one running function at most, except for [Pool.Slots]-1: that one is shared by all
-// guests for whom no slot was left. An array of Slots elements can hold data per
-// worker, if the last element is written with atomics.
+// one goroutine at most, so an array of Slots elements can hold data per worker. A
+// goroutine that waits in a join or for a group may run something else meanwhile, with
+// the same number.
 func (w *Worker) ID() int { return w.id }
 
 // Pool returns the pool to which the worker belongs.
@@ -99,7 +98,7 @@ const injectorPeriod = 61
 type job struct {
 	task  *task
 	forks forkStack
-	index int64
+	index int
 }
 
 // run runs a job in the middle of nothing.
@@ -120,7 +119,8 @@ func (w *Worker) runNested(j job) {
 		j.forks.run(w, j.index)
 		return
 	}
-	m := w.mark()
+	m, call := w.mark(), w.call
+	w.call = nil
 	returned := false
 	defer func() {
 		if !returned {
@@ -129,6 +129,7 @@ func (w *Worker) runNested(j job) {
 			}
 		}
 		w.unwind(m)
+		w.call = call
 	}()
 	w.tasks.Add(1)
 	j.task.run(w)
@@ -326,11 +327,10 @@ func (w *Worker) start(cpu int, ready chan<- error) {
 // ends the goroutine, and its thread because it is locked, but not the worker,
 // which goes on in another.
 func (w *Worker) live(cpu int) {
-	thread := threadID()
-	w.pool.threads.Store(thread, w)
+	w.goroutine.Store(goroutineID())
 	returned := false
 	defer func() {
-		w.pool.threads.Delete(thread)
+		w.goroutine.Store(0)
 		if returned {
 			return
 		}

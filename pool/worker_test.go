@@ -41,7 +41,7 @@ func TestWorkerIDs(t *testing.T) {
 // for what runs to its end without a fork; the race detector would tell.
 func TestIDsServeForPerWorkerData(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	counts := make([]int, p.Slots()-1)
+	counts := make([]int, p.Slots())
 	var others atomic.Int64 // guests without a slot share their number
 	count := func(w *Worker) {
 		if w.ID() == len(counts) {
@@ -85,7 +85,7 @@ func TestStatsAddUp(t *testing.T) {
 	requireAtRest(t, p)
 
 	s := p.Stats()
-	require.Len(t, s.Workers, p.Slots()-1)
+	require.Len(t, s.Workers, p.Slots())
 	total := s.Total()
 	require.EqualValues(t, n, total.Tasks)
 	require.NotZero(t, total.Steals)

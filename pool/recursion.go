@@ -1,0 +1,121 @@
+package pool
+
+// Recursion is a recursive function whose calls can run at the same time. Create it
+// once, with [Recursive]; it may be used by any number of goroutines and pools.
+type Recursion[A, R any] struct {
+	f    func(*Fork[A, R], A) R
+	body func(*Worker, argument[A]) R // Call, for the frames
+}
+
+// Fork is a worker's place in a [Recursion]. The function gets it with its argument and
+// forks by it. As a [Worker], it must be used only by the function that it was given
+// to, only until that returns, and never by another goroutine.
+type Fork[A, R any] struct {
+	frames[argument[A], R]
+	r *Recursion[A, R] // owner only
+	f func(*Fork[A, R], A) R
+}
+
+// argument is what a fork of a [Recursion] has to do.
+type argument[A any] struct{ value A }
+
+// Recursive makes a recursion of f, a function that calls itself by [Fork.Join] or
+// [Fork.JoinAll]:
+//
+//	var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
+//		if n < 2 {
+//			return n
+//		}
+//		x, y := f.Join(n-1, n-2)
+//		return x + y
+//	})
+//
+// Since the function is the same in all forks, a fork writes down only the argument.
+// This is the cheapest kind: see [Fork.Join]. Recursions can be nested in one another.
+func Recursive[A, R any](f func(f *Fork[A, R], a A) R) *Recursion[A, R] {
+	if f == nil {
+		panic(errNilFunc("Recursive"))
+	}
+	r := &Recursion[A, R]{f: f}
+	r.body = func(w *Worker, a argument[A]) R { return r.Call(w, a.value) }
+	return r
+}
+
+// Call computes the recursion's value for a. The caller must have been given w. Cost:
+// some 10 ns.
+func (r *Recursion[A, R]) Call(w *Worker, a A) R {
+	f := stackOf[Fork[A, R]](w)
+	if f.r == r {
+		return r.f(f, a)
+	}
+	defer f.change(f.r)
+	f.change(r)
+	return r.f(f, a)
+}
+
+// Run computes the recursion's value for a in the calling goroutine, which takes a
+// worker's place meanwhile. See [Pool.Run] for the place and the errors.
+func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
+	v, err := enter(at)
+	if err != nil {
+		return result, err
+	}
+	defer v.leave(&err)
+	return r.Call(v.w, a), nil
+}
+
+// change gives the stack to another recursion with the same types.
+func (f *Fork[A, R]) change(r *Recursion[A, R]) {
+	if f.r == r {
+		return
+	}
+	f.publish() // each frame with the recursion that it belongs to
+	f.r = r
+	if r != nil {
+		f.f, f.body = r.f, r.body
+	}
+}
+
+// Worker returns the worker that runs the function.
+func (f *Fork[A, R]) Worker() *Worker { return f.owner }
+
+// Join computes the recursion's values for a and b, possibly at the same time. The
+// caller computes that for a at once; b is offered to the other workers, and the caller
+// computes it as well if none of them took it. While another worker computes it, the
+// caller helps with other work: do not hold a lock across a join. For panics, see the
+// function [Join].
+//
+// Cost: no allocation, and 1 to 2 ns on top of the two calls of the function, if b is
+// not stolen; arguments and results are copied.
+func (f *Fork[A, R]) Join(a, b A) (x, y R) {
+	d := f.fork(argument[A]{b})
+	x = f.f(f, a)
+	if f.unfork(d) || f.takeBack(d) {
+		return x, f.f(f, b)
+	}
+	return x, f.settle(d)
+}
+
+// JoinAll is [Fork.Join] for any number of arguments. It puts the values into results,
+// in the order of the arguments. The two must have the same length.
+func (f *Fork[A, R]) JoinAll(args []A, results []R) {
+	if len(args) != len(results) {
+		panic(errLengths("Fork.JoinAll", "arguments", len(args), "results", len(results)))
+	}
+	if len(args) == 0 {
+		return
+	}
+	for i := len(args) - 1; i > 0; i-- {
+		f.fork(argument[A]{args[i]})
+	}
+	d := f.bottom
+	results[0] = f.f(f, args[0])
+	for i := 1; i < len(args); i++ {
+		d--
+		if f.unfork(d) || f.takeBack(d) {
+			results[i] = f.f(f, args[i])
+		} else {
+			results[i] = f.settle(d)
+		}
+	}
+}
