@@ -112,12 +112,13 @@ type outcome[R any] struct {
 // argument perhaps, or a function and its argument; R is its result.
 type frames[W, R any] struct {
 	stack
-	body  func(*Worker, W) R // owner only
-	first []frame[W, R]      // constant
+	body func(*Worker, W) R // owner only
 
 	// deeper holds arrays of twice the length each, for the frames behind first.
 	// Frames never move, for thieves work in them. Owner replaces, thieves read.
 	deeper atomic.Pointer[[][]frame[W, R]]
+
+	first [firstFrames]frame[W, R]
 }
 
 // forkStack is a frames of any type.
@@ -150,36 +151,35 @@ type forkStack interface {
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
 	s.eager = math.MaxInt
-	s.first = make([]frame[W, R], firstFrames)
 }
 
-// fork offers what to thieves, and returns the depth of its frame.
-func (s *frames[W, R]) fork(what W) (d int) {
-	d = s.bottom
-	if d < s.eager || d >= len(s.first) || s.sleep.hungry() {
-		return s.forkAndOffer(what)
-	}
-	s.first[d].what = what
-	s.bottom = d + 1
-	return d
-}
+// A fork is a push before the one function, and a pop after it. Where speed matters,
+// the common case of both stands in the join itself, for the compiler would not inline
+// it from here:
+//
+//	d := s.bottom
+//	if d < s.eager || uint(d) >= firstFrames || s.sleep.hungry() {
+//		s.push(what)
+//	} else {
+//		s.first[d].what = what
+//		s.bottom = d + 1
+//	}
+//	... the one function ...
+//	s.bottom = d
+//	if d < s.split || s.sleep.hungry() {
+//		return s.pop(d, what)
+//	}
+//	... the other function ...
 
-// unfork ends the fork at depth d and says whether it was certainly not stolen. If
-// not, takeBack finds out.
-func (s *stack) unfork(d int) bool {
-	s.bottom = d
-	return d >= s.split && !s.sleep.hungry()
-}
-
-// forkAndOffer is the rare end of fork.
+// push offers what to thieves.
 //
 //go:noinline
-func (s *frames[W, R]) forkAndOffer(what W) (d int) {
+func (s *frames[W, R]) push(what W) {
 	w := s.owner
 	w.call.check()
 	w.use(s)
-	d = s.bottom
-	if d >= len(s.first) {
+	d := s.bottom
+	if d >= firstFrames {
 		s.deepen(d)
 	}
 	s.at(d).what = what
@@ -187,18 +187,26 @@ func (s *frames[W, R]) forkAndOffer(what W) (d int) {
 	if d+1 < s.eager {
 		s.used = max(s.used, d+1)
 	} else {
-		s.used = max(len(s.first), d+1) // fork does not keep account
+		s.used = max(firstFrames, d+1) // the common case does not keep account
 	}
 	if d < s.eager || s.sleep.hungry() {
 		s.publish()
 	}
-	return d
 }
 
-// takeBack says whether the fork at depth d, which is the newest, was not stolen. If so
-// it is the owner's again; if not, settle is next.
+// pop ends the fork at depth d, the newest one, by doing what it has to do, or by
+// waiting for the thief who does.
 //
 //go:noinline
+func (s *frames[W, R]) pop(d int, what W) R {
+	s.bottom = d
+	if s.takeBack(d) {
+		return s.body(s.owner, what)
+	}
+	return s.settle(d)
+}
+
+// takeBack says whether the fork at depth d was not stolen.
 func (s *frames[W, R]) takeBack(d int) bool {
 	hungry := s.sleep.hungry()
 	if d >= s.split {
@@ -228,8 +236,6 @@ func (s *frames[W, R]) takeBack(d int) bool {
 }
 
 // settle waits for the thief of the fork at depth d and returns its result.
-//
-//go:noinline
 func (s *frames[W, R]) settle(d int) R {
 	top := s.withdraw(d)
 	out := s.reclaim(d, top, func(l *latch) { s.owner.await(l, false) })
@@ -355,8 +361,8 @@ func (s *frames[W, R]) forget() {
 	if s.used == 0 {
 		return
 	}
-	clear(s.first[:min(s.used, len(s.first))])
-	if deeper := s.deeper.Load(); deeper != nil && s.used > len(s.first) {
+	clear(s.first[:min(s.used, firstFrames)])
+	if deeper := s.deeper.Load(); deeper != nil && s.used > firstFrames {
 		for _, array := range *deeper {
 			clear(array)
 		}
@@ -366,7 +372,7 @@ func (s *frames[W, R]) forget() {
 
 // at returns the frame at depth i, which must exist.
 func (s *frames[W, R]) at(i int) *frame[W, R] {
-	if i < len(s.first) {
+	if i < firstFrames {
 		return &s.first[i]
 	}
 	array, offset := place(i)
@@ -427,8 +433,8 @@ func stackOf[S any, P interface {
 	}
 	s := P(new(S))
 	s.init(w)
-	stacks = append(stacks[:len(stacks):len(stacks)], s)
-	w.stacks.Store(&stacks)
+	more := append(stacks[:len(stacks):len(stacks)], s)
+	w.stacks.Store(&more)
 	return s
 }
 

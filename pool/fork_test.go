@@ -170,6 +170,12 @@ func TestPlaceOfFramesBehindTheFirst(t *testing.T) {
 	}
 }
 
+// takesBack pops the fork at depth d by hand, and says whether it was not stolen.
+func takesBack(s *frames[int, int], d int) bool {
+	s.bottom = d
+	return d >= s.split && !s.sleep.hungry() || s.takeBack(d)
+}
+
 // lonelyStack is the fork stack of a worker without a pool around it, on which a test
 // can play owner and thief step by step.
 func lonelyStack() *frames[int, int] {
@@ -190,17 +196,17 @@ func requireBorders(t *testing.T, s *frames[int, int], top, split, bottom int) {
 func TestTheOldestForksAreAlwaysPublic(t *testing.T) {
 	s := lonelyStack()
 	for i := range alwaysPublic {
-		require.Equal(t, i, s.fork(i))
+		s.push(i)
 		requireBorders(t, s, 0, i+1, i+1)
 	}
 	for i := alwaysPublic; i < 2*firstFrames; i++ {
-		require.Equal(t, i, s.fork(i))
+		s.push(i)
 		if i < firstFrames {
 			requireBorders(t, s, 0, alwaysPublic, i+1)
 		}
 	}
 	for d := 2*firstFrames - 1; d >= 0; d-- {
-		require.True(t, s.unfork(d) || s.takeBack(d))
+		require.True(t, takesBack(s, d))
 	}
 	requireBorders(t, s, 0, 0, 0)
 }
@@ -217,7 +223,7 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 	full := func() *frames[int, int] {
 		s := lonelyStack()
 		for i := range n {
-			s.fork(i)
+			s.push(i)
 		}
 		requireBorders(t, s, 0, alwaysPublic, n)
 		return s
@@ -225,22 +231,22 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 	t.Run("at the next fork", func(t *testing.T) {
 		s := full()
 		hungry(s, true)
-		s.fork(n)
+		s.push(n)
 		requireBorders(t, s, 0, n+1, n+1)
 	})
 	t.Run("at the next join", func(t *testing.T) {
 		s := full()
 		hungry(s, true)
-		require.False(t, s.unfork(n-1))
+		s.bottom = n - 1
 		require.True(t, s.takeBack(n-1))
 		requireBorders(t, s, 0, n-1, n-1)
 	})
 	t.Run("and most of them private again when nobody is", func(t *testing.T) {
 		s := full()
 		hungry(s, true)
-		s.fork(n)
+		s.push(n)
 		hungry(s, false)
-		require.False(t, s.unfork(n))
+		s.bottom = n
 		require.True(t, s.takeBack(n))
 		requireBorders(t, s, 0, alwaysPublic, n)
 	})
@@ -254,10 +260,10 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 		other := new(frames[int, int])
 		other.init(s.owner)
 		other.body = s.body
-		other.fork(1)
+		other.push(1)
 		requireBorders(t, s, 0, n, n)
 		requireBorders(t, other, 0, 1, 1)
-		s.fork(n)
+		s.push(n)
 		requireBorders(t, s, 0, n, n+1)
 		require.Same(t, s, s.owner.hot)
 	})
@@ -271,19 +277,19 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 	}
 	t.Run("taken back", func(t *testing.T) {
 		s := lonelyStack()
-		s.fork(1)
+		s.push(1)
 		old := s.public.Load()
-		require.False(t, s.unfork(0))
+		s.bottom = 0
 		require.True(t, s.takeBack(0))
 		require.False(t, claimWith(s, old), "there is nothing to claim")
 	})
 	t.Run("taken back and forked anew", func(t *testing.T) {
 		s := lonelyStack()
-		s.fork(1)
+		s.push(1)
 		old := s.public.Load()
-		require.False(t, s.unfork(0))
+		s.bottom = 0
 		require.True(t, s.takeBack(0))
-		s.fork(2)
+		s.push(2)
 		require.True(t, claimWith(s, old), "the word is the same again, and the new fork is public")
 		require.False(t, s.takeBack(0))
 		s.run(s.owner, 0)
@@ -292,20 +298,20 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 	})
 	t.Run("stolen and joined", func(t *testing.T) {
 		s := lonelyStack()
-		s.fork(1)
+		s.push(1)
 		old := s.public.Load()
 		index, r := s.claim()
 		require.Equal(t, heist.Success, r)
 		s.run(s.owner, index)
-		require.False(t, s.unfork(0))
+		s.bottom = 0
 		require.False(t, s.takeBack(0))
 		require.Equal(t, 10, s.settle(0))
 		require.False(t, claimWith(s, old))
 	})
 	t.Run("another thief was faster", func(t *testing.T) {
 		s := lonelyStack()
-		s.fork(1)
-		s.fork(2)
+		s.push(1)
+		s.push(2)
 		old := s.public.Load()
 		index, _ := s.claim()
 		require.Zero(t, index, "the oldest goes first")
@@ -321,7 +327,7 @@ func TestEveryFrameCanBeStolen(t *testing.T) {
 	s := lonelyStack()
 	const n = 5 * firstFrames
 	for i := range n {
-		s.fork(i)
+		s.push(i)
 	}
 	s.publish()
 	for i := range n {
@@ -331,7 +337,7 @@ func TestEveryFrameCanBeStolen(t *testing.T) {
 		s.run(s.owner, index)
 	}
 	for i := n - 1; i >= 0; i-- {
-		require.False(t, s.unfork(i))
+		s.bottom = i
 		require.False(t, s.takeBack(i))
 		require.Equal(t, 10*i, s.settle(i))
 	}
@@ -462,7 +468,11 @@ func TestForkAllocatesNothing(t *testing.T) {
 				together(workers, func(int) { _ = p.Run(task) })()
 			}
 		}
-		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = p.Run(task) }), 0.1)
+		allowed := 0.1
+		if goroutineIDAllocates {
+			allowed++
+		}
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = p.Run(task) }), allowed)
 	}
 }
 

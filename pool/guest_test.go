@@ -28,7 +28,11 @@ func TestRunRunsInTheCaller(t *testing.T) {
 func TestRunAllocatesNothing(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	f := func(*Worker) {}
-	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = p.Run(f) }))
+	want := 0.0
+	if goroutineIDAllocates {
+		want = 1
+	}
+	require.Equal(t, want, testing.AllocsPerRun(1000, func() { _ = p.Run(f) }))
 }
 
 func TestMoreGuestsThanSlots(t *testing.T) {

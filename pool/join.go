@@ -20,16 +20,30 @@ package pool
 // of the calls of f and g, if g is not stolen; arguments and results are copied, so
 // large ones are better passed by pointer.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
-	s, ok := w.hot.(*frames[application[B, Y], Y])
-	if !ok {
-		s = applications[B, Y](w)
+	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
+		if d := s.bottom; d >= s.eager && uint(d) < firstFrames && !s.sleep.hungry() {
+			s.first[d].what = application[B, Y]{g, b}
+			s.bottom = d + 1
+			x = f(w, a)
+			s.bottom = d
+			if d >= s.split && !s.sleep.hungry() {
+				return x, g(w, b)
+			}
+			return x, s.pop(d, application[B, Y]{g, b})
+		}
 	}
-	d := s.fork(application[B, Y]{g, b})
+	return joinInPublic(w, f, a, g, b)
+}
+
+// joinInPublic is the rare end of Join, whole, so that Join keeps nothing for it.
+//
+//go:noinline
+func joinInPublic[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
+	s := applications[B, Y](w)
+	d := s.bottom
+	s.push(application[B, Y]{g, b})
 	x = f(w, a)
-	if s.unfork(d) || s.takeBack(d) {
-		return x, g(w, b)
-	}
-	return x, s.settle(d)
+	return x, s.pop(d, application[B, Y]{g, b})
 }
 
 // application is a function and its argument: what the fork of a [Join] has to do.
@@ -38,10 +52,11 @@ type application[B, Y any] struct {
 	arg B
 }
 
-//go:noinline
 func applications[B, Y any](w *Worker) *frames[application[B, Y], Y] {
 	s := stackOf[frames[application[B, Y], Y]](w)
-	s.body = func(w *Worker, g application[B, Y]) Y { return g.f(w, g.arg) }
+	if s.body == nil {
+		s.body = func(w *Worker, g application[B, Y]) Y { return g.f(w, g.arg) }
+	}
 	return s
 }
 
@@ -53,22 +68,35 @@ type closure[Y any] func(*Worker) Y
 //
 // Cost: that of a Join, and one allocation: the closure g, if it captures variables.
 func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
-	s, ok := w.hot.(*frames[closure[Y], Y])
-	if !ok {
-		s = closures[Y](w)
+	if s, ok := w.hot.(*frames[closure[Y], Y]); ok {
+		if d := s.bottom; d >= s.eager && uint(d) < firstFrames && !s.sleep.hungry() {
+			s.first[d].what = g
+			s.bottom = d + 1
+			x = f(w)
+			s.bottom = d
+			if d >= s.split && !s.sleep.hungry() {
+				return x, g(w)
+			}
+			return x, s.pop(d, g)
+		}
 	}
-	d := s.fork(g)
-	x = f(w)
-	if s.unfork(d) || s.takeBack(d) {
-		return x, g(w)
-	}
-	return x, s.settle(d)
+	return bothInPublic(w, f, g)
 }
 
 //go:noinline
+func bothInPublic[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
+	s := closures[Y](w)
+	d := s.bottom
+	s.push(g)
+	x = f(w)
+	return x, s.pop(d, g)
+}
+
 func closures[Y any](w *Worker) *frames[closure[Y], Y] {
 	s := stackOf[frames[closure[Y], Y]](w)
-	s.body = func(w *Worker, g closure[Y]) Y { return g(w) }
+	if s.body == nil {
+		s.body = func(w *Worker, g closure[Y]) Y { return g(w) }
+	}
 	return s
 }
 
@@ -78,9 +106,11 @@ type action func(*Worker)
 //go:noinline
 func actions(w *Worker) *frames[action, struct{}] {
 	s := stackOf[frames[action, struct{}]](w)
-	s.body = func(w *Worker, f action) (none struct{}) {
-		f(w)
-		return none
+	if s.body == nil {
+		s.body = func(w *Worker, f action) (none struct{}) {
+			f(w)
+			return none
+		}
 	}
 	return s
 }
@@ -108,15 +138,10 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 	base := s.bottom
 	defer s.cut(base) // nothing is left there, unless one of them panicked
 	for i := len(fs) - 1; i > 0; i-- {
-		s.fork(fs[i])
+		s.push(fs[i])
 	}
 	fs[0](w)
 	for i := 1; i < len(fs); i++ {
-		d := base + len(fs) - 1 - i
-		if s.unfork(d) || s.takeBack(d) {
-			fs[i](w)
-		} else {
-			s.settle(d)
-		}
+		s.pop(base+len(fs)-1-i, fs[i])
 	}
 }

@@ -38,7 +38,7 @@ func (w *Worker) await(l *latch, tasks bool) {
 	if w.guest {
 		// A guest inside a task has the task's worker to wait with, which can run
 		// tasks too. The latch is the guest's, so unpark must find the worker.
-		if host := w.pool.current(); host != nil {
+		if host := w.pool.workerOf(w.goroutine.Load()); host != nil {
 			w.host.Store(host)
 			w = host
 			w.expose()
@@ -73,7 +73,7 @@ func (w *Worker) await(l *latch, tasks bool) {
 func (w *Worker) awaitAside(l *latch) {
 	host := w
 	if w.guest {
-		host = w.pool.current()
+		host = w.pool.workerOf(w.goroutine.Load())
 	}
 	places := []*Worker{w}
 	if host != nil && host != w {
@@ -84,7 +84,7 @@ func (w *Worker) awaitAside(l *latch) {
 			w.goroutine.Store(goroutine)
 		}
 	}
-	defer be(goroutineID())
+	defer be(w.goroutine.Load())
 	for !l.done() {
 		ended := make(chan struct{})
 		go func() {

@@ -175,8 +175,10 @@ func (p *Pool) end() {
 }
 
 // current returns the worker in whose task the caller is, or nil.
-func (p *Pool) current() *Worker {
-	goroutine := goroutineID()
+func (p *Pool) current() *Worker { return p.workerOf(goroutineID()) }
+
+// workerOf returns the worker that the goroutine is, or nil.
+func (p *Pool) workerOf(goroutine uintptr) *Worker {
 	for _, w := range p.workers() {
 		if w.goroutine.Load() == goroutine {
 			return w

@@ -88,12 +88,27 @@ func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 // Cost: no allocation, and 1 to 2 ns on top of the two calls of the function, if b is
 // not stolen; arguments and results are copied.
 func (f *Fork[A, R]) Join(a, b A) (x, y R) {
-	d := f.fork(argument[A]{b})
-	x = f.f(f, a)
-	if f.unfork(d) || f.takeBack(d) {
-		return x, f.f(f, b)
+	if d := f.bottom; d >= f.eager && uint(d) < firstFrames && !f.sleep.hungry() {
+		f.first[d].what.value = b
+		f.bottom = d + 1
+		x = f.f(f, a)
+		f.bottom = d
+		if d >= f.split && !f.sleep.hungry() {
+			return x, f.f(f, b)
+		}
+		return x, f.pop(d, argument[A]{b})
 	}
-	return x, f.settle(d)
+	return f.joinInPublic(a, b)
+}
+
+// joinInPublic is the rare end of Join, whole, so that Join has nothing to keep for it.
+//
+//go:noinline
+func (f *Fork[A, R]) joinInPublic(a, b A) (x, y R) {
+	d := f.bottom
+	f.push(argument[A]{b})
+	x = f.f(f, a)
+	return x, f.pop(d, argument[A]{b})
 }
 
 // JoinAll is [Fork.Join] for any number of arguments. It puts the values into results,
@@ -106,16 +121,12 @@ func (f *Fork[A, R]) JoinAll(args []A, results []R) {
 		return
 	}
 	for i := len(args) - 1; i > 0; i-- {
-		f.fork(argument[A]{args[i]})
+		f.push(argument[A]{args[i]})
 	}
 	d := f.bottom
 	results[0] = f.f(f, args[0])
 	for i := 1; i < len(args); i++ {
 		d--
-		if f.unfork(d) || f.takeBack(d) {
-			results[i] = f.f(f, args[i])
-		} else {
-			results[i] = f.settle(d)
-		}
+		results[i] = f.pop(d, argument[A]{args[i]})
 	}
 }
