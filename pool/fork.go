@@ -272,6 +272,7 @@ func (s *frames[W, R]) reclaim(d, end int, await func(*latch)) (first outcome[R]
 	for i := end - 1; i >= d; i-- {
 		fr := s.at(i)
 		fr.latch.state.Store(latchPending)
+		fr.latch.thief.Store(0)
 		first, fr.outcome = fr.outcome, outcome[R]{}
 	}
 	s.bottom, s.split = d, d
@@ -330,6 +331,7 @@ func (s *stack) claim() (int, heist.StealResult) {
 
 func (s *frames[W, R]) run(thief *Worker, index int) {
 	fr := s.at(index)
+	fr.latch.thief.Store(uint32(thief.id) + 1)
 	m, call := thief.mark(), thief.call
 	thief.call = fr.call
 	returned := false

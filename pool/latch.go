@@ -9,7 +9,12 @@ import (
 // latch is something that one worker or guest waits for. The waiter moves it from
 // pending to waiting or alone before it goes to sleep over it, and back afterwards;
 // somebody else completes it.
-type latch struct{ state atomic.Uint32 }
+type latch struct {
+	state atomic.Uint32
+	// thief is 1 + the slot of whoever works at what is waited for, if that is known;
+	// the thief writes.
+	thief atomic.Uint32
+}
 
 const (
 	latchPending = iota

@@ -32,6 +32,7 @@ type Worker struct {
 	hot       forkStack // the one that was used last
 	marks     []int
 	call      *call // what the running function belongs to
+	helping   int   // stolen forks that it runs in the middle of joins
 	pulled    [heist.MaxPull]*task
 
 	// Owner writes, anybody reads.
@@ -116,6 +117,8 @@ func (w *Worker) run(j job) {
 // does wrong there must not reach the one that waits.
 func (w *Worker) runNested(j job) {
 	if j.task == nil {
+		w.helping++
+		defer func() { w.helping-- }()
 		j.forks.run(w, j.index)
 		return
 	}
@@ -214,7 +217,7 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	w.backoff.Reset()
 	lost := 0
 	for {
-		j, r := w.look(tasks)
+		j, r := w.look(l, tasks)
 		switch {
 		case r == heist.Success:
 			w.stopSearching()
@@ -237,10 +240,18 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	}
 }
 
+// maxHelping bounds how many stolen forks a worker runs on top of one another, each in
+// the middle of a join of the one below. A fork that a join helps with may be larger
+// than the one that the join waits for, so without the bound a stack could grow as long
+// as there is anything to steal. With it, it is at most maxHelping+1 times as deep as
+// that of a serial run.
+const maxHelping = 32
+
 // look goes round all queues once: the victims', from a random one on, and then the
 // injector. Of a victim it takes a fork before tasks: forks are what somebody waits
-// for.
-func (w *Worker) look(tasks bool) (job, heist.StealResult) {
+// for. Who waits for a stolen fork begins with its thief, whose forks are likely to be
+// parts of it (Wagner and Calder's leapfrogging, 1993).
+func (w *Worker) look(l *latch, tasks bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
 	w.attempts.Add(1)
@@ -250,9 +261,15 @@ func (w *Worker) look(tasks bool) (job, heist.StealResult) {
 		}
 	}
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
-	forks := w.guest || spare(p.sleep.state.Load()) >= 0
+	forks := (w.guest || spare(p.sleep.state.Load()) >= 0) && w.helping < maxHelping
 	n := len(p.slots)
-	for i, start := 0, int(w.rand.N(uint32(n))); i < n; i++ {
+	start := int(w.rand.N(uint32(n)))
+	if l != nil {
+		if thief := int(l.thief.Load()); thief > 0 {
+			start = thief - 1
+		}
+	}
+	for i := range n {
 		v := p.slots[(start+i)%n]
 		if forks {
 			for _, s := range v.forkStacks() {
