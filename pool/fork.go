@@ -199,11 +199,17 @@ func (s *frames[W, R]) push(what W) {
 //
 //go:noinline
 func (s *frames[W, R]) pop(d int, what W) R {
-	s.bottom = d
-	if s.takeBack(d) {
+	if s.newest(d) {
 		return s.body(s.owner, what)
 	}
 	return s.settle(d)
+}
+
+// newest takes the fork at depth d back, if it was not stolen, and says whether it was
+// not. If it was, settle is next.
+func (s *frames[W, R]) newest(d int) bool {
+	s.bottom = d
+	return s.takeBack(d)
 }
 
 // takeBack says whether the fork at depth d was not stolen.

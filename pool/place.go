@@ -56,13 +56,28 @@ type visit struct {
 	stop  func() bool // of the context
 }
 
+// check says whether a call can begin at the place.
+func check(at Place) (*Pool, error) {
+	if at == nil {
+		return nil, errNoPlace
+	}
+	p, w, ctx := at.place()
+	if ctx != nil && ctx.Err() != nil {
+		return p, context.Cause(ctx)
+	}
+	if w == nil && p.closing.Load() {
+		return p, ErrClosed
+	}
+	return p, nil
+}
+
 func enter(at Place) (v visit, err error) {
+	if _, err := check(at); err != nil {
+		return v, err
+	}
 	p, w, ctx := at.place()
 	if ctx != nil && ctx.Done() == nil {
 		ctx = nil // it is never cancelled
-	}
-	if ctx != nil && ctx.Err() != nil {
-		return v, context.Cause(ctx)
 	}
 	v.w = w
 	if w == nil {

@@ -20,6 +20,8 @@ func errLengths(function, some string, n int, others string, m int) error {
 	return fmt.Errorf("pool: %s was given %d %s and %d %s; there must be as many", function, n, some, m, others)
 }
 
+var errNoPlace = errors.New("pool: a call was given nil as its place; it must be a *Pool, a *Worker, or what their With returns")
+
 // Pool is a set of workers, each a locked and, by default, pinned OS thread. Create it
 // with [New] and end it with [Pool.Close]; a pool that is dropped without that
 // keeps its sleeping threads for ever. All methods may be called by anybody.
@@ -28,6 +30,9 @@ type Pool struct {
 	slots    []*Worker
 	nWorkers int  // constant
 	pinned   bool // constant
+
+	// How long a loop may be run alone, and its chunks, in heist.Ticks. Constant.
+	ticksAlone, ticksChunk int64
 
 	injector *heist.Injector[task]
 	guests   guests
@@ -55,8 +60,12 @@ func New(options ...Option) (*Pool, error) {
 		nWorkers: c.workers,
 		pinned:   c.cpus != nil,
 		injector: heist.NewInjector[task](),
-		quiet:    make(chan struct{}, 1),
-		closed:   make(chan struct{}),
+
+		ticksAlone: heist.TicksIn(aloneTime),
+		ticksChunk: heist.TicksIn(chunkTime),
+
+		quiet:  make(chan struct{}, 1),
+		closed: make(chan struct{}),
 	}
 	p.sleep.parked = newBitmap(c.workers)
 
@@ -67,7 +76,8 @@ func New(options ...Option) (*Pool, error) {
 		w := &Worker{pool: p, id: id, guest: id >= c.workers, rand: heist.NewFastRand(heist.RandomSeed())}
 		if w.guest {
 			p.guests.free.set(id - c.workers)
-		} else if w.ring, err = heist.NewRing(heist.DefaultRingCapacity, p.injector); err != nil {
+		}
+		if w.ring, err = heist.NewRing(heist.DefaultRingCapacity, p.injector); err != nil {
 			return nil, err
 		}
 		p.slots = append(p.slots, w)

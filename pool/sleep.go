@@ -152,7 +152,7 @@ func (p *Pool) anyTask() bool {
 	if p.injector.Ready() {
 		return true
 	}
-	for _, w := range p.workers() {
+	for _, w := range p.slots {
 		if w.ring.Len() > 0 {
 			return true
 		}

@@ -24,7 +24,7 @@ type Worker struct {
 
 	// Owner only.
 
-	ring      *heist.Ring[task] // nil for guests; thieves take from it
+	ring      *heist.Ring[task] // thieves take from it
 	rand      heist.FastRand
 	backoff   heist.Backoff
 	ticks     uint32
@@ -79,9 +79,6 @@ func (w *Worker) Pool() *Pool { return w.pool }
 func (w *Worker) Go(f func(*Worker)) error {
 	if f == nil {
 		return errNilFunc("Worker.Go")
-	}
-	if w.guest {
-		return w.pool.Go(f)
 	}
 	if w.pool.closing.Load() || !w.ring.Push(taskOf(f)) {
 		return ErrClosed
@@ -281,10 +278,15 @@ func (w *Worker) look(l *latch, tasks bool) (job, heist.StealResult) {
 				result = max(result, r)
 			}
 		}
-		if tasks && v != w && !v.guest {
+		if tasks && v != w {
 			t, moved, r := v.ring.StealInto(w.ring)
 			if r == heist.Success {
 				w.stole(moved)
+				if w.guest && moved > 1 {
+					// A searcher may have missed them on their way. Workers see to
+					// that when they stop searching.
+					p.notifyTask()
+				}
 				return job{task: t}, r
 			}
 			result = max(result, r)

@@ -39,7 +39,7 @@ func Child(name string, metrics []contract.Metric, build func(Env) ([]string, er
 		}
 		return run, nil, nil
 	}
-	return Impl{Name: name, Start: start}
+	return Impl{Name: name, WarmsUp: true, Start: start}
 }
 
 func childError(err error) error {

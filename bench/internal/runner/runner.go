@@ -53,6 +53,10 @@ type Impl struct {
 	// implementation's figures with those of the others.
 	Note string
 
+	// WarmsUp says that every run warms up by itself, so that the round that does
+	// not count is left out.
+	WarmsUp bool
+
 	// Start makes ready whatever outlives a run, such as a pool, and returns the
 	// function that does one run. It returns a [Missing] where the implementation
 	// does not exist on this machine. Stop may be nil.
@@ -212,7 +216,7 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 			break
 		}
 		for _, f := range field {
-			if f.err != nil {
+			if f.err != nil || round == 0 && f.Impl.WarmsUp {
 				continue
 			}
 			// The garbage of the one before is not this one's to collect.

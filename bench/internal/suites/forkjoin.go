@@ -2,97 +2,66 @@ package suites
 
 import (
 	"sync"
+	"time"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/pool"
 )
 
 // forkJoinSuite measures divide and conquer: what it costs to offer one half to
-// others, when nearly always nobody takes it.
-func forkJoinSuite() runner.Suite {
-	return runner.Suite{
-		Name:  "forkjoin",
-		About: "divide and conquer",
-		Cases: []runner.Case{fibCase()},
-	}
-}
-
-// fibCase measures fib(35), the naive recursion, where every call with n >= 2
-// forks: nothing is cut off and computed serially, so the 14,930,351 forks are
-// nearly all of the time. The figure is ns of elapsed time per fork, with the
-// additions and comparisons of fib in it; "serial" shows those alone.
+// others, when nearly always nobody takes it, and how well the halves spread when
+// they are uneven.
+//
+// Each case is one algorithm with the same cut-offs and the same grain for all,
+// the programs in other languages included; the file of the case defines it.
 //
 // With one worker exactly one thread computes: heist's root runs on the worker,
 // and the goroutine that asked for it sleeps. With more, the asking goroutine
 // takes part, as it does in a service. The hand-over of the root is in the time;
 // starting the pool is not.
-func fibCase() runner.Case {
-	return runner.Case{
-		Name:    "fib35",
-		About:   "fib(35) with a fork in every call; time per fork",
-		Metrics: lower("ns/fork"),
-		Workers: oneAndAsked,
-		Impls: []runner.Impl{
-			onPool("heist-join", fibJoin),
-			onPool("heist-closure", fibClosure),
-			plain("serial", func(env runner.Env) lap { return fibLap(fibSize(env), fib) }),
-			fibGoroutine(),
+func forkJoinSuite() runner.Suite {
+	return runner.Suite{
+		Name:  "forkjoin",
+		About: "divide and conquer",
+		Cases: []runner.Case{
+			fibCase(), queensCase(), geometricCase(), binomialCase(), skynetCase(), mergesortCase(), matmulCase(),
 		},
 	}
 }
 
-// fibSize is the n of fib(n).
-func fibSize(env runner.Env) int { return env.Size(35, 15) }
-
-// fibForks is the number of calls of fib(n) with n >= 2, which is fib(n+1)-1.
-func fibForks(n int) int { return fibWant(n+1) - 1 }
-
-// fibWant computes fib(n) without recursion.
-func fibWant(n int) int {
-	a, b := 0, 1
-	for range n {
-		a, b = b, a+b
-	}
-	return a
+// A job is what a case computes.
+type job[T any] struct {
+	ops   int               // what the time is divided by
+	ready func()            // puts the input in place, if it is not nil; not timed
+	check func(got T) error // not timed either
 }
 
-func fibLap(n int, compute func(n int) int) lap {
+// adding is a job whose answer is a number.
+func adding(what string, ops, want int) job[int] {
+	return job[int]{ops: ops, check: func(got int) error { return runner.Check(what, got, want) }}
+}
+
+// lap is one execution of the job.
+func (j job[T]) lap(compute func() (T, error)) lap {
 	return func() (runner.Lap, error) {
-		return timed(fibForks(n), func() error {
-			return runner.Check("fib", compute(n), fibWant(n))
-		})
+		if j.ready != nil {
+			j.ready()
+		}
+		start := time.Now()
+		got, err := compute()
+		took := time.Since(start)
+		if err == nil {
+			err = j.check(got)
+		}
+		return runner.Lap{Ops: j.ops, Took: took}, err
 	}
 }
 
-func fib(n int) int {
-	if n < 2 {
-		return n
-	}
-	return fib(n-1) + fib(n-2)
-}
-
-func fibJoin(w *pool.Worker, n int) int {
-	if n < 2 {
-		return n
-	}
-	x, y := pool.Join(w, fibJoin, n-1, fibJoin, n-2)
-	return x + y
-}
-
-func fibClosure(w *pool.Worker, n int) int {
-	if n < 2 {
-		return n
-	}
-	var x, y int
-	w.Do(
-		func(w *pool.Worker) { x = fibClosure(w, n-1) },
-		func(w *pool.Worker) { y = fibClosure(w, n-2) },
-	)
-	return x + y
-}
-
-func onPool(name string, compute func(w *pool.Worker, n int) int) runner.Impl {
-	return lapped(name, func(env runner.Env) (lap, func(), error) {
+// forked is an implementation that computes on heist's workers. Its metric is in
+// the unit given.
+func forked[T any](name string, unit time.Duration, start func(runner.Env) (job[T], func(*pool.Worker) T)) runner.Impl {
+	return lappedIn(unit, name, func(env runner.Env) (lap, func(), error) {
 		p, stop, err := newPool(env)
 		if err != nil {
 			return nil, nil, err
@@ -101,16 +70,11 @@ func onPool(name string, compute func(w *pool.Worker, n int) int) runner.Impl {
 		if env.Workers == 1 {
 			run = func(root func(*pool.Worker)) error { return runOnWorker(p, root) }
 		}
-		n := fibSize(env)
-		return func() (runner.Lap, error) {
-			return timed(fibForks(n), func() error {
-				var got int
-				if err := run(func(w *pool.Worker) { got = compute(w, n) }); err != nil {
-					return err
-				}
-				return runner.Check("fib", got, fibWant(n))
-			})
-		}, stop, nil
+		j, compute := start(env)
+		return j.lap(func() (got T, err error) {
+			err = run(func(w *pool.Worker) { got = compute(w) })
+			return got, err
+		}), stop, nil
 	})
 }
 
@@ -127,24 +91,34 @@ func runOnWorker(p *pool.Pool, root func(*pool.Worker)) error {
 	return err
 }
 
-// fibGoroutine starts a goroutine for one half of every call. That takes a hundred
-// times as long as the rest, so it computes a smaller number; the cost of a fork
-// hardly depends on it.
-func fibGoroutine() runner.Impl {
-	const n = 27
-	impl := plain("goroutine", func(env runner.Env) lap { return fibLap(env.Size(n, 10), fibGo) })
-	impl.Note = "computes fib(27) instead of fib(35), which would take seconds; the figure is per fork"
-	return impl
+// called is an implementation that is called in the goroutine that measures.
+func called[T any](name string, unit time.Duration, start func(runner.Env) (job[T], func() T)) runner.Impl {
+	return lappedIn(unit, name, func(env runner.Env) (lap, func(), error) {
+		j, compute := start(env)
+		return j.lap(func() (T, error) { return compute(), nil }), nil, nil
+	})
 }
 
-func fibGo(n int) int {
-	if n < 2 {
-		return n
-	}
-	var x int
+// both calls f and g, one of them in a goroutine of its own, and returns when both
+// have returned: a fork as one writes it without a library.
+func both(f, g func()) {
 	var half sync.WaitGroup
-	half.Go(func() { x = fibGo(n - 1) })
-	y := fibGo(n - 2)
+	half.Go(f)
+	g()
 	half.Wait()
-	return x + y
+}
+
+// foreign returns the peers in other languages, which do every case of the suite.
+func foreign(metric string) []runner.Impl {
+	metrics := lower(metric)
+	return []runner.Impl{peers.Rayon(metrics), peers.TBB(metrics), peers.ForkJoinPool(metrics)}
+}
+
+// random returns the n-th number of the sequence splitmix64 with seed 1, from 0. It
+// is the input of every case that needs one, in every language.
+func random(n int) uint64 {
+	x := 1 + (uint64(n)+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

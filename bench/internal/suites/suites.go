@@ -47,14 +47,19 @@ func lower(names ...string) []contract.Metric {
 // A lap does the work of a case once.
 type lap func() (runner.Lap, error)
 
-// lapped returns an implementation of a case whose one metric is time per
+// lapped returns an implementation of a case whose one metric is nanoseconds per
 // operation. Start returns its lap, and a stop function or nil.
 func lapped(name string, start func(runner.Env) (lap, func(), error)) runner.Impl {
+	return lappedIn(time.Nanosecond, name, start)
+}
+
+// lappedIn is lapped with a metric in another unit of time.
+func lappedIn(unit time.Duration, name string, start func(runner.Env) (lap, func(), error)) runner.Impl {
 	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 		work, stop, err := start(env)
 		run := func() (runner.Sample, error) {
 			l, err := runner.Repeat(env.Time, work)
-			return runner.Sample{Values: []float64{l.PerOp()}, Detail: l.Detail}, err
+			return runner.Sample{Values: []float64{l.PerOp() / float64(unit)}, Detail: l.Detail}, err
 		}
 		return run, stop, err
 	}}

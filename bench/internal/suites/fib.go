@@ -1,0 +1,103 @@
+package suites
+
+// fib35: fib(35), the naive recursion, where every call with n >= 2 forks: nothing
+// is cut off and computed serially, so the 14,930,351 forks are nearly all of the
+// time. The figure is ns of elapsed time per fork, with the additions and
+// comparisons of fib in it; "serial" shows those alone.
+
+import (
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+func fibCase() runner.Case {
+	fibOn := func(name string, fib func(*pool.Worker, int) int) runner.Impl {
+		return forked(name, time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
+			n := fibSize(env)
+			return fibJob(n), func(w *pool.Worker) int { return fib(w, n) }
+		})
+	}
+	return runner.Case{
+		Name:    "fib35",
+		About:   "fib(35) with a fork in every call; time per fork",
+		Metrics: lower("ns/fork"),
+		Workers: oneAndAsked,
+		Impls: append([]runner.Impl{
+			fibOn("heist-join", fibJoin),
+			fibOn("heist-closure", fibClosure),
+			called("serial", time.Nanosecond, func(env runner.Env) (job[int], func() int) {
+				n := fibSize(env)
+				return fibJob(n), func() int { return fib(n) }
+			}),
+			fibGoroutine(),
+		}, foreign("ns/fork")...),
+	}
+}
+
+// fibSize is the n of fib(n).
+func fibSize(env runner.Env) int { return env.Size(35, 15) }
+
+func fibJob(n int) job[int] { return adding("fib", fibForks(n), fibWant(n)) }
+
+// fibForks is the number of calls of fib(n) with n >= 2, which is fib(n+1)-1.
+func fibForks(n int) int { return fibWant(n+1) - 1 }
+
+// fibWant computes fib(n) without recursion.
+func fibWant(n int) int {
+	a, b := 0, 1
+	for range n {
+		a, b = b, a+b
+	}
+	return a
+}
+
+func fib(n int) int {
+	if n < 2 {
+		return n
+	}
+	return fib(n-1) + fib(n-2)
+}
+
+func fibJoin(w *pool.Worker, n int) int {
+	if n < 2 {
+		return n
+	}
+	x, y := pool.Join(w, fibJoin, n-1, fibJoin, n-2)
+	return x + y
+}
+
+func fibClosure(w *pool.Worker, n int) int {
+	if n < 2 {
+		return n
+	}
+	var x, y int
+	w.Do(
+		func(w *pool.Worker) { x = fibClosure(w, n-1) },
+		func(w *pool.Worker) { y = fibClosure(w, n-2) },
+	)
+	return x + y
+}
+
+// fibGoroutine starts a goroutine for one half of every call. That takes a hundred
+// times as long as the rest, so it computes a smaller number; the cost of a fork
+// hardly depends on it.
+func fibGoroutine() runner.Impl {
+	const size = 27
+	impl := called("goroutine", time.Nanosecond, func(env runner.Env) (job[int], func() int) {
+		n := env.Size(size, 10)
+		return fibJob(n), func() int { return fibGo(n) }
+	})
+	impl.Note = "computes fib(27) instead of fib(35), which would take seconds; the figure is per fork"
+	return impl
+}
+
+func fibGo(n int) (sum int) {
+	if n < 2 {
+		return n
+	}
+	var x, y int
+	both(func() { x = fibGo(n - 1) }, func() { y = fibGo(n - 2) })
+	return x + y
+}

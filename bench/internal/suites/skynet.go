@@ -1,0 +1,110 @@
+package suites
+
+// skynet: a tree of ten children per node and a million leaves, where a leaf gives
+// its ordinal, from 0, and a node the sum of its children: 499,999,500,000 at the
+// root. It is Atemerev's benchmark (github.com/atemerev/skynet) with forks in place
+// of goroutines and channels. The ten children of a node are a range that is
+// halved, the first half rounded down, and the halves are a fork, down to the
+// leaves: 999,999 forks. Nothing is cut off. The metric is ns per leaf.
+
+import (
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+func skynetCase() runner.Case {
+	goroutine := skynetOff("goroutine", func(env runner.Env) int { return env.Size(100_000, 1000) }, skynetGo)
+	goroutine.Note = "has 100,000 leaves, a million would take seconds; the figure is per leaf"
+	return runner.Case{
+		Name:    "skynet",
+		About:   "a million leaves give their ordinals, ten children per node, a fork for every child; time per leaf",
+		Metrics: lower("ns/leaf"),
+		Workers: oneAndAsked,
+		Impls: append([]runner.Impl{
+			forked("heist-join", time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
+				n := skynetSize(env)
+				return skynetJob(n), func(w *pool.Worker) int { return skynetJoin(w, siblings{size: n, n: 1}) }
+			}),
+			skynetOff("serial", skynetSize, skynet),
+			goroutine,
+		}, foreign("ns/leaf")...),
+	}
+}
+
+func skynetOff(name string, size func(runner.Env) int, sum func(siblings) int) runner.Impl {
+	return called(name, time.Nanosecond, func(env runner.Env) (job[int], func() int) {
+		n := size(env)
+		return skynetJob(n), func() int { return sum(siblings{size: n, n: 1}) }
+	})
+}
+
+func skynetSize(env runner.Env) int { return env.Size(1_000_000, 1000) }
+
+func skynetJob(leaves int) job[int] {
+	return adding("the sum of the leaves", leaves, leaves*(leaves-1)/2)
+}
+
+// siblings are n nodes of the same parent, one after the other.
+type siblings struct {
+	first int // ordinal of the first leaf below them
+	size  int // leaves below each
+	n     int
+}
+
+const skynetChildren = 10
+
+// children returns the children of a single node that is not a leaf.
+func (s siblings) children() siblings {
+	return siblings{first: s.first, size: s.size / skynetChildren, n: skynetChildren}
+}
+
+func (s siblings) halve() (lower, upper siblings) {
+	lower, upper = s, s
+	lower.n = s.n / 2
+	upper.n -= lower.n
+	upper.first += lower.n * s.size
+	return lower, upper
+}
+
+func skynet(s siblings) int {
+	if s.size == 1 {
+		sum := 0
+		for i := range s.n {
+			sum += s.first + i
+		}
+		return sum
+	}
+	sum := 0
+	for i := range s.n {
+		one := siblings{first: s.first + i*s.size, size: s.size, n: 1}
+		sum += skynet(one.children())
+	}
+	return sum
+}
+
+func skynetJoin(w *pool.Worker, s siblings) int {
+	if s.n == 1 {
+		if s.size == 1 {
+			return s.first
+		}
+		s = s.children()
+	}
+	lower, upper := s.halve()
+	x, y := pool.Join(w, skynetJoin, lower, skynetJoin, upper)
+	return x + y
+}
+
+func skynetGo(s siblings) int {
+	if s.n == 1 {
+		if s.size == 1 {
+			return s.first
+		}
+		s = s.children()
+	}
+	lower, upper := s.halve()
+	var x, y int
+	both(func() { x = skynetGo(lower) }, func() { y = skynetGo(upper) })
+	return x + y
+}

@@ -1,0 +1,197 @@
+package suites
+
+// uts-t1 and uts-t3: the trees T1 and T3 of the Unbalanced Tree Search benchmark
+// (Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng: "UTS: An Unbalanced Tree
+// Search Benchmark", LCPC 2006). A tree is not stored: each node is a SHA-1 digest,
+// from which its number of children follows, and theirs from it.
+//
+//	root       SHA1(16 zero bytes, seed)               numbers have 4 bytes, big-endian
+//	child i    SHA1(digest of the parent, i)           i counts from 0
+//	u          the last 4 bytes of the digest modulo 2^31, divided by 2^31
+//
+//	T1, geometric: seed 19, b = 4, depth 10. A node of a depth below 10 has
+//	           floor(log(1-u) / log(1-p)) children, p = 1/(1+b), at most 100; a node
+//	           at depth 10 has none. 4,130,071 nodes.
+//	T3, binomial: seed 42, b = 2000, q = 0.124875, m = 8. The root has b children;
+//	           any other node has m children if u < q, and else none. 4,112,897
+//	           nodes, the deepest at depth 1572.
+//
+// The answer is the number of nodes. The children of a node are a range that is
+// halved, the first half rounded down, and the halves are counted as a fork, until
+// a range is a single child: its digest is computed, and its children counted.
+// Nothing is cut off. The metric is ns per node, SHA-1 included.
+
+import (
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+func geometricCase() runner.Case {
+	tree := func(env runner.Env) *utsTree {
+		if env.Tiny {
+			return &utsTree{seed: 19, b: 4, depth: 4, nodes: 944}
+		}
+		return &utsTree{seed: 19, b: 4, depth: 10, nodes: 4130071}
+	}
+	short := func(env runner.Env) *utsTree {
+		if env.Tiny {
+			return tree(env)
+		}
+		return &utsTree{seed: 19, b: 4, depth: 7, nodes: 63914}
+	}
+	return utsCase("uts-t1", "geometric", "is cut off at depth 7", tree, short)
+}
+
+func binomialCase() runner.Case {
+	tree := func(env runner.Env) *utsTree {
+		if env.Tiny {
+			return &utsTree{seed: 42, b: 20, q: 0.124875, m: 8, nodes: 6213}
+		}
+		return &utsTree{seed: 42, b: 2000, q: 0.124875, m: 8, nodes: 4112897}
+	}
+	short := func(env runner.Env) *utsTree {
+		if env.Tiny {
+			return tree(env)
+		}
+		return &utsTree{seed: 42, b: 100, q: 0.124875, m: 8, nodes: 6797}
+	}
+	return utsCase("uts-t3", "binomial", "has 100 children at the root", tree, short)
+}
+
+// utsCase is a case with the tree given. Goroutines count a shorter one.
+func utsCase(name, kind, shortened string, tree, short func(runner.Env) *utsTree) runner.Case {
+	goroutine := utsOff("goroutine", short, utsGo)
+	goroutine.Note = fmt.Sprintf("counts a tree that %s, the whole would take seconds; the figure is per node", shortened)
+	others := foreign("ns/node")
+	for i := range others {
+		others[i].Note = "has its own language's SHA-1, which is the larger part of the time: Rust's takes half as long as Go's"
+	}
+	return runner.Case{
+		Name:    name,
+		About:   fmt.Sprintf("count a %s tree of 4.1 million nodes, every child is a SHA-1 digest and a fork; time per node", kind),
+		Metrics: lower("ns/node"),
+		Workers: oneAndAsked,
+		Impls: append([]runner.Impl{
+			forked("heist-join", time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
+				t := tree(env)
+				return t.job(), func(w *pool.Worker) int { return 1 + utsJoin(w, t.root()) }
+			}),
+			utsOff("serial", tree, uts),
+			goroutine,
+		}, others...),
+	}
+}
+
+func utsOff(name string, tree func(runner.Env) *utsTree, count func(family) int) runner.Impl {
+	return called(name, time.Nanosecond, func(env runner.Env) (job[int], func() int) {
+		t := tree(env)
+		return t.job(), func() int { return 1 + count(t.root()) }
+	})
+}
+
+// utsTree is the definition of a tree: binomial if m is not 0, and else geometric.
+type utsTree struct {
+	seed  uint32
+	b     int
+	depth int32   // geometric: where there are no more children
+	q     float64 // binomial: the probability of having children
+	m     int32   // binomial: how many
+
+	nodes int // how many there are
+}
+
+func (t *utsTree) job() job[int] { return adding("the nodes of the tree", t.nodes, t.nodes) }
+
+type digest [sha1.Size]byte
+
+// family is a node, and which of its children are to be counted.
+type family struct {
+	tree   *utsTree
+	parent digest
+	depth  int32 // of the parent
+	lo, hi int32
+}
+
+func (t *utsTree) root() family {
+	var origin digest
+	binary.BigEndian.PutUint32(origin[16:], t.seed)
+	f := family{tree: t, parent: sha1.Sum(origin[:])}
+	f.hi = f.children()
+	return f
+}
+
+// child returns the family of the child lo.
+func (f *family) child() family {
+	var origin [sha1.Size + 4]byte
+	copy(origin[:], f.parent[:])
+	binary.BigEndian.PutUint32(origin[sha1.Size:], uint32(f.lo))
+	c := family{tree: f.tree, parent: sha1.Sum(origin[:]), depth: f.depth + 1}
+	c.hi = c.children()
+	return c
+}
+
+// children is how many children the parent has.
+func (f *family) children() int32 {
+	const most = 100
+	t := f.tree
+	u := float64(binary.BigEndian.Uint32(f.parent[16:])&math.MaxInt32) / (1 << 31)
+	switch {
+	case t.m == 0 && f.depth >= t.depth:
+		return 0
+	case t.m == 0:
+		p := 1 / (1 + float64(t.b))
+		return int32(min(most, math.Floor(math.Log(1-u)/math.Log(1-p))))
+	case f.depth == 0:
+		return int32(t.b)
+	case u < t.q:
+		return t.m
+	}
+	return 0
+}
+
+// halve splits a family of several children.
+func (f *family) halve() (lower, upper family) {
+	lower, upper = *f, *f
+	middle := f.lo + (f.hi-f.lo)/2
+	lower.hi, upper.lo = middle, middle
+	return lower, upper
+}
+
+func uts(f family) int {
+	nodes := 0
+	for ; f.lo < f.hi; f.lo++ {
+		nodes += 1 + uts(f.child())
+	}
+	return nodes
+}
+
+func utsJoin(w *pool.Worker, f family) int {
+	switch f.hi - f.lo {
+	case 0:
+		return 0
+	case 1:
+		return 1 + utsJoin(w, f.child())
+	}
+	lower, upper := f.halve()
+	x, y := pool.Join(w, utsJoin, lower, utsJoin, upper)
+	return x + y
+}
+
+func utsGo(f family) int {
+	switch f.hi - f.lo {
+	case 0:
+		return 0
+	case 1:
+		return 1 + utsGo(f.child())
+	}
+	lower, upper := f.halve()
+	var x, y int
+	both(func() { x = utsGo(lower) }, func() { y = utsGo(upper) })
+	return x + y
+}

@@ -1,0 +1,219 @@
+// Package peers holds the schedulers of other languages that heist is compared
+// with, as programs that the benchmark compiles when it first needs them.
+//
+// A directory here is a program, and speaks the protocol of [runner.Child]. It does
+// a case as the users of its library would write it, on the same input and with the
+// same cut-offs as heist, and checks its answer. What a case is, exactly, stands in
+// package suites; the install script beside this file installs the toolchains.
+package peers
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+)
+
+//go:embed rayon/.cargo/config.toml rayon/Cargo.toml rayon/src/*.rs
+//go:embed tbb/*.cpp tbb/*.hpp
+//go:embed forkjoinpool/*.java
+var sources embed.FS
+
+// InTests is the environment variable without which no program is compiled or run
+// in tests, where [runner.Env.Tiny] is set: the compilers take longer than all else
+// together.
+const InTests = "HEIST_PEERS"
+
+// Rayon is Rust's rayon: a pool of as many threads as there are workers, and a
+// caller outside of it that sleeps meanwhile.
+func Rayon(metrics []contract.Metric) runner.Impl { return child(rayon, metrics) }
+
+// TBB is oneAPI Threading Building Blocks, in C++. The caller is one of the threads.
+func TBB(metrics []contract.Metric) runner.Impl { return child(tbb, metrics) }
+
+// ForkJoinPool is that of the JDK: as many threads as there are workers, and a
+// caller that sleeps meanwhile.
+func ForkJoinPool(metrics []contract.Metric) runner.Impl { return child(forkJoinPool, metrics) }
+
+func child(p *program, metrics []contract.Metric) runner.Impl {
+	return runner.Child(p.name, metrics, func(env runner.Env) ([]string, error) {
+		if env.Tiny && os.Getenv(InTests) == "" {
+			return nil, runner.Missing{Reason: "tests run it only if " + InTests + " is set"}
+		}
+		dir, err := p.ready()
+		if err != nil {
+			return nil, err
+		}
+		return p.start(dir, env.Workers), nil
+	})
+}
+
+// program is a peer's program.
+type program struct {
+	name  string     // of the peer, and of the directory of its sources
+	tools []string   // commands that must be there
+	build [][]string // commands that compile it, in a directory with the sources
+
+	// start returns the words that start it, given that directory.
+	start func(dir string, workers int) []string
+
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// executable is a start of the file with this name, which needs no flags.
+func executable(name string) func(dir string, workers int) []string {
+	return func(dir string, _ int) []string { return []string{filepath.Join(dir, filepath.FromSlash(name))} }
+}
+
+var rayon = &program{
+	name:  "rayon",
+	tools: []string{"cargo", "rustc"},
+	build: [][]string{{"cargo", "build", "--release", "--offline", "--quiet", "--target-dir", "target"}},
+	start: executable("target/release/rayon-peer"),
+}
+
+var tbb = &program{
+	name:  "tbb",
+	tools: []string{"g++"},
+	build: [][]string{{"g++", "-std=c++17", "-O3", "-march=native", "-DNDEBUG", "-Wall", "-Wextra",
+		"main.cpp", "-o", "tbb-peer", "-ltbb", "-lcrypto"}},
+	start: executable("tbb-peer"),
+}
+
+var forkJoinPool = &program{
+	name:  "forkjoinpool",
+	tools: []string{"java", "javac"},
+	build: [][]string{{"javac", "-Xlint:all", "-Werror", "-d", ".", "Main.java"}},
+	start: func(dir string, workers int) []string {
+		// The collector for throughput: tasks are garbage as soon as they are joined.
+		// The young generation holds a fair number of them, and is soon touched as a
+		// whole; with six times as much the first 1.3 s were page faults. The stack is
+		// for the deepest tree.
+		young := max(128, 64*workers)
+		return []string{"java", "-XX:+UseParallelGC", fmt.Sprintf("-Xmn%dm", young), fmt.Sprintf("-Xms%dm", young+512),
+			fmt.Sprintf("-Xmx%dm", young+512), "-Xss64m", "-cp", dir, "Main"}
+	},
+}
+
+// ready compiles the program, unless that was done before, and returns the directory
+// in which it is.
+func (p *program) ready() (dir string, err error) {
+	p.once.Do(func() { p.dir, p.err = p.prepare() })
+	return p.dir, p.err
+}
+
+func (p *program) prepare() (dir string, err error) {
+	for _, tool := range p.tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			return "", p.missing(tool + " is not installed")
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", p.missing("there is no directory to compile in: " + err.Error())
+	}
+	key, err := p.key()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(cache, "heist-bench", p.name+"-"+key)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	return dir, p.compile(dir)
+}
+
+// key names what the program is made of: its sources, the commands, the compilers,
+// and the CPU, whose every instruction is used.
+func (p *program) key() (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, p.build, cpuid.CPU.FeatureSet())
+	for _, tool := range p.tools {
+		if version, err := exec.Command(tool, "--version").Output(); err == nil {
+			sum.Write(version)
+		}
+	}
+	err := p.eachSource(func(name string, text []byte) error {
+		fmt.Fprintln(sum, name, len(text))
+		sum.Write(text)
+		return nil
+	})
+	return hex.EncodeToString(sum.Sum(nil))[:16], err
+}
+
+// eachSource calls f with each file, its name relative to the program's directory.
+func (p *program) eachSource(f func(name string, text []byte) error) error {
+	return fs.WalkDir(sources, p.name, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := sources.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return f(strings.TrimPrefix(path, p.name+"/"), text)
+	})
+}
+
+// compile makes dir, complete or not at all: another command may be doing the same.
+func (p *program) compile(dir string) error {
+	fmt.Fprintf(os.Stderr, "bench: compiling %s, this once\n", p.name)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), p.name+"-building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	err = p.eachSource(func(name string, text []byte) error {
+		path := filepath.Join(work, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, text, 0o644)
+	})
+	if err != nil {
+		return err
+	}
+	for _, words := range p.build {
+		command := exec.Command(words[0], words[1:]...)
+		command.Dir = work
+		if out, err := command.CombinedOutput(); err != nil {
+			return p.missing(fmt.Sprintf("%s failed: %s", words[0], firstError(out, err)))
+		}
+	}
+	if err := os.Rename(work, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// firstError returns the line of a compiler's output that says what is wrong.
+func firstError(out []byte, err error) string {
+	for line := range bytes.Lines(out) {
+		if bytes.Contains(line, []byte("error")) {
+			return string(bytes.TrimSpace(line))
+		}
+	}
+	return err.Error()
+}
+
+func (p *program) missing(why string) error {
+	return runner.Missing{Reason: why + "; bench/peers/install installs what it needs"}
+}

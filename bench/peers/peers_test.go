@@ -1,0 +1,121 @@
+package peers
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+)
+
+// metrics are those of the cases that the programs do.
+var metrics = map[string]string{
+	"forkjoin/fib35": "ns/fork", "forkjoin/nqueens12": "ms", "forkjoin/uts-t1": "ns/node", "forkjoin/uts-t3": "ns/node",
+	"forkjoin/skynet": "ns/leaf", "forkjoin/mergesort": "ns/elem", "forkjoin/matmul": "ms",
+
+	"loop/outside-1024-asleep": "us", "loop/outside-1024-hot": "us", "loop/large": "us", "loop/triangular": "ms",
+
+	"algos/sort-1m": "ns/elem", "algos/sort-stable-1m": "ns/elem", "algos/sortfunc-1m": "ns/elem", "algos/scan": "ns/elem",
+	"algos/filter": "ns/elem", "algos/reduce": "ns/elem", "algos/map": "ns/elem",
+}
+
+// lacks says what a library has no equivalent of.
+func lacks(peer, name string) bool {
+	switch {
+	case peer == "rayon":
+		return name == "algos/scan"
+	case peer == "tbb":
+		return name == "algos/sort-stable-1m" || name == "algos/filter"
+	}
+	return !strings.HasPrefix(name, "forkjoin/")
+}
+
+// TestEveryCase runs the real programs, which check their answers.
+func TestEveryCase(t *testing.T) {
+	if os.Getenv(InTests) == "" {
+		t.Skip("compiles the peers in other languages only if " + InTests + " is set")
+	}
+	for _, peer := range []func([]contract.Metric) runner.Impl{Rayon, TBB, ForkJoinPool} {
+		for name, metric := range metrics {
+			impl := peer([]contract.Metric{{Name: metric, Better: contract.Lower}})
+			suite, benchCase, _ := strings.Cut(name, "/")
+			t.Run(impl.Name+"/"+name, func(t *testing.T) {
+				for _, workers := range []int{1, 3} {
+					run, _, err := impl.Start(runner.Env{
+						Suite: suite, Case: benchCase, Workers: workers, Time: 1500 * time.Microsecond,
+					})
+					var missing runner.Missing
+					if errors.As(err, &missing) {
+						t.Skip(missing.Reason)
+					}
+					require.NoError(t, err)
+					sample, err := run()
+					if lacks(impl.Name, name) {
+						require.ErrorContains(t, err, "there is no ")
+						return
+					}
+					require.NoError(t, err)
+					assert.Positive(t, sample.Values[0])
+				}
+			})
+		}
+	}
+}
+
+func TestNothingIsCompiledInTests(t *testing.T) {
+	t.Setenv(InTests, "")
+	_, _, err := Rayon(nil).Start(runner.Env{Tiny: true})
+	assert.Equal(t, runner.Missing{Reason: "tests run it only if HEIST_PEERS is set"}, err)
+}
+
+// toy is a program in a language that every Unix has.
+func toy(t *testing.T, build string) *program {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	return &program{name: "tbb", tools: []string{"sh"}, build: [][]string{{"sh", "-c", build}}}
+}
+
+func TestProgramIsCompiledOnce(t *testing.T) {
+	p := toy(t, "test -f main.cpp && echo compiled >>toy")
+	dir, err := p.ready()
+	require.NoError(t, err)
+	assert.True(t, filepath.IsAbs(dir))
+
+	again := &program{name: p.name, tools: p.tools, build: p.build}
+	same, err := again.ready()
+	require.NoError(t, err)
+	assert.Equal(t, dir, same)
+	text, err := os.ReadFile(filepath.Join(dir, "toy"))
+	require.NoError(t, err)
+	assert.Equal(t, "compiled\n", string(text))
+
+	// Another command that has just compiled the same is no error, and nothing is
+	// left of either's work.
+	require.NoError(t, again.compile(dir))
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+}
+
+func TestProgramThatIsNotToBeHad(t *testing.T) {
+	_, err := toy(t, "echo note; echo main.cpp:1: fatal error: no tbb.h >&2; exit 1").ready()
+	assert.Equal(t, runner.Missing{
+		Reason: "sh failed: main.cpp:1: fatal error: no tbb.h; bench/peers/install installs what it needs"}, err)
+
+	p := &program{name: "tbb", tools: []string{"no-such-compiler"}}
+	_, err = p.ready()
+	assert.Equal(t, runner.Missing{
+		Reason: "no-such-compiler is not installed; bench/peers/install installs what it needs"}, err)
+}

@@ -1,0 +1,166 @@
+//! The suites loop and algos: rayon's parallel iterators.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+
+use crate::{check, fail, random, Bench};
+
+/// Runs the case, if there is one of this name.
+pub fn run(b: &Bench) -> bool {
+    match b.case.as_str() {
+        "outside-1024-asleep" => affine(b, 1024, 41, Duration::from_millis(5)),
+        "outside-1024-hot" => affine(b, 1024, 2001, Duration::ZERO),
+        "large" => affine(b, 1_000_000, 21, Duration::ZERO),
+        "triangular" => triangular(b),
+        "sort-1m" => sort(b, |v| v.par_sort_unstable()),
+        "sort-stable-1m" => sort(b, |v| v.par_sort()),
+        "sortfunc-1m" => sort_func(b),
+        "filter" => filter(b),
+        "reduce" => reduce(b),
+        "map" => map(b),
+        _ => return false,
+    }
+    true
+}
+
+/// y[i] = 3 x[i] + 1, called by the main thread, which sleeps before each call if
+/// there is a pause.
+fn affine(b: &Bench, n: usize, least: usize, pause: Duration) {
+    let x: Vec<u64> = (0..n).map(random).collect();
+    let mut y = vec![0; n];
+    b.calls(
+        least,
+        || {
+            if !pause.is_zero() {
+                sleep(pause)
+            }
+        },
+        || b.install(|| y.par_iter_mut().zip(&x).for_each(|(y, x)| *y = x.wrapping_mul(3).wrapping_add(1))),
+    );
+    for i in 0..n {
+        check("an item of the loop", y[i], x[i].wrapping_mul(3).wrapping_add(1));
+    }
+}
+
+const TRIANGLE: usize = 4096;
+
+fn triangular(b: &Bench) {
+    let item = |i: usize| {
+        let mut x = i as u64 + 1;
+        for _ in 0..i * 64 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        x
+    };
+    let mut out = vec![0; TRIANGLE];
+    b.laps("ms", Duration::from_millis(1), 1, false, || {
+        let start = Instant::now();
+        b.install(|| out.par_iter_mut().enumerate().for_each(|(i, out)| *out = item(i)));
+        start.elapsed()
+    });
+    for i in (0..TRIANGLE).step_by(61) {
+        check("an item of the loop", out[i], item(i));
+    }
+}
+
+const N: usize = 1 << 20;
+
+/// Prints the time per element of a call, given what must be made ready before and
+/// is checked after it.
+fn each(b: &Bench, mut lap: impl FnMut() -> Duration) {
+    b.laps("ns/elem", Duration::from_nanos(1), N, true, &mut lap);
+}
+
+fn integers() -> Vec<i64> {
+    (0..N).map(|i| random(i) as i64).collect()
+}
+
+fn sort(b: &Bench, sort: impl Fn(&mut Vec<i64>) + Sync) {
+    let input = integers();
+    let mut want = input.clone();
+    want.sort_unstable();
+    let mut v = input.clone();
+    each(b, || {
+        v.copy_from_slice(&input);
+        let start = Instant::now();
+        b.install(|| sort(&mut v));
+        let took = start.elapsed();
+        if v != want {
+            fail("the elements are out of order");
+        }
+        took
+    });
+}
+
+#[derive(Clone, Copy)]
+struct Pair {
+    key: u32,
+    payload: u32,
+}
+
+fn sort_func(b: &Bench) {
+    let input: Vec<Pair> = (0..N).map(|i| Pair { key: random(i) as u32, payload: i as u32 }).collect();
+    let mut v = input.clone();
+    each(b, || {
+        v.copy_from_slice(&input);
+        let start = Instant::now();
+        b.install(|| v.par_sort_unstable_by(|x, y| x.key.cmp(&y.key)));
+        let took = start.elapsed();
+        let mut seen = vec![false; N];
+        for (i, pair) in v.iter().enumerate() {
+            let from = pair.payload as usize;
+            if i > 0 && v[i - 1].key > pair.key || seen[from] || input[from].key != pair.key {
+                fail("the elements are out of order");
+            }
+            seen[from] = true;
+        }
+        took
+    });
+}
+
+fn filter(b: &Bench) {
+    let input = integers();
+    let want: Vec<i64> = input.iter().copied().filter(|x| x % 2 == 0).collect();
+    each(b, || {
+        let start = Instant::now();
+        let got: Vec<i64> = b.install(|| input.par_iter().copied().filter(|x| x % 2 == 0).collect());
+        let took = start.elapsed();
+        if got != want {
+            fail("kept other elements than the even ones");
+        }
+        took
+    });
+}
+
+fn reduce(b: &Bench) {
+    let input = integers();
+    let want = input.iter().fold(0, |sum: i64, x| sum.wrapping_add(*x));
+    each(b, || {
+        let start = Instant::now();
+        let got = b.install(|| input.par_iter().copied().reduce(|| 0, i64::wrapping_add));
+        let took = start.elapsed();
+        check("the sum", got, want);
+        took
+    });
+}
+
+fn map(b: &Bench) {
+    let f = |x: f64| x * x + 1.0;
+    let input: Vec<f64> = (0..N).map(|i| (random(i) >> 11) as f64 / (1u64 << 53) as f64).collect();
+    let mut out = vec![0.0; N];
+    each(b, || {
+        let start = Instant::now();
+        b.install(|| out.par_iter_mut().zip(&input).for_each(|(y, x)| *y = f(*x)));
+        start.elapsed()
+    });
+    for i in 0..N {
+        // A fused multiplication and addition rounds once instead of twice.
+        if (out[i] - f(input[i])).abs() > 1e-15 {
+            fail(format!("gave {} for an element, expected {}", out[i], f(input[i])));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+package heist
+
+import (
+	"sync"
+	"time"
+)
+
+// Ticks reads the CPU's own clock: the time-stamp counter on amd64, CNTVCT_EL0 on
+// arm64, the system's monotonic clock elsewhere and in purego and race builds. It is
+// for measuring short stretches on one thread; [TicksIn] gives the unit. CPUs whose
+// counter stops or changes its pace make such measurements wrong, not the program.
+//
+// Anybody may call it. Cost: 10 ns on amd64, a quarter of time.Now.
+func Ticks() int64 { return ticks() }
+
+// TicksIn returns how many [Ticks] there are in d, rounded down. The first call in a
+// process measures that, which takes 200 microseconds on amd64.
+func TicksIn(d time.Duration) int64 { return int64(float64(d) * ticksPerNanosecond()) }
+
+var ticksPerNanosecond = sync.OnceValue(calibrateTicks)
+
+// measureTicks compares Ticks with the system's clock. The stretch is long against the
+// time that it takes to read the clocks, and short against a time slice, and of some
+// stretches the median is taken, in case one is interrupted.
+func measureTicks() float64 {
+	const stretch, stretches = 40 * time.Microsecond, 5
+	var rates [stretches]float64
+	for i := range rates {
+		start, from := time.Now(), ticks()
+		for time.Since(start) < stretch {
+		}
+		took := time.Since(start)
+		rates[i] = float64(ticks()-from) / float64(took)
+	}
+	return max(median(rates), 1e-6)
+}
+
+func median(v [5]float64) float64 {
+	for i := range v {
+		for j := i; j > 0 && v[j] < v[j-1]; j-- {
+			v[j], v[j-1] = v[j-1], v[j]
+		}
+	}
+	return v[len(v)/2]
+}

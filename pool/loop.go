@@ -1,0 +1,342 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed53057037/heist"
+)
+
+// # Loops
+//
+// A loop begins alone. The caller runs the first few items and measures them; when all
+// of them together would take less than the wake-up of a worker, it runs the others
+// too, and the pool never hears of the loop (probe).
+//
+// Otherwise the caller takes its place in the pool and runs the range in chunks. Before
+// each chunk it looks whether somebody is hungry, and only then halves what is left and
+// forks the second half (Acar, Charguéraud and Rainey call that lazy scheduling; TBB and
+// rayon split beforehand, into so many pieces that it should be enough). A thief does
+// the same with its half. So a range is split about as often as it is stolen from, and
+// nobody has to choose a grain.
+//
+// A chunk is as many items as take some microseconds: long enough to make the looks
+// free, short enough to be answered soon. Each worker measures its own, for the cost of
+// items may change along the range.
+
+const (
+	// aloneTime is how long a loop may take and still be run by its caller alone: a
+	// wake-up costs 4 to 10 microseconds until the woken thread has something.
+	aloneTime = 8 * time.Microsecond
+	// chunkTime is what a chunk takes. The two clock readings and the look at who is
+	// hungry, 30 ns, are a hundredth of it.
+	chunkTime = 4 * time.Microsecond
+	// probeShare is the part of a loop that is measured first: 1 in 256 is all that a
+	// machine with 64 CPUs can do without.
+	probeShare = 256
+)
+
+// Granularity says how a loop is divided. The zero value, [Lazy], needs no tuning.
+type Granularity struct {
+	grain    int
+	adaptive *AdaptiveGrain
+}
+
+// Lazy halves a range only when a worker is hungry, and finds the length of chunks
+// by measuring.
+var Lazy Granularity
+
+// Grain halves ranges until they have at most n items, whether somebody is hungry
+// or not: TBB's simple partitioner. Use it if a chunk has a certain size for a reason
+// of its own, such as a cache. It panics if n is less than 1.
+func Grain(n int) Granularity {
+	if n < 1 {
+		panic(fmt.Errorf("pool: Grain was given %d; it must be at least 1", n))
+	}
+	return Granularity{grain: n}
+}
+
+// AdaptiveGrain is a grain that moves with the share of chunks that were stolen: more
+// than a tenth makes it a quarter smaller, less than a hundredth a third larger. It
+// begins with 1000 and stays between 100 and 100,000; the numbers are those of the
+// course page on work stealing. Create one, with new, for each loop that runs again and
+// again; several goroutines may use it.
+type AdaptiveGrain struct {
+	grain atomic.Int64 // 0 is the first; whoever ends a loop writes
+}
+
+const (
+	firstGrain, leastGrain, mostGrain = 1000, 100, 100_000
+	manyStolen, fewStolen             = 0.1, 0.01
+)
+
+// Granularity returns how the next loop is to be divided.
+func (a *AdaptiveGrain) Granularity() Granularity {
+	return Granularity{grain: a.Grain(), adaptive: a}
+}
+
+// Grain returns the grain that the next loop has.
+func (a *AdaptiveGrain) Grain() int {
+	if g := a.grain.Load(); g > 0 {
+		return int(g)
+	}
+	return firstGrain
+}
+
+func (a *AdaptiveGrain) move(chunks, stolen int64) {
+	g := int64(a.Grain())
+	switch share := float64(stolen) / float64(chunks); {
+	case share > manyStolen:
+		g = g * 3 / 4
+	case share < fewStolen:
+		g = g * 4 / 3
+	}
+	a.grain.Store(min(max(g, leastGrain), mostGrain))
+}
+
+// For calls f(i) for all i from 0 to n-1, some at the same time, and returns when all
+// calls have returned. The order is not specified. At most one granularity can be
+// given; the default is [Lazy].
+//
+// Called from outside, with a pool as the place, a short loop runs in the caller alone
+// and costs some 30 ns more than it would without a pool; see [Place] for whoever else
+// may call it. A panic in f ends the loop and continues in the caller, when no f runs
+// any more. The error is [ErrClosed], or that of the place's context: then some items
+// were left out.
+func For(at Place, n int, f func(i int), g ...Granularity) error {
+	if f == nil {
+		return errNilFunc("For")
+	}
+	next, err := probe(at, n, g, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
+	if next.lo == n || err != nil {
+		return err
+	}
+	return loopOn(at, next, g, func(_ *Worker, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
+}
+
+// ForRange calls f with ranges lo to hi-1 that together are 0 to n-1: it is [For] for
+// bodies that handle several items in a row more cheaply.
+func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
+	if f == nil {
+		return errNilFunc("ForRange")
+	}
+	next, err := probe(at, n, g, f)
+	if next.lo == n || err != nil {
+		return err
+	}
+	return loopOn(at, next, g, func(_ *Worker, lo, hi int) { f(lo, hi) })
+}
+
+// ForWorker is [ForRange] for bodies that fork, or that keep data per [Worker.ID].
+func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity) error {
+	if f == nil {
+		return errNilFunc("ForWorker")
+	}
+	if err := checkLoop(n, g); err != nil {
+		return err
+	}
+	return loopOn(at, span{hi: n, chunk: 1}, g, f)
+}
+
+// ForEach calls f with a pointer to each element of s, some at the same time. See [For].
+func ForEach[E any](at Place, s []E, f func(e *E), g ...Granularity) error {
+	if f == nil {
+		return errNilFunc("ForEach")
+	}
+	return ForRange(at, len(s), func(lo, hi int) {
+		for i := range s[lo:hi] {
+			f(&s[lo+i])
+		}
+	}, g...)
+}
+
+func checkLoop(n int, g []Granularity) error {
+	if n < 0 {
+		return fmt.Errorf("pool: a loop was given %d items; it must be 0 or more", n)
+	}
+	if len(g) > 1 {
+		return errors.New("pool: a loop was given more than one granularity")
+	}
+	return nil
+}
+
+// probe runs the beginning of a loop in the caller: all of it, if that is short. It
+// returns what is left, with a first guess of the chunk.
+func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (left span, err error) {
+	left = span{hi: n, chunk: 1}
+	if err := checkLoop(n, g); err != nil {
+		return left, err
+	}
+	p, err := check(at)
+	if err != nil {
+		return left, err
+	}
+	if len(g) > 0 && g[0].grain > 0 {
+		return left, nil
+	}
+	start := heist.Ticks()
+	for share := probeShare; left.lo < n; share /= 8 {
+		next := left.lo + max(n/share, 1)
+		if next >= n {
+			next = n
+		}
+		f(left.lo, next)
+		left.lo = next
+		ticks := heist.Ticks() - start
+		rest := float64(ticks) / float64(next) * float64(n-next)
+		if rest < float64(p.ticksAlone) {
+			if next < n {
+				f(next, n)
+			}
+			left.lo = n
+			break
+		}
+		// The first items may have met cold caches. If it is not clear that the rest is
+		// long, ask some more of them.
+		if share < probeShare || rest > 16*float64(p.ticksAlone) {
+			left.chunk = max(int(float64(next)/float64(ticks)*float64(p.ticksChunk)), 1)
+			break
+		}
+	}
+	return left, nil
+}
+
+// span is a part of a loop's range.
+type span struct {
+	lo, hi int
+	chunk  int // a guess of how many items take chunkTime
+	*loop
+}
+
+// loop is what the parts of a loop have in common.
+type loop struct {
+	body  func(w *Worker, lo, hi int) // constant
+	grain int                         // constant; 0 is lazy
+	stop  atomic.Bool                 // whoever panics writes
+
+	// Of a loop with a grain that adapts:
+	counts         bool // constant
+	chunks, stolen atomic.Int64
+}
+
+// loopOn runs what is left of a loop at a place.
+func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi int)) (err error) {
+	v, err := enter(at)
+	if err != nil {
+		return err
+	}
+	defer v.leave(&err)
+	left.loop = &loop{body: body}
+	if len(g) > 0 {
+		left.grain, left.counts = g[0].grain, g[0].adaptive != nil
+	}
+	left.run(v.w)
+	if left.counts {
+		g[0].adaptive.move(left.chunks.Load(), left.stolen.Load())
+	}
+	return nil
+}
+
+// spans returns the worker's stack for parts of loops.
+func spans(w *Worker) *frames[span, struct{}] {
+	s := stackOf[frames[span, struct{}]](w)
+	if s.body == nil {
+		s.body = func(w *Worker, s span) (none struct{}) {
+			if s.counts {
+				s.stolen.Add(1)
+			}
+			s.run(w)
+			return none
+		}
+	}
+	return s
+}
+
+// run runs the span on the worker, and returns when all of it is done. If the call that
+// it belongs to was cancelled it unwinds.
+func (s span) run(w *Worker) {
+	forks := spans(w)
+	base := forks.bottom
+	returned := false
+	defer func() {
+		if !returned {
+			s.stop.Store(true)
+			forks.cut(base)
+		}
+	}()
+	for {
+		if s.grain > 0 {
+			s.halve(w, forks)
+		} else {
+			s.share(w, forks)
+		}
+		// What was given away and not stolen comes back, the nearest part first.
+		d := forks.bottom - 1
+		for ; d >= base && !forks.newest(d); d-- {
+			forks.settle(d)
+		}
+		if d < base {
+			break
+		}
+		chunk := s.chunk
+		s = forks.at(d).what
+		s.chunk = chunk
+	}
+	returned = true
+	w.call.check()
+}
+
+// over says whether the loop ends early.
+func (s *span) over(w *Worker) bool { return s.stop.Load() || w.call.stopped() }
+
+// share runs the span chunk by chunk, and gives half of the rest away whenever somebody
+// is hungry and finds nothing else of the loop here.
+func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
+	start, target := heist.Ticks(), w.pool.ticksChunk
+	for s.lo < s.hi && !s.over(w) {
+		if s.hi-s.lo > 1 && w.pool.sleep.hungry() && !forks.visible() {
+			half := *s
+			half.lo += (s.hi - s.lo) / 2
+			s.hi = half.lo
+			forks.push(half)
+			start = heist.Ticks() // a wake-up is not the items' fault
+		}
+		next := s.lo + min(s.chunk, s.hi-s.lo)
+		s.body(w, s.lo, next)
+		now := heist.Ticks()
+		switch took := now - start; {
+		case took > 2*target:
+			s.chunk = max(int(float64(s.chunk)*float64(target)/float64(took)), 1)
+		case took < target/2 && next-s.lo == s.chunk:
+			s.chunk *= 2
+		}
+		start, s.lo = now, next
+	}
+}
+
+// halve forks the second half of the span until it has no more items than the grain,
+// and runs that.
+func (s *span) halve(w *Worker, forks *frames[span, struct{}]) {
+	for s.hi-s.lo > s.grain {
+		half := *s
+		half.lo += (s.hi - s.lo) / 2
+		s.hi = half.lo
+		forks.push(half)
+	}
+	if s.counts {
+		s.chunks.Add(1)
+	}
+	if !s.over(w) {
+		s.body(w, s.lo, s.hi)
+	}
+}

@@ -1,0 +1,147 @@
+package pool
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/seed53057037/heist"
+)
+
+// # Phases
+//
+// The range is cut once, into as many parts as there are workers, and whoever takes part
+// does the same part in each phase, as far as that works out. A part has a claim: the
+// number of the phase in which it was last taken. One who has done the own part looks
+// for others that nobody has claimed: at once if nobody has taken part with that part
+// so far, or else after a while, for its worker may be only a little late.
+//
+// A phase is over when all its parts are counted as done. Those who take part spin until
+// then: nobody sleeps between two phases, so nobody is woken. None of them is waited for
+// by name, though. The caller alone could do everything, so a worker that comes late,
+// or never, because it is busy elsewhere, holds up nobody.
+
+// Phases runs phases loops over 0 to n-1, one after the other: f(phase, lo, hi) is called
+// for ranges that together are 0 to n-1, in each phase the same ones, some at the same
+// time, and no call of a phase begins before all of the phase before have returned. The
+// same worker tends to get the same range, so what a range needs stays in its cache.
+//
+// Between two phases the workers spin, for a wake-up would take longer than a short
+// phase. So Phases is for phases of microseconds to milliseconds that are divided
+// evenly; for others call [ForRange] for each phase. Panics and errors are as with
+// [For]; a cancelled context is looked at once per range.
+func Phases(at Place, n, phases int, f func(phase, lo, hi int)) (err error) {
+	switch {
+	case f == nil:
+		return errNilFunc("Phases")
+	case n < 0 || phases < 0:
+		return fmt.Errorf("pool: Phases was given %d items and %d phases; both must be 0 or more", n, phases)
+	}
+	v, err := enter(at)
+	if err != nil {
+		return err
+	}
+	defer v.leave(&err)
+	parts := min(v.w.pool.Workers(), n)
+	if parts == 0 {
+		return nil
+	}
+	g := &gang{n: n, phases: phases, f: f, claims: make([]claim, parts)}
+	v.w.join(g)
+	v.w.call.check()
+	return nil
+}
+
+// barrierSpins is how often a member looks whether a phase is over, with a pause each
+// time, before it lets other threads of the system have its CPU: some 100 microseconds.
+const barrierSpins = 2000
+
+// gang is what those who take part in a Phases share.
+type gang struct {
+	n, phases int                     // constant
+	f         func(phase, lo, hi int) // constant
+	members   atomic.Int32            // members add themselves
+	stop      atomic.Bool             // whoever leaves early writes
+	_         pad
+	done      atomic.Int64 // parts that were done, of all phases; members add
+	_         pad
+	claims    []claim
+}
+
+// claim is the state of a part.
+type claim struct {
+	phase atomic.Int64 // how many phases it was taken for; members, by CAS
+	owned atomic.Bool  // a member has it as the own part; that member writes
+	_     pad
+}
+
+// join makes the worker a member, and offers the place of another one to the others, who
+// do the same.
+func (w *Worker) join(g *gang) {
+	member := int(g.members.Add(1)) - 1
+	if member+1 >= len(g.claims) {
+		g.work(w, member)
+		return
+	}
+	w.Do(
+		func(w *Worker) { g.work(w, member) },
+		func(w *Worker) {
+			if !g.over() {
+				w.join(g)
+			}
+		})
+}
+
+func (g *gang) over() bool {
+	return g.stop.Load() || g.done.Load() == int64(g.phases*len(g.claims))
+}
+
+// work is a member's part in all phases.
+func (g *gang) work(w *Worker, member int) {
+	returned := false
+	defer func() {
+		if !returned {
+			g.stop.Store(true)
+		}
+	}()
+	parts := len(g.claims)
+	own := &g.claims[member]
+	own.owned.Store(true)
+	phase := int(g.done.Load() / int64(parts))
+	for ; phase < g.phases; phase++ {
+		g.take(w, member, phase)
+		end := int64((phase + 1) * parts)
+		late := heist.Ticks() + w.pool.ticksChunk
+		for spins := 0; g.done.Load() < end; spins++ {
+			if g.stop.Load() {
+				returned = true
+				return
+			}
+			for part := range parts {
+				if !g.claims[part].owned.Load() || heist.Ticks() > late {
+					g.take(w, part, phase)
+				}
+			}
+			if spins < barrierSpins {
+				heist.Pause(1)
+			} else {
+				heist.Yield()
+			}
+		}
+	}
+	returned = true
+}
+
+// take does a part, unless somebody else does.
+func (g *gang) take(w *Worker, part, phase int) {
+	c := &g.claims[part]
+	if c.phase.Load() != int64(phase) || !c.phase.CompareAndSwap(int64(phase), int64(phase)+1) {
+		return
+	}
+	if w.call.stopped() {
+		g.stop.Store(true)
+		return
+	}
+	cut := func(part int) int { return int(int64(g.n) * int64(part) / int64(len(g.claims))) }
+	g.f(phase, cut(part), cut(part+1))
+	g.done.Add(1)
+}

@@ -1,0 +1,644 @@
+package pool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+// record is what the sorts with a comparator are tested with: sorted by key, it
+// remembers where it was.
+type record struct{ key, index uint32 }
+
+func byKey(a, b record) int { return cmp.Compare(a.key, b.key) }
+
+// inputs are the shapes of n numbers that sorts treat differently.
+func inputs(n int) map[string][]int64 {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	shapes := map[string]func(i int) int64{
+		"random":     func(int) int64 { return int64(r.Uint64()) },
+		"sorted":     func(i int) int64 { return int64(i) },
+		"reversed":   func(i int) int64 { return int64(n - i) },
+		"few":        func(int) int64 { return r.Int64N(16) },
+		"constant":   func(int) int64 { return 7 },
+		"sawtooth":   func(i int) int64 { return int64(i % 1000) },
+		"teeth":      func(i int) int64 { return int64(-i % 10) },
+		"organ pipe": func(i int) int64 { return int64(min(i, n-i)) },
+		"valley":     func(i int) int64 { return int64(max(i, n-i)) },
+		"stairs":     func(i int) int64 { return int64(i / 100) },
+		"downstairs": func(i int) int64 { return int64(-i / 100) },
+		"halves":     func(i int) int64 { return int64((i + n/2) % n) },
+		"nearly": func(i int) int64 {
+			if r.IntN(100) == 0 {
+				return r.Int64N(int64(n))
+			}
+			return int64(i)
+		},
+	}
+	made := make(map[string][]int64)
+	for name, f := range shapes {
+		s := make([]int64, n)
+		for i := range s {
+			s[i] = f(i)
+		}
+		made[name] = s
+	}
+	return made
+}
+
+// sortLens are lengths at and around every boundary in the sorts, and some beyond.
+func sortLens() []int {
+	lens := []int{serialSort - 1, serialSort, serialSort + 1, leafLen - 1, leafLen, leafLen + 1,
+		2 * leafLen, 2*leafLen + 1, mergeLen - 1, mergeLen + 1, 3*mergeLen + 17}
+	if !testing.Short() {
+		lens = append(lens, 100_000, 1<<17, 1<<17+1)
+	}
+	return lens
+}
+
+func records(keys []int64) []record {
+	s := make([]record, len(keys))
+	for i, k := range keys {
+		s[i] = record{uint32(k), uint32(i)}
+	}
+	return s
+}
+
+// stopCall makes a call look as if its context had been cancelled.
+func stopCall(c *call) { c.state.Store(callCancelled) }
+
+// sortedOrdered returns a copy of s, sorted in the pool.
+func sortedOrdered[E cmp.Ordered](t testing.TB, p *Pool, s []E) []E {
+	t.Helper()
+	s = slices.Clone(s)
+	sorted := false
+	require.NoError(t, p.Run(func(w *Worker) { sorted = sortOrdered(w, s, nil) }))
+	require.True(t, sorted)
+	return s
+}
+
+// sortedStable is sortedOrdered with a comparator.
+func sortedStable[E any](t testing.TB, p *Pool, s []E, compare func(a, b E) int) []E {
+	t.Helper()
+	s = slices.Clone(s)
+	sorted := false
+	require.NoError(t, p.Run(func(w *Worker) { sorted = sortStableFunc(w, s, compare, nil) }))
+	require.True(t, sorted)
+	return s
+}
+
+// requireEqual is require.Equal for slices that are too long to print.
+func requireEqual[E comparable](t testing.TB, want, got []E, what ...any) {
+	t.Helper()
+	require.Len(t, got, len(want), what...)
+	for i := range want {
+		if want[i] != got[i] {
+			require.Equal(t, want[i], got[i], append([]any{"element %d of %d", i, len(want)}, what...)...)
+		}
+	}
+}
+
+// requirePermutation checks that each record is there once.
+func requirePermutation(t testing.TB, keys []int64, s []record) {
+	t.Helper()
+	require.Len(t, s, len(keys))
+	seen := make([]bool, len(keys))
+	for _, r := range s {
+		if seen[r.index] || r.key != uint32(keys[r.index]) {
+			require.Fail(t, "not a permutation", "record %d", r.index)
+		}
+		seen[r.index] = true
+	}
+}
+
+func TestSortIsRightForEveryLength(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	lens := sortLens()
+	for n := range 301 {
+		lens = append(lens, n)
+	}
+	for _, n := range lens {
+		s := make([]int64, n)
+		for i := range s {
+			s[i] = rand.Int64N(int64(n) + 1)
+		}
+		want := slices.Clone(s)
+		slices.Sort(want)
+		requireEqual(t, want, sortedOrdered(t, p, s))
+
+		stable := records(s)
+		slices.SortStableFunc(stable, byKey)
+		requireEqual(t, stable, sortedStable(t, p, records(s), byKey))
+	}
+}
+
+func TestSortIsRightForEveryShape(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for _, n := range sortLens() {
+		for shape, s := range inputs(n) {
+			want := slices.Clone(s)
+			slices.Sort(want)
+			requireEqual(t, want, sortedOrdered(t, p, s), shape)
+
+			stable := records(s)
+			slices.SortStableFunc(stable, byKey)
+			requireEqual(t, stable, sortedStable(t, p, records(s), byKey), shape)
+		}
+	}
+}
+
+// TestSortMergesEverySmallPair looks at the ends of a merge: all lengths, and all ways
+// in which the elements of one run may lie between those of the other.
+func TestSortMergesEverySmallPair(t *testing.T) {
+	longest := 9
+	if testing.Short() {
+		longest = 6
+	}
+	for n := range longest + 1 {
+		for m := range longest + 1 {
+			for pattern := range 1 << (n + m) {
+				a, b := make([]int64, 0, n), make([]int64, 0, m)
+				for i := range n + m {
+					if pattern>>i&1 == 0 && len(a) < n || len(b) == m {
+						a = append(a, int64(i/2)) // pairs of equal elements
+					} else {
+						b = append(b, int64(i/2))
+					}
+				}
+				want := slices.Concat(a, b)
+				slices.Sort(want)
+				got := make([]int64, n+m)
+				mergeIntegers(got, a, b)
+				if !slices.Equal(want, got) {
+					require.Equal(t, want, got, "%v with %v", a, b)
+				}
+			}
+		}
+	}
+}
+
+// TestSortNetworkSortsAllZerosAndOnes: a network that does sorts everything.
+func TestSortNetworkSortsAllZerosAndOnes(t *testing.T) {
+	for bits := range 1 << networkLen {
+		var s [networkLen]int32
+		for i := range s {
+			s[i] = int32(bits >> i & 1)
+		}
+		sort8(&s, &s)
+		require.True(t, slices.IsSorted(s[:]), "%08b", bits)
+	}
+}
+
+type (
+	myInt    int
+	myByte   byte
+	myFloat  float32
+	myString string
+)
+
+func TestSortOrdersEveryOrderedType(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	t.Run("int", testIntegers[int](p))
+	t.Run("int8", testIntegers[int8](p))
+	t.Run("int16", testIntegers[int16](p))
+	t.Run("int32", testIntegers[int32](p))
+	t.Run("int64", testIntegers[int64](p))
+	t.Run("uint", testIntegers[uint](p))
+	t.Run("uint8", testIntegers[uint8](p))
+	t.Run("uint16", testIntegers[uint16](p))
+	t.Run("uint32", testIntegers[uint32](p))
+	t.Run("uint64", testIntegers[uint64](p))
+	t.Run("uintptr", testIntegers[uintptr](p))
+	t.Run("named int", testIntegers[myInt](p))
+	t.Run("named byte", testIntegers[myByte](p))
+	t.Run("float32", testFloats[float32](p, func() float32 { return math.Float32frombits(rand.Uint32()) }))
+	t.Run("float64", testFloats[float64](p, func() float64 { return math.Float64frombits(rand.Uint64()) }))
+	t.Run("named float", testFloats[myFloat](p, func() myFloat { return myFloat(math.Float32frombits(rand.Uint32())) }))
+	t.Run("string", testStrings[string](p))
+	t.Run("named string", testStrings[myString](p))
+}
+
+func testIntegers[E interface {
+	integer | ~int | ~uint | ~int8 | ~uint8 | ~uintptr
+}](p *Pool) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, n := range sortLens() {
+			s := make([]E, n)
+			for i := range s {
+				s[i] = E(rand.Uint64())
+			}
+			want := slices.Clone(s)
+			slices.Sort(want)
+			requireEqual(t, want, sortedOrdered(t, p, s))
+		}
+	}
+}
+
+func testFloats[E ~float32 | ~float64](p *Pool, random func() E) func(*testing.T) {
+	return func(t *testing.T) {
+		nan, inf := E(math.NaN()), E(math.Inf(1))
+		special := []E{nan, -nan, inf, -inf, 0, E(math.Copysign(0, -1)), 1, -1, nan}
+		for _, n := range sortLens() {
+			for rare := range 3 {
+				s := make([]E, n)
+				zeros := map[bool]int{}
+				for i := range s {
+					if s[i] = random(); rare > 0 && rand.IntN(10*rare) == 0 {
+						s[i] = special[rand.IntN(len(special))]
+					}
+					if s[i] == 0 {
+						zeros[math.Signbit(float64(s[i]))]++
+					}
+				}
+				want := slices.Clone(s)
+				slices.Sort(want)
+				got := sortedOrdered(t, p, s)
+				for i := range want {
+					same := want[i] == got[i] || want[i] != want[i] && got[i] != got[i]
+					require.True(t, same, "element %d is %v instead of %v", i, got[i], want[i])
+					if got[i] == 0 {
+						zeros[math.Signbit(float64(got[i]))]--
+					}
+				}
+				require.Zero(t, zeros[false], "+0")
+				require.Zero(t, zeros[true], "-0")
+			}
+			s := slices.Repeat([]E{nan}, n)
+			for i, e := range sortedOrdered(t, p, s) {
+				require.True(t, e != e, "element %d", i)
+			}
+		}
+	}
+}
+
+func testStrings[E ~string](p *Pool) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, n := range sortLens() {
+			s := make([]E, n)
+			for i := range s {
+				// Common prefixes, zeros and lengths on both sides of 8.
+				s[i] = E(strings.Repeat("\x00", rand.IntN(4)) + strings.Repeat("ab", rand.IntN(5)) +
+					strings.Repeat("\x00", rand.IntN(3)) + strconv.Itoa(rand.IntN(n)))[rand.IntN(2):]
+			}
+			want := slices.Clone(s)
+			slices.Sort(want)
+			requireEqual(t, want, sortedOrdered(t, p, s))
+		}
+	}
+}
+
+// TestSortDoesNotDependOnTheWorkers: not even where the order is unspecified.
+func TestSortDoesNotDependOnTheWorkers(t *testing.T) {
+	n := 3*mergeLen + 17
+	s := make([]float64, n)
+	for i := range s {
+		switch rand.IntN(3) {
+		case 0:
+			s[i] = math.Float64frombits(0x7ff8_0000_0000_0000 | rand.Uint64N(1000))
+		case 1:
+			s[i] = math.Copysign(0, rand.Float64()-0.5)
+		default:
+			s[i] = rand.NormFloat64()
+		}
+	}
+	var first []uint64
+	forSizes(t, func(t *testing.T, p *Pool) {
+		var bits []uint64
+		for _, f := range sortedOrdered(t, p, s) {
+			bits = append(bits, math.Float64bits(f))
+		}
+		if first == nil {
+			first = bits
+		}
+		requireEqual(t, first, bits)
+	})
+}
+
+// TestSortSurvivesTheft has everything that can be stolen be stolen, whatever the
+// number of CPUs: the comparator yields now and then.
+func TestSortSurvivesTheft(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(5) {
+			keys := inputs(5 * mergeLen)["few"]
+			var calls atomic.Int64
+			got := sortedStable(t, p, records(keys), func(a, b record) int {
+				if calls.Add(1)%1000 == 0 {
+					runtime.Gosched()
+				}
+				return byKey(a, b)
+			})
+			want := records(keys)
+			slices.SortStableFunc(want, byKey)
+			requireEqual(t, want, got)
+
+			ints := inputs(20 * mergeLen)["random"]
+			wantInts := slices.Clone(ints)
+			slices.Sort(wantInts)
+			requireEqual(t, wantInts, sortedOrdered(t, p, ints))
+		}
+	})
+}
+
+func TestSortWithAnInconsistentComparatorKeepsAPermutation(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	comparators := map[string]func(a, b record) int{
+		"random":      func(record, record) int { return rand.IntN(3) - 1 },
+		"mostly less": func(record, record) int { return rand.IntN(1000) - 999 },
+		"less":        func(record, record) int { return -1 },
+		"greater":     func(record, record) int { return 1 },
+		"circular":    func(a, b record) int { return int((a.key+3-b.key)%3) - 1 },
+		"lies": func(a, b record) int {
+			if rand.IntN(100) == 0 {
+				return byKey(b, a)
+			}
+			return byKey(a, b)
+		},
+	}
+	for _, n := range sortLens() {
+		keys := inputs(n)["random"]
+		for name, compare := range comparators {
+			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
+				requirePermutation(t, keys, sortedStable(t, p, records(keys), compare))
+			})
+		}
+	}
+}
+
+// stops are after how many comparisons to stop a sort of n elements: everywhere from the
+// first leaf to the last merge.
+func stops(n int) []int64 {
+	all := int64(float64(n) * math.Log2(float64(n)))
+	list := []int64{1, 2, int64(n) / 2, int64(n)}
+	for range stress(40) {
+		list = append(list, rand.Int64N(all), all-rand.Int64N(all/3))
+	}
+	return list
+}
+
+func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
+	boom := errors.New("boom")
+	forSizes(t, func(t *testing.T, p *Pool) {
+		n := 3*mergeLen + 17
+		for shape, keys := range inputs(n) {
+			if shape != "random" && shape != "few" && shape != "organ pipe" {
+				continue
+			}
+			for _, k := range stops(n) {
+				s := records(keys)
+				var calls, late atomic.Int64
+				var recovered any
+				require.NoError(t, p.Run(func(w *Worker) {
+					defer func() {
+						recovered = recover()
+						late.Store(calls.Load())
+					}()
+					sortStableFunc(w, s, func(a, b record) int {
+						if calls.Add(1) == k {
+							panic(boom)
+						}
+						return byKey(a, b)
+					}, nil)
+				}))
+				require.Equal(t, late.Load(), calls.Load(), "comparisons after the sort")
+				if calls.Load() < k {
+					require.Nil(t, recovered)
+					require.True(t, slices.IsSortedFunc(s, byKey))
+				} else {
+					err, ok := recovered.(error)
+					require.True(t, ok, "%v", recovered)
+					require.ErrorIs(t, err, boom)
+				}
+				requirePermutation(t, keys, s)
+			}
+		}
+	})
+}
+
+func TestSortOfAnAlwaysPanickingComparatorKeepsAPermutation(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(100) {
+		keys := inputs(3*mergeLen + 17)["random"]
+		s := records(keys)
+		var calls atomic.Int64
+		k := rand.Int64N(int64(len(keys)) * 10)
+		require.NoError(t, p.Run(func(w *Worker) {
+			defer func() { require.NotNil(t, recover()) }()
+			sortStableFunc(w, s, func(a, b record) int {
+				if calls.Add(1) > k {
+					panic("boom")
+				}
+				return byKey(a, b)
+			}, nil)
+		}))
+		requirePermutation(t, keys, s)
+	}
+}
+
+func TestSortThatIsCancelledKeepsAPermutation(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		n := 3*mergeLen + 17
+		keys := inputs(n)["random"]
+		for _, k := range stops(n) {
+			s := records(keys)
+			c := &call{}
+			var calls atomic.Int64
+			sorted := false
+			require.NoError(t, p.Run(func(w *Worker) {
+				sorted = sortStableFunc(w, s, func(a, b record) int {
+					if calls.Add(1) == k {
+						stopCall(c)
+					}
+					return byKey(a, b)
+				}, c)
+			}))
+			require.Equal(t, calls.Load() < k, sorted)
+			requirePermutation(t, keys, s)
+		}
+	})
+}
+
+// TestOrderedSortThatIsCancelledKeepsAPermutation cancels from outside, at
+// any time.
+func TestOrderedSortThatIsCancelledKeepsAPermutation(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	s := make([]float64, 20*mergeLen)
+	for i := range s {
+		s[i] = rand.NormFloat64()
+	}
+	want := slices.Clone(s)
+	slices.Sort(want)
+	for range stress(200) {
+		s := slices.Clone(s)
+		c := &call{}
+		delay := rand.IntN(200_000)
+		wait := together(1, func(int) {
+			for range delay {
+				runtime.KeepAlive(c)
+			}
+			stopCall(c)
+		})
+		sorted := false
+		require.NoError(t, p.Run(func(w *Worker) { sorted = sortOrdered(w, s, c) }))
+		wait()
+		if !sorted {
+			slices.Sort(s)
+		}
+		requireEqual(t, want, s)
+	}
+}
+
+// TestSortIsNotUnwoundByItsJoins: a worker whose call was cancelled unwinds when it
+// forks, but not in the middle of a merge.
+func TestSortIsNotUnwoundByItsJoins(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		keys := inputs(3*mergeLen + 17)["random"]
+		for _, k := range stops(len(keys)) {
+			s := records(keys)
+			ctx, cancel := context.WithCancel(t.Context())
+			var calls atomic.Int64
+			sorted, returned := false, false
+			err := p.With(ctx).Run(func(w *Worker) {
+				call := w.call
+				sorted = sortStableFunc(w, s, func(a, b record) int {
+					if calls.Add(1) == k {
+						cancel()
+					}
+					return byKey(a, b)
+				}, call)
+				returned = true
+				require.Same(t, call, w.call)
+			})
+			cancel()
+			require.NoError(t, err)
+			require.True(t, returned)
+			if sorted {
+				require.True(t, slices.IsSortedFunc(s, byKey))
+			}
+			requirePermutation(t, keys, s)
+		}
+	})
+}
+
+func TestSortThatIsCancelledBeforeDoesNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	c := &call{}
+	stopCall(c)
+	for _, n := range []int{0, 1, 10, 10 * leafLen} {
+		keys := inputs(n)["random"]
+		s, r := slices.Clone(keys), records(keys)
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.False(t, sortOrdered(w, s, c))
+			require.False(t, sortStableFunc(w, r, byKey, c))
+		}))
+		requireEqual(t, keys, s)
+		requireEqual(t, records(keys), r)
+	}
+}
+
+func TestSortKeepsNothingAlive(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	type big struct {
+		key uint32
+		_   [100]byte // it has its own place in memory, unlike a record
+	}
+	s := make([]*big, 4*mergeLen)
+	for i := range s {
+		s[i] = &big{key: rand.Uint32()}
+	}
+	first := weak.Make(s[0])
+	require.NoError(t, p.Run(func(w *Worker) {
+		sortStableFunc(w, s, func(a, b *big) int { return cmp.Compare(a.key, b.key) }, nil)
+	}))
+	clear(s)
+	require.True(t, eventually(func() bool {
+		runtime.GC()
+		return first.Value() == nil
+	}))
+	runtime.KeepAlive(s)
+}
+
+func TestSortAllocatesOneBuffer(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	keys := inputs(8 * mergeLen)["random"]
+	all := records(keys)
+	s, r := make([]int64, len(keys)), make([]record, len(keys))
+	require.NoError(t, p.Run(func(w *Worker) {
+		ints := func(n int) func() {
+			return func() {
+				copy(s, keys)
+				sortOrdered(w, s[:n], nil)
+			}
+		}
+		stable := func(n int) func() {
+			return func() {
+				copy(r, all)
+				sortStableFunc(w, r[:n], byKey, nil)
+			}
+		}
+		for _, f := range []func(n int) func(){ints, stable} {
+			require.Zero(t, allocations(f(serialSort-1)))
+			one := allocations(f(serialSort))
+			require.LessOrEqual(t, one, uint64(6))
+			require.Equal(t, one, allocations(f(len(keys))), "a fork or a merge allocates")
+		}
+	}))
+}
+
+// allocations returns how often f allocates, when nothing else in the process does.
+func allocations(f func()) uint64 {
+	least := uint64(math.MaxUint64)
+	for range 10 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		least = min(least, after.Mallocs-before.Mallocs)
+	}
+	return least
+}
+
+func BenchmarkSort(b *testing.B) {
+	p := newPool(b)
+	for _, n := range []int{1 << 10, 1 << 16, 1 << 20} {
+		ints := inputs(n)["random"]
+		texts := make([]string, n)
+		for i, e := range ints {
+			texts[i] = strconv.FormatInt(e, 10)
+		}
+		recs := records(ints)
+		benchmarkSort(b, p, "int64", ints, func(w *Worker, s []int64) { sortOrdered(w, s, nil) }, slices.Sort[[]int64])
+		benchmarkSort(b, p, "string", texts, func(w *Worker, s []string) { sortOrdered(w, s, nil) }, slices.Sort[[]string])
+		ours := func(w *Worker, s []record) { sortStableFunc(w, s, byKey, nil) }
+		benchmarkSort(b, p, "func", recs, ours, func(s []record) { slices.SortFunc(s, byKey) })
+		benchmarkSort(b, p, "stable", recs, ours, func(s []record) { slices.SortStableFunc(s, byKey) })
+	}
+}
+
+func benchmarkSort[E any](b *testing.B, p *Pool, name string, input []E, ours func(*Worker, []E), theirs func([]E)) {
+	s := make([]E, len(input))
+	run := func(who string, sort func([]E)) {
+		b.Run(fmt.Sprintf("%s/%d/%s", name, len(input), who), func(b *testing.B) {
+			for range b.N {
+				b.StopTimer()
+				copy(s, input)
+				b.StartTimer()
+				sort(s)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s)), "ns/elem")
+		})
+	}
+	run("heist", func(s []E) { _ = p.Run(func(w *Worker) { ours(w, s) }) })
+	run("slices", theirs)
+}
