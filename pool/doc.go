@@ -3,17 +3,21 @@
 //
 // # Forks and tasks
 //
-// A fork is half of a computation whose other half the caller runs itself: [Join]
-// and [Worker.Do]. It costs nanoseconds and no allocation, so it may be small. Forks
-// lie in their worker's fork stacks, from which thieves take the oldest, usually
-// the largest, one at a time (fork.go).
+// A fork is half of a computation whose other half the caller runs itself: [Recursive],
+// [Join], [Both] and [Worker.Do]. It costs a nanosecond or two and no allocation, so it
+// may be small. Forks lie in their worker's fork stacks, from which thieves take the
+// oldest, usually the largest, one at a time (fork.go). Loops and what is made of them
+// ([For], [Map], [Reduce], [Scan], [Filter], [Find], [Sort], [Phases] and others) divide
+// their range by forks, but only when somebody is hungry (loop.go).
 //
-// A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go] and
-// [Group]. Tasks from outside lie in the pool's injector, tasks from inside in their
-// worker's run queue, from which thieves take half.
+// A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go], [Group]
+// and [Worker.Scope]. Tasks from outside lie in the pool's injector, tasks from inside in
+// their worker's run queue, from which thieves take half.
 //
-// A goroutine that calls [Pool.Run] becomes a guest: it starts at once on its own
-// stack, in the place of a worker, and the others take what it forks (guest.go).
+// A goroutine that calls [Pool.Run] or a loop becomes a guest: it starts at once on its
+// own stack, in the place of a worker, and the others take what it forks (guest.go). All
+// blocking calls take a [Place]: a pool, a worker, or one of them with a context that
+// ends the call early (call.go).
 //
 // # Where a worker looks
 //
@@ -26,9 +30,9 @@
 // and if there is nothing, it spins, yields and at last parks on a futex; sleep.md
 // has the protocol by which it does so without missing anything.
 //
-// A worker that waits for a stolen fork looks for other forks meanwhile, and for tasks,
-// which might take long, when it would otherwise go to sleep. A worker that waits for
-// a group looks for both. So a lock must not be held across a join or a wait: what
+// A worker that waits for a stolen fork looks for other forks meanwhile, those of the
+// thief first, and for tasks, which might take long, when it would otherwise go to sleep.
+// A worker that waits for a group or a scope looks for both. So a lock must not be held across a join or a wait: what
 // runs meanwhile may want it.
 //
 // # What is promised

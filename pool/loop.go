@@ -109,15 +109,15 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("For")
 	}
-	next, err := probe(at, n, g, func(lo, hi int) {
+	done, chunk, err := probe(at, n, g, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}
 	})
-	if next.lo == n || err != nil {
+	if done == n || err != nil {
 		return err
 	}
-	return loopOn(at, next, g, func(_ *Worker, lo, hi int) {
+	return loopOn(at, span{lo: done, hi: n, chunk: chunk}, g, func(_ *Worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}
@@ -130,11 +130,11 @@ func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	next, err := probe(at, n, g, f)
-	if next.lo == n || err != nil {
+	done, chunk, err := probe(at, n, g, f)
+	if done == n || err != nil {
 		return err
 	}
-	return loopOn(at, next, g, func(_ *Worker, lo, hi int) { f(lo, hi) })
+	return loopOn(at, span{lo: done, hi: n, chunk: chunk}, g, func(_ *Worker, lo, hi int) { f(lo, hi) })
 }
 
 // ForWorker is [ForRange] for bodies that fork, or that keep data per [Worker.ID].
@@ -142,7 +142,7 @@ func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity)
 	if f == nil {
 		return errNilFunc("ForWorker")
 	}
-	if err := checkLoop(n, g); err != nil {
+	if _, err := checkLoop(at, n, g); err != nil {
 		return err
 	}
 	return loopOn(at, span{hi: n, chunk: 1}, g, f)
@@ -160,55 +160,44 @@ func ForEach[E any](at Place, s []E, f func(e *E), g ...Granularity) error {
 	}, g...)
 }
 
-func checkLoop(n int, g []Granularity) error {
+func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 	if n < 0 {
-		return fmt.Errorf("pool: a loop was given %d items; it must be 0 or more", n)
+		return nil, fmt.Errorf("pool: a loop was given %d items; it must be 0 or more", n)
 	}
 	if len(g) > 1 {
-		return errors.New("pool: a loop was given more than one granularity")
+		return nil, errors.New("pool: a loop was given more than one granularity")
 	}
-	return nil
+	return check(at)
 }
 
-// probe runs the beginning of a loop in the caller: all of it, if that is short. It
-// returns what is left, with a first guess of the chunk.
-func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (left span, err error) {
-	left = span{hi: n, chunk: 1}
-	if err := checkLoop(n, g); err != nil {
-		return left, err
+// probe runs the beginning of a loop in the caller: all of it, if that is short. It says
+// how many items it ran, and how many make a chunk.
+func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk int, err error) {
+	p, ok := at.(*Pool)
+	if !ok || n <= 0 || len(g) > 0 || p.closing.Load() {
+		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].grain > 0 {
+			return 0, 1, err
+		}
 	}
-	p, err := check(at)
-	if err != nil {
-		return left, err
-	}
-	if len(g) > 0 && g[0].grain > 0 {
-		return left, nil
-	}
+	first := max(n/probeShare, 1)
 	start := heist.Ticks()
-	for share := probeShare; left.lo < n; share /= 8 {
-		next := left.lo + max(n/share, 1)
-		if next >= n {
-			next = n
+	f(0, first)
+	if took := heist.Ticks() - start; took < p.ticksAlone && took*int64(n-first) < p.ticksAlone*int64(first) {
+		if first < n {
+			f(first, n)
 		}
-		f(left.lo, next)
-		left.lo = next
-		ticks := heist.Ticks() - start
-		rest := float64(ticks) / float64(next) * float64(n-next)
-		if rest < float64(p.ticksAlone) {
-			if next < n {
-				f(next, n)
-			}
-			left.lo = n
-			break
-		}
-		// The first items may have met cold caches. If it is not clear that the rest is
-		// long, ask some more of them.
-		if share < probeShare || rest > 16*float64(p.ticksAlone) {
-			left.chunk = max(int(float64(next)/float64(ticks)*float64(p.ticksChunk)), 1)
-			break
-		}
+		return n, 1, nil
 	}
-	return left, nil
+	// That may have met cold caches. Ask some more of them.
+	next := min(2*first, n)
+	start = heist.Ticks()
+	f(first, next)
+	took := max(heist.Ticks()-start, 1)
+	if took < p.ticksAlone && took*int64(n-next) < p.ticksAlone*int64(next-first) {
+		f(next, n)
+		return n, 1, nil
+	}
+	return next, int(min(max(p.ticksChunk*int64(next-first)/took, 1), int64(n))), nil
 }
 
 // span is a part of a loop's range.
