@@ -10,13 +10,13 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-func fib(w *pool.Worker, n int) int {
+var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
 	if n < 2 {
 		return n
 	}
-	x, y := pool.Join(w, fib, n-1, fib, n-2) // both halves, maybe at the same time
+	x, y := f.Join(n-1, n-2) // both halves, maybe at the same time
 	return x + y
-}
+})
 
 func Example() {
 	p, err := pool.New() // a pinned worker for each CPU
@@ -26,12 +26,19 @@ func Example() {
 	defer p.Close()
 
 	// Fork-join: this goroutine takes part, the workers steal from it.
-	err = p.Run(func(w *pool.Worker) {
-		fmt.Println("fib(30) =", fib(w, 30))
-	})
+	n, err := fib.Run(p, 30)
 	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println("fib(30) =", n)
+
+	// Loops divide themselves, as far as somebody is idle.
+	squares := make([]int, 1000)
+	err = pool.For(p, len(squares), func(i int) { squares[i] = i * i })
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("999 squared is", squares[999])
 
 	// Tasks: a group has the manners of errgroup.
 	var words atomic.Int64
@@ -48,5 +55,6 @@ func Example() {
 	fmt.Println(words.Load(), "words")
 	// Output:
 	// fib(30) = 832040
+	// 999 squared is 998001
 	// 10 words
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"math"
 	"math/bits"
 	"sync/atomic"
 
@@ -44,9 +43,7 @@ import (
 // or join. That must not keep the others idle, so
 //   - the alwaysPublic oldest frames are published in any case, and those hold most of
 //     the work: in a recursion by halves all but a sixteenth of what is pending,
-//   - a worker that begins to wait publishes everything, and so does one that turns to
-//     another stack: only the stack that a worker used last, the hot one, has private
-//     frames.
+//   - a worker that begins to wait publishes everything.
 //
 // # Joins
 //
@@ -77,7 +74,7 @@ type stack struct {
 
 	bottom int // number of forks that were not joined
 	split  int // as in public
-	eager  int // forks at a smaller depth are published at once; maxInt if not hot
+	eager  int // forks at a smaller depth are published at once
 	used   int // no frame from here on was written since forget
 
 	_ pad
@@ -137,9 +134,6 @@ type forkStack interface {
 	depth() int
 	// publish lets thieves see all frames.
 	publish()
-	// cool publishes all frames, and all forks to come until heat.
-	cool()
-	heat()
 	// cut takes back the frames from depth d on, without running them, and waits
 	// for those that were stolen. It may be called in a deferred call.
 	cut(d int)
@@ -147,10 +141,9 @@ type forkStack interface {
 	forget()
 }
 
-// init makes the stack ready. It is not hot yet.
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
-	s.eager = math.MaxInt
+	s.eager = alwaysPublic
 }
 
 // A fork is a push before the one function, and a pop after it. Where speed matters,
@@ -177,7 +170,6 @@ func (s *frames[W, R]) init(w *Worker) {
 func (s *frames[W, R]) push(what W) {
 	w := s.owner
 	w.call.check()
-	w.use(s)
 	d := s.bottom
 	if d >= firstFrames {
 		s.deepen(d)
@@ -186,10 +178,12 @@ func (s *frames[W, R]) push(what W) {
 	s.bottom = d + 1
 	if d+1 < s.eager {
 		s.used = max(s.used, d+1)
-	} else {
-		s.used = max(firstFrames, d+1) // the common case does not keep account
+	} else { // the common case does not keep account
+		s.used = max(s.used, firstFrames, d+1)
 	}
-	if d < s.eager || s.sleep.hungry() {
+	if s.sleep.hungry() {
+		w.expose()
+	} else if d < s.eager {
 		s.publish()
 	}
 }
@@ -215,10 +209,10 @@ func (s *frames[W, R]) newest(d int) bool {
 // takeBack says whether the fork at depth d was not stolen.
 func (s *frames[W, R]) takeBack(d int) bool {
 	hungry := s.sleep.hungry()
+	if hungry {
+		s.owner.expose()
+	}
 	if d >= s.split {
-		if hungry {
-			s.publish()
-		}
 		return true
 	}
 	for {
@@ -232,10 +226,7 @@ func (s *frames[W, R]) takeBack(d int) bool {
 			split = min(d, top+alwaysPublic)
 		}
 		if s.public.CompareAndSwap(public, bordersAt(top, split)) {
-			s.split = split
-			if s.eager != math.MaxInt {
-				s.eager = top + alwaysPublic
-			}
+			s.split, s.eager = split, top+alwaysPublic
 			return true
 		}
 	}
@@ -285,9 +276,7 @@ func (s *frames[W, R]) reclaim(d, end int, await func(*latch)) (first outcome[R]
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	if s.eager != math.MaxInt {
-		s.eager = d + alwaysPublic
-	}
+	s.eager = d + alwaysPublic
 	return first
 }
 
@@ -306,16 +295,6 @@ func (s *frames[W, R]) publish() {
 	if wantsForks(s.sleep.state.Load()) {
 		s.owner.pool.wakeOne()
 	}
-}
-
-func (s *frames[W, R]) cool() {
-	s.publish()
-	s.eager = math.MaxInt
-}
-
-func (s *frames[W, R]) heat() {
-	top, _ := borders(s.public.Load())
-	s.eager = top + alwaysPublic
 }
 
 func (s *stack) visible() bool {
@@ -407,23 +386,11 @@ func (s *frames[W, R]) deepen(i int) {
 	}
 }
 
-// use makes s the hot stack, the only one that may have private frames.
-func (w *Worker) use(s forkStack) {
-	if w.hot == s {
-		return
-	}
-	if w.hot != nil {
-		w.hot.cool()
-	}
-	w.hot = s
-	s.heat()
-}
-
-// expose publishes all frames. A worker that is about to wait, or to begin with
-// something that belongs to another call, has no private ones.
+// expose publishes all frames of the worker. One that is about to wait, or to begin
+// with something that belongs to another call, has no private ones.
 func (w *Worker) expose() {
-	if w.hot != nil {
-		w.hot.publish()
+	for _, s := range w.forkStacks() {
+		s.publish()
 	}
 }
 

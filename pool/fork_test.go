@@ -182,6 +182,7 @@ func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
 	s.init(&Worker{pool: new(Pool)})
 	s.body = func(_ *Worker, n int) int { return 10 * n }
+	s.owner.stacks.Store(&[]forkStack{s})
 	return s
 }
 
@@ -255,17 +256,13 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 		s.owner.expose()
 		requireBorders(t, s, 0, n, n)
 	})
-	t.Run("when the owner turns to another stack", func(t *testing.T) {
+	t.Run("on another stack of the same worker", func(t *testing.T) {
 		s := full()
 		other := new(frames[int, int])
 		other.init(s.owner)
-		other.body = s.body
+		hungry(s, true)
 		other.push(1)
 		requireBorders(t, s, 0, n, n)
-		requireBorders(t, other, 0, 1, 1)
-		s.push(n)
-		requireBorders(t, s, 0, n, n+1)
-		require.Same(t, s, s.owner.hot)
 	})
 }
 

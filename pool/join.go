@@ -40,6 +40,7 @@ func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, 
 //go:noinline
 func joinInPublic[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	s := applications[B, Y](w)
+	w.hot = s
 	d := s.bottom
 	s.push(application[B, Y]{g, b})
 	x = f(w, a)
@@ -86,6 +87,7 @@ func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) 
 //go:noinline
 func bothInPublic[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
 	s := closures[Y](w)
+	w.hot = s
 	d := s.bottom
 	s.push(g)
 	x = f(w)
@@ -134,6 +136,7 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 	s, ok := w.hot.(*frames[action, struct{}])
 	if !ok {
 		s = actions(w)
+		w.hot = s
 	}
 	base := s.bottom
 	defer s.cut(base) // nothing is left there, unless one of them panicked

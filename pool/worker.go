@@ -29,7 +29,7 @@ type Worker struct {
 	backoff   heist.Backoff
 	ticks     uint32
 	searching bool      // counted in sleep.state
-	hot       forkStack // the one that was used last
+	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
 	call      *call // what the running function belongs to
 	helping   int   // stolen forks that it runs in the middle of joins
