@@ -123,8 +123,8 @@ func (p *Pool) leave(w *Worker) {
 	for t := w.ring.Pop(); t != nil; t = w.ring.Pop() {
 		if p.injector.Push(t) {
 			p.notifyTask()
-		} else {
-			w.runNested(job{task: t}) // the pool is closing, and this was accepted before
+		} else { // the pool is closing, and this was accepted before
+			w.aside(func() { w.runNested(job{task: t}) })
 		}
 	}
 	w.goroutine.Store(0)

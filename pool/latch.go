@@ -72,10 +72,17 @@ func (w *Worker) await(l *latch, tasks bool) {
 }
 
 // awaitAside is await for deferred calls. What a worker helps with may end by
-// runtime.Goexit; in a deferred call that would cut short the call and all that is
-// still to be tidied up there. So another goroutine is the worker meanwhile, and the
-// caller waits for it; if that one is lost, for the next.
+// runtime.Goexit; if that loses the one who waits, another one waits on.
 func (w *Worker) awaitAside(l *latch) {
+	for !l.done() {
+		w.aside(func() { w.await(l, false) })
+	}
+}
+
+// aside calls f, which may end by runtime.Goexit. In a deferred call that would cut
+// short the call and all that is still to be tidied up there. So another goroutine is
+// the worker meanwhile, and the caller waits for it.
+func (w *Worker) aside(f func()) {
 	host := w
 	if w.guest {
 		host = w.pool.workerOf(w.goroutine.Load())
@@ -90,15 +97,13 @@ func (w *Worker) awaitAside(l *latch) {
 		}
 	}
 	defer be(w.goroutine.Load())
-	for !l.done() {
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			be(goroutineID())
-			w.await(l, false)
-		}()
-		<-ended
-	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		be(goroutineID())
+		f()
+	}()
+	<-ended
 }
 
 // sleepAlone sleeps outside the protocol of sleep.md: nothing but the latch wakes the
