@@ -1,10 +1,17 @@
-// Bench measures heist and what else there is in Go, in turn on the same machine.
+// Bench measures heist and what else there is, in turn on the same machine.
 //
-//	go run ./bench                         every suite in a short form, under two minutes
+//	go run ./bench                         every suite at a glance, under two minutes
 //	go run ./bench deque forkjoin          those suites, with more and longer runs
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
 //	go run ./bench list                    names suites, cases and implementations
+//
+// The suites are: the queues (deque), divide and conquer (forkjoin), parallel loops
+// (loop) and algorithms over slices (algos), tasks (submit), uneven lanes of work
+// (balance), and a real job (parse). Peers are other libraries for Go, programs in Rust,
+// C++ and Java, which are compiled when they are first needed and left out where their
+// toolchain is missing, and what one writes without a library. In a glance those in
+// other languages take part where that is quick.
 //
 // The exit status is 1 if an implementation gave a wrong answer or failed, and 2 if
 // the command line is wrong.
@@ -56,12 +63,12 @@ func (c command) run(args []string) int {
 		return exitOK
 	}
 	if !o.json {
-		upTo := ""
+		upTo, legend := "", report.Legend
 		if o.budget > 0 {
-			upTo = "up to "
+			upTo, legend = "up to ", legend+"\n"+report.Glance
 		}
 		fmt.Fprintf(c.stdout, "%s\nworkers: %d; runs: %s%d of at least %v, after one to warm up\n%s\n",
-			report.Machine(), o.workers, upTo, o.runs, o.time, report.Legend)
+			report.Machine(), o.workers, upTo, o.runs, o.time, legend)
 	}
 	c.said = make(map[string]bool)
 	status := exitOK

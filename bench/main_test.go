@@ -84,7 +84,7 @@ func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"dequeue", []string{`"dequeue"`, "deque, forkjoin, submit, parse"}},
+		{"dequeue", []string{`"dequeue"`, "deque, forkjoin, loop, algos, submit"}},
 		{"deque list", []string{`"list"`}},
 		{"list nothing", []string{`"nothing"`, "deque"}},
 		{"-peers rayon,nobody", []string{"no peer", "ants", "mutex"}},

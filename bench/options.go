@@ -31,7 +31,7 @@ const (
 	shortTime, fullTime = 50 * time.Millisecond, 200 * time.Millisecond
 	// shortBudget keeps the glance short as suites are added: a case whose rounds
 	// are long gets fewer of them.
-	shortBudget = 2 * time.Second
+	shortBudget = time.Second
 )
 
 // maxWorkers is beyond every machine there is; more is a slip of the finger.

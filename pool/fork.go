@@ -376,14 +376,16 @@ func place(i int) (array, offset int) {
 // deepen makes sure that there is a frame at depth i.
 func (s *frames[W, R]) deepen(i int) {
 	array, _ := place(i)
+	old := s.deeper.Load()
+	if old != nil && array < len(*old) {
+		return
+	}
 	var arrays [][]frame[W, R]
-	if old := s.deeper.Load(); old != nil {
-		arrays = *old
+	if old != nil {
+		arrays = append(arrays, *old...)
 	}
-	if array == len(arrays) {
-		arrays = append(arrays[:array:array], make([]frame[W, R], firstFrames<<array))
-		s.deeper.Store(&arrays)
-	}
+	arrays = append(arrays, make([]frame[W, R], firstFrames<<array))
+	s.deeper.Store(&arrays)
 }
 
 // expose publishes all frames of the worker. One that is about to wait, or to begin

@@ -19,6 +19,11 @@ const Legend = `Figures are medians over the runs, with the least and the greate
 "heist / it" is heist's best implementation against the one in the row, measured in
 turn and compared pair by pair; below 1 heist is better, whatever the metric.`
 
+// Glance says what is left out of a run with a budget for each case.
+const Glance = `This is a glance: a case gets fewer runs where they take long, and of the programs in
+other languages the JVM's takes no part, nor do the others in most of forkjoin. Name a
+suite to have it measured in full.`
+
 // Table prints one case, measured with one or several numbers of workers.
 func Table(w io.Writer, outcomes []runner.Outcome) {
 	if len(outcomes) == 0 {

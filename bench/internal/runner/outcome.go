@@ -42,17 +42,29 @@ func (o Outcome) Find(name string) (s Series, ok bool) {
 	return Series{}, false
 }
 
-// Lines returns one line per metric and implementation.
+// Lines returns one line per metric and implementation, and then the extra figures.
 func (o Outcome) Lines() []contract.Line {
 	var lines []contract.Line
+	add := func(s Series, m contract.Metric, values []float64) {
+		spread := contract.Summarise(values)
+		lines = append(lines, contract.Line{
+			Suite: o.Suite, Case: o.Case.Name, Impl: s.Impl.Name, Workers: o.Workers,
+			Metric: m.Name, Value: spread.Median, Min: spread.Min, Max: spread.Max,
+			Runs: len(s.Samples), Better: m.Better, Peer: s.Impl.Peer(),
+		})
+	}
 	for i, m := range o.Case.Metrics {
 		for _, s := range o.Series {
-			spread := contract.Summarise(s.Metric(i))
-			lines = append(lines, contract.Line{
-				Suite: o.Suite, Case: o.Case.Name, Impl: s.Impl.Name, Workers: o.Workers,
-				Metric: m.Name, Value: spread.Median, Min: spread.Min, Max: spread.Max,
-				Runs: len(s.Samples), Better: m.Better, Peer: s.Impl.Peer(),
-			})
+			add(s, m, s.Metric(i))
+		}
+	}
+	for _, s := range o.Series {
+		for i, extra := range s.Samples[0].Extra {
+			values := make([]float64, len(s.Samples))
+			for round, sample := range s.Samples {
+				values[round] = sample.Extra[i].Value
+			}
+			add(s, contract.Metric{Name: extra.Metric, Better: contract.Lower}, values)
 		}
 	}
 	return lines

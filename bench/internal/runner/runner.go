@@ -57,6 +57,10 @@ type Impl struct {
 	// not count is left out.
 	WarmsUp bool
 
+	// Costly says that it takes long, so that it takes part only if there is no
+	// budget.
+	Costly bool
+
 	// Start makes ready whatever outlives a run, such as a pool, and returns the
 	// function that does one run. It returns a [Missing] where the implementation
 	// does not exist on this machine. Stop may be nil.
@@ -74,6 +78,14 @@ type Run func() (Sample, error)
 type Sample struct {
 	Values []float64 // in the order of the case's metrics
 	Detail string    // lines for people, shown below the table; may be empty
+	Extra  []Extra   // the same ones in every run; may be empty
+}
+
+// Extra is a figure that not every implementation of the case has, so that there is
+// nothing to compare it with. Lower is better.
+type Extra struct {
+	Metric string
+	Value  float64
 }
 
 // Env is what a run may depend on.
@@ -82,6 +94,7 @@ type Env struct {
 	Workers     int
 	Time        time.Duration // about how long a run lasts
 	Tiny        bool          // for tests: as little work as still can go wrong
+	Glance      bool          // there is a budget: work may be scaled down
 }
 
 // Size chooses the amount of work.
@@ -121,14 +134,15 @@ func Check[T comparable](what string, got, want T) error {
 type Lap struct {
 	Ops    int
 	Took   time.Duration
-	Detail string
+	Detail string  // see Sample
+	Extra  []Extra // see Sample
 }
 
 // PerOp returns the nanoseconds per operation.
 func (l Lap) PerOp() float64 { return float64(l.Took.Nanoseconds()) / float64(l.Ops) }
 
 // Repeat does laps, at least one, until together they have lasted for d. It returns
-// their sum, with the detail of the last. What a lap does outside of the time that
+// their sum, with the detail and the extra figures of the last. What a lap does outside of the time that
 // it reports is not counted, neither in the sum nor towards d.
 func Repeat(d time.Duration, lap func() (Lap, error)) (Lap, error) {
 	var sum Lap
@@ -137,7 +151,8 @@ func Repeat(d time.Duration, lap func() (Lap, error)) (Lap, error) {
 		if err != nil {
 			return Lap{}, err
 		}
-		sum = Lap{Ops: sum.Ops + l.Ops, Took: sum.Took + l.Took, Detail: l.Detail}
+		l.Ops, l.Took = sum.Ops+l.Ops, sum.Took+l.Took
+		sum = l
 		if sum.Took >= d {
 			return sum, nil
 		}
@@ -170,11 +185,12 @@ func (s Series) Metric(i int) []float64 {
 }
 
 // Measure measures a case with one number of workers. When the budget is spent no
-// further round begins, but one that counts there is always. The error joins one
-// error per implementation that failed; those are not in the outcome.
+// further round begins, but one that counts there is always: the one to warm up, if
+// that was enough to spend it. The error joins one error per implementation that
+// failed; those are not in the outcome.
 func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	out := Outcome{Suite: suite.Name, Case: c, Workers: workers}
-	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny}
+	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
 
 	if c.Setup != nil {
@@ -195,6 +211,10 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 		if impl.Peer() && o.Peers != nil && !o.Peers(impl.Name) {
 			continue
 		}
+		if impl.Costly && env.Glance {
+			o.Note(impl.Name + " takes long; it takes part in every case if the suite is named")
+			continue
+		}
 		run, stop, err := impl.Start(env)
 		var missing Missing
 		if errors.As(err, &missing) {
@@ -210,22 +230,30 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 		field = append(field, &contestant{Series: Series{Impl: impl}, run: run, err: err})
 	}
 
-	began := time.Now()
-	for round := range 1 + o.Runs {
-		if round > 1 && o.Budget > 0 && time.Since(began) > o.Budget {
-			break
-		}
+	round := func(wanted func(Impl) bool) {
 		for _, f := range field {
-			if f.err != nil || round == 0 && f.Impl.WarmsUp {
+			if f.err != nil || !wanted(f.Impl) {
 				continue
 			}
 			// The garbage of the one before is not this one's to collect.
 			runtime.GC()
 			var sample Sample
 			sample, f.err = f.run()
-			if round > 0 && f.err == nil {
-				f.Samples = append(f.Samples, sample)
-			}
+			f.Samples = append(f.Samples, sample)
+		}
+	}
+	began := time.Now()
+	spent := func() bool { return o.Budget > 0 && time.Since(began) > o.Budget }
+	round(func(i Impl) bool { return !i.WarmsUp })
+	if spent() {
+		// What lasted so long has warmed up meanwhile: it counts.
+		round(func(i Impl) bool { return i.WarmsUp })
+	} else {
+		for _, f := range field {
+			f.Samples = nil
+		}
+		for n := 0; n < o.Runs && (n == 0 || !spent()); n++ {
+			round(func(Impl) bool { return true })
 		}
 	}
 

@@ -171,6 +171,56 @@ func TestBudgetLeavesOneRoundThatCounts(t *testing.T) {
 	}
 }
 
+func TestWarmUpCountsIfItSpendsTheBudget(t *testing.T) {
+	var log []string
+	slow := scripted(&log, "heist", 1, 2, 2)
+	start := slow.Start
+	slow.Start = func(env runner.Env) (runner.Run, func(), error) {
+		run, stop, err := start(env)
+		return func() (runner.Sample, error) { time.Sleep(time.Millisecond); return run() }, stop, err
+	}
+	warm := scripted(&log, "rayon", 3, 3)
+	warm.WarmsUp = true
+	costly := scripted(&log, "tbb", 4, 4)
+	costly.Costly = true
+	c := runner.Case{
+		Name: "race", Metrics: []contract.Metric{{Name: "ns/op", Better: contract.Lower}},
+		Impls: []runner.Impl{slow, warm, costly},
+	}
+	var notes []string
+	out, err := runner.Measure(runner.Suite{}, c, 1, runner.Options{
+		Runs: 1, Budget: time.Millisecond, Note: func(line string) { notes = append(notes, line) },
+	})
+	require.NoError(t, err)
+	require.Len(t, out.Series, 2)
+	assert.Equal(t, []float64{1}, out.Series[0].Metric(0))
+	assert.Equal(t, []float64{3}, out.Series[1].Metric(0))
+	assert.Equal(t, []string{"tbb takes long; it takes part in every case if the suite is named"}, notes)
+
+	out, err = runner.Measure(runner.Suite{}, c, 1, runner.Options{Runs: 1})
+	require.NoError(t, err)
+	assert.Len(t, out.Series, 3, "without a budget everybody takes part")
+}
+
+func TestExtraFiguresFollowTheMetric(t *testing.T) {
+	rounds := 0.0
+	impl := runner.Impl{Name: "heist", Start: func(runner.Env) (runner.Run, func(), error) {
+		return func() (runner.Sample, error) {
+			rounds++
+			return runner.Sample{Values: []float64{5}, Extra: []runner.Extra{{Metric: "steals", Value: rounds}}}, nil
+		}, nil, nil
+	}}
+	var log []string
+	out, _, err := measure(t, 3, impl, scripted(&log, "go", 0, 1, 1, 1))
+	require.NoError(t, err)
+	lines := out.Lines()
+	require.Len(t, lines, 3)
+	assert.Equal(t, contract.Line{
+		Suite: "test", Case: "race", Impl: "heist", Workers: 2, Metric: "steals",
+		Value: 3, Min: 2, Max: 4, Runs: 3, Better: contract.Lower,
+	}, lines[2])
+}
+
 func TestRepeatCountsReportedTimeOnly(t *testing.T) {
 	laps := 0
 	sum, err := runner.Repeat(25*time.Microsecond, func() (runner.Lap, error) {

@@ -6,6 +6,8 @@ package suites
 // comparisons of fib in it; "serial" shows those alone.
 
 import (
+	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
@@ -16,28 +18,47 @@ func fibCase() runner.Case {
 	fibOn := func(name string, fib func(*pool.Worker, int) int) runner.Impl {
 		return forked(name, time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
 			n := fibSize(env)
-			return fibJob(n), func(w *pool.Worker) int { return fib(w, n) }
+			j := fibJob(n)
+			j.watch = allocations(j.ops)
+			return j, func(w *pool.Worker) int { return fib(w, n) }
 		})
 	}
+	fibDoImpl := fibOn("heist-do", fibDo)
+	fibDoImpl.Costly = true
 	return runner.Case{
 		Name:    "fib35",
 		About:   "fib(35) with a fork in every call; time per fork",
 		Metrics: lower("ns/fork"),
 		Workers: oneAndAsked,
 		Impls: append([]runner.Impl{
+			fibOn("heist-recursive", fibRecursive.Call),
 			fibOn("heist-join", fibJoin),
 			fibOn("heist-closure", fibClosure),
+			fibDoImpl,
 			called("serial", time.Nanosecond, func(env runner.Env) (job[int], func() int) {
 				n := fibSize(env)
 				return fibJob(n), func() int { return fib(n) }
 			}),
 			fibGoroutine(),
-		}, foreign("ns/fork")...),
+		}, foreign("ns/fork", false)...),
 	}
 }
 
 // fibSize is the n of fib(n).
 func fibSize(env runner.Env) int { return env.Size(35, 15) }
+
+// allocations counts what all goroutines allocate in a lap.
+func allocations(forks int) func(*pool.Pool) func() (string, []runner.Extra) {
+	return func(*pool.Pool) func() (string, []runner.Extra) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		return func() (string, []runner.Extra) {
+			runtime.ReadMemStats(&after)
+			each := float64(after.Mallocs-before.Mallocs) / float64(forks)
+			return fmt.Sprintf("%.3f allocations per fork\n", each), []runner.Extra{{Metric: "allocs/fork", Value: each}}
+		}
+	}
+}
 
 func fibJob(n int) job[int] { return adding("fib", fibForks(n), fibWant(n)) }
 
@@ -60,6 +81,14 @@ func fib(n int) int {
 	return fib(n-1) + fib(n-2)
 }
 
+var fibRecursive = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
+	if n < 2 {
+		return n
+	}
+	x, y := f.Join(n-1, n-2)
+	return x + y
+})
+
 func fibJoin(w *pool.Worker, n int) int {
 	if n < 2 {
 		return n
@@ -72,10 +101,20 @@ func fibClosure(w *pool.Worker, n int) int {
 	if n < 2 {
 		return n
 	}
+	x, y := pool.Both(w,
+		func(w *pool.Worker) int { return fibClosure(w, n-1) },
+		func(w *pool.Worker) int { return fibClosure(w, n-2) })
+	return x + y
+}
+
+func fibDo(w *pool.Worker, n int) int {
+	if n < 2 {
+		return n
+	}
 	var x, y int
 	w.Do(
-		func(w *pool.Worker) { x = fibClosure(w, n-1) },
-		func(w *pool.Worker) { y = fibClosure(w, n-2) },
+		func(w *pool.Worker) { x = fibDo(w, n-1) },
+		func(w *pool.Worker) { y = fibDo(w, n-2) },
 	)
 	return x + y
 }

@@ -35,6 +35,10 @@ type job[T any] struct {
 	ops   int               // what the time is divided by
 	ready func()            // puts the input in place, if it is not nil; not timed
 	check func(got T) error // not timed either
+
+	// watch, if it is not nil, is called before the time begins, with heist's pool or
+	// nil, and the function that it returns when the time has ended.
+	watch func(*pool.Pool) func() (detail string, extra []runner.Extra)
 }
 
 // adding is a job whose answer is a number.
@@ -42,19 +46,24 @@ func adding(what string, ops, want int) job[int] {
 	return job[int]{ops: ops, check: func(got int) error { return runner.Check(what, got, want) }}
 }
 
-// lap is one execution of the job.
-func (j job[T]) lap(compute func() (T, error)) lap {
+// lap is one execution of the job, on the pool if it is not nil.
+func (j job[T]) lap(p *pool.Pool, compute func() (T, error)) lap {
 	return func() (runner.Lap, error) {
 		if j.ready != nil {
 			j.ready()
 		}
+		report := func() (string, []runner.Extra) { return "", nil }
+		if j.watch != nil {
+			report = j.watch(p)
+		}
 		start := time.Now()
 		got, err := compute()
-		took := time.Since(start)
+		l := runner.Lap{Ops: j.ops, Took: time.Since(start)}
+		l.Detail, l.Extra = report()
 		if err == nil {
 			err = j.check(got)
 		}
-		return runner.Lap{Ops: j.ops, Took: took}, err
+		return l, err
 	}
 }
 
@@ -71,7 +80,7 @@ func forked[T any](name string, unit time.Duration, start func(runner.Env) (job[
 			run = func(root func(*pool.Worker)) error { return runOnWorker(p, root) }
 		}
 		j, compute := start(env)
-		return j.lap(func() (got T, err error) {
+		return j.lap(p, func() (got T, err error) {
 			err = run(func(w *pool.Worker) { got = compute(w) })
 			return got, err
 		}), stop, nil
@@ -95,7 +104,7 @@ func runOnWorker(p *pool.Pool, root func(*pool.Worker)) error {
 func called[T any](name string, unit time.Duration, start func(runner.Env) (job[T], func() T)) runner.Impl {
 	return lappedIn(unit, name, func(env runner.Env) (lap, func(), error) {
 		j, compute := start(env)
-		return j.lap(func() (T, error) { return compute(), nil }), nil, nil
+		return j.lap(nil, func() (T, error) { return compute(), nil }), nil, nil
 	})
 }
 
@@ -108,10 +117,16 @@ func both(f, g func()) {
 	half.Wait()
 }
 
-// foreign returns the peers in other languages, which do every case of the suite.
-func foreign(metric string) []runner.Impl {
+// foreign returns the peers in other languages, which do every case of the suite. Each
+// run of them is a process that warms up, the JVM for over a second: in a glance the
+// JVM takes no part, and the others only where costly is false.
+func foreign(metric string, costly bool) []runner.Impl {
 	metrics := lower(metric)
-	return []runner.Impl{peers.Rayon(metrics), peers.TBB(metrics), peers.ForkJoinPool(metrics)}
+	others := []runner.Impl{peers.Rayon(metrics), peers.TBB(metrics), peers.ForkJoinPool(metrics)}
+	for i := range others {
+		others[i].Costly = costly || others[i].Name == "forkjoinpool"
+	}
+	return others
 }
 
 // random returns the n-th number of the sequence splitmix64 with seed 1, from 0. It

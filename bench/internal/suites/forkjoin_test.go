@@ -51,6 +51,7 @@ func TestUTS(t *testing.T) {
 	}{
 		{"T1", utsTree{seed: 19, b: 4, depth: 10}, 4130071, 10},
 		{"T3", utsTree{seed: 42, b: 2000, q: 0.124875, m: 8}, 4112897, 1572},
+		{"tests' T3", utsTree{seed: 42, b: 20, q: 0.124875, m: 8}, 6213, 67},
 	} {
 		nodes, depth := deepest(test.tree.root())
 		assert.Equal(t, test.nodes, 1+nodes, test.name)
@@ -86,7 +87,7 @@ func TestMergesort(t *testing.T) {
 func TestMergesortCheckFindsWhatIsWrong(t *testing.T) {
 	in, j := mergesortJob(runner.Env{Tiny: true})
 	sort := func(spoil func()) error {
-		_, err := j.lap(func() ([]int64, error) { mergesort(in); spoil(); return in.from, nil })()
+		_, err := j.lap(nil, func() ([]int64, error) { mergesort(in); spoil(); return in.from, nil })()
 		return err
 	}
 	assert.NoError(t, sort(func() {}))
@@ -97,7 +98,7 @@ func TestMergesortCheckFindsWhatIsWrong(t *testing.T) {
 func TestMatmulCheckFindsWhatIsWrong(t *testing.T) {
 	p, j := matmulJob(runner.Env{Tiny: true})
 	multiply := func(spoil func()) error {
-		_, err := j.lap(func() (*product, error) { matmul(p.whole()); spoil(); return p, nil })()
+		_, err := j.lap(nil, func() (*product, error) { matmul(p.whole()); spoil(); return p, nil })()
 		return err
 	}
 	assert.NoError(t, multiply(func() {}))

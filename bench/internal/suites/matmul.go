@@ -24,7 +24,7 @@ import (
 const matmulBlock = 64
 
 func matmulCase() runner.Case {
-	others := foreign("ms")
+	others := foreign("ms", true)
 	for i := range others {
 		others[i].Note = "has a compiler that turns the innermost loop into vector instructions, which Go's does not"
 	}
@@ -34,14 +34,19 @@ func matmulCase() runner.Case {
 		Metrics: lower("ms"),
 		Workers: oneAndAsked,
 		Impls: append([]runner.Impl{
-			forked("heist-join", time.Millisecond, func(env runner.Env) (job[*product], func(*pool.Worker) *product) {
-				p, j := matmulJob(env)
-				return j, func(w *pool.Worker) *product { matmulJoin(w, p.whole()); return p }
-			}),
+			matmulOn("heist-recursive", matmulRecursive.Call),
+			matmulOn("heist-join", matmulJoin),
 			matmulOff("serial", matmul),
 			matmulOff("goroutine", matmulGo),
 		}, others...),
 	}
+}
+
+func matmulOn(name string, multiply func(*pool.Worker, block) none) runner.Impl {
+	return forked(name, time.Millisecond, func(env runner.Env) (job[*product], func(*pool.Worker) *product) {
+		p, j := matmulJob(env)
+		return j, func(w *pool.Worker) *product { multiply(w, p.whole()); return p }
+	})
 }
 
 func matmulOff(name string, multiply func(block)) runner.Impl {
@@ -159,6 +164,15 @@ func matmul(b block) {
 	matmul(first)
 	matmul(second)
 }
+
+var matmulRecursive = pool.Recursive(func(f *pool.Fork[block, none], b block) none {
+	if b.small() {
+		b.compute()
+		return none{}
+	}
+	f.Join(b.halve())
+	return none{}
+})
 
 func matmulJoin(w *pool.Worker, b block) none {
 	if b.small() {

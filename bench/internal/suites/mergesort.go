@@ -37,14 +37,19 @@ func mergesortCase() runner.Case {
 		Metrics: lower("ns/elem"),
 		Workers: oneAndAsked,
 		Impls: append([]runner.Impl{
-			forked("heist-join", time.Nanosecond, func(env runner.Env) (job[[]int64], func(*pool.Worker) []int64) {
-				in, j := mergesortJob(env)
-				return j, func(w *pool.Worker) []int64 { mergesortJoin(w, in); return in.from }
-			}),
+			mergesortOn("heist-recursive", mergesortRecursive.Call),
+			mergesortOn("heist-join", mergesortJoin),
 			mergesortOff("serial", mergesort),
 			mergesortOff("goroutine", mergesortGo),
-		}, foreign("ns/elem")...),
+		}, foreign("ns/elem", true)...),
 	}
+}
+
+func mergesortOn(name string, sort func(*pool.Worker, sorting) none) runner.Impl {
+	return forked(name, time.Nanosecond, func(env runner.Env) (job[[]int64], func(*pool.Worker) []int64) {
+		in, j := mergesortJob(env)
+		return j, func(w *pool.Worker) []int64 { sort(w, in); return in.from }
+	})
 }
 
 func mergesortOff(name string, sort func(sorting)) runner.Impl {
@@ -191,6 +196,24 @@ func mergesort(s sorting) {
 
 // none is the result of a fork that works in place.
 type none = struct{}
+
+var mergesortRecursive = pool.Recursive(func(f *pool.Fork[sorting, none], s sorting) none {
+	if len(s.from) <= sortGrain {
+		mergesort(s)
+		return none{}
+	}
+	f.Join(s.halve())
+	return mergeRecursive.Call(f.Worker(), s.merging())
+})
+
+var mergeRecursive = pool.Recursive(func(f *pool.Fork[merging, none], m merging) none {
+	if len(m.dst) <= mergeGrain {
+		merge(m)
+		return none{}
+	}
+	f.Join(m.halve())
+	return none{}
+})
 
 func mergesortJoin(w *pool.Worker, s sorting) none {
 	if len(s.from) <= sortGrain {

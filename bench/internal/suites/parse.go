@@ -269,17 +269,22 @@ func (c *corpus) run(env runner.Env, parseAll func(*parsing) error) (runner.Samp
 
 // utilisation draws a bar for each worker: how much of the elapsed time it was busy.
 func utilisation(shifts []shift, elapsed time.Duration) string {
-	const width = 40
 	var bars strings.Builder
 	var total float64
 	for i, s := range shifts {
 		share := s.busy.Seconds() / elapsed.Seconds()
 		total += share
-		filled := min(width, int(share*width+0.5))
-		fmt.Fprintf(&bars, "Worker %d: [%s%s] %3.0f%%  %v, %d files\n", i,
-			strings.Repeat("=", filled), strings.Repeat(" ", width-filled),
-			100*share, s.busy.Round(time.Millisecond), s.files)
+		fmt.Fprintf(&bars, "Worker %d: [%s] %3.0f%%  %v, %d files\n", i,
+			bar(share, 0), 100*share, s.busy.Round(time.Millisecond), s.files)
 	}
 	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(len(shifts)), elapsed.Round(time.Millisecond))
 	return bars.String()
+}
+
+// bar draws a share of the time by "=" and another after it by "~".
+func bar(first, second float64) string {
+	const width = 40
+	end := func(share float64) int { return min(width, int(share*width+0.5)) }
+	a, b := end(first), end(first+second)
+	return strings.Repeat("=", a) + strings.Repeat("~", b-a) + strings.Repeat(" ", width-b)
 }

@@ -23,14 +23,20 @@ func skynetCase() runner.Case {
 		Metrics: lower("ns/leaf"),
 		Workers: oneAndAsked,
 		Impls: append([]runner.Impl{
-			forked("heist-join", time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
-				n := skynetSize(env)
-				return skynetJob(n), func(w *pool.Worker) int { return skynetJoin(w, siblings{size: n, n: 1}) }
-			}),
+			skynetOn("heist-recursive", skynetRecursive.Call),
+			skynetOn("heist-join", skynetJoin),
+			skynetOn("heist-scope", skynetScope),
 			skynetOff("serial", skynetSize, skynet),
 			goroutine,
-		}, foreign("ns/leaf")...),
+		}, foreign("ns/leaf", true)...),
 	}
+}
+
+func skynetOn(name string, sum func(*pool.Worker, siblings) int) runner.Impl {
+	return forked(name, time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
+		n := skynetSize(env)
+		return skynetJob(n), func(w *pool.Worker) int { return sum(w, siblings{size: n, n: 1}) }
+	})
 }
 
 func skynetOff(name string, size func(runner.Env) int, sum func(siblings) int) runner.Impl {
@@ -82,6 +88,45 @@ func skynet(s siblings) int {
 		sum += skynet(one.children())
 	}
 	return sum
+}
+
+var skynetRecursive = pool.Recursive(func(f *pool.Fork[siblings, int], s siblings) int {
+	if s.n == 1 {
+		if s.size == 1 {
+			return s.first
+		}
+		s = s.children()
+	}
+	x, y := f.Join(s.halve())
+	return x + y
+})
+
+// skynetScope makes every node a child of one scope, and adds up per worker: a child
+// returns nothing.
+func skynetScope(w *pool.Worker, root siblings) int {
+	type padded struct {
+		sum int
+		_   [120]byte
+	}
+	sums := make([]padded, w.Pool().Slots())
+	var visit func(s *pool.Scope, w *pool.Worker, one siblings)
+	visit = func(s *pool.Scope, w *pool.Worker, one siblings) {
+		if one.size == 1 {
+			sums[w.ID()].sum += one.first
+			return
+		}
+		all := one.children()
+		for i := range all.n {
+			child := siblings{first: all.first + i*all.size, size: all.size, n: 1}
+			s.Go(w, func(w *pool.Worker) { visit(s, w, child) })
+		}
+	}
+	w.Scope(func(s *pool.Scope) { visit(s, w, root) })
+	total := 0
+	for i := range sums {
+		total += sums[i].sum
+	}
+	return total
 }
 
 func skynetJoin(w *pool.Worker, s siblings) int {

@@ -14,7 +14,10 @@ func All() []runner.Suite {
 	return []runner.Suite{
 		dequeSuite(),
 		forkJoinSuite(),
+		loopSuite(),
+		algosSuite(),
 		submitSuite(),
+		balanceSuite(),
 		parseSuite(),
 	}
 }
@@ -59,7 +62,7 @@ func lappedIn(unit time.Duration, name string, start func(runner.Env) (lap, func
 		work, stop, err := start(env)
 		run := func() (runner.Sample, error) {
 			l, err := runner.Repeat(env.Time, work)
-			return runner.Sample{Values: []float64{l.PerOp() / float64(unit)}, Detail: l.Detail}, err
+			return runner.Sample{Values: []float64{l.PerOp() / float64(unit)}, Detail: l.Detail, Extra: l.Extra}, err
 		}
 		return run, stop, err
 	}}

@@ -112,7 +112,7 @@ func TestFib(t *testing.T) {
 	count(10)
 	assert.Equal(t, calls, fibForks(10))
 
-	_, err := fibJob(10).lap(func() (int, error) { return 10, nil })()
+	_, err := fibJob(10).lap(nil, func() (int, error) { return 10, nil })()
 	assert.EqualError(t, err, "gave 10 for fib, expected 55")
 }
 

@@ -261,7 +261,11 @@ final class Queens extends RecursiveTask<Integer> {
 }
 
 /** The definition of a tree: binomial if m is not 0, and else geometric. */
-record Tree(int seed, int b, int depth, double q, int m) {
+record Tree(int seed, int b, int depth, double q, int m, double logQ) {
+    Tree(int seed, int b, int depth, double q, int m) {
+        this(seed, b, depth, q, m, Math.log(1 - 1 / (1 + (double) b)));
+    }
+
     int children(byte[] digest, int at) {
         int last = (digest[16] & 0x7f) << 24 | (digest[17] & 0xff) << 16 | (digest[18] & 0xff) << 8 | digest[19] & 0xff;
         double u = last / 2147483648.0;
@@ -269,8 +273,7 @@ record Tree(int seed, int b, int depth, double q, int m) {
             if (at >= depth) {
                 return 0;
             }
-            double p = 1 / (1 + (double) b);
-            return (int) Math.min(100, Math.floor(Math.log(1 - u) / Math.log(1 - p)));
+            return (int) Math.min(100, Math.floor(Math.log(1 - u) / logQ));
         }
         if (at == 0) {
             return b;

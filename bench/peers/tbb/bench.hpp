@@ -81,20 +81,24 @@ struct Bench {
 		print(metric, took / unit / static_cast<double>(ops * count));
 	}
 
-	// Repeats a call, at least so often, and prints the median in microseconds. What
-	// comes before a call is not timed.
+	// Repeats a batch of calls, at least so often, and prints the median time of a call
+	// in microseconds. What comes before a batch is not timed.
 	template <typename Before, typename Call>
-	void calls(std::size_t least, Before &&before, Call &&call) const {
+	void calls(std::size_t least, std::size_t batch, Before &&before, Call &&call) const {
+		const auto calls = [&] {
+			for (std::size_t i = 0; i < batch; i++)
+				call();
+		};
 		for (std::size_t i = 0; i < least / 2; i++)
-			call();
+			calls();
 		const auto began = std::chrono::steady_clock::now();
 		std::vector<Seconds> took;
 		while (took.size() < least || std::chrono::steady_clock::now() - began < time) {
 			before();
-			took.push_back(timed(call));
+			took.push_back(timed(calls));
 		}
 		std::sort(took.begin(), took.end());
-		print("us", took[took.size() / 2] / us);
+		print("us", took[took.size() / 2] / us / static_cast<double>(batch));
 	}
 
 	void print(const char *metric, double value) const {

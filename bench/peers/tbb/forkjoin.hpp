@@ -3,13 +3,12 @@
 
 #include "bench.hpp"
 
-#define OPENSSL_SUPPRESS_DEPRECATED // the interface without allocations is the old one
+#define OPENSSL_SUPPRESS_DEPRECATED // the interface to a single block is the old one
 #include <openssl/sha.h>
 
 #include <tbb/task_group.h>
 
 #include <cmath>
-#include <cstring>
 
 namespace forkjoin {
 
@@ -91,27 +90,32 @@ struct Tree {
 	std::uint32_t seed, b, depth;
 	double q;
 	std::uint32_t m;
+	double log_q = std::log(1 - 1 / (1 + static_cast<double>(b)));
 
 	Family root() const {
-		unsigned char zeros[16] = {}, origin[4];
-		put(origin, seed);
-		return family(zeros, sizeof zeros, origin, 0);
+		const unsigned char zeros[16] = {};
+		return family(zeros, sizeof zeros, seed, 0);
 	}
 
-	Family child(const Family &f) const {
-		unsigned char ordinal[4];
-		put(ordinal, f.lo);
-		return family(f.parent, sizeof f.parent, ordinal, f.depth + 1);
-	}
+	Family child(const Family &f) const { return family(f.parent, sizeof f.parent, f.lo, f.depth + 1); }
 
 private:
-	Family family(const unsigned char *origin, std::size_t length, const unsigned char *ordinal, std::uint32_t at) const {
-		Family f;
+	// The message fits into one block, so the library's buffer is left out.
+	Family family(const unsigned char *origin, std::size_t length, std::uint32_t ordinal, std::uint32_t at) const {
+		unsigned char block[SHA_CBLOCK] = {};
+		std::memcpy(block, origin, length);
+		put(block + length, ordinal);
+		block[length + 4] = 0x80;
+		put(block + SHA_CBLOCK - 4, static_cast<std::uint32_t>(8 * (length + 4)));
 		SHA_CTX sha;
 		SHA1_Init(&sha);
-		SHA1_Update(&sha, origin, length);
-		SHA1_Update(&sha, ordinal, 4);
-		SHA1_Final(f.parent, &sha);
+		SHA1_Transform(&sha, block);
+		Family f;
+		put(f.parent, sha.h0);
+		put(f.parent + 4, sha.h1);
+		put(f.parent + 8, sha.h2);
+		put(f.parent + 12, sha.h3);
+		put(f.parent + 16, sha.h4);
 		f.depth = at;
 		f.lo = 0;
 		f.hi = children(f);
@@ -125,8 +129,7 @@ private:
 		if (m == 0) {
 			if (f.depth >= depth)
 				return 0;
-			const double p = 1 / (1 + static_cast<double>(b));
-			return static_cast<std::uint32_t>(std::min(100.0, std::floor(std::log(1 - u) / std::log(1 - p))));
+			return static_cast<std::uint32_t>(std::min(100.0, std::floor(std::log(1 - u) / log_q)));
 		}
 		if (f.depth == 0)
 			return b;

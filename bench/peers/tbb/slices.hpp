@@ -16,14 +16,14 @@ namespace slices {
 
 using Range = tbb::blocked_range<std::size_t>;
 
-// y[i] = 3 x[i] + 1, called by the main thread, which sleeps before each call if
-// there is a pause.
-inline void affine(const Bench &b, std::size_t n, std::size_t least, Seconds pause) {
+// y[i] = 3 x[i] + 1, called by the main thread, which sleeps before each batch of calls
+// if there is a pause.
+inline void affine(const Bench &b, std::size_t n, std::size_t least, std::size_t batch, Seconds pause) {
 	std::vector<std::uint64_t> x(n), y(n);
 	for (std::size_t i = 0; i < n; i++)
 		x[i] = random_number(i);
 	b.calls(
-	    least,
+	    least, batch,
 	    [&] {
 		    if (pause.count() > 0)
 			    std::this_thread::sleep_for(pause);
@@ -40,7 +40,7 @@ inline void affine(const Bench &b, std::size_t n, std::size_t least, Seconds pau
 
 inline std::uint64_t triangular_item(std::size_t i) {
 	std::uint64_t x = i + 1;
-	for (std::size_t k = 0; k < i * 64; k++) {
+	for (std::size_t k = 0; k < i * 8; k++) {
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
@@ -191,11 +191,11 @@ inline void map(const Bench &b) {
 // Runs the case, if there is one of this name.
 inline bool run(const Bench &b) {
 	if (b.name == "outside-1024-asleep")
-		affine(b, 1024, 41, 5 * ms);
+		affine(b, 1024, 41, 1, 5 * ms);
 	else if (b.name == "outside-1024-hot")
-		affine(b, 1024, 2001, Seconds{0});
+		affine(b, 1024, 101, 64, Seconds{0});
 	else if (b.name == "large")
-		affine(b, 1000000, 21, Seconds{0});
+		affine(b, 1000000, 21, 1, Seconds{0});
 	else if (b.name == "triangular")
 		triangular(b);
 	else if (b.name == "sort-1m")

@@ -95,22 +95,23 @@ impl Bench {
         self.print(metric, took.as_secs_f64() / unit.as_secs_f64() / (ops * count) as f64);
     }
 
-    /// Repeats a call, at least so often, and prints the median in microseconds.
-    /// What comes before a call is not timed.
-    pub fn calls(&self, least: usize, mut before: impl FnMut(), mut call: impl FnMut()) {
+    /// Repeats a batch of calls, at least so often, and prints the median time of a
+    /// call in microseconds. What comes before a batch is not timed.
+    pub fn calls(&self, least: usize, batch: usize, mut before: impl FnMut(), mut call: impl FnMut()) {
+        let mut calls = || (0..batch).for_each(|_| call());
         for _ in 0..least / 2 {
-            call();
+            calls();
         }
         let began = Instant::now();
         let mut took = Vec::new();
         while took.len() < least || began.elapsed() < self.time {
             before();
             let start = Instant::now();
-            call();
+            calls();
             took.push(start.elapsed());
         }
         took.sort();
-        self.print("us", took[took.len() / 2].as_secs_f64() * 1e6);
+        self.print("us", took[took.len() / 2].as_secs_f64() * 1e6 / batch as f64);
     }
 
     pub fn print(&self, metric: &str, value: f64) {

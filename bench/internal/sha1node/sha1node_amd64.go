@@ -1,0 +1,12 @@
+//go:build gc && !purego
+
+package sha1node
+
+import "github.com/klauspost/cpuid/v2"
+
+// accelerated says whether the CPU has the instructions for SHA-1. What has them has
+// SSSE3 and SSE4.1, too.
+var accelerated = cpuid.CPU.Supports(cpuid.SHA, cpuid.SSSE3, cpuid.SSE4)
+
+//go:noescape
+func childSHA(child, parent *Digest, index uint32)

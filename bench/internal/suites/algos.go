@@ -1,0 +1,249 @@
+package suites
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/peers"
+	"github.com/seed53057037/heist/pool"
+)
+
+// algosSuite measures the algorithms over slices, each on 2^20 elements and called by a
+// goroutine that is no worker. The elements are the numbers of splitmix64 with seed 1.
+//
+//	sort-1m         int64; the library's sort, stable or not
+//	sort-stable-1m  pairs of a key and an index of 32 bits each, by the key, stable
+//	sortfunc-1m     the same pairs by a function of the caller's, stable or not
+//	scan            the running sums of int64, into another slice
+//	filter          the even ones of int64, in order, in a new slice
+//	reduce          the sum of int64
+//	map             x*x + 1 of float64 from 0 to 1, into another slice
+//
+// What a library lacks it has no row for: rayon has no scan, TBB no stable sort and no
+// filter that keeps the order. The metric is ns per element; checking the result, and
+// putting the input in place for the sorts, are not in the time.
+func algosSuite() runner.Suite {
+	return runner.Suite{
+		Name:  "algos",
+		About: "algorithms over slices of a million elements",
+		Cases: []runner.Case{
+			sortCase(), sortStableCase(), sortFuncCase(), scanCase(), filterCase(), reduceCase(), mapCase(),
+		},
+	}
+}
+
+// algo is a case of the suite: the job, and how it is done on a pool and serially. A
+// job has slices of its own, which both are given by start.
+//
+// Most are given functions of the caller's, and there the languages differ: Rust and
+// C++ compile them into the loops, and so does Go in the plain loop that is "serial",
+// but an algorithm in Go calls them, for 1 to 2 ns.
+func algo[T any](name, about string, start func(env runner.Env) (j job[T], on func(*pool.Pool) (T, error), serial func() T), others ...runner.Impl) runner.Case {
+	return runner.Case{
+		Name: name, About: about, Metrics: lower("ns/elem"), Workers: asked,
+		Impls: append([]runner.Impl{
+			lapped("heist", func(env runner.Env) (lap, func(), error) {
+				p, stop, err := newPool(env)
+				if err != nil {
+					return nil, nil, err
+				}
+				j, on, _ := start(env)
+				return j.lap(p, func() (T, error) { return on(p) }), stop, nil
+			}),
+			called("serial", time.Nanosecond, func(env runner.Env) (job[T], func() T) {
+				j, _, serial := start(env)
+				return j, serial
+			}),
+		}, others...),
+	}
+}
+
+func rayonPerElem() runner.Impl { return peers.Rayon(lower("ns/elem")) }
+func tbbPerElem() runner.Impl   { return peers.TBB(lower("ns/elem")) }
+
+// inlining notes what holds for algorithms that are given a function.
+func inlining(impl runner.Impl) runner.Impl {
+	impl.Note = "has the caller's function compiled into its loops; Go's generic functions call it"
+	return impl
+}
+
+func algoSize(env runner.Env) int { return env.Size(1<<20, 20_000) }
+
+func integers(env runner.Env) []int64 {
+	s := make([]int64, algoSize(env))
+	for i := range s {
+		s[i] = int64(random(i))
+	}
+	return s
+}
+
+// sameElements is a check of a slice.
+func sameElements[T comparable](want []T) func([]T) error {
+	return func(got []T) error {
+		if err := runner.Check("the number of elements", len(got), len(want)); err != nil {
+			return err
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				return runner.Check("an element", got[i], want[i])
+			}
+		}
+		return nil
+	}
+}
+
+func sortCase() runner.Case {
+	return algo("sort-1m", "sort a million int64; time per element",
+		func(env runner.Env) (job[[]int64], func(*pool.Pool) ([]int64, error), func() []int64) {
+			input := integers(env)
+			want, s := slices.Sorted(slices.Values(input)), slices.Clone(input)
+			return job[[]int64]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(want)},
+				func(p *pool.Pool) ([]int64, error) { return s, pool.Sort(p, s) },
+				func() []int64 { slices.Sort(s); return s }
+		}, rayonPerElem(), tbbPerElem())
+}
+
+// pair is an element with a key, and its index in the input.
+type pair struct{ key, payload uint32 }
+
+func byKey(a, b pair) int { return cmp.Compare(a.key, b.key) }
+
+// pairsJob is the job of sorting pairs, which are in the slice that it returns.
+func pairsJob(env runner.Env, stable bool) ([]pair, job[[]pair]) {
+	input := make([]pair, algoSize(env))
+	for i := range input {
+		input[i] = pair{uint32(random(i)), uint32(i)}
+	}
+	s := slices.Clone(input)
+	return s, job[[]pair]{
+		ops:   len(s),
+		ready: func() { copy(s, input) },
+		check: func(got []pair) error { return checkPairs(input, got, stable) },
+	}
+}
+
+func checkPairs(input, got []pair, stable bool) error {
+	seen := make([]bool, len(input))
+	for i, e := range got {
+		inOrder := i == 0 || got[i-1].key < e.key ||
+			got[i-1].key == e.key && !(stable && got[i-1].payload > e.payload)
+		if !inOrder {
+			return runner.Wrong{What: "the first element that is out of order", Got: i, Want: "none"}
+		}
+		if seen[e.payload] || input[e.payload] != e {
+			return runner.Wrong{What: "the first element that is not the input's", Got: i, Want: "none"}
+		}
+		seen[e.payload] = true
+	}
+	return nil
+}
+
+func sortStableCase() runner.Case {
+	return algo("sort-stable-1m", "sort a million pairs by their keys, stable; time per element",
+		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
+			s, j := pairsJob(env, true)
+			return j, func(p *pool.Pool) ([]pair, error) { return s, pool.SortStableFunc(p, s, byKey) },
+				func() []pair { slices.SortStableFunc(s, byKey); return s }
+		}, inlining(rayonPerElem()))
+}
+
+func sortFuncCase() runner.Case {
+	return algo("sortfunc-1m", "sort a million pairs by their keys; time per element",
+		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
+			s, j := pairsJob(env, false)
+			return j, func(p *pool.Pool) ([]pair, error) { return s, pool.SortFunc(p, s, byKey) },
+				func() []pair { slices.SortFunc(s, byKey); return s }
+		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
+}
+
+func scanCase() runner.Case {
+	add := func(a, b int64) int64 { return a + b }
+	return algo("scan", "the running sums of a million int64; time per element",
+		func(env runner.Env) (job[[]int64], func(*pool.Pool) ([]int64, error), func() []int64) {
+			s := integers(env)
+			out, want := make([]int64, len(s)), make([]int64, len(s))
+			scan := func(out []int64) {
+				var sum int64
+				for i, x := range s {
+					sum += x
+					out[i] = sum
+				}
+			}
+			scan(want)
+			return job[[]int64]{ops: len(s), ready: func() { clear(out) }, check: sameElements(want)},
+				func(p *pool.Pool) ([]int64, error) { return out, pool.Scan(p, out, s, add) },
+				func() []int64 { scan(out); return out }
+		}, inlining(tbbPerElem()))
+}
+
+func filterCase() runner.Case {
+	even := func(x int64) bool { return x%2 == 0 }
+	return algo("filter", "the even ones of a million int64, in a new slice; time per element",
+		func(env runner.Env) (job[[]int64], func(*pool.Pool) ([]int64, error), func() []int64) {
+			s := integers(env)
+			filter := func() []int64 {
+				kept := make([]int64, 0, len(s)) // a third faster than growing it
+				for _, x := range s {
+					if x%2 == 0 {
+						kept = append(kept, x)
+					}
+				}
+				return kept
+			}
+			return job[[]int64]{ops: len(s), check: sameElements(filter())},
+				func(p *pool.Pool) ([]int64, error) { return pool.Filter(p, s, even) },
+				filter
+		}, inlining(rayonPerElem()))
+}
+
+func reduceCase() runner.Case {
+	add := func(a, b int64) int64 { return a + b }
+	return algo("reduce", "the sum of a million int64; time per element",
+		func(env runner.Env) (job[int64], func(*pool.Pool) (int64, error), func() int64) {
+			s := integers(env)
+			sum := func() int64 {
+				var sum int64
+				for _, x := range s {
+					sum += x
+				}
+				return sum
+			}
+			want := sum()
+			return job[int64]{ops: len(s), check: func(got int64) error { return runner.Check("the sum", got, want) }},
+				func(p *pool.Pool) (int64, error) { return pool.Reduce(p, s, 0, add, add) },
+				sum
+		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
+}
+
+func mapCase() runner.Case {
+	return algo("map", "x*x + 1 of a million float64; time per element",
+		func(env runner.Env) (job[[]float64], func(*pool.Pool) ([]float64, error), func() []float64) {
+			s := make([]float64, algoSize(env))
+			for i := range s {
+				s[i] = float64(random(i)>>11) / (1 << 53)
+			}
+			out := make([]float64, len(s))
+			check := func(got []float64) error {
+				for i, x := range s {
+					// A fused multiplication and addition rounds once instead of twice.
+					if want := x*x + 1; math.Abs(got[i]-want) > 1e-15 {
+						return runner.Check("an element", got[i], want)
+					}
+				}
+				return nil
+			}
+			return job[[]float64]{ops: len(s), ready: func() { clear(out) }, check: check},
+				func(p *pool.Pool) ([]float64, error) {
+					return out, pool.MapTo(p, out, s, func(x float64) float64 { return x*x + 1 })
+				},
+				func() []float64 {
+					for i, x := range s {
+						out[i] = x*x + 1
+					}
+					return out
+				}
+		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
+}

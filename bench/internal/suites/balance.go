@@ -1,0 +1,196 @@
+package suites
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// balanceSuite measures the picture with which work stealing is explained: four lanes of
+// 100, 100, 200 and 350 ms of work. Divided statically among four workers they take 350
+// ms, and half of that time nobody works; balanced they would take 750/4 = 187.5 ms.
+//
+// A lane consists of tasks that take 1 ms, or 0.1 ms in a glance: a fixed number of
+// rounds of a 64-bit xorshift, the same in every lane. The number is measured once,
+// before the first run. The tasks of a lane are queued by the worker that begins it.
+//
+// Utilisation is the time that a worker spent in tasks, on the wall clock, divided by
+// the time that all took.
+func balanceSuite() runner.Suite {
+	var lanes lanes
+	impl := func(name string, start func(runner.Env) (work func(*lanesRun) error, stop func(), err error)) runner.Impl {
+		return lappedIn(time.Millisecond, name, func(env runner.Env) (lap, func(), error) {
+			work, stop, err := start(env)
+			return func() (runner.Lap, error) { return lanes.lap(env, work) }, stop, err
+		})
+	}
+	return runner.Suite{
+		Name:  "balance",
+		About: "uneven lanes of work, divided statically and by stealing",
+		Cases: []runner.Case{{
+			Name:    "lanes",
+			About:   "four lanes of 100, 100, 200 and 350 tasks of 1 ms, in a glance of 0.1 ms; time for all",
+			Metrics: lower("ms"),
+			Workers: asked,
+			Setup:   lanes.calibrate,
+			Impls: []runner.Impl{
+				impl("heist", func(env runner.Env) (func(*lanesRun) error, func(), error) {
+					p, stop, err := newPool(env)
+					return func(r *lanesRun) error {
+						return runOnWorker(p, r.steal)
+					}, stop, err
+				}),
+				impl("static", func(env runner.Env) (func(*lanesRun) error, func(), error) {
+					return func(r *lanesRun) error {
+						var workers sync.WaitGroup
+						for id := range env.Workers {
+							workers.Go(func() {
+								for lane := id; lane < len(laneTasks); lane += env.Workers {
+									for task := range laneTasks[lane] {
+										r.task(id, id, lane, task)
+									}
+								}
+							})
+						}
+						workers.Wait()
+						return nil
+					}, nil, nil
+				}),
+			},
+		}},
+	}
+}
+
+// laneTasks is how many tasks each lane has.
+var laneTasks = [4]int{100, 100, 200, 350}
+
+// lanes is the case's work.
+type lanes struct {
+	rounds int    // that a task takes
+	answer uint64 // of a task
+}
+
+// calibrate finds how many rounds take as long as a task should. Of several tries the
+// fastest counts: the others were disturbed.
+func (l *lanes) calibrate(env runner.Env) (teardown func(), err error) {
+	const rounds = 200_000
+	took := time.Duration(1 << 62)
+	for range 5 {
+		start := time.Now()
+		l.answer = busy(rounds)
+		took = min(took, time.Since(start))
+	}
+	length := time.Millisecond
+	if env.Glance {
+		length /= 10
+	}
+	if env.Tiny {
+		length /= 1000
+	}
+	l.rounds = int(rounds * length / took)
+	l.answer = busy(l.rounds)
+	return func() {}, nil
+}
+
+// busy computes.
+func busy(rounds int) uint64 {
+	x := uint64(1)
+	for range rounds {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// lanesRun is one run.
+type lanesRun struct {
+	lanes
+	done    [4][]int // how often each task was done; whoever does it writes
+	workers []laneShift
+}
+
+// laneShift is what one worker did in a run. Only that worker writes it, and it has its
+// cache lines to itself.
+type laneShift struct {
+	tasks, stolen int
+	busy, away    time.Duration // in all tasks, and in stolen ones
+	_             [128 - 32]byte
+}
+
+// steal begins each lane as a task, which queues those of the lane.
+func (r *lanesRun) steal(w *pool.Worker) {
+	w.Scope(func(s *pool.Scope) {
+		for lane, tasks := range laneTasks {
+			s.Go(w, func(w *pool.Worker) {
+				owner := w.ID()
+				for task := range tasks {
+					s.Go(w, func(w *pool.Worker) { r.task(w.ID(), owner, lane, task) })
+				}
+			})
+		}
+	})
+}
+
+// task does a task of a lane on one worker, after another or the same has queued it.
+func (r *lanesRun) task(worker, owner, lane, task int) {
+	start := time.Now()
+	if busy(r.rounds) == r.answer {
+		r.done[lane][task]++
+	}
+	took := time.Since(start)
+	s := &r.workers[worker]
+	s.tasks++
+	s.busy += took
+	if worker != owner {
+		s.stolen++
+		s.away += took
+	}
+}
+
+func (l *lanes) lap(env runner.Env, work func(*lanesRun) error) (runner.Lap, error) {
+	r := &lanesRun{lanes: *l, workers: make([]laneShift, env.Workers)}
+	all := 0
+	for lane, tasks := range laneTasks {
+		r.done[lane] = make([]int, tasks)
+		all += tasks
+	}
+	lap, err := timed(1, func() error { return work(r) })
+	if err != nil {
+		return lap, err
+	}
+	lap.Detail = r.utilisation(lap.Took)
+	return lap, r.check(all)
+}
+
+// check says whether each task was done once, and its answer right.
+func (r *lanesRun) check(want int) error {
+	once := 0
+	for _, tasks := range r.done {
+		for _, times := range tasks {
+			if times == 1 {
+				once++
+			}
+		}
+	}
+	return runner.Check("the number of tasks done once", once, want)
+}
+
+// utilisation draws a bar for each worker: tasks that it queued itself, and then, in
+// another sign, those that it took from others.
+func (r *lanesRun) utilisation(elapsed time.Duration) string {
+	var bars strings.Builder
+	var total float64
+	for i, s := range r.workers {
+		share, away := s.busy.Seconds()/elapsed.Seconds(), s.away.Seconds()/elapsed.Seconds()
+		total += share
+		fmt.Fprintf(&bars, "Worker %d: [%s] %3.0f%%  %v, %d tasks, %d of them stolen\n", i,
+			bar(share-away, away), 100*share, s.busy.Round(time.Millisecond/10), s.tasks, s.stolen)
+	}
+	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(len(r.workers)), elapsed.Round(time.Millisecond/10))
+	return bars.String()
+}
