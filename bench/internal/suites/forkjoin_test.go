@@ -36,10 +36,9 @@ func TestUTS(t *testing.T) {
 	var deepest func(f family) (nodes int, depth int32)
 	deepest = func(f family) (nodes int, depth int32) {
 		for ; f.lo < f.hi; f.lo++ {
-			child := f.child()
-			n, d := deepest(child)
+			n, d := deepest(f.child())
 			nodes += 1 + n
-			depth = max(depth, d, child.depth)
+			depth = max(depth, d, f.parent.depth+1)
 		}
 		return nodes, depth
 	}

@@ -151,11 +151,18 @@ func (t *utsTree) job() job[int] { return adding("the nodes of the tree", t.node
 
 type digest = sha1node.Digest
 
-// family is a node, and which of its children are to be counted.
+// node is a node of a tree. Nodes with children are allocated, once: a fork's argument
+// is then two words instead of six.
+type node struct {
+	tree  *utsTree
+	id    digest
+	depth int32
+	n     int32 // how many children it has
+}
+
+// family is some of the children of a node.
 type family struct {
-	tree   *utsTree
-	parent digest
-	depth  int32 // of the parent
+	parent *node
 	lo, hi int32
 }
 
@@ -163,30 +170,34 @@ func (t *utsTree) root() family {
 	var origin digest
 	binary.BigEndian.PutUint32(origin[16:], t.seed)
 	t.logq = math.Log(1 - 1/(1+float64(t.b)))
-	f := family{tree: t, parent: sha1.Sum(origin[:])}
-	f.hi = f.children()
-	return f
+	root := &node{tree: t, id: sha1.Sum(origin[:])}
+	return family{root, 0, root.children()}
 }
 
-// child returns the family of the child lo.
-func (f *family) child() family {
-	c := family{tree: f.tree, depth: f.depth + 1}
-	sha1node.Child(&c.parent, &f.parent, uint32(f.lo))
-	c.hi = c.children()
-	return c
+// child returns the family of the child lo, which is empty if it has no children.
+func (f family) child() family {
+	c := node{tree: f.parent.tree, depth: f.parent.depth + 1}
+	sha1node.Child(&c.id, &f.parent.id, uint32(f.lo))
+	n := c.children()
+	if n == 0 {
+		return family{}
+	}
+	parent := new(node)
+	*parent = c
+	return family{parent, 0, n}
 }
 
-// children is how many children the parent has.
-func (f *family) children() int32 {
+// children is how many children the node has.
+func (c *node) children() int32 {
 	const most = 100
-	t := f.tree
-	u := float64(binary.BigEndian.Uint32(f.parent[16:])&math.MaxInt32) / (1 << 31)
+	t := c.tree
+	u := float64(binary.BigEndian.Uint32(c.id[16:])&math.MaxInt32) / (1 << 31)
 	switch {
-	case t.m == 0 && f.depth >= t.depth:
+	case t.m == 0 && c.depth >= t.depth:
 		return 0
 	case t.m == 0:
 		return int32(min(most, math.Floor(math.Log(1-u)/t.logq)))
-	case f.depth == 0:
+	case c.depth == 0:
 		return int32(t.b)
 	case u < t.q:
 		return t.m
@@ -195,11 +206,9 @@ func (f *family) children() int32 {
 }
 
 // halve splits a family of several children.
-func (f *family) halve() (lower, upper family) {
-	lower, upper = *f, *f
+func (f family) halve() (lower, upper family) {
 	middle := f.lo + (f.hi-f.lo)/2
-	lower.hi, upper.lo = middle, middle
-	return lower, upper
+	return family{f.parent, f.lo, middle}, family{f.parent, middle, f.hi}
 }
 
 func uts(f family) int {
