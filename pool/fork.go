@@ -48,8 +48,8 @@ import (
 // # Joins
 //
 // The owner takes its newest frame d back. If d is private it is the owner's. If it is
-// public, then either top <= d, and the owner lowers split to d or below; or top > d, and
-// the frame is with a thief. So are all frames between d and top: left there by a panic
+// public, then either top <= d, and the owner lowers split to d; or top > d, and the
+// frame is with a thief. So are all frames between d and top: left there by a panic
 // that user code recovered. The owner puts bottom where top is, so that nothing that
 // it does meanwhile overwrites them, helps others until their latches are done, and
 // then moves everything back to d. No thief can touch public meanwhile: it says that
@@ -208,8 +208,7 @@ func (s *frames[W, R]) newest(d int) bool {
 
 // takeBack says whether the fork at depth d was not stolen.
 func (s *frames[W, R]) takeBack(d int) bool {
-	hungry := s.sleep.hungry()
-	if hungry {
+	if s.sleep.hungry() {
 		s.owner.expose()
 	}
 	if d >= s.split {
@@ -221,12 +220,10 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		if top > d {
 			return false
 		}
-		split := d
-		if !hungry {
-			split = min(d, top+alwaysPublic)
-		}
-		if s.public.CompareAndSwap(public, bordersAt(top, split)) {
-			s.split, s.eager = split, top+alwaysPublic
+		// Frames below d stay public, though they need not: they may belong to another
+		// call or recursion than the one that would publish them again.
+		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
+			s.split, s.eager = d, top+alwaysPublic
 			return true
 		}
 	}
@@ -249,7 +246,7 @@ func (s *frames[W, R]) withdraw(d int) int {
 		top, _ := borders(public)
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
-			s.split = top
+			s.split, s.eager = top, top+alwaysPublic
 			return top
 		}
 	}

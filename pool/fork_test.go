@@ -242,14 +242,16 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 		require.True(t, s.takeBack(n-1))
 		requireBorders(t, s, 0, n-1, n-1)
 	})
-	t.Run("and most of them private again when nobody is", func(t *testing.T) {
+	t.Run("and those that were published stay public", func(t *testing.T) {
 		s := full()
 		hungry(s, true)
 		s.push(n)
 		hungry(s, false)
 		s.bottom = n
 		require.True(t, s.takeBack(n))
-		requireBorders(t, s, 0, alwaysPublic, n)
+		requireBorders(t, s, 0, n, n)
+		s.push(n)
+		requireBorders(t, s, 0, n, n+1)
 	})
 	t.Run("when the owner waits", func(t *testing.T) {
 		s := full()

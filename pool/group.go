@@ -137,7 +137,9 @@ func (g *Group) done() {
 // groups that it opened itself: what a worker runs while it waits stands on the waiter's
 // stack, and would wait for ever for a group that the waiter belongs to.
 func (g *Group) Wait() error {
-	if w := g.pool.current(); w != nil {
+	goroutine := goroutineID()
+	g.pool.expose(goroutine)
+	if w := g.pool.workerOf(goroutine); w != nil {
 		g.waitOn(w)
 	} else {
 		g.waitOutside()

@@ -94,6 +94,15 @@ func (p *Pool) placeOf(goroutine uintptr) *Worker {
 	return nil
 }
 
+// expose publishes all forks of the goroutine, in all places that it has.
+func (p *Pool) expose(goroutine uintptr) {
+	for _, w := range p.slots {
+		if w.goroutine.Load() == goroutine {
+			w.expose()
+		}
+	}
+}
+
 // queue waits for a slot.
 func (p *Pool) queue(ctx context.Context) (slot int, err error) {
 	var done <-chan struct{}

@@ -39,30 +39,32 @@ func (l *latch) complete(waiter *Worker) {
 // await waits until l is done, helping others meanwhile: with forks, and with tasks as
 // well, though without the second argument only when it would otherwise sleep.
 func (w *Worker) await(l *latch, tasks bool) {
-	w.expose() // lest work lies hidden while nobody does any
+	waiter := w
+	goroutine := w.goroutine.Load()
+	w.pool.expose(goroutine) // lest work lies hidden while nobody does any
 	if w.guest {
 		// A guest inside a task has the task's worker to wait with, which can run
 		// tasks too. The latch is the guest's, so unpark must find the worker.
-		if host := w.pool.workerOf(w.goroutine.Load()); host != nil {
+		if host := w.pool.workerOf(goroutine); host != nil {
 			w.host.Store(host)
 			w = host
-			w.expose()
 		}
-	}
-	sleeping := uint32(latchWaiting)
-	if w.guest {
-		sleeping = latchAlone
 	}
 	for !l.done() {
 		if j, ok := w.search(l, tasks); ok {
 			w.runNested(j)
 			continue
 		}
+		sleeping := uint32(latchWaiting)
+		if w.guest || w.helping >= maxHelping && !tasks {
+			sleeping = latchAlone
+		}
 		if !l.state.CompareAndSwap(latchPending, sleeping) {
 			break
 		}
 		if sleeping == latchAlone {
-			w.sleepAlone(l)
+			w.stopSearching()
+			waiter.sleepAlone(l)
 		} else {
 			w.park(l)
 		}
@@ -96,26 +98,33 @@ func (w *Worker) aside(f func()) {
 			w.goroutine.Store(goroutine)
 		}
 	}
-	defer be(w.goroutine.Load())
-	ended := make(chan struct{})
+	original, ended := w.goroutine.Load(), make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer func() {
+			be(original)
+			close(ended)
+		}()
 		be(goroutineID())
 		f()
 	}()
 	<-ended
 }
 
-// sleepAlone sleeps outside the protocol of sleep.md: nothing but the latch wakes the
-// guest. Meanwhile a worker may compute in its place.
+// sleepAlone sleeps outside the protocol of sleep.md: nothing but the latch wakes a
+// guest, or a worker that must not help with forks any more. In a guest's place a worker may
+// compute meanwhile.
 func (w *Worker) sleepAlone(l *latch) {
-	w.pool.freePlace()
+	if w.guest {
+		w.pool.freePlace()
+	}
 	w.alone.Store(0)
 	for !l.done() {
 		heist.FutexWait(&w.alone, 0, -1)
 		w.alone.Store(0)
 	}
-	w.pool.sleep.state.Add(-oneSpare)
+	if w.guest {
+		w.pool.sleep.state.Add(-oneSpare)
+	}
 }
 
 // wakeAlone ends sleepAlone. A call that comes late is harmless, for the sleeper looks

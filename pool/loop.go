@@ -33,9 +33,9 @@ const (
 	// chunkTime is what a chunk takes. The two clock readings and the look at who is
 	// hungry, 30 ns, are a hundredth of it.
 	chunkTime = 4 * time.Microsecond
-	// probeShare is the part of a loop that is measured first: 1 in 256 is all that a
-	// machine with 64 CPUs can do without.
-	probeShare = 256
+	// A loop's first items are measured: 1 in 256 is all that a machine with 64 CPUs can
+	// do without, and no more than 64 are needed.
+	probeShare, mostProbed = 256, 64
 )
 
 // Granularity says how a loop is divided. The zero value, [Lazy], needs no tuning.
@@ -142,7 +142,7 @@ func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity)
 	if f == nil {
 		return errNilFunc("ForWorker")
 	}
-	if _, err := checkLoop(at, n, g); err != nil {
+	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
 	return loopOn(at, span{hi: n, chunk: 1}, g, f)
@@ -153,11 +153,19 @@ func ForEach[E any](at Place, s []E, f func(e *E), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("ForEach")
 	}
-	return ForRange(at, len(s), func(lo, hi int) {
-		for i := range s[lo:hi] {
-			f(&s[lo+i])
+	done, chunk, err := probe(at, len(s), g, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(&s[i])
 		}
-	}, g...)
+	})
+	if done == len(s) || err != nil {
+		return err
+	}
+	return loopOn(at, span{lo: done, hi: len(s), chunk: chunk}, g, func(_ *Worker, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(&s[i])
+		}
+	})
 }
 
 func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
@@ -172,6 +180,11 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 
 // probe runs the beginning of a loop in the caller: all of it, if that is short. It says
 // how many items it ran, and how many make a chunk.
+//
+// It looks at the clock after a few items, after 16 times as many, and again, at the
+// latest after half of them, and stops when what is left would take long. Items may be
+// cheap at first and cost more later, so the last half at least is judged by a half.
+// Each look costs 12 ns, which is what keeps it from looking more often.
 func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk int, err error) {
 	p, ok := at.(*Pool)
 	if !ok || n <= 0 || len(g) > 0 || p.closing.Load() {
@@ -179,25 +192,26 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk in
 			return 0, 1, err
 		}
 	}
-	first := max(n/probeShare, 1)
-	start := heist.Ticks()
-	f(0, first)
-	if took := heist.Ticks() - start; took < p.ticksAlone && took*int64(n-first) < p.ticksAlone*int64(first) {
-		if first < n {
-			f(first, n)
+	start, chunk := heist.Ticks(), 1
+	for next := min(n/probeShare, mostProbed) | 1; ; {
+		f(done, next)
+		if done = next; done == n {
+			return n, 1, nil
 		}
-		return n, 1, nil
+		took := max(heist.Ticks()-start, 1)
+		if took >= p.ticksAlone || float64(took)*float64(n-done) >= float64(p.ticksAlone)*float64(done) {
+			return done, int(min(max(p.ticksChunk*int64(done)/took, 1), int64(n))), nil
+		}
+		if !ok {
+			if _, err := check(at); err != nil {
+				return done, 1, err
+			}
+		}
+		if next = 16 * done; next > n/2 && done < n/2 {
+			next = n / 2
+		}
+		next = min(next, n)
 	}
-	// That may have met cold caches. Ask some more of them.
-	next := min(2*first, n)
-	start = heist.Ticks()
-	f(first, next)
-	took := max(heist.Ticks()-start, 1)
-	if took < p.ticksAlone && took*int64(n-next) < p.ticksAlone*int64(next-first) {
-		f(next, n)
-		return n, 1, nil
-	}
-	return next, int(min(max(p.ticksChunk*int64(next-first)/took, 1), int64(n))), nil
 }
 
 // span is a part of a loop's range.
@@ -300,7 +314,8 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 			forks.push(half)
 			start = heist.Ticks() // a wake-up is not the items' fault
 		}
-		next := s.lo + min(s.chunk, s.hi-s.lo)
+		// However cheap the items were so far, the rest remains divisible.
+		next := s.lo + min(s.chunk, (s.hi-s.lo)/8+1)
 		s.body(w, s.lo, next)
 		now := heist.Ticks()
 		switch took := now - start; {
@@ -316,7 +331,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 // halve forks the second half of the span until it has no more items than the grain,
 // and runs that.
 func (s *span) halve(w *Worker, forks *frames[span, struct{}]) {
-	for s.hi-s.lo > s.grain {
+	for s.hi-s.lo > s.grain && !s.over(w) {
 		half := *s
 		half.lo += (s.hi - s.lo) / 2
 		s.hi = half.lo

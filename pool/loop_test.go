@@ -1,79 +1,929 @@
 package pool
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestForRunsEachItemOnce(t *testing.T) {
+// granularities has an entry for each way to divide a loop.
+func granularities() map[string][]Granularity {
+	return map[string][]Granularity{
+		"default":   nil,
+		"lazy":      {Lazy},
+		"grain 1":   {Grain(1)},
+		"grain 7":   {Grain(7)},
+		"grain max": {Grain(math.MaxInt)},
+		"adaptive":  {new(AdaptiveGrain).Granularity()},
+	}
+}
+
+// loopKind is one of the functions that run a loop. It calls f for every item.
+type loopKind struct {
+	name string
+	run  func(at Place, n int, f func(i int), g ...Granularity) error
+}
+
+var loopKinds = []loopKind{
+	{"For", For},
+	{"ForRange", func(at Place, n int, f func(i int), g ...Granularity) error {
+		return ForRange(at, n, func(lo, hi int) {
+			if lo > hi { // for empty ones see TestNoRangeIsEmpty
+				panic(fmt.Sprintf("ForRange was given the range [%d, %d)", lo, hi))
+			}
+			for i := lo; i < hi; i++ {
+				f(i)
+			}
+		}, g...)
+	}},
+	{"ForWorker", func(at Place, n int, f func(i int), g ...Granularity) error {
+		return ForWorker(at, n, func(w *Worker, lo, hi int) {
+			if lo > hi { // for empty ones see TestNoRangeIsEmpty
+				panic(fmt.Sprintf("ForWorker was given the range [%d, %d)", lo, hi))
+			}
+			for i := lo; i < hi; i++ {
+				f(i)
+			}
+		}, g...)
+	}},
+	{"ForEach", func(at Place, n int, f func(i int), g ...Granularity) error {
+		s := make([]int, max(n, 0))
+		for i := range s {
+			s[i] = i
+		}
+		return ForEach(at, s, func(e *int) { f(*e) }, g...)
+	}},
+}
+
+// once says what is wrong if not every entry of the tally is 1.
+func (c tally) once() error {
+	for i := range c {
+		if n := c[i].Load(); n != 1 {
+			return fmt.Errorf("item %d of %d ran %d times", i, len(c), n)
+		}
+	}
+	return nil
+}
+
+// work spins for some nanoseconds.
+func work(n int) {
+	x := uint(n)
+	for i := range n {
+		x = x*31 + uint(i)
+	}
+	if x == 1<<31-1 {
+		worked.Add(1)
+	}
+}
+
+var worked atomic.Int64 // so that the compiler does not see that nobody wants the result
+
+func TestLoopsRunEachItemOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for _, g := range []Granularity{Lazy, Grain(1), Grain(7), new(AdaptiveGrain).Granularity()} {
-			for _, n := range []int{0, 1, 2, 3, 10, 255, 256, 257, 1000, 20_000} {
-				ran := make([]atomic.Int32, n)
-				require.NoError(t, For(p, n, func(i int) {
-					ran[i].Add(1)
-					for range i % 1000 {
+		for _, kind := range loopKinds {
+			for name, g := range granularities() {
+				ns := []int{0, 1, 2, 3, 10, 255, 256, 257, 511, 512, 513, 5000}
+				if !testing.Short() {
+					ns = append(ns, 100_000)
+				}
+				for _, n := range ns {
+					ran := make(tally, n)
+					require.NoError(t, kind.run(p, n, func(i int) { ran[i].Add(1) }, g...), "%s, %s", kind.name, name)
+					require.NoError(t, ran.once(), "%s, %s", kind.name, name)
+				}
+				// Items that take long enough for the others to come.
+				ran := make(tally, 300)
+				require.NoError(t, kind.run(p, len(ran), func(i int) { ran[i].Add(1); work(1000) }, g...))
+				require.NoError(t, ran.once(), "%s, %s, long", kind.name, name)
+			}
+		}
+	})
+}
+
+// inPlaces are the situations from which a loop can be called. Each calls f once.
+var inPlaces = map[string]func(p *Pool, f func(at Place) error) error{
+	"outside": func(p *Pool, f func(at Place) error) error { return f(p) },
+	"context": func(p *Pool, f func(at Place) error) error {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		return f(p.With(ctx))
+	},
+	"guest": func(p *Pool, f func(at Place) error) (err error) {
+		return errors.Join(p.Run(func(w *Worker) { err = f(w) }), err)
+	},
+	"guest in a guest": func(p *Pool, f func(at Place) error) (err error) {
+		return errors.Join(p.Run(func(w *Worker) { err = f(p) }), err)
+	},
+	"task": func(p *Pool, f func(at Place) error) error {
+		g := newGroup(p)
+		g.GoWorker(func(w *Worker) error { return f(w) })
+		return g.Wait()
+	},
+	"guest in a task": func(p *Pool, f func(at Place) error) error {
+		g := newGroup(p)
+		g.GoWorker(func(w *Worker) error { return f(p) })
+		return g.Wait()
+	},
+	"fork": func(p *Pool, f func(at Place) error) (err error) {
+		return errors.Join(p.Run(func(w *Worker) {
+			_, err = Join(w, fib, 8, func(w *Worker, _ int) error { return f(w) }, 0)
+		}), err)
+	},
+	"scope": func(p *Pool, f func(at Place) error) (err error) {
+		return errors.Join(p.Run(func(w *Worker) {
+			w.Scope(func(s *Scope) { s.Go(w, func(w *Worker) { err = f(w) }) })
+		}), err)
+	},
+	"recursion": func(p *Pool, f func(at Place) error) error {
+		r := Recursive(func(k *Fork[int, error], n int) error {
+			switch {
+			case n < 0:
+				return nil
+			case n == 0:
+				return f(k.Worker())
+			}
+			return errors.Join(k.Join(n-1, -1))
+		})
+		err, failed := r.Run(p, 10)
+		return errors.Join(err, failed)
+	},
+	"loop": func(p *Pool, f func(at Place) error) error {
+		err := errors.New("never called")
+		return errors.Join(ForWorker(p, 50, func(w *Worker, lo, hi int) {
+			if lo <= 25 && 25 < hi {
+				err = f(w)
+			}
+		}), err)
+	},
+}
+
+func TestLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for place, in := range inPlaces {
+			for name, g := range granularities() {
+				for _, kind := range loopKinds {
+					for range stress(20) {
+						require.NoError(t, in(p, func(at Place) error {
+							ran := make(tally, 700)
+							err := kind.run(at, len(ran), func(i int) { ran[i].Add(1); work(i % 64) }, g...)
+							return errors.Join(err, ran.once())
+						}), "%s, %s, %s", place, name, kind.name)
 					}
-				}, g))
-				for i := range ran {
-					require.EqualValues(t, 1, ran[i].Load(), "item %d of %d", i, n)
+				}
+			}
+		}
+	}
+}
+
+func TestLoopsInsideLoops(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		const a, b, c = 6, 17, 40
+		for name, g := range granularities() {
+			for range stress(10) {
+				ran := make(tally, a*b*c)
+				require.NoError(t, ForWorker(p, a, func(w *Worker, lo, hi int) {
+					for i := lo; i < hi; i++ {
+						err := ForWorker(w, b, func(w *Worker, lo, hi int) {
+							for j := lo; j < hi; j++ {
+								err := For(w, c, func(k int) { ran[(i*b+j)*c+k].Add(1); work(50) }, g...)
+								assert.NoError(t, err)
+							}
+						}, g...)
+						assert.NoError(t, err)
+					}
+				}, g...), name)
+				require.NoError(t, ran.once(), name)
+			}
+		}
+	})
+}
+
+func TestLoopBodiesForkAndWait(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		var sum atomic.Int64
+		const n = 60
+		require.NoError(t, ForWorker(p, n, func(w *Worker, lo, hi int) {
+			for i := lo; i < hi; i++ {
+				sum.Add(int64(fib(w, 10)))
+				w.Do(func(*Worker) { sum.Add(1) }, func(*Worker) { sum.Add(1) })
+				w.Scope(func(s *Scope) { s.Go(w, func(*Worker) { sum.Add(1) }) })
+				g := newGroup(p)
+				g.Go(func() error { sum.Add(1); return nil })
+				assert.NoError(t, g.Wait())
+				assert.NoError(t, p.Run(func(w *Worker) { sum.Add(int64(fib(w, 5))) }))
+			}
+		}))
+		require.EqualValues(t, n*(serialFib(10)+serialFib(5)+4), sum.Load())
+	})
+}
+
+func TestManyLoopsAtOnce(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	together(20, func(int) { // more than there are guest slots
+		for range stress(50) {
+			ran := make(tally, 600)
+			assert.NoError(t, For(p, len(ran), func(i int) { ran[i].Add(1); work(100) }))
+			assert.NoError(t, ran.once())
+		}
+	})()
+}
+
+func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	shut, err := New(WithWorkers(1))
+	require.NoError(t, err)
+	require.NoError(t, shut.Close())
+	never := func(int) { t.Error("an item ran") }
+	for _, kind := range loopKinds {
+		if kind.name != "ForEach" {
+			require.EqualError(t, kind.run(p, -1, never), "pool: a loop was given -1 items; it must be 0 or more", kind.name)
+		}
+		for _, n := range []int{0, 5, 10_000} {
+			require.EqualError(t, kind.run(p, n, never, Lazy, Grain(1)), "pool: a loop was given more than one granularity", kind.name)
+			require.ErrorIs(t, kind.run(nil, n, never), errNoPlace, kind.name)
+			require.ErrorIs(t, kind.run(shut, n, never), ErrClosed, kind.name)
+			require.ErrorIs(t, kind.run(shut, n, never, Grain(3)), ErrClosed, kind.name)
+			require.ErrorIs(t, kind.run(shut.With(context.Background()), n, never), ErrClosed, kind.name)
+		}
+	}
+	require.EqualError(t, For(p, 1, nil), "pool: For was given a nil function")
+	require.EqualError(t, ForRange(p, 1, nil), "pool: ForRange was given a nil function")
+	require.EqualError(t, ForWorker(p, 1, nil), "pool: ForWorker was given a nil function")
+	require.EqualError(t, ForEach(p, []int{1}, nil), "pool: ForEach was given a nil function")
+	for _, n := range []int{0, -1, math.MinInt} {
+		require.PanicsWithError(t, fmt.Sprintf("pool: Grain was given %d; it must be at least 1", n), func() { Grain(n) })
+	}
+}
+
+// TestNoRangeIsEmpty is a bug: if a loop has one item, and that takes long, the probe
+// asks it for "some more".
+func TestNoRangeIsEmpty(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for n := 1; n < 10; n++ {
+		require.NoError(t, ForRange(p, n, func(lo, hi int) {
+			assert.Less(t, lo, hi, "a range of a loop over %d", n)
+			work(100_000)
+		}))
+	}
+}
+
+// TestEmptyLoopsCallNothing is about bodies that get ranges: an empty one is a surprise.
+func TestEmptyLoopsCallNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for name, g := range granularities() {
+		for place, in := range inPlaces {
+			require.NoError(t, in(p, func(at Place) error {
+				return errors.Join(
+					For(at, 0, func(int) { t.Errorf("For, %s, %s", name, place) }, g...),
+					ForRange(at, 0, func(lo, hi int) { t.Errorf("ForRange, %s, %s", name, place) }, g...),
+					ForWorker(at, 0, func(_ *Worker, lo, hi int) { t.Errorf("ForWorker, %s, %s", name, place) }, g...),
+					ForEach(at, []int(nil), func(*int) { t.Errorf("ForEach, %s, %s", name, place) }, g...))
+			}))
+		}
+	}
+}
+
+func TestForEachGivesTheElementsThemselves(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	s := make([]string, 3000)
+	require.NoError(t, ForEach(p, s, func(e *string) { *e += "seen"; work(20) }))
+	for i, e := range s {
+		require.Equal(t, "seen", e, i)
+	}
+}
+
+// TestRangesAreNoLongerThanTheGrain, and not shorter than half of it either, if there is
+// that much.
+func TestRangesAreNoLongerThanTheGrain(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for _, grain := range []int{1, 2, 7, 100, 1000} {
+		for _, n := range []int{1, 2, 255, 256, 257, 1000, 4096} {
+			var items atomic.Int64
+			check := func(lo, hi int) {
+				items.Add(int64(hi - lo))
+				assert.LessOrEqual(t, hi-lo, grain)
+				if n > grain {
+					assert.Greater(t, 2*(hi-lo)+1, grain)
+				} else {
+					assert.Equal(t, n, hi-lo)
+				}
+			}
+			require.NoError(t, ForRange(p, n, check, Grain(grain)))
+			require.NoError(t, ForWorker(p, n, func(_ *Worker, lo, hi int) { check(lo, hi) }, Grain(grain)))
+			require.EqualValues(t, 2*n, items.Load())
+		}
+	}
+}
+
+// TestLazySplitsForNobody: where nobody is hungry, a loop is a loop.
+func TestLazySplitsForNobody(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for _, kind := range []string{"ForRange", "ForWorker"} {
+		for _, cost := range []int{0, 10, 10_000} {
+			requireAtRest(t, p)
+			n, next := 1000, 0
+			f := func(lo, hi int) {
+				require.Equal(t, next, lo, "%s: out of order", kind)
+				require.Greater(t, hi, lo)
+				next = hi
+				work(cost * (hi - lo))
+			}
+			if kind == "ForRange" {
+				require.NoError(t, ForRange(p, n, f))
+			} else {
+				require.NoError(t, ForWorker(p, n, func(_ *Worker, lo, hi int) { f(lo, hi) }))
+			}
+			require.Equal(t, n, next)
+		}
+	}
+}
+
+func TestShortLoopLeavesTheOthersAsleep(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	requireAtRest(t, p)
+	s := make([]int, 16)
+	quiet := 0
+	const loops = 200
+	for range loops {
+		requireAtRest(t, p)
+		state, parks, attempts := p.sleep.state.Load(), p.Stats().Total().Parks, p.Stats().Total().Attempts
+		require.NoError(t, For(p, len(s), func(i int) { s[i]++ }))
+		require.NoError(t, ForRange(p, len(s), func(lo, hi int) { s[lo]++ }))
+		require.NoError(t, ForEach(p, s, func(e *int) { *e++ }, Lazy))
+		if p.sleep.state.Load() == state && p.Stats().Total().Parks == parks && p.Stats().Total().Attempts == attempts {
+			quiet++
+		}
+	}
+	// One that was interrupted by the system is not short.
+	require.Greater(t, quiet, loops*3/4, "of %d", loops)
+}
+
+// meet is for bodies of loops: it sees whether two different workers were in it.
+type meet struct {
+	first atomic.Int64 // 1 + the first one's ID
+	met   atomic.Bool
+}
+
+// patientItems is how many items that linger take as long as patience.
+const patientItems = int(patience / time.Millisecond)
+
+// linger takes a while, unless two have met already. A body must not wait until another
+// worker comes: it comes between two chunks.
+func (m *meet) linger(id int) {
+	if !m.first.CompareAndSwap(0, int64(id)+1) && m.first.Load() != int64(id)+1 {
+		m.met.Store(true)
+	}
+	for begin := time.Now(); !m.met.Load() && time.Since(begin) < time.Millisecond; runtime.Gosched() {
+	}
+}
+
+// here is linger for a body that has no worker.
+func (m *meet) here() { m.linger(int(goroutineID())) }
+
+func (m *meet) result() error {
+	if !m.met.Load() {
+		return errors.New("nobody came")
+	}
+	return nil
+}
+
+func TestLongLoopWakesTheOthers(t *testing.T) {
+	for _, workers := range []int{2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for place, in := range inPlaces {
+			if strings.HasPrefix(place, "guest in") {
+				continue // it counts twice, so a pool of 2 has nobody left
+			}
+			for range stress(20) {
+				require.NoError(t, in(p, func(at Place) error {
+					var m meet
+					err := ForWorker(at, patientItems, func(w *Worker, lo, hi int) { m.linger(w.ID()) })
+					return errors.Join(err, m.result())
+				}), place)
+			}
+		}
+	}
+}
+
+// TestLoopOfLongItemsIsShared has a body without a worker, and so a probe, which must
+// not take the items for short.
+func TestLoopOfLongItemsIsShared(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(5) {
+		requireAtRest(t, p)
+		var m meet
+		require.NoError(t, For(p, patientItems, func(int) { m.here() }))
+		require.NoError(t, m.result())
+	}
+}
+
+// TestLoopThatBeginsCheaplyIsShared is a bug: the probe takes a loop whose first 256th
+// costs nothing for a short one, and then runs all of it alone, however long it takes.
+// The rows of a triangle begin like that.
+func TestLoopThatBeginsCheaplyIsShared(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range 10 {
+		requireAtRest(t, p)
+		var m meet
+		begin := time.Now()
+		require.NoError(t, For(p, 200, func(i int) {
+			if i > 1 { // nothing is to be done for the first two
+				m.here()
+			}
+		}))
+		require.NoError(t, m.result(), "after %v of work beside a sleeping pool", time.Since(begin))
+	}
+}
+
+// TestTriangularLoopIsShared counts by whom the work of a loop is done whose items
+// cost more and more. It says nothing about time: each of the two must have done a part,
+// and if the system gives one of them no CPU, it is tried again.
+func TestTriangularLoopIsShared(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for name, item := range map[string]func(i, n int) int{
+		"up":   func(i, n int) int { return i },
+		"down": func(i, n int) int { return n - i },
+	} {
+		const n, cost = 2000, 20
+		shared := eventually(func() bool {
+			requireAtRest(t, p)
+			done := make([]int, 64*p.Slots()) // per worker, on lines of their own
+			require.NoError(t, ForWorker(p, n, func(w *Worker, lo, hi int) {
+				for i := lo; i < hi; i++ {
+					work(cost * item(i, n))
+					done[64*w.ID()] += item(i, n)
+				}
+			}))
+			total, most := 0, 0
+			for _, d := range done {
+				total, most = total+d, max(most, d)
+			}
+			require.Equal(t, true, total >= n*(n-1)/2)
+			return most < total*9/10
+		})
+		require.True(t, shared, "%s: one worker did nine tenths", name)
+	}
+}
+
+func TestAdaptiveGrainMovesWithTheThefts(t *testing.T) {
+	a := new(AdaptiveGrain)
+	require.Equal(t, 1000, a.Grain())
+	for _, c := range []struct{ grain, chunks, stolen, want int64 }{
+		{1000, 100, 11, 750},
+		{1000, 100, 10, 1000}, // a tenth is not more than a tenth
+		{1000, 100, 5, 1000},
+		{1000, 100, 1, 1000}, // nor a hundredth less than a hundredth
+		{1000, 1000, 9, 1333},
+		{1000, 100, 0, 1333},
+		{1000, 1, 1, 750},
+		{100, 1, 1, 100},
+		{101, 1, 1, 100},
+		{133, 1, 1, 100},
+		{134, 1, 1, 100},
+		{90_000, 1, 0, 100_000},
+		{100_000, 1, 0, 100_000},
+		{500, 0, 0, 500}, // nothing is known
+	} {
+		a.grain.Store(c.grain)
+		a.move(c.chunks, c.stolen)
+		require.EqualValues(t, c.want, a.Grain(), "%+v", c)
+	}
+}
+
+func TestAdaptiveGrainLearnsFromLoops(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	a := new(AdaptiveGrain)
+	g := a.Granularity()
+	require.NoError(t, ForRange(p, 5000, func(lo, hi int) { require.LessOrEqual(t, hi-lo, 1000) }, g))
+	require.Equal(t, 1333, a.Grain(), "nobody steals in a pool of one, so chunks may be longer")
+	for range 30 {
+		require.NoError(t, For(p, 5000, func(int) {}, a.Granularity()))
+	}
+	require.Equal(t, 100_000, a.Grain())
+
+	// Nothing is learned from loops that did not end well.
+	require.Panics(t, func() { _ = For(p, 5000, func(int) { panic("boom") }, a.Granularity()) })
+	require.Equal(t, 100_000, a.Grain())
+
+	// Many thefts: each chunk is waited for by another one.
+	q := newPool(t, WithWorkers(2))
+	shrunk := eventually(func() bool {
+		b := new(AdaptiveGrain)
+		var m meet
+		require.NoError(t, ForWorker(q, 4000, func(w *Worker, lo, hi int) { m.linger(w.ID()) }, b.Granularity()))
+		return b.Grain() == 750
+	})
+	require.True(t, shrunk)
+}
+
+func TestAdaptiveGrainIsSharedByGoroutines(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	a := new(AdaptiveGrain)
+	together(4, func(int) {
+		for range stress(200) {
+			ran := make(tally, 2500)
+			assert.NoError(t, For(p, len(ran), func(i int) { ran[i].Add(1) }, a.Granularity()))
+			assert.NoError(t, ran.once())
+			g := a.Grain()
+			assert.True(t, leastGrain <= g && g <= mostGrain, g)
+		}
+	})()
+}
+
+// panicsAt is a loop over n items whose body panics at one of them. It checks what is
+// promised: the panic arrives, no body runs when it does, and none starts afterwards.
+func panicsAt(at Place, n, where int, kind loopKind, g []Granularity) error {
+	var running, ran atomic.Int64
+	var over atomic.Bool
+	v := caught(func() {
+		_ = kind.run(at, n, func(i int) {
+			running.Add(1)
+			defer running.Add(-1)
+			if over.Load() {
+				panic("a body began after the loop's end")
+			}
+			ran.Add(1)
+			if i == where {
+				panic("boom")
+			}
+			work(200)
+		}, g...)
+	})
+	left := running.Load()
+	over.Store(true)
+	if e, ok := v.(*PanicError); ok {
+		v = e.Value
+	}
+	switch {
+	case v != "boom":
+		return fmt.Errorf("the panic did not arrive, but %v", v)
+	case left != 0:
+		return fmt.Errorf("%d bodies still ran when the panic arrived", left)
+	case ran.Load() > int64(n):
+		return fmt.Errorf("%d items of %d ran", ran.Load(), n)
+	}
+	return nil
+}
+
+func TestPanicInALoopArrivesWhenNoBodyRuns(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		const n = 600
+		for place, in := range inPlaces {
+			for name, g := range granularities() {
+				for _, kind := range loopKinds {
+					if testing.Short() && (len(place)+len(name)+len(kind.name))%3 != 0 {
+						continue
+					}
+					for _, where := range []int{0, 1, 2, 5, n / 2, n - 1} {
+						err := in(p, func(at Place) error { return panicsAt(at, n, where, kind, g) })
+						require.NoError(t, err, "%s, %s, %s, item %d", place, name, kind.name, where)
+					}
 				}
 			}
 		}
 	})
 }
 
-func TestAlgos(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
-	s := make([]int, 100_000)
-	for i := range s {
-		s[i] = i
+// TestPanicInAStolenPartStopsTheOthers has the panic happen on another worker for
+// certain, early in a loop that would take minutes.
+func TestPanicInAStolenPartStopsTheOthers(t *testing.T) {
+	for _, g := range [][]Granularity{nil, {Grain(1)}} {
+		p := newPool(t, WithWorkers(4))
+		for range stress(20) {
+			var ran atomic.Int64
+			var e *PanicError
+			var caller int
+			require.NoError(t, p.Run(func(w *Worker) {
+				caller = w.ID()
+				v := caught(func() {
+					_ = ForWorker(w, 1_000_000, func(w *Worker, lo, hi int) {
+						if w.ID() != caller {
+							explode("boom")
+						}
+						ran.Add(int64(hi - lo))
+						time.Sleep(50 * time.Microsecond)
+					}, g...)
+				})
+				e, _ = v.(*PanicError)
+			}))
+			require.NotNil(t, e)
+			require.Equal(t, "boom", e.Value)
+			require.Contains(t, string(e.Stack), "explode")
+			require.Less(t, ran.Load(), int64(1_000_000))
+			requireAtRest(t, p)
+		}
 	}
-	sum, err := Reduce(p, s, 0, func(a, b int) int { return a + b }, func(a, b int) int { return a + b })
-	require.NoError(t, err)
-	require.Equal(t, len(s)*(len(s)-1)/2, sum)
-	i, err := Find(p, s, func(e int) bool { return e%1000 == 999 })
-	require.NoError(t, err)
-	require.Equal(t, 999, i)
-	even, err := Filter(p, s, func(e int) bool { return e%2 == 0 })
-	require.NoError(t, err)
-	require.Len(t, even, len(s)/2)
-	out := make([]int, len(s))
-	require.NoError(t, Scan(p, out, s, func(a, b int) int { return a + b }))
-	require.Equal(t, sum, out[len(out)-1])
-	require.NoError(t, Each(p, func(yield func(int) bool) {
-		for i := range 10000 {
-			if !yield(i) {
-				return
-			}
-		}
-	}, func(i int) { atomic.AddInt64((*int64)(nil_()), int64(i)) }))
-	sq, err := Collect(p, func(yield func(int) bool) {
-		for i := range 10000 {
-			if !yield(i) {
-				return
-			}
-		}
-	}, func(i int) int { return i * i })
-	require.NoError(t, err)
-	for i := range sq {
-		require.Equal(t, i*i, sq[i])
-	}
-	var counts [10]atomic.Int64
-	require.NoError(t, Phases(p, 1000, 10, func(ph, lo, hi int) {
-		counts[ph].Add(int64(hi - lo))
-		if ph > 0 && counts[ph-1].Load() != 1000 {
-			t.Error("early")
-		}
-	}))
-	lo, hi, err := MinMax(p, s)
-	require.NoError(t, err)
-	require.Equal(t, []int{0, len(s) - 1}, []int{lo, hi})
-	require.NoError(t, Sort(p, even))
 }
 
-var sink int64
+func TestPanicInALoopCanBeRecoveredInABody(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(20) {
+		var caughtPanics, ran atomic.Int64
+		require.NoError(t, ForWorker(p, 40, func(w *Worker, lo, hi int) {
+			for i := lo; i < hi; i++ {
+				if caught(func() {
+					_ = For(w, 300, func(j int) {
+						if j == 7*i {
+							panic(i)
+						}
+						work(50)
+					})
+				}) != nil {
+					caughtPanics.Add(1)
+				}
+				assert.NoError(t, For(w, 30, func(int) { ran.Add(1) }))
+			}
+		}))
+		require.EqualValues(t, 40, caughtPanics.Load())
+		require.EqualValues(t, 40*30, ran.Load())
+	}
+}
 
-func nil_() *int64 { return &sink }
+// TestGoexitInALoopEndsTheCaller and leaves the pool as it was.
+func TestGoexitInALoopEndsTheCaller(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for _, kind := range loopKinds {
+			for name, g := range granularities() {
+				for _, where := range []int{0, 3, 300, 599} {
+					var running atomic.Int64
+					returnedNormally := false
+					require.True(t, returns(func() {
+						_ = kind.run(p, 600, func(i int) {
+							running.Add(1)
+							defer running.Add(-1)
+							if i == where {
+								runtime.Goexit()
+							}
+							work(100)
+						}, g...)
+						returnedNormally = true
+					}), "%s, %s: hangs", kind.name, name)
+					require.False(t, returnedNormally, "%s, %s, item %d", kind.name, name, where)
+					require.Zero(t, running.Load())
+				}
+			}
+		}
+		ran := make(tally, 1000)
+		require.NoError(t, For(p, len(ran), func(i int) { ran[i].Add(1) }))
+		require.NoError(t, ran.once())
+	}
+}
+
+var errStolen = errors.New("the loot was stolen")
+
+// seesCancellation waits for the context's goroutine.
+func seesCancellation(p *Pool) bool {
+	return eventually(func() bool { return p.sleep.state.Load() > oneCancelled/2 })
+}
+
+func TestCancelledLoopLeavesItemsOut(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for _, kind := range loopKinds {
+			for name, g := range granularities() {
+				if name == "grain max" {
+					continue // one chunk
+				}
+				for range stress(4) {
+					ctx, cancel := context.WithCancelCause(context.Background())
+					const n = 20_000
+					var ran atomic.Int64
+					err := kind.run(p.With(ctx), n, func(i int) {
+						if ran.Add(1) == 1000 {
+							cancel(errStolen)
+							assert.True(t, seesCancellation(p))
+						}
+						work(1000)
+					}, g...)
+					require.ErrorIs(t, err, errStolen, "%s, %s", kind.name, name)
+					require.Less(t, ran.Load(), int64(n), "%s, %s", kind.name, name)
+					requireAtRest(t, p)
+				}
+			}
+		}
+		ran := make(tally, 1000)
+		require.NoError(t, For(p, len(ran), func(i int) { ran[i].Add(1) }))
+		require.NoError(t, ran.once())
+	}
+}
+
+// TestCancelledLoopStopsInItsProbe is a bug: the first 128th of a loop is run without
+// a look at the context, however long it takes.
+func TestCancelledLoopStopsInItsProbe(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	const n = 10_000_000
+	var ran atomic.Int64
+	err := For(p.With(ctx), n, func(i int) {
+		if ran.Add(1) == 1 {
+			cancel(errStolen)
+		}
+		work(20)
+	})
+	require.ErrorIs(t, err, errStolen)
+	require.Less(t, ran.Load(), int64(n/1000), "items after the first one, at which the loop was cancelled")
+}
+
+func TestLoopThatWasCancelledBeforeRunsNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errStolen)
+	gone, cancel2 := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+	defer cancel2()
+	never := func(int) { t.Error("an item ran") }
+	for _, kind := range loopKinds {
+		for name, g := range granularities() {
+			for _, n := range []int{0, 1, 1000} {
+				require.ErrorIs(t, kind.run(p.With(ctx), n, never, g...), errStolen, "%s, %s", kind.name, name)
+				require.ErrorIs(t, kind.run(p.With(gone), n, never, g...), context.DeadlineExceeded)
+				require.NoError(t, p.Run(func(w *Worker) {
+					require.ErrorIs(t, kind.run(w.With(ctx), n, never, g...), errStolen)
+				}))
+			}
+		}
+	}
+}
+
+func TestLoopEndsAtItsDeadline(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	var ran atomic.Int64
+	const n = 10_000_000
+	err := For(p.With(ctx), n, func(int) { ran.Add(1); work(1000) }, Grain(10))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, ran.Load(), int64(n))
+}
+
+func TestContextThatIsNeverCancelledChangesNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, ctx := range []context.Context{context.Background(), ctx} {
+		for range stress(50) {
+			ran := make(tally, 500)
+			require.NoError(t, For(p.With(ctx), len(ran), func(i int) { ran[i].Add(1); work(100) }))
+			require.NoError(t, ran.once())
+		}
+	}
+}
+
+// TestCancelledCallEndsTheLoopsInside has a call whose loops, and what is called from
+// their bodies, know nothing of its context.
+func TestCancelledCallEndsTheLoopsInside(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for name, g := range granularities() {
+			if name == "grain max" {
+				continue
+			}
+			for range stress(10) {
+				ctx, cancel := context.WithCancelCause(context.Background())
+				inner, cancelInner := context.WithCancel(context.Background())
+				var ran atomic.Int64
+				const n, m = 100, 1000
+				after := false
+				err := p.With(ctx).Run(func(w *Worker) {
+					err := ForWorker(w, n, func(w *Worker, lo, hi int) {
+						for range hi - lo {
+							err := For(w.With(inner), m, func(int) {
+								if ran.Add(1) == 3000 {
+									cancel(errStolen)
+									seesCancellation(p)
+								}
+								work(500)
+							}, g...)
+							assert.NoError(t, err, "only the outer call was cancelled")
+						}
+					}, Grain(2))
+					after = true
+					assert.NoError(t, err)
+				})
+				require.ErrorIs(t, err, errStolen, name)
+				require.False(t, after, "the outer call's function went on")
+				require.Less(t, ran.Load(), int64(n*m))
+				cancelInner()
+				requireAtRest(t, p)
+			}
+		}
+	}
+}
+
+func TestCancelledInnerLoopLeavesTheOuterCallAlone(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(5) {
+		outer, cancelOuter := context.WithCancel(context.Background())
+		var ended, whole atomic.Int64
+		require.NoError(t, ForWorker(p.With(outer), 20, func(w *Worker, lo, hi int) {
+			for range hi - lo {
+				inner, cancel := context.WithCancelCause(context.Background())
+				err := For(w.With(inner), 1_000_000, func(int) { cancel(errStolen); work(1000) }, Grain(1))
+				if assert.ErrorIs(t, err, errStolen) {
+					ended.Add(1)
+				}
+				assert.NoError(t, For(w, 10, func(int) { whole.Add(1) }))
+			}
+		}))
+		require.EqualValues(t, 20, ended.Load())
+		require.EqualValues(t, 200, whole.Load())
+		cancelOuter()
+	}
+}
+
+// TestShortLoopsInACancelledCallUnwind is a bug: a short loop, which is over with its
+// probe, never looks at the call that it is part of.
+func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	loops := 0
+	err := p.With(ctx).Run(func(w *Worker) {
+		cancel(errStolen)
+		eventually(func() bool { return w.call.stopped() })
+		for ; loops < 10_000; loops++ {
+			_ = For(w, 10, func(int) {})
+		}
+	})
+	require.ErrorIs(t, err, errStolen, "after %d loops", loops)
+}
+
+// TestCancellationRacesWithTheEnd: whichever comes first, there is either an error or
+// every item was run.
+func TestCancellationRacesWithTheEnd(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for round := range stress(2000) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ran := make(tally, 64)
+		wait := together(1, func(int) { work(round % 100 * 100); cancel() })
+		err := For(p.With(ctx), len(ran), func(i int) { ran[i].Add(1); work(100) }, Grain(4))
+		if err == nil {
+			require.NoError(t, ran.once())
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		wait()
+	}
+	require.True(t, whenParked(p))
+	require.Equal(t, int64(p.Workers()), p.sleep.state.Load(), "a cancelled call is still counted")
+}
+
+func TestShortLoopAllocatesNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	requireAtRest(t, p)
+	s := make([]int, 10)
+	item := func(i int) { s[i]++ }
+	rng := func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			s[i]++
+		}
+	}
+	require.Less(t, testing.AllocsPerRun(1000, func() { _ = For(p, len(s), item) }), 0.5)
+	require.Less(t, testing.AllocsPerRun(1000, func() { _ = ForRange(p, len(s), rng) }), 0.5)
+}
+
+// TestShortForEachAllocatesNothing is a flaw: ForEach, Map and MapTo allocate a closure,
+// whether the pool hears of the loop or not.
+func TestShortForEachAllocatesNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	requireAtRest(t, p)
+	s := make([]int, 10)
+	element := func(e *int) { *e++ }
+	require.Less(t, testing.AllocsPerRun(1000, func() { _ = ForEach(p, s, element) }), 0.5)
+}
+
+func TestLongLoopAllocatesLittle(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var sum atomic.Int64
+	for name, g := range granularities() {
+		few, many := 0.0, 0.0
+		for n, result := range map[int]*float64{2000: &few, 20_000: &many} {
+			body := func(i int) { sum.Add(1); work(10) }
+			*result = testing.AllocsPerRun(20, func() { _ = For(p, n, body, g...) })
+		}
+		require.LessOrEqual(t, many, 8.0, name)
+		require.LessOrEqual(t, many, few+3, "%s: allocations grow with the range", name)
+	}
+}
+
+func TestLoopIsForgottenWhenItIsOver(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	loop := func(g ...Granularity) func() {
+		l, seen := garbage()
+		require.NoError(t, For(p, 1000, func(int) { l.check(); work(100) }, g...))
+		return func() { requireAtRest(t, p); requireCollected(t, seen) }
+	}
+	for _, g := range granularities() {
+		loop(g...)()
+	}
+}

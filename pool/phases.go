@@ -27,7 +27,8 @@ import (
 //
 // Between two phases the workers spin, for a wake-up would take longer than a short
 // phase. So Phases is for phases of microseconds to milliseconds that are divided
-// evenly; for others call [ForRange] for each phase. Panics and errors are as with
+// evenly; for others call [ForRange] for each phase. F should compute, and neither wait
+// nor start other parallel work: there are no workers left to take it. Panics and errors are as with
 // [For]; a cancelled context is looked at once per range.
 func Phases(at Place, n, phases int, f func(phase, lo, hi int)) (err error) {
 	switch {
@@ -85,14 +86,16 @@ func (w *Worker) join(g *gang) {
 	w.Do(
 		func(w *Worker) { g.work(w, member) },
 		func(w *Worker) {
-			if !g.over() {
+			// One who helps while it waits would hold up what is below on its stack,
+			// perhaps a part of these very phases.
+			if !g.over() && w.helping == 0 {
 				w.join(g)
 			}
 		})
 }
 
 func (g *gang) over() bool {
-	return g.stop.Load() || g.done.Load() == int64(g.phases*len(g.claims))
+	return g.stop.Load() || g.done.Load() == int64(g.phases)*int64(len(g.claims))
 }
 
 // work is a member's part in all phases.
@@ -109,10 +112,11 @@ func (g *gang) work(w *Worker, member int) {
 	phase := int(g.done.Load() / int64(parts))
 	for ; phase < g.phases; phase++ {
 		g.take(w, member, phase)
-		end := int64((phase + 1) * parts)
+		end := int64(phase+1) * int64(parts)
 		late := heist.Ticks() + w.pool.ticksChunk
 		for spins := 0; g.done.Load() < end; spins++ {
-			if g.stop.Load() {
+			if g.stop.Load() || w.call.stopped() {
+				g.stop.Store(true)
 				returned = true
 				return
 			}

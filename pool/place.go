@@ -65,7 +65,9 @@ func check(at Place) (*Pool, error) {
 	if ctx != nil && ctx.Err() != nil {
 		return p, context.Cause(ctx)
 	}
-	if w == nil && p.closing.Load() {
+	if w != nil {
+		w.call.check()
+	} else if p.closing.Load() {
 		return p, ErrClosed
 	}
 	return p, nil
@@ -98,8 +100,17 @@ func (v *visit) leave(err *error) {
 	if v.guest {
 		defer v.w.pool.leave(v.w)
 	}
-	if v.call != nil {
-		v.end(recover(), err)
+	switch c := v.call; {
+	case c == nil:
+	case c.unwound.Load():
+		recovered := recover()
+		v.end()
+		*err = context.Cause(c.ctx)
+		if recovered != nil && recovered != any(c) {
+			panic(recovered)
+		}
+	default:
+		v.end()
 	}
 }
 
@@ -113,18 +124,12 @@ func (v *visit) begin(ctx context.Context) {
 	w.call = c
 }
 
-// end goes back to the outer call, and on with what was recovered, if that is not the
-// end of this call.
-func (v *visit) end(recovered any, err *error) {
+// end goes back to the outer call. Until the last fork of this one is over the call can
+// still be cancelled, and thieves be told so.
+func (v *visit) end() {
 	w, c := v.w, v.call
+	w.unwind(v.mark)
 	v.stop()
 	c.finish(w.pool)
-	w.unwind(v.mark)
 	w.call = c.outer
-	if c.unwound.Load() {
-		*err = context.Cause(c.ctx)
-	}
-	if recovered != nil && recovered != any(c) {
-		panic(recovered)
-	}
 }

@@ -1,50 +1,66 @@
 package pool
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// # Scopes
+//
+// The children of a scope that have not begun lie in a queue of the scope. For each of
+// them a ticket, which is a task, goes into the run queue of whoever added it: a worker
+// that comes to a ticket takes a child of the scope, if there is one left. The one who
+// waits for the scope takes children without a ticket, so it always has something to do
+// that brings it nearer to its end, and its stack holds no more scopes than the program
+// nests. Only when all children have begun does it help with other things.
 
 // Scope is a number of functions, its children, that run before [Worker.Scope]
 // returns. A child may add others, and it may outlive the function that added it, but
-// not the scope. Children are tasks: they run on any worker, in any order.
+// not the scope. Children run on any worker, in any order.
 type Scope struct {
-	pool    *Pool
-	owner   *Worker
-	call    *call
+	owner  *Worker // constant
+	call   *call   // constant
+	ticket func(*Worker)
+
+	mu       sync.Mutex
+	children []func(*Worker) // that have not begun
+
 	pending atomic.Int64 // children that have not ended, and the body
 	latch   latch        // done when pending comes to 0
-	ending  atomic.Pointer[scopeEnding]
+	ending  atomic.Pointer[ending]
 }
 
-// scopeEnding is the first ending of a child that did not return.
-type scopeEnding struct{ ending }
-
 // Scope calls body, which adds children by [Scope.Go], and returns when body and all
-// children have. Meanwhile the caller runs tasks itself. A panic in a child continues
+// children have. Meanwhile the caller runs children itself. A panic in a child continues
 // here as a [*PanicError], and a panic in body as it is, when all children have ended;
 // those that have not started when one panics never will.
 func (w *Worker) Scope(body func(s *Scope)) {
 	if body == nil {
 		panic(errNilFunc("Worker.Scope"))
 	}
-	s := &Scope{pool: w.pool, owner: w, call: w.call}
+	s := &Scope{owner: w, call: w.call}
+	s.ticket = s.runOne
 	s.pending.Store(1)
-	returned, alone := false, false
+	returned, last := false, false
 	defer func() {
-		if !returned { // whatever it was continues by itself
-			s.stop(goexit{})
-			alone = s.leave()
+		if last {
+			return
 		}
-		if !alone {
+		s.stop(goexit{}) // whatever it was continues by itself
+		s.drain(w)       // runs no child any more
+		if returned || !s.leave() {
 			w.awaitAside(&s.latch)
 		}
 	}()
 	body(s)
 	returned = true
-	if alone = s.leave(); !alone {
-		w.await(&s.latch, true)
-		alone = true
+	if last = s.leave(); !last {
+		s.drain(w)
+		w.await(&s.latch, false)
+		last = true
 	}
 	if e := s.ending.Load(); e != nil {
-		resume(e.ending)
+		resume(*e)
 	}
 	w.call.check()
 }
@@ -53,16 +69,50 @@ func (w *Worker) Scope(body func(s *Scope)) {
 // that they were given; w is where f is queued. A pool that is closed still runs the
 // children of the scopes that it runs.
 //
-// Cost: one allocation beyond the closure f.
+// Cost: no allocation beyond the closure f.
 func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	if f == nil {
 		panic(errNilFunc("Scope.Go"))
 	}
 	s.pending.Add(1)
-	child := func(w *Worker) { s.run(w, f) }
-	if w.Go(child) != nil {
-		child(w) // the pool is closing and takes nothing more
+	s.mu.Lock()
+	s.children = append(s.children, f)
+	s.mu.Unlock()
+	if w.Go(s.ticket) != nil {
+		s.runOne(w) // the pool takes nothing more
 	}
+}
+
+// drain runs children until all have begun.
+func (s *Scope) drain(w *Worker) {
+	w.expose()
+	for {
+		f := s.take()
+		if f == nil {
+			return
+		}
+		s.run(w, f)
+	}
+}
+
+func (s *Scope) runOne(w *Worker) {
+	if f := s.take(); f != nil {
+		s.run(w, f)
+	}
+}
+
+// take returns the child that was added last, or nil.
+func (s *Scope) take() func(*Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.children) - 1
+	if n < 0 {
+		return nil
+	}
+	f := s.children[n]
+	s.children[n] = nil
+	s.children = s.children[:n]
+	return f
 }
 
 func (s *Scope) run(w *Worker, f func(w *Worker)) {
@@ -85,7 +135,7 @@ func (s *Scope) run(w *Worker, f func(w *Worker)) {
 	returned = true
 }
 
-func (s *Scope) stop(e ending) { s.ending.CompareAndSwap(nil, &scopeEnding{e}) }
+func (s *Scope) stop(e ending) { s.ending.CompareAndSwap(nil, &e) }
 
 // leave ends a child, or the body, and says whether it was the last.
 func (s *Scope) leave() bool { return s.pending.Add(-1) == 0 }

@@ -32,7 +32,7 @@ type Worker struct {
 	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
 	call      *call // what the running function belongs to
-	helping   int   // stolen forks that it runs in the middle of joins
+	helping   int   // jobs that it runs on top of one another, in the middle of waits
 	pulled    [heist.MaxPull]*task
 
 	// Owner writes, anybody reads.
@@ -113,9 +113,9 @@ func (w *Worker) run(j job) {
 // runNested runs a job inside another one, which waits for something. What a task
 // does wrong there must not reach the one that waits.
 func (w *Worker) runNested(j job) {
+	w.helping++
+	defer func() { w.helping-- }()
 	if j.task == nil {
-		w.helping++
-		defer func() { w.helping-- }()
 		j.forks.run(w, j.index)
 		return
 	}
@@ -237,11 +237,11 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	}
 }
 
-// maxHelping bounds how many stolen forks a worker runs on top of one another, each in
-// the middle of a join of the one below. A fork that a join helps with may be larger
-// than the one that the join waits for, so without the bound a stack could grow as long
-// as there is anything to steal. With it, it is at most maxHelping+1 times as deep as
-// that of a serial run.
+// maxHelping bounds how many jobs a worker runs on top of one another, each in the
+// middle of a wait of the one below, and still takes another fork. What a join helps with may be larger than
+// what it waits for, so without the bound a stack could grow as long as there is
+// anything to find. With it, it is at most maxHelping+1 times as deep as that of a
+// serial run, tasks apart: those are taken before a sleep, for they may have nobody else.
 const maxHelping = 32
 
 // look goes round all queues once: the victims', from a random one on, and then the
@@ -259,6 +259,7 @@ func (w *Worker) look(l *latch, tasks bool) (job, heist.StealResult) {
 	}
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
 	forks := (w.guest || spare(p.sleep.state.Load()) >= 0) && w.helping < maxHelping
+	tasks = tasks && !w.guest
 	n := len(p.slots)
 	start := int(w.rand.N(uint32(n)))
 	if l != nil {
@@ -282,11 +283,6 @@ func (w *Worker) look(l *latch, tasks bool) (job, heist.StealResult) {
 			t, moved, r := v.ring.StealInto(w.ring)
 			if r == heist.Success {
 				w.stole(moved)
-				if w.guest && moved > 1 {
-					// A searcher may have missed them on their way. Workers see to
-					// that when they stop searching.
-					p.notifyTask()
-				}
 				return job{task: t}, r
 			}
 			result = max(result, r)

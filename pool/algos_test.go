@@ -1,0 +1,792 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// algoLens are lengths around the borders of blocks.
+func algoLens() []int {
+	lens := []int{0, 1, 2, 3, 7, 8, 9, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 8191, 8192, 8193, 20_000}
+	if !testing.Short() {
+		lens = append(lens, 100_003, 1<<18)
+	}
+	return lens
+}
+
+func count(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+func TestMapKeepsTheOrder(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range algoLens() {
+			if n > 100_003 {
+				continue
+			}
+			in, want := count(n), make([]string, n)
+			for i := range want {
+				want[i] = strconv.Itoa(i)
+			}
+			for name, g := range granularities() {
+				out, err := Map(p, in, strconv.Itoa, g...)
+				require.NoError(t, err)
+				requireEqual(t, want, out, name)
+			}
+		}
+	})
+}
+
+func TestMapToInPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	s := count(10_000)
+	require.NoError(t, MapTo(p, s, s, func(n int) int { work(10); return 3 * n }))
+	for i, n := range s {
+		require.Equal(t, 3*i, n)
+	}
+}
+
+func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	s := []int{1, 2, 3}
+	add := func(a, b int) int { t.Error("called"); return a + b }
+	isOne := func(int) bool { t.Error("called"); return true }
+	same := func(a int) int { t.Error("called"); return a }
+	require.EqualError(t, MapTo(p, make([]int, 2), s, same), "pool: MapTo was given 2 results and 3 elements; there must be as many")
+	require.EqualError(t, Scan(p, make([]int, 2), s, add), "pool: Scan was given 2 results and 3 elements; there must be as many")
+	require.EqualError(t, Scan(p, nil, s, add), "pool: Scan was given 0 results and 3 elements; there must be as many")
+	require.EqualError(t, MapTo[int, int](p, s, s, nil), "pool: Map or MapTo was given a nil function")
+	require.EqualError(t, Scan(p, s, s, nil), "pool: Scan was given a nil function")
+	_, err := Map[int, int](p, s, nil)
+	require.EqualError(t, err, "pool: Map or MapTo was given a nil function")
+	_, err = Reduce(p, s, 0, nil, add)
+	require.EqualError(t, err, "pool: Reduce was given a nil function")
+	_, err = Reduce(p, s, 0, add, nil)
+	require.EqualError(t, err, "pool: Reduce was given a nil function")
+	_, err = Filter(p, s, nil)
+	require.EqualError(t, err, "pool: Filter was given a nil function")
+	_, err = Find(p, s, nil)
+	require.EqualError(t, err, "pool: Find was given a nil function")
+	require.EqualError(t, Each(p, slices.Values(s), nil), "pool: Each was given a nil function")
+	_, err = Collect[int, int](p, slices.Values(s), nil)
+	require.EqualError(t, err, "pool: Collect was given a nil function")
+	_, _, err = MinMax[int](p, nil)
+	require.ErrorIs(t, err, ErrEmpty)
+
+	shut, err := New(WithWorkers(1))
+	require.NoError(t, err)
+	require.NoError(t, shut.Close())
+	cancelled, cancel := context.WithCancelCause(context.Background())
+	cancel(errStolen)
+	for want, at := range map[error]Place{errNoPlace: nil, ErrClosed: shut, errStolen: p.With(cancelled)} {
+		for _, s := range [][]int{nil, s, count(20_000)} {
+			out, err := Map(at, s, same)
+			require.ErrorIs(t, err, want)
+			require.Nil(t, out)
+			require.ErrorIs(t, MapTo(at, slices.Clone(s), s, same), want)
+			_, err = Reduce(at, s, 0, add, add)
+			require.ErrorIs(t, err, want)
+			require.ErrorIs(t, Scan(at, slices.Clone(s), s, add), want)
+			out, err = Filter(at, s, isOne)
+			require.ErrorIs(t, err, want)
+			require.Nil(t, out)
+			i, err := Find(at, s, isOne)
+			require.ErrorIs(t, err, want)
+			require.Equal(t, -1, i)
+			if len(s) > 0 {
+				_, _, err = MinMax(at, s)
+				require.ErrorIs(t, err, want)
+			}
+			require.ErrorIs(t, Each(at, slices.Values(s), func(int) { t.Error("called") }), want)
+			out, err = Collect(at, slices.Values(s), same)
+			require.ErrorIs(t, err, want)
+			require.Nil(t, out)
+		}
+	}
+}
+
+// TestNilSequenceIsRefused is a flaw: it is a nil dereference deep inside.
+func TestNilSequenceIsRefused(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var err error
+	require.NotPanics(t, func() { err = Each(p, nil, func(int) {}) })
+	require.Error(t, err)
+	require.NotPanics(t, func() { _, err = Collect(p, nil, func(n int) int { return n }) })
+	require.Error(t, err)
+}
+
+func TestReduceHasTheSameBitsForAnyNumberOfWorkers(t *testing.T) {
+	add := func(a, b float64) float64 { return a + b }
+	for _, n := range algoLens() {
+		r := rand.New(rand.NewPCG(1, uint64(n)))
+		s := make([]float64, n)
+		for i := range s { // sums of these depend much on their order
+			s[i] = (r.Float64() - 0.5) * math.Pow(10, float64(r.IntN(30)))
+		}
+		var want uint64
+		for i, workers := range []int{1, 2, 4, 16} {
+			p := newPool(t, WithWorkers(workers))
+			for round := range 3 {
+				sum, err := Reduce(p, s, 0, func(a, b float64) float64 { work(round * 10); return a + b }, add)
+				require.NoError(t, err)
+				if i+round == 0 {
+					want = math.Float64bits(sum)
+				}
+				require.Equal(t, want, math.Float64bits(sum), "%d elements, %d workers, round %d", n, workers, round)
+			}
+			var inside float64
+			require.NoError(t, p.Run(func(w *Worker) { inside, _ = Reduce(w, s, 0, add, add) }))
+			require.Equal(t, want, math.Float64bits(inside))
+		}
+	}
+}
+
+// matrix is one whose products do not commute.
+type matrix [4]uint32
+
+var unit = matrix{1, 0, 0, 1}
+
+func (a matrix) times(b matrix) matrix {
+	return matrix{a[0]*b[0] + a[1]*b[2], a[0]*b[1] + a[1]*b[3], a[2]*b[0] + a[3]*b[2], a[2]*b[1] + a[3]*b[3]}
+}
+
+func randomMatrices(n int) []matrix {
+	r := rand.New(rand.NewPCG(2, uint64(n)))
+	s := make([]matrix, n)
+	for i := range s {
+		s[i] = matrix{r.Uint32(), r.Uint32(), r.Uint32(), r.Uint32()}
+	}
+	return s
+}
+
+func TestReduceKeepsTheOrder(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range algoLens() {
+			if n <= 8193 {
+				got, err := Reduce(p, count(n), "",
+					func(s string, i int) string { return s + strconv.Itoa(i) + "," },
+					func(a, b string) string { return a + b })
+				require.NoError(t, err)
+				var want strings.Builder
+				for i := range n {
+					fmt.Fprint(&want, i, ",")
+				}
+				require.Equal(t, want.String(), got)
+			}
+			s := randomMatrices(n)
+			product := unit
+			for _, m := range s {
+				product = product.times(m)
+			}
+			got, err := Reduce(p, s, unit, matrix.times, matrix.times)
+			require.NoError(t, err)
+			require.Equal(t, product, got, "%d matrices", n)
+		}
+	})
+}
+
+func TestReduceOfNothingIsZero(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	never := func(a, b int) int { t.Error("called"); return a }
+	got, err := Reduce(p, []int{}, 17, never, never)
+	require.NoError(t, err)
+	require.Equal(t, 17, got)
+}
+
+// serialScan is what Scan means.
+func serialScan[T any](s []T, op func(T, T) T) []T {
+	out := slices.Clone(s)
+	for i := 1; i < len(s); i++ {
+		out[i] = op(out[i-1], s[i])
+	}
+	return out
+}
+
+func requireScans[T comparable](t *testing.T, p *Pool, s []T, op func(T, T) T) {
+	t.Helper()
+	want := serialScan(s, op)
+	out := make([]T, len(s))
+	require.NoError(t, Scan(p, out, s, op))
+	requireEqual(t, want, out, "beside", len(s))
+	inPlace := slices.Clone(s)
+	require.NoError(t, p.Run(func(w *Worker) { require.NoError(t, Scan(w, inPlace, inPlace, op)) }))
+	requireEqual(t, want, inPlace, "in place", len(s))
+}
+
+func TestScanIsTheSerialOne(t *testing.T) {
+	for _, workers := range []int{1, 2, 3, 4, 16} {
+		p := newPool(t, WithWorkers(workers))
+		lens := algoLens()
+		for n := range 100 {
+			lens = append(lens, n)
+		}
+		for n := range 40 {
+			lens = append(lens, shortScan-5+n)
+		}
+		for _, n := range lens {
+			if n%3 == 0 && n <= shortScan { // with idle workers, and as it happens
+				require.True(t, whenParked(p))
+			}
+			requireScans(t, p, count(n), func(a, b int) int { return a + b })
+			requireScans(t, p, randomMatrices(n), matrix.times)
+		}
+		s := make([]string, shortScan+1)
+		for i := range s {
+			s[i] = string(rune('a' + i%26))
+		}
+		requireScans(t, p, s, func(a, b string) string { return (a + b)[max(0, len(a)+len(b)-100):] })
+	}
+}
+
+func TestScanBesideBusyWorkers(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	release := make(chan struct{})
+	g := newGroup(p)
+	for range p.Workers() {
+		g.Go(func() error { <-release; return nil })
+	}
+	require.True(t, eventually(func() bool { return p.injector.Len() == 0 && p.Stats().Total().Tasks >= 2 }))
+	requireScans(t, p, count(50_000), func(a, b int) int { return a + b })
+	close(release)
+	require.NoError(t, g.Wait())
+}
+
+// TestScanGivesItsOperatorOnlyElements is a bug: with idle workers op is called with a
+// zero value in the place of the total of the last part, which nobody computes.
+func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	requireAtRest(t, p)
+	s := make([]*int, shortScan)
+	for i := range s {
+		s[i] = &i
+	}
+	out := make([]*int, len(s))
+	require.NotPanics(t, func() {
+		err := Scan(p, out, s, func(a, b *int) *int { sum := *a + *b; return &sum })
+		require.NoError(t, err)
+	})
+	for i, sum := range out {
+		require.NotNil(t, sum, i)
+		require.Equal(t, i*(i+1)/2, *sum)
+	}
+}
+
+func TestFilterKeepsTheOrder(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range algoLens() {
+			for name, keep := range map[string]func(int) bool{
+				"none":  func(int) bool { return false },
+				"all":   func(int) bool { return true },
+				"odd":   func(i int) bool { return i%2 == 1 },
+				"few":   func(i int) bool { return i%1000 == 999 },
+				"front": func(i int) bool { return i < n/3 },
+				"back":  func(i int) bool { return i >= n/3 },
+			} {
+				s := count(n)
+				calls := make(tally, n)
+				got, err := Filter(p, s, func(i int) bool { calls[i].Add(1); return keep(i) })
+				require.NoError(t, err)
+				require.NoError(t, calls.once())
+				want := make([]int, 0, n)
+				for _, i := range s {
+					if keep(i) {
+						want = append(want, i)
+					}
+				}
+				requireEqual(t, want, got, name, n)
+				requireEqual(t, count(n), s, "the slice itself")
+			}
+		}
+	})
+}
+
+func TestFilterKeepsNothingElseAlive(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	type element struct {
+		l    *list
+		keep bool
+	}
+	var kept []element
+	var dropped []weak.Pointer[list]
+	func() {
+		var s []element
+		for i := range 3000 {
+			l, seen := garbage()
+			s = append(s, element{l, i%10 == 0})
+			if i%10 != 0 {
+				dropped = append(dropped, seen)
+			}
+		}
+		var err error
+		kept, err = Filter(p, s, func(e element) bool { return e.keep })
+		require.NoError(t, err)
+	}()
+	requireAtRest(t, p)
+	requireCollected(t, dropped...)
+	require.Equal(t, len(kept), cap(kept))
+	for _, e := range kept {
+		require.True(t, e.l.check())
+	}
+}
+
+func TestFindReturnsTheFirst(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range algoLens() {
+			s := count(n)
+			for _, first := range []int{0, 1, n / 256, n/256 + 1, n / 2, n - 1, n} {
+				got, err := Find(p, s, func(i int) bool { return i >= first })
+				require.NoError(t, err)
+				if first < 0 || n == 0 || first >= n {
+					first = -1
+				}
+				if n == 0 {
+					first = -1
+				}
+				require.Equal(t, first, got, "of %d", n)
+			}
+		}
+	})
+}
+
+// TestFindReturnsTheFirstThoughALaterOneIsFoundBefore holds the earlier one up until
+// another worker has found one.
+func TestFindReturnsTheFirstThoughALaterOneIsFoundBefore(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(20) {
+		requireAtRest(t, p)
+		found := make(gate)
+		var caller, finders atomic.Int64
+		s := count(300)
+		got, err := Find(p, s, func(i int) bool {
+			who := int64(goroutineID())
+			if i == 0 {
+				caller.Store(who)
+			}
+			if who != caller.Load() { // the other one finds at once what it looks at first
+				if finders.Add(1) == 1 {
+					found.open()
+				}
+				return true
+			}
+			work(20_000)
+			if i == 20 {
+				found.await()
+				return true
+			}
+			return false
+		})
+		require.NoError(t, err)
+		require.LessOrEqual(t, got, 20)
+		require.GreaterOrEqual(t, got, 0)
+		if finders.Load() == 0 {
+			require.Equal(t, 20, got)
+		}
+	}
+}
+
+func TestFindStopsEarly(t *testing.T) {
+	n := 10_000_000
+	if testing.Short() {
+		n /= 10
+	}
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		s := make([]uint8, n)
+		for _, hit := range []int{0, 1, 1000, n / 100} {
+			s[hit] = 1
+			var looks atomic.Int64
+			i, err := Find(p, s, func(e uint8) bool { looks.Add(1); return e == 1 })
+			require.NoError(t, err)
+			require.Equal(t, hit, i)
+			require.Less(t, looks.Load(), int64(n/2), "hit at %d", hit)
+			s[hit] = 0
+		}
+		i, err := Find(p, s, func(e uint8) bool { return e == 1 })
+		require.NoError(t, err)
+		require.Equal(t, -1, i)
+	}
+}
+
+func TestMinMax(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range algoLens()[1:] {
+			r := rand.New(rand.NewPCG(3, uint64(n)))
+			s := make([]int, n)
+			words := make([]string, n)
+			floats := make([]float64, n)
+			for i := range s {
+				s[i] = int(r.Int64()) - 1<<30
+				words[i] = fmt.Sprint(s[i])
+				floats[i] = r.NormFloat64()
+			}
+			least, most, err := MinMax(p, s)
+			require.NoError(t, err)
+			require.Equal(t, []int{slices.Min(s), slices.Max(s)}, []int{least, most})
+			a, b, err := MinMax(p, words)
+			require.NoError(t, err)
+			require.Equal(t, []string{slices.Min(words), slices.Max(words)}, []string{a, b})
+			x, y, err := MinMax(p, floats)
+			require.NoError(t, err)
+			require.Equal(t, []float64{slices.Min(floats), slices.Max(floats)}, []float64{x, y})
+			for _, at := range []int{0, n / 2, n - 1} {
+				old := floats[at]
+				floats[at] = math.NaN()
+				x, y, err = MinMax(p, floats)
+				require.NoError(t, err)
+				require.True(t, math.IsNaN(x) && math.IsNaN(y), "NaN at %d of %d", at, n)
+				floats[at] = old
+			}
+		}
+	})
+}
+
+// numbers yields 0 to n-1, and without end if n is negative.
+func numbers(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i != n && yield(i); i++ {
+		}
+	}
+}
+
+func TestEachHandlesEachValueOnce(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for _, n := range algoLens() {
+			for _, cost := range []int{0, 300} {
+				if n*cost > 3_000_000 {
+					continue
+				}
+				handled := make(tally, n)
+				require.NoError(t, Each(p, numbers(n), func(i int) { handled[i].Add(1); work(cost) }))
+				require.NoError(t, handled.once())
+			}
+		}
+	})
+}
+
+func TestCollectKeepsTheOrder(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for place, in := range inPlaces {
+			for _, n := range []int{0, 1, 2, 100, 10_000} {
+				require.NoError(t, in(p, func(at Place) error {
+					got, err := Collect(at, numbers(n), func(i int) string { work(i % 50); return strconv.Itoa(i) })
+					if err == nil && len(got) != n {
+						err = fmt.Errorf("%d of %d values", len(got), n)
+					}
+					for i, s := range got {
+						if s != strconv.Itoa(i) {
+							return fmt.Errorf("%q at %d of %d", s, i, n)
+						}
+					}
+					return err
+				}), place)
+			}
+		}
+	}
+}
+
+// TestSequenceRunsInTheCaller, which is what a sequence relies on that reads from a
+// place that is not safe for several goroutines, or is locked to a thread.
+func TestSequenceRunsInTheCaller(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for range stress(20) {
+		me := goroutineID()
+		handled := make(tally, 3000)
+		require.NoError(t, Each(p, func(yield func(int) bool) {
+			for i := range len(handled) {
+				if goroutineID() != me {
+					t.Error("the sequence runs elsewhere")
+				}
+				if !yield(i) {
+					return
+				}
+			}
+		}, func(i int) { handled[i].Add(1); work(300) }))
+		require.NoError(t, handled.once())
+	}
+}
+
+func TestEachSharesItsValues(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(20) {
+		requireAtRest(t, p)
+		var m meet
+		require.NoError(t, Each(p, numbers(patientItems), func(int) { m.here() }))
+		require.NoError(t, m.result())
+	}
+}
+
+func TestEachWithASlowProducerOrASlowConsumer(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	const n = 40
+	handled := make(tally, n)
+	require.NoError(t, Each(p, func(yield func(int) bool) {
+		for i := range n {
+			time.Sleep(200 * time.Microsecond)
+			if !yield(i) {
+				return
+			}
+		}
+	}, func(i int) { handled[i].Add(1) }))
+	require.NoError(t, handled.once())
+
+	handled = make(tally, n)
+	var running, most atomic.Int64
+	require.NoError(t, Each(p, numbers(n), func(i int) {
+		lowerTo(&most, -running.Add(1))
+		time.Sleep(200 * time.Microsecond)
+		running.Add(-1)
+		handled[i].Add(1)
+	}))
+	require.NoError(t, handled.once())
+	require.LessOrEqual(t, -most.Load(), int64(p.Workers()+1), "more ran at once than there are workers")
+}
+
+func TestPanicOfASequenceArrives(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for _, n := range []int{0, 1, 100, 5000} {
+			var running atomic.Int64
+			v := caught(func() {
+				_ = Each(p, func(yield func(int) bool) {
+					for i := range n {
+						if !yield(i) {
+							return
+						}
+					}
+					panic("the sequence")
+				}, func(int) { running.Add(1); work(300); running.Add(-1) })
+			})
+			require.Equal(t, "the sequence", v)
+			require.Zero(t, running.Load())
+			requireAtRest(t, p)
+		}
+	}
+}
+
+func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for _, cost := range []int{0, 1000} {
+			for range stress(10) {
+				var running atomic.Int64
+				v := caught(func() {
+					_, err := Collect(p, numbers(-1), func(i int) int {
+						running.Add(1)
+						defer running.Add(-1)
+						if i == 5000 {
+							panic("boom")
+						}
+						work(cost)
+						return i
+					})
+					t.Error("Collect returned", err)
+				})
+				if e, ok := v.(*PanicError); ok {
+					v = e.Value
+				}
+				require.Equal(t, "boom", v)
+				require.Zero(t, running.Load())
+				requireAtRest(t, p)
+			}
+		}
+	}
+}
+
+func TestGoexitOfAConsumerEndsTheCaller(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(20) {
+			returned := false
+			require.True(t, returns(func() {
+				_ = Each(p, numbers(-1), func(i int) {
+					if i == 3000 {
+						runtime.Goexit()
+					}
+					work(100)
+				})
+				returned = true
+			}))
+			require.False(t, returned)
+		}
+	}
+}
+
+func TestCancellationEndsAnEndlessSequence(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for _, cost := range []int{0, 1000} {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			var handled atomic.Int64
+			err := Each(p.With(ctx), numbers(-1), func(int) {
+				if handled.Add(1) == 2000 {
+					cancel(errStolen)
+				}
+				work(cost)
+			})
+			require.ErrorIs(t, err, errStolen)
+
+			ctx, stop := context.WithTimeout(context.Background(), 2*time.Millisecond)
+			got, err := Collect(p.With(ctx), numbers(-1), func(i int) int { work(cost); return i })
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Nil(t, got)
+			stop()
+			requireAtRest(t, p)
+		}
+	}
+}
+
+// TestCancelledSequenceIsAskedForNothingMore is a flaw: a cancelled Each goes on to
+// ask for values until it has a batch of them, up to 4096, however long they take to come.
+func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	asked := 0
+	err := Each(p.With(ctx), func(yield func(int) bool) {
+		for i := range 100_000 { // many come quickly
+			if !yield(i) {
+				return
+			}
+		}
+		cancel(errStolen)
+		seesCancellation(p)
+		for asked < mostBatch && yield(asked) {
+			asked++ // and now, one in a second
+		}
+	}, func(int) {})
+	require.ErrorIs(t, err, errStolen)
+	require.Less(t, asked, 10, "values after the end")
+}
+
+// TestCancelledAlgosEndEarly checks that the whole is unwound and its result withheld.
+func TestCancelledAlgosEndEarly(t *testing.T) {
+	const n = 1 << 16
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		s := count(n)
+		for name, run := range map[string]func(at Place, tick func()) error{
+			"Map": func(at Place, tick func()) error {
+				out, err := Map(at, s, func(i int) int { tick(); return i })
+				assert.Nil(t, out)
+				return err
+			},
+			"Reduce": func(at Place, tick func()) error {
+				_, err := Reduce(at, s, 0, func(a, b int) int { tick(); return a + b }, func(a, b int) int { return a + b })
+				return err
+			},
+			"Filter": func(at Place, tick func()) error {
+				out, err := Filter(at, s, func(int) bool { tick(); return true })
+				assert.Nil(t, out)
+				return err
+			},
+			"Find": func(at Place, tick func()) error {
+				i, err := Find(at, s, func(int) bool { tick(); return false })
+				assert.Equal(t, -1, i)
+				return err
+			},
+		} {
+			for range stress(10) {
+				ctx, cancel := context.WithCancelCause(context.Background())
+				var ticks atomic.Int64
+				err := run(p.With(ctx), func() {
+					if ticks.Add(1) == n/16 {
+						cancel(errStolen)
+						seesCancellation(p)
+					}
+					work(100)
+				})
+				require.ErrorIs(t, err, errStolen, name)
+				require.Less(t, ticks.Load(), int64(n), name)
+				requireAtRest(t, p)
+			}
+		}
+	}
+}
+
+func TestPanicsOfAlgosArrive(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		s := count(20_000)
+		at := func(n int) func(int) {
+			var calls atomic.Int64
+			return func(int) {
+				if calls.Add(1) == int64(n) {
+					panic("boom")
+				}
+			}
+		}
+		for _, n := range []int{1, 2, 100, 9000} {
+			for name, f := range map[string]func(boom func(int)) error{
+				"Map": func(boom func(int)) error { _, err := Map(p, s, func(i int) int { boom(i); return i }); return err },
+				"Reduce": func(boom func(int)) error {
+					_, err := Reduce(p, s, 0, func(a, b int) int { boom(b); return a }, func(a, b int) int { return a })
+					return err
+				},
+				"merge": func(boom func(int)) error {
+					_, err := Reduce(p, s, 0, func(a, b int) int { return a }, func(a, b int) int { boom(b); boom(a); panic("boom") })
+					return err
+				},
+				"Scan": func(boom func(int)) error {
+					return Scan(p, make([]int, len(s)), s, func(a, b int) int { boom(b); return a })
+				},
+				"Filter": func(boom func(int)) error {
+					_, err := Filter(p, s, func(i int) bool { boom(i); return true })
+					return err
+				},
+				"Find": func(boom func(int)) error {
+					_, err := Find(p, s, func(i int) bool { boom(i); return false })
+					return err
+				},
+				"each again": func(boom func(int)) error { return Each(p, slices.Values(s), boom) },
+			} {
+				v := caught(func() { t.Error(name, "returned", f(at(n))) })
+				if e, ok := v.(*PanicError); ok {
+					v = e.Value
+				}
+				require.Equal(t, "boom", v, name)
+			}
+		}
+		requireAtRest(t, p)
+	})
+}
+
+func TestAlgosInsideAlgos(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(10) {
+			var total atomic.Int64
+			require.NoError(t, ForWorker(p, 20, func(w *Worker, lo, hi int) {
+				for range hi - lo {
+					s := count(1000)
+					sum, err := Reduce(w, s, 0, func(a, b int) int { work(10); return a + b }, func(a, b int) int { return a + b })
+					kept, err2 := Filter(w, s, func(i int) bool { return i%2 == 0 })
+					seen, err3 := Collect(w, slices.Values(kept), func(i int) int { return i })
+					out := make([]int, 9000)
+					err4 := Scan(w, out, count(9000), func(a, b int) int { return a + b })
+					assert.NoError(t, errors.Join(err, err2, err3, err4))
+					total.Add(int64(sum + len(seen) + out[8999]))
+				}
+			}))
+			require.EqualValues(t, 20*(1000*999/2+500+9000*8999/2), total.Load())
+		}
+	}
+}

@@ -1,0 +1,673 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/stretchr/testify/require"
+)
+
+var errStop = errors.New("enough of it")
+
+// cancelledCalls is the number in the uppermost part of the state.
+func cancelledCalls(p *Pool) int64 { return (p.sleep.state.Load() + 1<<47) >> 48 }
+
+// entries are the ways to begin a call with a context.
+var entries = map[string]func(p *Pool, ctx context.Context, f func(w *Worker)) error{
+	"Run": func(p *Pool, ctx context.Context, f func(w *Worker)) error { return p.With(ctx).Run(f) },
+	"of a guest": func(p *Pool, ctx context.Context, f func(w *Worker)) (err error) {
+		_ = p.Run(func(w *Worker) { err = w.With(ctx).Run(f) })
+		return err
+	},
+	"of a task": func(p *Pool, ctx context.Context, f func(w *Worker)) error {
+		result := make(chan error)
+		_ = p.Go(func(w *Worker) { result <- w.With(ctx).Run(f) })
+		return <-result
+	},
+	"Recursion": func(p *Pool, ctx context.Context, f func(w *Worker)) error {
+		_, err := steps.Run(p.With(ctx), func(fork *Fork[step, any]) any { f(fork.Worker()); return nil })
+		return err
+	},
+	"Recursion of a worker": func(p *Pool, ctx context.Context, f func(w *Worker)) (err error) {
+		_ = p.Run(func(w *Worker) {
+			_, err = steps.Run(w.With(ctx), func(fork *Fork[step, any]) any { f(fork.Worker()); return nil })
+		})
+		return err
+	},
+}
+
+func forEntries(t *testing.T, test func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error)) {
+	for name, entry := range entries {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(3))
+			test(t, p, func(ctx context.Context, f func(*Worker)) error { return entry(p, ctx, f) })
+			requireAtRest(t, p)
+			if state := p.sleep.state.Load(); state != int64(p.Workers())*oneSpare {
+				t.Errorf("the state is %x", state)
+			}
+		})
+	}
+}
+
+func TestCancelledContextRunsNothing(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(errStop)
+		err := enter(ctx, func(*Worker) { t.Error("it runs") })
+		require.ErrorIs(t, err, errStop, "the cause")
+
+		ctx, stop := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+		defer stop()
+		require.ErrorIs(t, enter(ctx, func(*Worker) { t.Error("it runs") }), context.DeadlineExceeded)
+	})
+}
+
+func TestCallThatIsNotCancelledReturnsNoError(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		for _, ctx := range []context.Context{ctx, context.Background()} {
+			for range stress(100) {
+				result := 0
+				require.NoError(t, enter(ctx, func(w *Worker) { result = fib(w, 10) }))
+				require.Equal(t, serialFib(10), result)
+			}
+		}
+		cancel()
+	})
+}
+
+// TestCancelStopsADeepRecursion soon: whoever runs sees it at the next fork. A recursion
+// that would not stop would take years.
+func TestCancelStopsADeepRecursion(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		for round := range stress(30) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			var calls, after atomic.Int64
+			var cancelled, enough atomic.Bool
+			patient := time.AfterFunc(5*time.Second, func() { enough.Store(true) })
+			var grow *Recursion[int, int]
+			grow = Recursive(func(f *Fork[int, int], n int) int {
+				if cancelled.Load() {
+					after.Add(1)
+				}
+				if calls.Add(1) == int64(1000*round) {
+					cancel(errStop)
+					for cancelledCalls(f.Worker().pool) == 0 {
+						runtime.Gosched() // the context's goroutine says so
+					}
+					cancelled.Store(true)
+				}
+				if n == 0 || enough.Load() {
+					return 1
+				}
+				x, y := f.Join(n-1, n-1)
+				return x + y
+			})
+			if round == 0 {
+				time.AfterFunc(time.Millisecond, func() { cancel(errStop) })
+			}
+			require.ErrorIs(t, enter(ctx, func(w *Worker) {
+				if round%2 == 0 {
+					grow.Call(w, 60)
+				} else {
+					Join(w, grow.Call, 60, grow.Call, 60)
+				}
+			}), errStop)
+			patient.Stop()
+			require.False(t, enough.Load(), "a stolen half ran on and on after %d calls", after.Load())
+		}
+	})
+}
+
+func TestCancelStopsJoinDoBothAndScopes(t *testing.T) {
+	forks := map[string]func(w *Worker, f func(*Worker)){
+		"Join": func(w *Worker, f func(*Worker)) {
+			g := func(w *Worker, _ int) int { f(w); return 0 }
+			Join(w, g, 0, g, 0)
+		},
+		"Do": func(w *Worker, f func(*Worker)) { w.Do(f, f, f) },
+		"Both": func(w *Worker, f func(*Worker)) {
+			g := func(w *Worker) int { f(w); return 0 }
+			Both(w, g, g)
+		},
+		"Scope": func(w *Worker, f func(*Worker)) {
+			w.Scope(func(s *Scope) { s.Go(w, f); s.Go(w, f) })
+		},
+	}
+	for name, fork := range forks {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(3))
+			for range stress(30) {
+				ctx, cancel := context.WithTimeoutCause(context.Background(), 2*time.Millisecond, errStop)
+				var grow func(n int) func(w *Worker)
+				grow = func(n int) func(w *Worker) {
+					return func(w *Worker) {
+						if n > 0 {
+							fork(w, grow(n-1))
+						} else {
+							heist.Spin(time.Microsecond)
+						}
+					}
+				}
+				var err error
+				require.True(t, returns(func() { err = p.With(ctx).Run(grow(40)) }))
+				require.ErrorIs(t, err, errStop)
+				cancel()
+				requireAtRest(t, p)
+			}
+		})
+	}
+}
+
+// TestCancelStopsStolenHalves: both halves run on and on when the context ends.
+func TestCancelStopsStolenHalves(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(50) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var begun, ended atomic.Int32
+		endless := func(w *Worker) int {
+			defer ended.Add(1)
+			begun.Add(1)
+			for {
+				fib(w, 5)
+			}
+		}
+		go func() {
+			eventually(func() bool { return begun.Load() == 3 })
+			cancel(errStop)
+		}()
+		require.ErrorIs(t, p.With(ctx).Run(func(w *Worker) {
+			stolenJoin(w, endless, func(w *Worker) int {
+				stolenJoin(w, endless, endless)
+				return 0
+			})
+		}), errStop)
+		require.EqualValues(t, 3, ended.Load(), "somebody was left behind")
+		requireAtRest(t, p)
+	}
+}
+
+// TestCancelAfterTheLastForkIsTooLate: the work is done, so its results count.
+func TestCancelAfterTheLastForkIsTooLate(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		result := 0
+		require.NoError(t, enter(ctx, func(w *Worker) {
+			result = fib(w, 10)
+			cancel()
+			require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+		}))
+		require.Equal(t, serialFib(10), result)
+
+		x, err := 0, error(nil)
+		ctx, cancel = context.WithCancel(context.Background())
+		r := Recursive(func(f *Fork[int, int], n int) int {
+			if n == 0 {
+				cancel()
+				return 5
+			}
+			x, y := f.Join(n-1, n-1)
+			return x + y
+		})
+		x, err = r.Run(p.With(ctx), 0)
+		require.NoError(t, err)
+		require.Equal(t, 5, x)
+	})
+}
+
+// TestCancelOfTheInnerCallOnly leaves the outer one alone.
+func TestCancelOfTheInnerCallOnly(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		outer, stop := context.WithCancel(context.Background())
+		defer stop()
+		for range stress(100) {
+			var result [2]int
+			var innerErr error
+			stole := 0
+			require.NoError(t, enter(outer, func(w *Worker) {
+				inner, cancel := context.WithCancelCause(outer)
+				Join(w,
+					func(w *Worker, _ int) int {
+						innerErr = w.With(inner).Run(func(w *Worker) {
+							stolenJoin(w, func(w *Worker) int {
+								cancel(errStop)
+								for {
+									fib(w, 5)
+								}
+							}, func(w *Worker) int {
+								stole++
+								for {
+									forkFib.Call(w, 5)
+								}
+							})
+						})
+						result[0] = fib(w, 12)
+						return 0
+					}, 0,
+					func(w *Worker, _ int) int { result[1] = forkFib.Call(w, 12); return 0 }, 0)
+				require.Equal(t, serialFib(8), bothFib(w, 8))
+			}))
+			require.ErrorIs(t, innerErr, errStop)
+			require.Equal(t, [2]int{serialFib(12), serialFib(12)}, result)
+			require.Equal(t, 1, stole)
+		}
+	})
+}
+
+func TestCancelOfTheOuterCallEndsTheInnerOne(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		for range stress(50) {
+			outer, cancel := context.WithCancelCause(context.Background())
+			inner, stop := context.WithCancel(context.Background())
+			after := false
+			require.ErrorIs(t, enter(outer, func(w *Worker) {
+				_ = w.With(inner).Run(func(w *Worker) {
+					stolenJoin(w,
+						func(w *Worker) int {
+							cancel(errStop)
+							for {
+								forkFib.Call(w, 5)
+							}
+						},
+						func(w *Worker) int {
+							_, err := forkFib.Run(w.With(inner), 60)
+							after = err == nil
+							return 0
+						})
+				})
+				after = true
+			}), errStop)
+			require.False(t, after, "the inner call returned, though the outer one was cancelled")
+			stop()
+		}
+	})
+}
+
+// TestBothCallsCancelled: the outermost one ends, whichever was cancelled first.
+func TestBothCallsCancelled(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for round := range stress(200) {
+		outer, stopOuter := context.WithCancelCause(context.Background())
+		inner, stopInner := context.WithCancelCause(context.Background())
+		err := p.With(outer).Run(func(w *Worker) {
+			_ = w.With(inner).Run(func(w *Worker) {
+				if round%2 == 0 {
+					stopInner(errors.New("inner"))
+				}
+				stopOuter(errStop)
+				stopInner(errors.New("inner"))
+				_, _ = forkFib.Run(w, 60)
+			})
+			_, _ = forkFib.Run(w, 60)
+		})
+		require.ErrorIs(t, err, errStop)
+	}
+}
+
+// TestUnwindingThatUserCodeRecovers ends the call all the same, at the latest at its
+// last fork.
+func TestUnwindingThatUserCodeRecovers(t *testing.T) {
+	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
+		for range stress(50) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			recovered := 0
+			require.ErrorIs(t, enter(ctx, func(w *Worker) {
+				cancel(errStop)
+				require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+				for range 10 {
+					if caught(func() { fib(w, 10) }) != nil {
+						recovered++
+					}
+					if caught(func() { w.Do(func(*Worker) {}, func(*Worker) {}) }) != nil {
+						recovered++
+					}
+				}
+			}), errStop)
+			require.Equal(t, 20, recovered)
+			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(10), fib(w, 10)) }))
+		}
+	})
+}
+
+func TestPanicOfACancelledCall(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(100) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		v := caught(func() {
+			_ = p.With(ctx).Run(func(w *Worker) {
+				defer explode("on the way out")
+				cancel(errStop)
+				fib(w, 30)
+			})
+		})
+		require.Equal(t, "on the way out", v)
+		requireAtRest(t, p)
+	}
+}
+
+func TestGoexitOfACancelledCall(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(100) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		after := false
+		require.True(t, returns(func() {
+			_ = p.With(ctx).Run(func(w *Worker) {
+				stolenJoin(w, func(w *Worker) int {
+					cancel(errStop)
+					runtime.Goexit()
+					return 0
+				}, func(w *Worker) int { return fib(w, 20) })
+			})
+			after = true
+		}))
+		require.False(t, after)
+		requireAtRest(t, p)
+	}
+}
+
+// TestCancelStopsStolenHalvesOfACallThatPanics: a call that ends by a panic waits for its
+// stolen halves, and must not wait for all that they would do.
+func TestCancelStopsStolenHalvesOfACallThatPanics(t *testing.T) {
+	for name, counted := range map[string]bool{"cancelled before": true, "cancelled after": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(2))
+			ctx, cancel := context.WithCancelCause(context.Background())
+			var enough atomic.Bool
+			var grow *Recursion[int, int]
+			grow = Recursive(func(f *Fork[int, int], n int) int {
+				if n == 0 || enough.Load() {
+					return 1
+				}
+				x, y := f.Join(n-1, n-1)
+				return x + y
+			})
+			time.AfterFunc(2*time.Second, func() { enough.Store(true) })
+			require.Equal(t, "f", caught(func() {
+				_ = p.With(ctx).Run(func(w *Worker) {
+					stolenJoin(w,
+						func(*Worker) int {
+							time.Sleep(10 * time.Millisecond) // the thief is somewhere deep
+							if counted {
+								cancel(errStop)
+								require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+							} else {
+								time.AfterFunc(10*time.Millisecond, func() { cancel(errStop) })
+							}
+							return explode("f")
+						},
+						func(w *Worker) int { return grow.Call(w, 60) })
+				})
+			}))
+			require.False(t, enough.Load(), "the stolen half ran on and on")
+		})
+	}
+}
+
+// TestTasksAreNotCancelledWithTheCall in whose wait they are run: the only worker that
+// is free waits for a fork of a cancelled call and helps with a task.
+func TestTasksAreNotCancelledWithTheCall(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(50) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		result := make(chan int, 1)
+		release := make(chan struct{})
+		failed := make(chan error)
+		require.NoError(t, p.Go(func(w *Worker) {
+			failed <- w.With(ctx).Run(func(w *Worker) {
+				stolenJoin(w,
+					func(w *Worker) int {
+						_ = p.Go(func(w *Worker) {
+							cancel(errStop)
+							for cancelledCalls(w.pool) == 0 {
+								runtime.Gosched()
+							}
+							x, err := forkFib.Run(w, 10)
+							g := newGroup(p)
+							g.GoWorker(func(w *Worker) error { x += fib(w, 10); return nil })
+							if err := errors.Join(err, g.Wait()); err != nil {
+								t.Error(err)
+							}
+							result <- x
+							close(release)
+						})
+						return 0
+					},
+					func(*Worker) int { <-release; return 0 })
+				fib(w, 3)
+			})
+		}))
+		require.Equal(t, 2*serialFib(10), <-result)
+		require.ErrorIs(t, <-failed, errStop)
+	}
+}
+
+// TestScopeOfACancelledCall runs no more children, and ends with the call.
+func TestScopeOfACancelledCall(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(100) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var late atomic.Int32
+		after := false
+		require.ErrorIs(t, p.With(ctx).Run(func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				s.Go(w, func(w *Worker) { _, _ = forkFib.Run(w, 60) })
+				s.Go(w, func(w *Worker) {
+					w.Scope(func(s *Scope) { s.Go(w, func(w *Worker) { fib(w, 60) }) })
+				})
+				cancel(errStop)
+				require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+				s.Go(w, func(*Worker) { late.Add(1) })
+			})
+			after = true
+		}), errStop)
+		require.False(t, after)
+		require.Zero(t, late.Load())
+		requireAtRest(t, p)
+	}
+}
+
+// TestFramesKeepTheirCall interleaves by hand: frames of an outer call are made public
+// inside an inner one, which took a frame of its own back meanwhile. When the inner call
+// is cancelled, a thief that runs them must not take them for its.
+func TestFramesKeepTheirCall(t *testing.T) {
+	w := &Worker{pool: new(Pool)}
+	thief := &Worker{pool: w.pool}
+	state := &w.pool.sleep.state
+	hungry := func(yes bool) {
+		state.Store(cancelledCalls(w.pool)*oneCancelled + map[bool]int64{true: oneSearching}[yes])
+	}
+	s := stackOf[Fork[int, int]](w)
+	const depth = 3 * alwaysPublic
+	ctx, cancel := context.WithCancelCause(context.Background())
+	var innerErr error
+	var r *Recursion[int, int]
+	r = Recursive(func(f *Fork[int, int], n int) int {
+		switch {
+		case n == 0:
+			return 1
+		case n <= depth:
+			x, y := f.Join(n+1, 0)
+			return x + y
+		case n == depth+1:
+			_, innerErr = r.Run(w.With(ctx), depth+2)
+		case n == depth+2:
+			hungry(true)
+			f.Join(depth+3, 0)
+			hungry(true)
+			f.Join(depth+4, 0)
+		case n == depth+3:
+			hungry(false)
+		case n == depth+4:
+			cancel(errStop)
+			require.True(t, eventually(func() bool { return cancelledCalls(w.pool) > 0 }))
+			for range depth {
+				index, _ := s.claim()
+				s.run(thief, index)
+			}
+			f.Join(0, 0)
+		}
+		return 1
+	})
+	sum := 0
+	require.Nil(t, caught(func() { sum = r.Call(w, 1) }), "the outer call was not cancelled")
+	require.ErrorIs(t, innerErr, errStop)
+	require.Equal(t, depth+1, sum)
+}
+
+// TestInnerCallsOfABusyPool is the same in the large: inner calls are cancelled all the
+// time while the frames of the outer call are stolen.
+func TestInnerCallsOfABusyPool(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	var grow *Recursion[int, int]
+	grow = Recursive(func(f *Fork[int, int], n int) int {
+		if n == 0 {
+			return 1
+		}
+		if n == 2 || n == 5 {
+			ctx, cancel := context.WithCancel(context.Background())
+			_, err := steps.Run(f.Worker().With(ctx), func(s *Fork[step, any]) any {
+				if n == 2 {
+					cancel()
+				}
+				forkFib.Call(s.Worker(), 10)
+				return nil
+			})
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			cancel()
+			if n == 2 {
+				return 1
+			}
+		}
+		x, y := f.Join(n-1, n-1)
+		return x + y
+	})
+	for range stress(50) {
+		var got int
+		var err error
+		require.Nil(t, caught(func() { got, err = grow.Run(p, 10) }))
+		require.NoError(t, err)
+		require.Equal(t, 1<<8, got)
+		requireAtRest(t, p)
+	}
+}
+
+func TestDeadlinesOfManyCalls(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	together(12, func(who int) {
+		for i := range stress(100) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i%20)*20*time.Microsecond)
+			got, err := forkFib.Run(p.With(ctx), 16)
+			if err == nil && got != serialFib(16) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(got, err)
+			}
+			cancel()
+			if got, err := forkFib.Run(p, 10); err != nil || got != serialFib(10) {
+				t.Error(got, err)
+			}
+		}
+	})()
+	requireAtRest(t, p)
+	require.EqualValues(t, p.Workers(), p.sleep.state.Load())
+}
+
+// TestCallsLeaveNothingBehind: no goroutine, nothing that waits for the context, no count.
+func TestCallsLeaveNothingBehind(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	shared, stop := context.WithCancel(context.Background())
+	requireAtRest(t, p)
+	before := runtime.NumGoroutine()
+	for i := range stress(5000) {
+		require.NoError(t, p.With(shared).Run(func(w *Worker) { fib(w, 3) }))
+		ctx, cancel := context.WithCancel(shared)
+		if i%2 == 0 {
+			cancel()
+		}
+		_ = p.With(ctx).Run(func(w *Worker) { cancel(); fib(w, 3) })
+		cancel()
+	}
+	require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= before }))
+	requireAtRest(t, p)
+	require.EqualValues(t, p.Workers(), p.sleep.state.Load())
+	stop()
+	runtime.Gosched()
+	requireAtRest(t, p)
+	require.EqualValues(t, p.Workers(), p.sleep.state.Load())
+}
+
+// TestCancelAndFinishAtTheSameTime: whichever comes first, the count is 0 at the end.
+func TestCancelAndFinishAtTheSameTime(t *testing.T) {
+	p := new(Pool)
+	for range stress(20_000) {
+		c := new(call)
+		together(2, func(who int) {
+			if who == 0 {
+				c.cancel(p)
+			} else {
+				c.finish(p)
+			}
+		})()
+		require.Zero(t, p.sleep.state.Load())
+	}
+}
+
+func TestCountsOfCancelledCallsDisturbNoOthers(t *testing.T) {
+	for _, c := range []int64{0, 1, 100, 1<<15 - 1} {
+		for _, s := range []int64{0, 1, maxWorkers} {
+			for _, sp := range []int64{-maxGuests, -1, 0, 1, maxWorkers} {
+				var sl sleep
+				state := c*oneCancelled + s*oneSearching + sp*oneSpare
+				sl.state.Store(state)
+				what := fmt.Sprintf("%d cancelled, %d searching, %d spare", c, s, sp)
+				require.Equal(t, s, searching(state), what)
+				require.EqualValues(t, sp, spare(state), what)
+				require.Equal(t, s == 0 && sp > 0, wantsForks(state), what)
+				require.Equal(t, c > 0 || s > 0 || sp > 0, sl.hungry(), what)
+			}
+		}
+	}
+}
+
+// TestTheQueueForSlotsForgetsCancelledWaiters and lets the others in.
+func TestTheQueueForSlotsForgetsCancelledWaiters(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for round := range stress(50) {
+		leave := full(t, p)
+		var ran, refused atomic.Int32
+		ctx, cancel := context.WithCancelCause(context.Background())
+		wait := together(40, func(who int) {
+			place := Place(p)
+			if who%2 == 0 {
+				place = p.With(ctx)
+			}
+			got, err := forkFib.Run(place, 8)
+			switch {
+			case err == nil && got == serialFib(8):
+				ran.Add(1)
+			case who%2 == 0 && errors.Is(err, errStop):
+				refused.Add(1)
+			default:
+				t.Error(got, err)
+			}
+		})
+		require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 40 }))
+		if round%2 == 0 {
+			cancel(errStop)
+			leave()
+		} else {
+			go cancel(errStop)
+			leave()
+		}
+		require.True(t, returns(wait), "somebody waits for ever")
+		require.EqualValues(t, 40, ran.Load()+refused.Load())
+		require.GreaterOrEqual(t, ran.Load(), int32(20))
+		require.Zero(t, p.guests.waiting.Load())
+	}
+}

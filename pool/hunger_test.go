@@ -1,0 +1,306 @@
+package pool
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// private says which frames of a worker thieves cannot see. The worker must wait for
+// something, so that it does not change them meanwhile.
+func private(w *Worker) (hidden []string) {
+	for _, s := range w.forkStacks() {
+		bottom := s.depth()
+		var st *stack
+		switch s := s.(type) {
+		case *Fork[int, int]:
+			st = &s.stack
+		case *Fork[step, any]:
+			st = &s.stack
+		case *frames[application[int, int], int]:
+			st = &s.stack
+		case *frames[closure[int], int]:
+			st = &s.stack
+		default:
+			continue
+		}
+		if _, split := borders(st.public.Load()); st.split != bottom || split != bottom {
+			hidden = append(hidden, fmt.Sprintf("%T of slot %d: %d of %d", s, w.id, bottom-split, bottom))
+		}
+	}
+	return hidden
+}
+
+// dive forks to a depth by a recursion and by joins, and then calls f; frames of both
+// kinds are left private if nobody is hungry.
+func dive(w *Worker, depth int, f func(w *Worker)) {
+	var down *Recursion[int, int]
+	down = Recursive(func(fork *Fork[int, int], n int) int {
+		switch {
+		case n > 0:
+			fork.Join(n-1, -1)
+		case n == 0:
+			var join func(w *Worker, n int) int
+			join = func(w *Worker, n int) int {
+				if n == 0 {
+					f(w)
+				} else {
+					Join(w, join, n-1, nop1, 0)
+				}
+				return 0
+			}
+			join(fork.Worker(), depth)
+		}
+		return 0
+	})
+	down.Call(w, depth)
+}
+
+func nop1(*Worker, int) int { return 0 }
+
+// occupy keeps a worker of the pool busy until release is called.
+func occupy(p *Pool) (release func()) {
+	busy, free := make(chan struct{}), make(chan struct{})
+	_ = p.Go(func(*Worker) { close(busy); <-free })
+	<-busy
+	return func() { close(free) }
+}
+
+// TestPrivateForksAreStolenOnceSomebodyIsIdle: when the others are busy, only the oldest
+// forks are public. Then one becomes idle, and gets work at the next fork or join.
+func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
+	const depth = 3 * alwaysPublic
+	for _, at := range []string{"fork", "join"} {
+		t.Run(at, func(t *testing.T) {
+			for range stress(50) {
+				p := newPool(t, WithWorkers(2))
+				release := occupy(p)
+				var stolen atomic.Int32
+				result := make(chan int)
+				require.NoError(t, p.Go(func(w *Worker) {
+					var r *Recursion[int, int]
+					hidden := 0
+					r = Recursive(func(f *Fork[int, int], n int) int {
+						switch {
+						case n == 0:
+							if f.Worker() != w {
+								stolen.Add(1)
+								return 1
+							}
+							if stolen.Load() == 0 {
+								eventually(func() bool { return stolen.Load() > 0 })
+							}
+							return 1
+						case n == depth && at == "fork":
+							hidden = f.bottom - f.split
+							release()
+							eventually(p.sleep.hungry)
+						case n == depth+1:
+							if at == "join" {
+								hidden = f.bottom - f.split
+								release()
+								eventually(p.sleep.hungry)
+							}
+							return 1
+						}
+						x, y := f.Join(n+1, 0)
+						return x + y
+					})
+					sum := r.Call(w, 1)
+					if hidden == 0 {
+						t.Error("nothing was private")
+					}
+					result <- sum
+				}))
+				require.Equal(t, depth+1, <-result)
+				require.Positive(t, stolen.Load())
+				requireAtRest(t, p)
+				requireCloses(t, p)
+			}
+		})
+	}
+}
+
+// TestWhoWaitsHidesNothing: whatever a task or guest waits for, thieves can see all of
+// its forks meanwhile, in whatever place and of whatever type.
+func TestWhoWaitsHidesNothing(t *testing.T) {
+	const depth = 3 * alwaysPublic
+
+	// Each way waits and calls look on another goroutine meanwhile.
+	waits := map[string]func(p *Pool, w *Worker, look func()){
+		"join": func(p *Pool, w *Worker, look func()) {
+			stolenSteps(stackOf[Fork[step, any]](w), nothing, func(*Fork[step, any]) any { look(); return nil })
+		},
+		"group": func(p *Pool, w *Worker, look func()) {
+			g := newGroup(p)
+			g.Go(func() error { look(); return nil })
+			_ = g.Wait()
+		},
+		"scope": func(p *Pool, w *Worker, look func()) {
+			w.Scope(func(s *Scope) {
+				begun := make(chan struct{})
+				s.Go(w, func(*Worker) { close(begun); look() })
+				<-begun
+			})
+		},
+	}
+	places := map[string]func(p *Pool, f func(w *Worker)){
+		"guest": inScope["guest"],
+		"task":  inScope["task"],
+		"guest in a guest": func(p *Pool, f func(w *Worker)) {
+			_ = p.Run(func(w *Worker) { dive(w, depth, func(*Worker) { _ = p.Run(f) }) })
+		},
+		"guest in a task": func(p *Pool, f func(w *Worker)) {
+			done := make(chan struct{})
+			_ = p.Go(func(w *Worker) {
+				defer close(done)
+				dive(w, depth, func(*Worker) { _ = p.Run(f) })
+			})
+			<-done
+		},
+	}
+	for place, in := range places {
+		for what, wait := range waits {
+			t.Run(what+" of a "+place, func(t *testing.T) {
+				p := newPool(t, WithWorkers(4))
+				var hidden []string
+				var releases []func()
+				for range p.Workers() - 1 {
+					releases = append(releases, occupy(p))
+				}
+				in(p, func(w *Worker) {
+					steps.Call(w, func(*Fork[step, any]) any {
+						dive(w, depth, func(w *Worker) {
+							if len(private(w)) == 0 {
+								t.Error("nothing was private before")
+							}
+							for _, release := range releases {
+								release()
+							}
+							waiter := goroutineID()
+							wait(p, w, func() {
+								time.Sleep(20 * time.Millisecond) // until it waits
+								for _, w := range p.slots {
+									if w.goroutine.Load() == waiter {
+										hidden = append(hidden, private(w)...)
+									}
+								}
+							})
+						})
+						return nil
+					})
+				})
+				require.Empty(t, hidden, "hidden while the owner waits")
+			})
+		}
+	}
+}
+
+// TestForksOfAGuestThatWaitsForAGroupAreStolen: the guest waits for a group whose function waits
+// for a fork of the guest's. (Nobody promises that this ends; but a CPU idles.)
+func TestForksOfAGuestThatWaitsForAGroupAreStolen(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	const depth = 3 * alwaysPublic
+	for _, group := range []bool{false, true} {
+		t.Run(fmt.Sprint("group ", group), func(t *testing.T) {
+			releases := make([]func(), p.Workers())
+			for i := range releases {
+				releases[i] = occupy(p)
+			}
+			var newest atomic.Bool
+			stolen := false
+			require.NoError(t, p.Run(func(w *Worker) {
+				var r *Recursion[int, int]
+				r = Recursive(func(f *Fork[int, int], n int) int {
+					switch {
+					case n == -depth: // the newest fork
+						newest.Store(true)
+					case n == depth+1:
+						for _, release := range releases {
+							release()
+						}
+						enough := func() error {
+							for range 1000 {
+								if newest.Load() {
+									break
+								}
+								time.Sleep(time.Millisecond)
+							}
+							stolen = newest.Load()
+							return nil
+						}
+						if group {
+							g := newGroup(p)
+							g.Go(enough)
+							_ = g.Wait()
+						} else {
+							f.Worker().Scope(func(s *Scope) {
+								begun := make(chan struct{})
+								s.Go(f.Worker(), func(*Worker) { close(begun); _ = enough() })
+								<-begun
+							})
+						}
+					case n > 0:
+						f.Join(n+1, -n)
+					}
+					return 0
+				})
+				r.Call(w, 1)
+			}))
+			require.True(t, stolen, "work lay hidden while its owner waited and workers slept")
+		})
+	}
+}
+
+// TestExposeShowsAllStacks by hand, one of which has taken something back since it was
+// public.
+func TestExposeShowsAllStacks(t *testing.T) {
+	s := lonelyStack()
+	w := s.owner
+	other := new(frames[int, int])
+	other.init(w)
+	other.body = s.body
+	stacks := []forkStack{s, other}
+	w.stacks.Store(&stacks)
+	const n = 3 * alwaysPublic
+	for i := range n {
+		s.push(i)
+	}
+	other.push(1)
+	w.pool.sleep.state.Store(oneSearching)
+	s.push(n)
+	w.pool.sleep.state.Store(0)
+	require.True(t, takesBack(s, n)) // nobody is hungry now
+	for i := 1; i < n; i++ {
+		other.push(i)
+	}
+	requireBorders(t, other, 0, alwaysPublic, n)
+	w.expose()
+	requireBorders(t, s, 0, n, n)
+	requireBorders(t, other, 0, n, n)
+}
+
+// TestForksWhileAStolenOneIsWaitedForArePublic: what is stolen no longer counts as the
+// oldest.
+func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
+	s := lonelyStack()
+	const n = 2 * alwaysPublic
+	w := s.owner
+	for i := range n {
+		s.push(i)
+	}
+	w.expose()
+	for range n {
+		_, _ = s.claim()
+	}
+	// The owner waits for the newest one, and helps with something that forks here.
+	s.bottom = n - 1
+	require.False(t, s.takeBack(n-1))
+	require.Equal(t, n, s.withdraw(n-1))
+	s.bottom = n
+	s.push(100)
+	require.True(t, s.visible(), "the only fork that is left is hidden")
+}
