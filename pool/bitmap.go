@@ -22,10 +22,16 @@ func (b bitmap) clear(i int) bool {
 func (b bitmap) has(i int) bool { return b[i/64].Load()&(1<<(i%64)) != 0 }
 
 // take removes the lowest number, found by counting trailing zeros.
-func (b bitmap) take() (int, bool) {
+func (b bitmap) take() (int, bool) { return b.takeBut(-1) }
+
+// takeBut is take, but takes one number only if there is no other, if it is not -1.
+func (b bitmap) takeBut(last int) (int, bool) {
 	for i := range b {
 		for {
 			word := b[i].Load()
+			if last/64 == i && last >= 0 {
+				word &^= 1 << (last % 64)
+			}
 			if word == 0 {
 				break
 			}
@@ -35,5 +41,5 @@ func (b bitmap) take() (int, bool) {
 			}
 		}
 	}
-	return 0, false
+	return last, last >= 0 && b.clear(last)
 }

@@ -7,6 +7,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestBitmapTakesTheLastChoiceLast(t *testing.T) {
+	for _, last := range []int{0, 5, 64, 129} {
+		b := newBitmap(130)
+		for i := range 130 {
+			b.set(i)
+		}
+		for range 129 {
+			i, ok := b.takeBut(last)
+			require.True(t, ok)
+			require.NotEqual(t, last, i)
+		}
+		i, ok := b.takeBut(last)
+		require.True(t, ok)
+		require.Equal(t, last, i)
+		_, ok = b.takeBut(last)
+		require.False(t, ok)
+	}
+}
+
 func TestBitmapTakesTheLowestNumberFirst(t *testing.T) {
 	for _, n := range []int{1, 63, 64, 65, 200} {
 		b := newBitmap(n)

@@ -19,7 +19,7 @@ func requirePlaces(t *testing.T, p *Pool, want func(worker int) []int) {
 	meet := newBarrier(p.Workers())
 	for range p.Workers() {
 		require.NoError(t, p.Go(func(w *Worker) {
-			places <- place{w.ID(), currentCPU(t), threadCPUs(t)}
+			places <- place{w.ID(), cpuNow(t), threadCPUs(t)}
 			meet.wait()
 		}))
 	}
@@ -33,7 +33,7 @@ func requirePlaces(t *testing.T, p *Pool, want func(worker int) []int) {
 	}
 }
 
-func currentCPU(t testing.TB) int {
+func cpuNow(t testing.TB) int {
 	var cpu uint32
 	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {
 		t.Error(errno)

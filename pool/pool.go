@@ -28,8 +28,9 @@ var errNoPlace = errors.New("pool: a call was given nil as its place; it must be
 type Pool struct {
 	// slots are the workers, then the guests. Constant.
 	slots    []*Worker
-	nWorkers int  // constant
-	pinned   bool // constant
+	nWorkers int         // constant
+	pinned   bool        // constant
+	onCPU    map[int]int // CPU -> the first worker that is pinned to it. Constant.
 
 	// How long a loop may be run alone, and its chunks, in heist.Ticks. Constant.
 	ticksAlone, ticksChunk int64
@@ -59,6 +60,7 @@ func New(options ...Option) (*Pool, error) {
 	p := &Pool{
 		nWorkers: c.workers,
 		pinned:   c.cpus != nil,
+		onCPU:    make(map[int]int),
 		injector: heist.NewInjector[task](),
 
 		ticksAlone: heist.TicksIn(aloneTime),
@@ -68,6 +70,9 @@ func New(options ...Option) (*Pool, error) {
 		closed: make(chan struct{}),
 	}
 	p.sleep.parked = newBitmap(c.workers)
+	for id, cpu := range c.cpus[:min(c.workers, len(c.cpus))] {
+		p.onCPU[cpu] = id
+	}
 
 	slots := guestSlots(c.workers)
 	p.guests.free = newBitmap(slots)

@@ -79,9 +79,19 @@ func (p *Pool) notifySeen() {
 
 // wakeOne wakes a worker, if one is parked. It wakes up as a searcher.
 //
+// The caller, a guest perhaps, has the CPU that it runs on, so the worker that is pinned
+// there is the last choice: the two would take turns until the system's balancer sees
+// it, some milliseconds later.
+//
 //go:noinline
 func (p *Pool) wakeOne() {
-	if i, ok := p.sleep.parked.take(); ok {
+	last := -1
+	if p.pinned {
+		if w, ok := p.onCPU[currentCPU()]; ok {
+			last = w
+		}
+	}
+	if i, ok := p.sleep.parked.takeBut(last); ok {
 		p.slots[i].wakeUp()
 	}
 }
