@@ -33,6 +33,9 @@ const (
 	// chunkTime is what a chunk takes. The two clock readings and the look at who is
 	// hungry, 30 ns, are a hundredth of it.
 	chunkTime = 4 * time.Microsecond
+	// probeTime is the part of aloneTime, 4 microseconds, after which a probe has seen
+	// enough to call a loop long.
+	probeTime = 2
 	// A loop's first items are measured: 1 in 256 is all that a machine with 64 CPUs can
 	// do without, and no more than 64 are needed.
 	probeShare, mostProbed = 256, 64
@@ -181,10 +184,11 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // probe runs the beginning of a loop in the caller: all of it, if that is short. It says
 // how many items it ran, and how many make a chunk.
 //
-// It looks at the clock after a few items, after 16 times as many, and again, at the
-// latest after half of them, and stops when what is left would take long. Items may be
-// cheap at first and cost more later, so the last half at least is judged by a half.
-// Each look costs 12 ns, which is what keeps it from looking more often.
+// It looks at the clock after a few items, and judges the rest by the items since the
+// last look. If the rest looks short, it runs 16 times as many and looks again, at the
+// latest after half of them: items may be cheap at first and cost more later. If it
+// looks long, that may be because of cold caches, so it asks twice as many, until it has
+// measured for a while. Each look costs 12 ns.
 func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk int, err error) {
 	p, ok := at.(*Pool)
 	if !ok || n <= 0 || len(g) > 0 || p.closing.Load() {
@@ -192,25 +196,33 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk in
 			return 0, 1, err
 		}
 	}
-	start, chunk := heist.Ticks(), 1
-	for next := min(n/probeShare, mostProbed) | 1; ; {
+	last := heist.Ticks()
+	start, next := last, min(n/probeShare, mostProbed)|1
+	for {
 		f(done, next)
+		items := next - done
 		if done = next; done == n {
 			return n, 1, nil
 		}
-		took := max(heist.Ticks()-start, 1)
-		if took >= p.ticksAlone || float64(took)*float64(n-done) >= float64(p.ticksAlone)*float64(done) {
-			return done, int(min(max(p.ticksChunk*int64(done)/took, 1), int64(n))), nil
+		now := heist.Ticks()
+		took := max(now-last, 1)
+		last = now
+		next = 16 * done
+		if float64(took)*float64(n-done) >= float64(p.ticksAlone)*float64(items) {
+			if now-start >= p.ticksAlone/probeTime {
+				return done, int(min(max(p.ticksChunk*int64(items)/took, 1), int64(n))), nil
+			}
+			next = 2 * done
 		}
+		if next > n/2 && done < n/2 {
+			next = n / 2
+		}
+		next = min(next, n)
 		if !ok {
 			if _, err := check(at); err != nil {
 				return done, 1, err
 			}
 		}
-		if next = 16 * done; next > n/2 && done < n/2 {
-			next = n / 2
-		}
-		next = min(next, n)
 	}
 }
 
