@@ -31,8 +31,7 @@ func BenchmarkFork(b *testing.B) {
 		w.Do(func(w *Worker) { x = do(w, n-1) }, func(w *Worker) { y = do(w, n-2) })
 		return x + y
 	}
-	var serial func(n int) int
-	serial = plainFib
+	serial := plainFib
 	for _, kind := range []struct {
 		name string
 		fib  func(w *Worker, n int) int

@@ -91,8 +91,7 @@ func TestCancelStopsADeepRecursion(t *testing.T) {
 			var calls, after atomic.Int64
 			var cancelled, enough atomic.Bool
 			patient := time.AfterFunc(5*time.Second, func() { enough.Store(true) })
-			var grow *Recursion[int, int]
-			grow = Recursive(func(f *Fork[int, int], n int) int {
+			grow := Recursive(func(f *Fork[int, int], n int) int {
 				if cancelled.Load() {
 					after.Add(1)
 				}

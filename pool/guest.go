@@ -50,7 +50,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Run")
 	}
-	w, host, err := p.enter(nil)
+	w, host, err := p.enter(context.Background())
 	if err != nil {
 		return err
 	}
@@ -105,10 +105,7 @@ func (p *Pool) expose(goroutine uintptr) {
 
 // queue waits for a slot.
 func (p *Pool) queue(ctx context.Context) (slot int, err error) {
-	var done <-chan struct{}
-	if ctx != nil {
-		done = ctx.Done()
-	}
+	done := ctx.Done()
 	g := &p.guests
 	g.waiting.Add(1) // before the look: leave looks in the opposite order
 	defer g.waiting.Add(-1)

@@ -83,7 +83,11 @@ func enter(at Place) (v visit, err error) {
 	}
 	v.w = w
 	if w == nil {
-		w, has, err := p.enter(ctx)
+		wait := ctx
+		if wait == nil {
+			wait = context.Background()
+		}
+		w, has, err := p.enter(wait)
 		if err != nil {
 			return v, err
 		}

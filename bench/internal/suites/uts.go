@@ -157,7 +157,6 @@ type node struct {
 	tree  *utsTree
 	id    digest
 	depth int32
-	n     int32 // how many children it has
 }
 
 // family is some of the children of a node.
