@@ -378,8 +378,7 @@ func TestCancelStopsStolenHalvesOfACallThatPanics(t *testing.T) {
 			p := newPool(t, WithWorkers(2))
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var enough atomic.Bool
-			var grow *Recursion[int, int]
-			grow = Recursive(func(f *Fork[int, int], n int) int {
+			grow := Recursive(func(f *Fork[int, int], n int) int {
 				if n == 0 || enough.Load() {
 					return 1
 				}
@@ -523,8 +522,7 @@ func TestFramesKeepTheirCall(t *testing.T) {
 // time while the frames of the outer call are stolen.
 func TestInnerCallsOfABusyPool(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	var grow *Recursion[int, int]
-	grow = Recursive(func(f *Fork[int, int], n int) int {
+	grow := Recursive(func(f *Fork[int, int], n int) int {
 		if n == 0 {
 			return 1
 		}

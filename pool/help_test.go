@@ -71,8 +71,7 @@ func TestHelpsOfABusyPoolAreBounded(t *testing.T) {
 	p := newPool(t, WithWorkers(8))
 	nested := make([]int32, p.Slots()) // each belongs to its worker
 	var deepest atomic.Int32
-	var large *Recursion[int, int]
-	large = Recursive(func(f *Fork[int, int], n int) int {
+	large := Recursive(func(f *Fork[int, int], n int) int {
 		w := f.Worker()
 		nested[w.ID()]++
 		defer func() { nested[w.ID()]-- }()

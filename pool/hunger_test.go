@@ -37,8 +37,7 @@ func private(w *Worker) (hidden []string) {
 // dive forks to a depth by a recursion and by joins, and then calls f; frames of both
 // kinds are left private if nobody is hungry.
 func dive(w *Worker, depth int, f func(w *Worker)) {
-	var down *Recursion[int, int]
-	down = Recursive(func(fork *Fork[int, int], n int) int {
+	down := Recursive(func(fork *Fork[int, int], n int) int {
 		switch {
 		case n > 0:
 			fork.Join(n-1, -1)
@@ -213,8 +212,7 @@ func TestForksOfAGuestThatWaitsForAGroupAreStolen(t *testing.T) {
 			var newest atomic.Bool
 			stolen := false
 			require.NoError(t, p.Run(func(w *Worker) {
-				var r *Recursion[int, int]
-				r = Recursive(func(f *Fork[int, int], n int) int {
+				r := Recursive(func(f *Fork[int, int], n int) int {
 					switch {
 					case n == -depth: // the newest fork
 						newest.Store(true)
