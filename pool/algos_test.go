@@ -270,7 +270,7 @@ func TestScanBesideBusyWorkers(t *testing.T) {
 	require.NoError(t, g.Wait())
 }
 
-// TestScanGivesItsOperatorOnlyElements is a bug: with idle workers op is called with a
+// TestScanGivesItsOperatorOnlyElements keeps out what once was there: with idle workers op was called with a
 // zero value in the place of the total of the last part, which nobody computes.
 func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
 	p := newPool(t, WithWorkers(2))

@@ -265,7 +265,7 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-// TestNoRangeIsEmpty is a bug: if a loop has one item, and that takes long, the probe
+// TestNoRangeIsEmpty is for a bug that was: if a loop has one item, and that takes long, the probe
 // asks it for "some more".
 func TestNoRangeIsEmpty(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
@@ -427,7 +427,7 @@ func TestLoopOfLongItemsIsShared(t *testing.T) {
 	}
 }
 
-// TestLoopThatBeginsCheaplyIsShared is a bug: the probe takes a loop whose first 256th
+// TestLoopThatBeginsCheaplyIsShared is for a bug that was: the probe takes a loop whose first 256th
 // costs nothing for a short one, and then runs all of it alone, however long it takes.
 // The rows of a triangle begin like that.
 func TestLoopThatBeginsCheaplyIsShared(t *testing.T) {
@@ -719,7 +719,7 @@ func TestCancelledLoopLeavesItemsOut(t *testing.T) {
 	}
 }
 
-// TestCancelledLoopStopsInItsProbe is a bug: the first 128th of a loop is run without
+// TestCancelledLoopStopsInItsProbe is for a bug that was: the first 128th of a loop is run without
 // a look at the context, however long it takes.
 func TestCancelledLoopStopsInItsProbe(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
@@ -842,7 +842,7 @@ func TestCancelledInnerLoopLeavesTheOuterCallAlone(t *testing.T) {
 	}
 }
 
-// TestShortLoopsInACancelledCallUnwind is a bug: a short loop, which is over with its
+// TestShortLoopsInACancelledCallUnwind is for a bug that was: a short loop, which is over with its
 // probe, never looks at the call that it is part of.
 func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
 	p := newPool(t, WithWorkers(1))

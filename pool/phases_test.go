@@ -371,7 +371,7 @@ func orExit(f func()) {
 	fmt.Println("RETURNED")
 }
 
-// TestPhasesWithLoopsInside is a bug: a member that waits within its part, here for a
+// TestPhasesWithLoopsInside is for a bug that was: a member that waits within its part, here for a
 // stolen half of a loop, may help with the offer to become a member, its own or another.
 // Then it spins on top of the part until all phases are over, which the part itself holds
 // up.
