@@ -707,12 +707,9 @@ func TestCancelledAlgosEndEarly(t *testing.T) {
 		} {
 			for range stress(10) {
 				ctx, cancel := context.WithCancelCause(context.Background())
-				var ticks atomic.Int64
+				ticks := canceller{pool: p, after: n / 16, cancel: cancel}
 				err := run(p.With(ctx), func() {
-					if ticks.Add(1) == n/16 {
-						cancel(errStolen)
-						seesCancellation(p)
-					}
+					ticks.tick()
 					work(100)
 				})
 				require.ErrorIs(t, err, errStolen, name)

@@ -225,7 +225,7 @@ func TestCancelOfTheInnerCallOnly(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
 		outer, stop := context.WithCancel(context.Background())
 		defer stop()
-		for range stress(100) {
+		for range stress(25) {
 			var result [2]int
 			var innerErr error
 			stole := 0
@@ -261,7 +261,7 @@ func TestCancelOfTheInnerCallOnly(t *testing.T) {
 
 func TestCancelOfTheOuterCallEndsTheInnerOne(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
-		for range stress(50) {
+		for range stress(15) {
 			outer, cancel := context.WithCancelCause(context.Background())
 			inner, stop := context.WithCancel(context.Background())
 			after := false

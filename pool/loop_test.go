@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -683,6 +684,26 @@ func TestGoexitInALoopEndsTheCaller(t *testing.T) {
 
 var errStolen = errors.New("the loot was stolen")
 
+// canceller cancels a call when its function runs for the after-th time. From then on no
+// call of tick returns before the pool knows of it, or the others could meanwhile finish
+// what there is to do.
+type canceller struct {
+	pool   *Pool
+	after  int64
+	cancel context.CancelCauseFunc
+	atomic.Int64
+	once sync.Once
+}
+
+func (c *canceller) tick() {
+	if c.Add(1) >= c.after {
+		c.once.Do(func() {
+			c.cancel(errStolen)
+			seesCancellation(c.pool)
+		})
+	}
+}
+
 // seesCancellation waits for the context's goroutine.
 func seesCancellation(p *Pool) bool {
 	return eventually(func() bool { return p.sleep.state.Load() > oneCancelled/2 })
@@ -699,12 +720,9 @@ func TestCancelledLoopLeavesItemsOut(t *testing.T) {
 				for range stress(4) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					const n = 20_000
-					var ran atomic.Int64
+					ran := canceller{pool: p, after: 1000, cancel: cancel}
 					err := kind.run(p.With(ctx), n, func(i int) {
-						if ran.Add(1) == 1000 {
-							cancel(errStolen)
-							assert.True(t, seesCancellation(p))
-						}
+						ran.tick()
 						work(1000)
 					}, g...)
 					require.ErrorIs(t, err, errStolen, "%s, %s", kind.name, name)
@@ -792,17 +810,14 @@ func TestCancelledCallEndsTheLoopsInside(t *testing.T) {
 			for range stress(10) {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				inner, cancelInner := context.WithCancel(context.Background())
-				var ran atomic.Int64
+				ran := canceller{pool: p, after: 3000, cancel: cancel}
 				const n, m = 100, 1000
 				after := false
 				err := p.With(ctx).Run(func(w *Worker) {
 					err := ForWorker(w, n, func(w *Worker, lo, hi int) {
 						for range hi - lo {
 							err := For(w.With(inner), m, func(int) {
-								if ran.Add(1) == 3000 {
-									cancel(errStolen)
-									seesCancellation(p)
-								}
+								ran.tick()
 								work(500)
 							}, g...)
 							assert.NoError(t, err, "only the outer call was cancelled")
