@@ -86,6 +86,8 @@ func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 	}{
 		{"dequeue", []string{`"dequeue"`, "deque, forkjoin, loop, algos, submit"}},
 		{"deque list", []string{`"list"`}},
+		{"forkjoin/fib36", []string{`"fib36"`, "suite forkjoin", "fib35"}},
+		{"fork/fib35", []string{`"fork"`, "forkjoin"}},
 		{"list nothing", []string{`"nothing"`, "deque"}},
 		{"-peers rayon,nobody", []string{"no peer", "ants", "mutex"}},
 		{"-peers=", []string{`""`, "ants"}},
@@ -127,6 +129,11 @@ func TestOptions(t *testing.T) {
 	assert.Len(t, o.suites, len(suites.All()))
 	assert.True(t, o.wantsPeer("ants"))
 	assert.False(t, o.wantsPeer("conc"))
+
+	o, err = parseOptions([]string{"parse", "forkjoin/skynet", "forkjoin/fib35"}, suites.All(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"forkjoin", "parse"}, suiteNames(o.suites))
+	assert.Equal(t, []string{"fib35", "skynet"}, caseNames(o.suites[0]))
 
 	o, err = parseOptions([]string{"-peers=none"}, suites.All(), nil)
 	require.NoError(t, err)

@@ -37,8 +37,10 @@ const (
 // maxWorkers is beyond every machine there is; more is a slip of the finger.
 const maxWorkers = 4096
 
-const usage = `Usage: bench [flags] [SUITE...]      measure all suites in a short form, or those named
-       bench [flags] list [SUITE...]  name suites, cases and implementations
+const usage = `Usage: bench [flags] [NAME...]      measure all suites in a short form, or what is named
+       bench [flags] list [NAME...]  name suites, cases and implementations
+
+A NAME is a suite, or one case of it: forkjoin, forkjoin/fib35.
 
 Suites: %s
 Peers:  %s
@@ -109,19 +111,42 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 }
 
 // chooseSuites returns the suites with these names, all if there are none, in the
-// order in which they are known and each once.
+// order in which they are known and each once. A name SUITE/CASE stands for that case of
+// the suite.
 func chooseSuites(names []string, known []runner.Suite) ([]runner.Suite, error) {
 	if len(names) == 0 {
 		return known, nil
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(known, func(s runner.Suite) bool { return s.Name == name }) {
-			return nil, fmt.Errorf("no suite is called %q; there are %s", name, strings.Join(suiteNames(known), ", "))
+		suite, wanted, one := strings.Cut(name, "/")
+		i := slices.IndexFunc(known, func(s runner.Suite) bool { return s.Name == suite })
+		if i < 0 {
+			return nil, fmt.Errorf("no suite is called %q; there are %s", suite, strings.Join(suiteNames(known), ", "))
+		}
+		if cases := caseNames(known[i]); one && !slices.Contains(cases, wanted) {
+			return nil, fmt.Errorf("no case of suite %s is called %q; there are %s", suite, wanted, strings.Join(cases, ", "))
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(known), func(s runner.Suite) bool {
-		return !slices.Contains(names, s.Name)
-	}), nil
+	var chosen []runner.Suite
+	for _, s := range known {
+		if !slices.Contains(names, s.Name) {
+			s.Cases = slices.DeleteFunc(slices.Clone(s.Cases), func(c runner.Case) bool {
+				return !slices.Contains(names, s.Name+"/"+c.Name)
+			})
+		}
+		if len(s.Cases) > 0 {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+func caseNames(s runner.Suite) []string {
+	names := make([]string, len(s.Cases))
+	for i, c := range s.Cases {
+		names[i] = c.Name
+	}
+	return names
 }
 
 func suiteNames(suites []runner.Suite) []string {

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -61,9 +60,9 @@ const (
 	// small tree, in a profile, and deeper trees have a smaller share so near the root.
 	alwaysPublic = 4
 
-	// firstFrames is the length of a fork stack's first array. Programs that halve
+	// blockLen is how many frames a fork stack's array grows by. Programs that halve
 	// a range fork to a depth of 20 to 40.
-	firstFrames = 256
+	blockLen = 256
 )
 
 // stack is the part of a fork stack that is the same for all types. Its fields up to
@@ -75,6 +74,7 @@ type stack struct {
 	bottom int // number of forks that were not joined
 	split  int // as in public
 	eager  int // forks at a smaller depth are published at once
+	base   int // depth of the first frame of the current block
 	used   int // no frame from here on was written since forget
 
 	_ pad
@@ -111,11 +111,12 @@ type frames[W, R any] struct {
 	stack
 	body func(*Worker, W) R // owner only
 
-	// deeper holds arrays of twice the length each, for the frames behind first.
-	// Frames never move, for thieves work in them. Owner replaces, thieves read.
-	deeper atomic.Pointer[[][]frame[W, R]]
+	// block is the one in which the owner is: forks there take the fast path. Owner only.
+	block *[blockLen]frame[W, R]
 
-	first [firstFrames]frame[W, R]
+	// blocks holds all of them. Frames never move, for thieves work in them. Owner
+	// replaces, thieves read.
+	blocks atomic.Pointer[[]*[blockLen]frame[W, R]]
 }
 
 // forkStack is a frames of any type.
@@ -144,6 +145,7 @@ type forkStack interface {
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
 	s.eager = alwaysPublic
+	s.enter(0)
 }
 
 // A fork is a push before the one function, and a pop after it. Where speed matters,
@@ -151,10 +153,11 @@ func (s *frames[W, R]) init(w *Worker) {
 // it from here:
 //
 //	d := s.bottom
-//	if d < s.eager || uint(d) >= firstFrames || s.sleep.hungry() {
+//	i := uint(d - s.base)
+//	if d < s.eager || i >= blockLen || s.sleep.hungry() {
 //		s.push(what)
 //	} else {
-//		s.first[d].what = what
+//		s.block[i].what = what
 //		s.bottom = d + 1
 //	}
 //	... the one function ...
@@ -171,15 +174,15 @@ func (s *frames[W, R]) push(what W) {
 	w := s.owner
 	w.call.check()
 	d := s.bottom
-	if d >= firstFrames {
-		s.deepen(d)
+	if uint(d-s.base) >= blockLen {
+		s.enter(d)
 	}
-	s.at(d).what = what
+	s.block[d-s.base].what = what
 	s.bottom = d + 1
 	if d+1 < s.eager {
 		s.used = max(s.used, d+1)
 	} else { // the common case does not keep account
-		s.used = max(s.used, firstFrames, d+1)
+		s.used = max(s.used, s.base+blockLen)
 	}
 	if s.sleep.hungry() {
 		w.expose()
@@ -345,44 +348,29 @@ func (s *frames[W, R]) forget() {
 	if s.used == 0 {
 		return
 	}
-	clear(s.first[:min(s.used, firstFrames)])
-	if deeper := s.deeper.Load(); deeper != nil && s.used > firstFrames {
-		for _, array := range *deeper {
-			clear(array)
-		}
+	for i, block := range *s.blocks.Load() {
+		clear(block[:max(0, min(s.used-i*blockLen, blockLen))])
 	}
 	s.used = 0
 }
 
-// at returns the frame at depth i, which must exist.
-func (s *frames[W, R]) at(i int) *frame[W, R] {
-	if i < firstFrames {
-		return &s.first[i]
-	}
-	array, offset := place(i)
-	return &(*s.deeper.Load())[array][offset]
+// at returns the frame at depth d, which must have been entered.
+func (s *frames[W, R]) at(d int) *frame[W, R] {
+	return &(*s.blocks.Load())[d/blockLen][d%blockLen]
 }
 
-// place says in which of the deeper arrays a frame lies: array k has
-// firstFrames<<k frames and begins at depth firstFrames<<k.
-func place(i int) (array, offset int) {
-	array = bits.Len(uint(i)/firstFrames) - 1
-	return array, i - firstFrames<<array
-}
-
-// deepen makes sure that there is a frame at depth i.
-func (s *frames[W, R]) deepen(i int) {
-	array, _ := place(i)
-	old := s.deeper.Load()
-	if old != nil && array < len(*old) {
-		return
+// enter makes the block with the frame at depth d the current one.
+func (s *frames[W, R]) enter(d int) {
+	var blocks []*[blockLen]frame[W, R]
+	if p := s.blocks.Load(); p != nil {
+		blocks = *p
 	}
-	var arrays [][]frame[W, R]
-	if old != nil {
-		arrays = append(arrays, *old...)
+	i := d / blockLen
+	if i == len(blocks) { // forks are one deeper each
+		blocks = append(blocks, new([blockLen]frame[W, R]))
+		s.blocks.Store(&blocks) // thieves look at no more of an older slice than it has
 	}
-	arrays = append(arrays, make([]frame[W, R], firstFrames<<array))
-	s.deeper.Store(&arrays)
+	s.base, s.block = i*blockLen, blocks[i]
 }
 
 // expose publishes all frames of the worker. One that is about to wait, or to begin

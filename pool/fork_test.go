@@ -157,17 +157,29 @@ func TestDeepRecursion(t *testing.T) {
 	}
 }
 
-func TestPlaceOfFramesBehindTheFirst(t *testing.T) {
-	next := firstFrames
-	for array := range 12 {
-		length := firstFrames << array
-		for _, offset := range []int{0, 1, length / 2, length - 1} {
-			a, o := place(next + offset)
-			require.Equal(t, array, a)
-			require.Equal(t, offset, o)
-		}
-		next += length
+// TestFramesStayWhereTheyAre has a thief hold the oldest frame while blocks are added.
+func TestFramesStayWhereTheyAre(t *testing.T) {
+	s := lonelyStack()
+	const n = 20 * blockLen
+	var all []*frame[int, int]
+	for d := range n {
+		s.push(d)
+		all = append(all, s.at(d))
 	}
+	for d, fr := range all {
+		require.Same(t, fr, s.at(d))
+		require.Equal(t, d, fr.what)
+	}
+	// Down and up again, over the borders of blocks.
+	for _, d := range []int{n - 1, n - blockLen, n - blockLen - 1, blockLen, blockLen - 1, 0} {
+		for s.bottom > d {
+			require.True(t, takesBack(s, s.bottom-1))
+		}
+		s.push(-d)
+		require.Equal(t, -d, all[d].what)
+		require.Equal(t, d/blockLen*blockLen, s.base)
+	}
+	require.GreaterOrEqual(t, s.used, n, "what forget has to clear")
 }
 
 // takesBack pops the fork at depth d by hand, and says whether it was not stolen.
@@ -200,13 +212,13 @@ func TestTheOldestForksAreAlwaysPublic(t *testing.T) {
 		s.push(i)
 		requireBorders(t, s, 0, i+1, i+1)
 	}
-	for i := alwaysPublic; i < 2*firstFrames; i++ {
+	for i := alwaysPublic; i < 2*blockLen; i++ {
 		s.push(i)
-		if i < firstFrames {
+		if i < blockLen {
 			requireBorders(t, s, 0, alwaysPublic, i+1)
 		}
 	}
-	for d := 2*firstFrames - 1; d >= 0; d-- {
+	for d := 2*blockLen - 1; d >= 0; d-- {
 		require.True(t, takesBack(s, d))
 	}
 	requireBorders(t, s, 0, 0, 0)
@@ -324,7 +336,7 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 
 func TestEveryFrameCanBeStolen(t *testing.T) {
 	s := lonelyStack()
-	const n = 5 * firstFrames
+	const n = 5 * blockLen
 	for i := range n {
 		s.push(i)
 	}
@@ -608,7 +620,7 @@ func TestFramesForgetWhatTheyHeld(t *testing.T) {
 			l, _ := Join(w, dive, n-1, keep, object())
 			return l
 		}
-		dive(w, 2*firstFrames)
+		dive(w, 2*blockLen)
 		return seen
 	}
 	p := newPool(t, WithWorkers(2))

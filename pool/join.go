@@ -21,8 +21,10 @@ package pool
 // large ones are better passed by pointer.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
-		if d := s.bottom; d >= s.eager && uint(d) < firstFrames && !s.sleep.hungry() {
-			s.first[d].what = application[B, Y]{g, b}
+		d := s.bottom
+		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.hungry() {
+			what := &s.block[i].what
+			what.f, what.arg = g, b // one by one: together they may be too much for registers
 			s.bottom = d + 1
 			x = f(w, a)
 			s.bottom = d
@@ -70,8 +72,9 @@ type closure[Y any] func(*Worker) Y
 // Cost: that of a Join, and one allocation: the closure g, if it captures variables.
 func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
 	if s, ok := w.hot.(*frames[closure[Y], Y]); ok {
-		if d := s.bottom; d >= s.eager && uint(d) < firstFrames && !s.sleep.hungry() {
-			s.first[d].what = g
+		d := s.bottom
+		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.hungry() {
+			s.block[i].what = g
 			s.bottom = d + 1
 			x = f(w)
 			s.bottom = d

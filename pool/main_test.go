@@ -203,18 +203,20 @@ func unrest(p *Pool) string {
 
 // leftovers says what is wrong with the fork stack of a pool at rest: its indices
 // must be 0 and its frames as if they had never been used.
-func leftovers(s forkStack) string {
-	if s.depth() != 0 {
-		return fmt.Sprintf("the depth is %d", s.depth())
+func leftovers(s forkStack) string { return s.(interface{ leftovers() string }).leftovers() }
+
+func (s *frames[W, R]) leftovers() string {
+	if s.bottom != 0 {
+		return fmt.Sprintf("the depth is %d", s.bottom)
 	}
-	v := reflect.ValueOf(s).Elem()
-	if public := v.FieldByName("public").FieldByName("v").Uint(); public != 0 {
+	if public := s.public.Load(); public != 0 {
 		return fmt.Sprintf("the borders of the public frames are %x", public)
 	}
-	first := v.FieldByName("first")
-	for i := range first.Len() {
-		if f := first.Index(i); !f.IsZero() {
-			return fmt.Sprintf("frame %d is not clear: %+v", i, f)
+	for _, block := range *s.blocks.Load() {
+		for i := range block {
+			if f := reflect.ValueOf(&block[i]).Elem(); !f.IsZero() {
+				return fmt.Sprintf("a frame %d is not clear: %+v", i, f)
+			}
 		}
 	}
 	return ""

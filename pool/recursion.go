@@ -88,8 +88,9 @@ func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 // Cost: no allocation, and 1 to 2 ns on top of the two calls of the function, if b is
 // not stolen; arguments and results are copied.
 func (f *Fork[A, R]) Join(a, b A) (x, y R) {
-	if d := f.bottom; d >= f.eager && uint(d) < firstFrames && !f.sleep.hungry() {
-		f.first[d].what.value = b
+	d := f.bottom
+	if i := uint(d - f.base); i < blockLen && d >= f.eager && !f.sleep.hungry() {
+		f.block[i].what.value = b
 		f.bottom = d + 1
 		x = f.f(f, a)
 		f.bottom = d

@@ -136,7 +136,7 @@ func TestJoinAllCountsQueens(t *testing.T) {
 
 func TestJoinAllKeepsTheOrder(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for _, n := range []int{0, 1, 2, 3, firstFrames, 1000} {
+		for _, n := range []int{0, 1, 2, 3, blockLen, 1000} {
 			ran := make([]atomic.Int32, n)
 			wide := Recursive(func(f *Fork[int, string], i int) string {
 				if i >= 0 {
@@ -576,7 +576,7 @@ func TestRecursionsForgetWhatTheyHeld(t *testing.T) {
 	})
 	litter := func(w *Worker) {
 		keep.Call(w, arg{l: object(), kind: 5})
-		keep.Call(w, arg{l: object(), kind: 2*firstFrames + 10})
+		keep.Call(w, arg{l: object(), kind: 2*blockLen + 10})
 	}
 	require.NoError(t, p.Run(litter))
 	require.True(t, whenParked(p))

@@ -12,22 +12,33 @@ import (
 	"encoding/binary"
 )
 
-// Digest is a SHA-1 digest.
-type Digest = [sha1.Size]byte
-
-// Child sets child to the SHA-1 digest of parent, followed by index in big-endian
-// order. The two may be the same.
-func Child(child, parent *Digest, index uint32) {
-	if accelerated {
-		childSHA(child, parent, index)
-		return
-	}
-	portable(child, parent, index)
+// Digest is a SHA-1 digest as numbers, of its bytes 0 to 7, 8 to 15 and 16 to 19 in
+// big-endian order. Go keeps it in registers, an array of bytes it would not.
+type Digest struct {
+	A, B uint64
+	C    uint32
 }
 
-func portable(child, parent *Digest, index uint32) {
-	var message [sha1.Size + 4]byte
-	copy(message[:], parent[:])
-	binary.BigEndian.PutUint32(message[sha1.Size:], index)
-	*child = sha1.Sum(message[:])
+// Sum is SHA-1 of any message.
+func Sum(message []byte) Digest {
+	d := sha1.Sum(message)
+	return Digest{binary.BigEndian.Uint64(d[:]), binary.BigEndian.Uint64(d[8:]), binary.BigEndian.Uint32(d[16:])}
+}
+
+// Child returns the SHA-1 digest of the parent's digest, followed by index in big-endian
+// order.
+func (d Digest) Child(index uint32) Digest {
+	if accelerated {
+		x, y, z := childSHA(d.A, d.B, d.C, index)
+		return Digest{x, y, z}
+	}
+	return d.portable(index)
+}
+
+func (d Digest) portable(index uint32) Digest {
+	message := make([]byte, 0, sha1.Size+4)
+	message = binary.BigEndian.AppendUint64(message, d.A)
+	message = binary.BigEndian.AppendUint64(message, d.B)
+	message = binary.BigEndian.AppendUint32(message, d.C)
+	return Sum(binary.BigEndian.AppendUint32(message, index))
 }

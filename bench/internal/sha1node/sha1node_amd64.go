@@ -8,5 +8,4 @@ import "github.com/klauspost/cpuid/v2"
 // SSSE3 and SSE4.1, too.
 var accelerated = cpuid.CPU.Supports(cpuid.SHA, cpuid.SSSE3, cpuid.SSE4)
 
-//go:noescape
-func childSHA(child, parent *Digest, index uint32)
+func childSHA(a, b uint64, c, index uint32) (x, y uint64, z uint32)

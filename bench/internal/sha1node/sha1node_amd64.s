@@ -12,11 +12,6 @@
 #define M1     X4
 #define M2     X5
 #define M3     X6
-#define FLIP   X7 // reverses the order of 16 bytes
-
-DATA flip<>+0(SB)/8, $0x08090a0b0c0d0e0f
-DATA flip<>+8(SB)/8, $0x0001020304050607
-GLOBL flip<>(SB), RODATA|NOPTR, $16
 
 // The state that SHA-1 begins with.
 DATA start<>+0(SB)/8, $0x98badcfe10325476
@@ -36,21 +31,18 @@ GLOBL start<>(SB), RODATA|NOPTR, $32
 	SHA1MSG1  w, w3           \
 	PXOR      w, w2
 
-// func childSHA(child, parent *Digest, index uint32)
-TEXT ·childSHA(SB), NOSPLIT, $0-20
-	MOVQ  child+0(FP), DI
-	MOVQ  parent+8(FP), SI
-	MOVL  index+16(FP), AX
-	MOVO  start<>+0(SB), STATE
-	MOVO  start<>+16(SB), E0
-	MOVO  flip<>+0(SB), FLIP
+// func childSHA(a, b uint64, c, index uint32) (x, y uint64, z uint32)
+TEXT ·childSHA(SB), NOSPLIT, $0-44
+	MOVO start<>+0(SB), STATE
+	MOVO start<>+16(SB), E0
 
 	// The message: the parent, the index, a bit for its end, its length in bits.
-	MOVOU      (SI), M0
-	PSHUFB     FLIP, M0
-	MOVL       16(SI), CX
-	BSWAPL     CX
+	MOVQ       b+8(FP), M0
+	MOVQ       a+0(FP), X8
+	PUNPCKLQDQ X8, M0
+	MOVL       c+16(FP), CX
 	SHLQ       $32, CX
+	MOVL       index+20(FP), AX
 	ORQ        AX, CX
 	MOVQ       $0x8000000000000000, DX
 	MOVQ       CX, X8
@@ -104,9 +96,8 @@ TEXT ·childSHA(SB), NOSPLIT, $0-20
 
 	SHA1NEXTE start<>+16(SB), E0
 	PADDD     start<>+0(SB), STATE
-	PSHUFB    FLIP, STATE
-	MOVOU     STATE, (DI)
+	MOVHPS    STATE, x+24(FP)
+	MOVQ      STATE, y+32(FP)
 	PEXTRD    $3, E0, CX
-	BSWAPL    CX
-	MOVL      CX, 16(DI)
+	MOVL      CX, z+40(FP)
 	RET

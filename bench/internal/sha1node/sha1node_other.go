@@ -4,4 +4,4 @@ package sha1node
 
 const accelerated = false
 
-func childSHA(child, parent *Digest, index uint32) { portable(child, parent, index) }
+func childSHA(a, b uint64, c, index uint32) (x, y uint64, z uint32) { panic("not there") }

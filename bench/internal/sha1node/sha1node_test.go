@@ -16,39 +16,37 @@ func TestChildIsSHA1(t *testing.T) {
 	for range 10_000 {
 		var message [sha1.Size + 4]byte
 		_, _ = random.Read(message[:]) // never fails
-		parent, index := Digest(message[:sha1.Size]), binary.BigEndian.Uint32(message[sha1.Size:])
-		want := sha1.Sum(message[:])
-
-		kept := parent
-		var child Digest
-		Child(&child, &parent, index)
-		require.Equal(t, want, child)
-		require.Equal(t, kept, parent)
-
-		child = Digest{1, 2, 3}
-		portable(&child, &parent, index)
-		require.Equal(t, want, child)
-
-		Child(&parent, &parent, index)
-		require.Equal(t, want, parent, "in place")
+		index := binary.BigEndian.Uint32(message[sha1.Size:])
+		parent := Digest{
+			binary.BigEndian.Uint64(message[:]), binary.BigEndian.Uint64(message[8:]),
+			binary.BigEndian.Uint32(message[16:]),
+		}
+		want := Sum(message[:])
+		require.Equal(t, want, parent.Child(index))
+		require.Equal(t, want, parent.portable(index))
 	}
+}
+
+func TestSumIsTheDigestInOrder(t *testing.T) {
+	d := Sum([]byte("abc")) // FIPS 180-4's example
+	assert.Equal(t, Digest{0xa9993e364706816a, 0xba3e25717850c26c, 0x9cd0d89d}, d)
 }
 
 func TestChildDoesNotAllocate(t *testing.T) {
 	var d Digest
-	assert.Zero(t, testing.AllocsPerRun(100, func() { Child(&d, &d, 7) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { d = d.Child(7) }))
 }
 
 func BenchmarkChild(b *testing.B) {
 	var d Digest
 	for b.Loop() {
-		Child(&d, &d, 7)
+		d = d.Child(7)
 	}
 }
 
 func BenchmarkPortable(b *testing.B) {
 	var d Digest
 	for b.Loop() {
-		portable(&d, &d, 7)
+		d = d.portable(7)
 	}
 }

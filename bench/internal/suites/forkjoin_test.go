@@ -33,10 +33,10 @@ func TestQueens(t *testing.T) {
 // TestUTS holds the figures that the authors of the benchmark publish for their
 // sample trees.
 func TestUTS(t *testing.T) {
-	var deepest func(f family) (nodes int, depth int32)
-	deepest = func(f family) (nodes int, depth int32) {
-		for ; f.lo < f.hi; f.lo++ {
-			n, d := deepest(f.child())
+	var deepest func(t *utsTree, f family) (nodes int, depth int32)
+	deepest = func(t *utsTree, f family) (nodes int, depth int32) {
+		for ; f.size() > 0; f.children.lo++ {
+			n, d := deepest(t, t.child(f))
 			nodes += 1 + n
 			depth = max(depth, d, f.parent.depth+1)
 		}
@@ -52,7 +52,7 @@ func TestUTS(t *testing.T) {
 		{"T3", utsTree{seed: 42, b: 2000, q: 0.124875, m: 8}, 4112897, 1572},
 		{"tests' T3", utsTree{seed: 42, b: 20, q: 0.124875, m: 8}, 6213, 67},
 	} {
-		nodes, depth := deepest(test.tree.root())
+		nodes, depth := deepest(&test.tree, test.tree.root())
 		assert.Equal(t, test.nodes, 1+nodes, test.name)
 		assert.Equal(t, test.depth, depth, test.name)
 	}

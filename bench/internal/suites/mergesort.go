@@ -153,20 +153,20 @@ func lowerBound(a []int64, v int64) int {
 
 func merge(m merging) {
 	x, y, dst := m.x, m.y, m.dst
-	i, j, k := 0, 0, 0
-	for i < len(x) && j < len(y) {
+	i, j := 0, 0
+	// The last condition always holds. It spares a bounds check, and the loop a variable.
+	for i < len(x) && j < len(y) && uint(i+j) < uint(len(dst)) {
 		a, b := x[i], y[j]
-		second := 0
-		if b < a {
-			second = 1
+		first := 0
+		if a <= b {
+			first = 1
 		}
-		dst[k] = min(a, b)
-		i += 1 - second
-		j += second
-		k++
+		dst[i+j] = min(a, b)
+		j += 1 - first
+		i += first
 	}
-	k += copy(dst[k:], x[i:])
-	copy(dst[k:], y[j:])
+	rest := dst[i+j:]
+	copy(rest[copy(rest, x[i:]):], y[j:])
 }
 
 func insertionSort(a []int64) {

@@ -27,7 +27,6 @@ package suites
 // the same for all nodes, log(1-p), is computed once per tree.
 
 import (
-	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -81,19 +80,20 @@ var utsNotes = map[string]string{
 
 // utsCase is a case with the tree given. Goroutines count a shorter one.
 func utsCase(name, kind, shortened string, tree, short func(runner.Env) *utsTree) runner.Case {
-	goroutine := utsOff("goroutine", short, utsGo)
+	goroutine := utsOff("goroutine", short, (*utsTree).goroutines)
 	goroutine.Note = fmt.Sprintf("counts a tree that %s, the whole would take seconds; the figure is per node", shortened)
 	others := foreign("ns/node", kind == "geometric")
 	for i := range others {
 		others[i].Note = utsNotes[others[i].Name]
 	}
-	on := func(name string, count func(*pool.Worker, family) int, watch bool) runner.Impl {
+	on := func(name string, counter func(*utsTree) func(*pool.Worker, family) int, watch bool) runner.Impl {
 		return forked(name, time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
 			t := tree(env)
 			j := t.job()
 			if watch {
 				j.watch = t.steals
 			}
+			count := counter(t)
 			return j, func(w *pool.Worker) int { return 1 + count(w, t.root()) }
 		})
 	}
@@ -103,18 +103,18 @@ func utsCase(name, kind, shortened string, tree, short func(runner.Env) *utsTree
 		Metrics: lower("ns/node"),
 		Workers: oneAndAsked,
 		Impls: append([]runner.Impl{
-			on("heist-recursive", utsRecursive.Call, kind == "binomial"),
-			on("heist-join", utsJoin, false),
-			utsOff("serial", tree, uts),
+			on("heist-recursive", (*utsTree).recursive, kind == "binomial"),
+			on("heist-join", (*utsTree).joins, false),
+			utsOff("serial", tree, (*utsTree).serial),
 			goroutine,
 		}, others...),
 	}
 }
 
-func utsOff(name string, tree func(runner.Env) *utsTree, count func(family) int) runner.Impl {
+func utsOff(name string, tree func(runner.Env) *utsTree, count func(*utsTree, family) int) runner.Impl {
 	return called(name, time.Nanosecond, func(env runner.Env) (job[int], func() int) {
 		t := tree(env)
-		return t.job(), func() int { return 1 + count(t.root()) }
+		return t.job(), func() int { return 1 + count(t, t.root()) }
 	})
 }
 
@@ -124,7 +124,7 @@ type utsTree struct {
 	b     int
 	depth int32   // geometric: where there are no more children
 	q     float64 // binomial: the probability of having children
-	m     int32   // binomial: how many
+	m     uint32  // binomial: how many
 
 	nodes   int // how many there are
 	deepest int // the depth of the deepest
@@ -149,55 +149,53 @@ func (t *utsTree) steals(p *pool.Pool) func() (string, []runner.Extra) {
 
 func (t *utsTree) job() job[int] { return adding("the nodes of the tree", t.nodes, t.nodes) }
 
-type digest = sha1node.Digest
+// family is some of the children of a node. It is a fork's argument, by value, as in the
+// other languages. Go keeps a struct in registers if it has up to four fields and 32
+// bytes; this one as six loose fields was copied in memory, and took twice as long.
+type family struct {
+	id01, id23 uint64 // of the parent
+	parent     parent
+	children   children
+}
 
-// node is a node of a tree. Nodes with children are allocated, once: a fork's argument
-// is then two words instead of six.
-type node struct {
-	tree  *utsTree
-	id    digest
+type parent struct {
+	id4   uint32
 	depth int32
 }
 
-// family is some of the children of a node.
-type family struct {
-	parent *node
-	lo, hi int32
-}
+type children struct{ lo, hi uint32 }
+
+func (f family) size() uint32 { return f.children.hi - f.children.lo }
 
 func (t *utsTree) root() family {
-	var origin digest
+	var origin [20]byte
 	binary.BigEndian.PutUint32(origin[16:], t.seed)
 	t.logq = math.Log(1 - 1/(1+float64(t.b)))
-	root := &node{tree: t, id: sha1.Sum(origin[:])}
-	return family{root, 0, root.children()}
+	return t.family(sha1node.Sum(origin[:]), 0)
 }
 
-// child returns the family of the child lo, which is empty if it has no children.
-func (f family) child() family {
-	c := node{tree: f.parent.tree, depth: f.parent.depth + 1}
-	sha1node.Child(&c.id, &f.parent.id, uint32(f.lo))
-	n := c.children()
-	if n == 0 {
-		return family{}
-	}
-	parent := new(node)
-	*parent = c
-	return family{parent, 0, n}
+// child returns the family of the first child, which is empty if it has no children.
+func (t *utsTree) child(f family) family {
+	id := sha1node.Digest{A: f.id01, B: f.id23, C: f.parent.id4}
+	return t.family(id.Child(f.children.lo), f.parent.depth+1)
 }
 
-// children is how many children the node has.
-func (c *node) children() int32 {
+// family returns all children of a node.
+func (t *utsTree) family(id sha1node.Digest, depth int32) family {
+	return family{id.A, id.B, parent{id.C, depth}, children{0, t.children(id.C, depth)}}
+}
+
+// children is how many children a node has.
+func (t *utsTree) children(id4 uint32, depth int32) uint32 {
 	const most = 100
-	t := c.tree
-	u := float64(binary.BigEndian.Uint32(c.id[16:])&math.MaxInt32) / (1 << 31)
+	u := float64(id4&math.MaxInt32) / (1 << 31)
 	switch {
-	case t.m == 0 && c.depth >= t.depth:
+	case t.m == 0 && depth >= t.depth:
 		return 0
 	case t.m == 0:
-		return int32(min(most, math.Floor(math.Log(1-u)/t.logq)))
-	case c.depth == 0:
-		return int32(t.b)
+		return uint32(min(most, math.Floor(math.Log(1-u)/t.logq)))
+	case depth == 0:
+		return uint32(t.b)
 	case u < t.q:
 		return t.m
 	}
@@ -206,52 +204,60 @@ func (c *node) children() int32 {
 
 // halve splits a family of several children.
 func (f family) halve() (lower, upper family) {
-	middle := f.lo + (f.hi-f.lo)/2
-	return family{f.parent, f.lo, middle}, family{f.parent, middle, f.hi}
+	lower, upper = f, f
+	middle := f.children.lo + f.size()/2
+	lower.children.hi, upper.children.lo = middle, middle
+	return lower, upper
 }
 
-func uts(f family) int {
+func (t *utsTree) serial(f family) int {
 	nodes := 0
-	for ; f.lo < f.hi; f.lo++ {
-		nodes += 1 + uts(f.child())
+	for ; f.size() > 0; f.children.lo++ {
+		nodes += 1 + t.serial(t.child(f))
 	}
 	return nodes
 }
 
-var utsRecursive = pool.Recursive(utsFork)
-
-func utsFork(on *pool.Fork[family, int], f family) int {
-	switch f.hi - f.lo {
-	case 0:
-		return 0
-	case 1:
-		return 1 + utsFork(on, f.child())
+func (t *utsTree) recursive() func(*pool.Worker, family) int {
+	var count func(on *pool.Fork[family, int], f family) int
+	count = func(on *pool.Fork[family, int], f family) int {
+		switch f.size() {
+		case 0:
+			return 0
+		case 1:
+			return 1 + count(on, t.child(f))
+		}
+		x, y := on.Join(f.halve())
+		return x + y
 	}
-	x, y := on.Join(f.halve())
-	return x + y
+	return pool.Recursive(count).Call
 }
 
-func utsJoin(w *pool.Worker, f family) int {
-	switch f.hi - f.lo {
-	case 0:
-		return 0
-	case 1:
-		return 1 + utsJoin(w, f.child())
+func (t *utsTree) joins() func(*pool.Worker, family) int {
+	var count func(w *pool.Worker, f family) int
+	count = func(w *pool.Worker, f family) int {
+		switch f.size() {
+		case 0:
+			return 0
+		case 1:
+			return 1 + count(w, t.child(f))
+		}
+		lower, upper := f.halve()
+		x, y := pool.Join(w, count, lower, count, upper)
+		return x + y
 	}
-	lower, upper := f.halve()
-	x, y := pool.Join(w, utsJoin, lower, utsJoin, upper)
-	return x + y
+	return count
 }
 
-func utsGo(f family) int {
-	switch f.hi - f.lo {
+func (t *utsTree) goroutines(f family) int {
+	switch f.size() {
 	case 0:
 		return 0
 	case 1:
-		return 1 + utsGo(f.child())
+		return 1 + t.goroutines(t.child(f))
 	}
 	lower, upper := f.halve()
 	var x, y int
-	both(func() { x = utsGo(lower) }, func() { y = utsGo(upper) })
+	both(func() { x = t.goroutines(lower) }, func() { y = t.goroutines(upper) })
 	return x + y
 }
