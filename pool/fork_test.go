@@ -121,7 +121,7 @@ func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
 		for _, f := range stages() {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<depth, f(w, depth)) }))
 		}
-		for _, w := range p.slots {
+		for _, w := range p.victims() {
 			for _, s := range w.forkStacks() {
 				require.Zero(t, s.depth())
 			}

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -18,30 +19,37 @@ var ErrGoexit = errors.New("pool: a group's function called runtime.Goexit")
 type Group struct {
 	pool   *Pool
 	cancel context.CancelCauseFunc
+	limit  int // of tasks at once; negative for none; constant while tasks run
 
 	pending atomic.Int64 // tasks that have not ended
+	ended   waiters      // those who wait until pending is 0
+	room    waiters      // those who wait until it is below the limit
 
 	mu       sync.Mutex
-	err      error         // the first
-	panicked *PanicError   // the first
-	latches  []groupLatch  // workers that wait
-	empty    chan struct{} // closed when pending comes to 0; nil if nobody waits
-}
-
-type groupLatch struct {
-	latch *latch
-	w     *Worker
+	err      error       // the first
+	panicked *PanicError // the first
 }
 
 // Group returns a new group and a context that is derived from ctx and cancelled by
 // the first error or panic of the group, and when Wait returns.
 func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &Group{pool: p, cancel: cancel}, ctx
+	return &Group{pool: p, cancel: cancel, limit: -1}, ctx
 }
 
-// Go queues f to be run by the pool. It never blocks. If the pool is closed, f does
-// not run and Wait returns [ErrClosed], unless there was an error before.
+// SetLimit limits how many tasks of the group there are at once, queued ones included, to
+// n; negative is no limit. It panics while there are tasks.
+func (g *Group) SetLimit(n int) {
+	if k := g.pending.Load(); k > 0 {
+		panic(fmt.Errorf("pool: Group.SetLimit was called while the group has %d tasks; call it before Go", k))
+	}
+	g.limit = n
+}
+
+// Go queues f to be run by the pool. If the group is at its limit it waits, and a caller
+// inside a task runs other tasks meanwhile; without a limit it never blocks. If the
+// pool is closed, f does not run and Wait returns [ErrClosed], unless there was an error
+// before.
 //
 // Cost: one allocation beyond the closure f.
 func (g *Group) Go(f func() error) {
@@ -49,6 +57,7 @@ func (g *Group) Go(f func() error) {
 		g.fail(errNilFunc("Group.Go"))
 		return
 	}
+	g.waitForRoom()
 	g.submit(func(w *Worker) { g.run(w, func(*Worker) error { return f() }) })
 }
 
@@ -58,11 +67,48 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 		g.fail(errNilFunc("Group.GoWorker"))
 		return
 	}
+	g.waitForRoom()
 	g.submit(func(w *Worker) { g.run(w, f) })
 }
 
+// TryGo is Go, but does nothing and returns false where that would wait.
+func (g *Group) TryGo(f func() error) bool {
+	if f == nil {
+		g.fail(errNilFunc("Group.TryGo"))
+		return true
+	}
+	if !g.enter() {
+		return false
+	}
+	g.submit(func(w *Worker) { g.run(w, func(*Worker) error { return f() }) })
+	return true
+}
+
+// enter counts a task, if the limit allows one more.
+func (g *Group) enter() bool {
+	if g.limit < 0 {
+		g.pending.Add(1)
+		return true
+	}
+	for {
+		n := g.pending.Load()
+		if n >= int64(g.limit) {
+			return false
+		}
+		if g.pending.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (g *Group) waitForRoom() {
+	if !g.enter() {
+		_ = g.room.wait(g.pool, context.Background(), g.enter)
+	}
+}
+
+// submit queues a task that was counted.
 func (g *Group) submit(f func(*Worker)) {
-	g.pending.Add(1)
 	if err := g.pool.Go(f); err != nil {
 		g.fail(err)
 		g.done()
@@ -108,24 +154,15 @@ func (g *Group) panic(e *PanicError) {
 	g.mu.Unlock()
 }
 
-// done ends one task. The last one lets the waiters go.
+// done ends one task. The last one lets the waiters go, unless more tasks came
+// meanwhile: the waiters may be theirs.
 func (g *Group) done() {
-	if g.pending.Add(-1) > 0 {
-		return
+	n := g.pending.Add(-1)
+	if g.limit >= 0 {
+		g.room.release(nil) // they look again; the limit is meant to be small
 	}
-	g.mu.Lock()
-	if g.pending.Load() > 0 { // tasks that came meanwhile; the waiters may be theirs
-		g.mu.Unlock()
-		return
-	}
-	latches, empty := g.latches, g.empty
-	g.latches, g.empty = nil, nil
-	g.mu.Unlock()
-	for _, l := range latches {
-		l.latch.complete(l.w)
-	}
-	if empty != nil {
-		close(empty)
+	if n == 0 {
+		g.ended.release(func() bool { return g.pending.Load() > 0 })
 	}
 }
 
@@ -137,13 +174,7 @@ func (g *Group) done() {
 // groups that it opened itself: what a worker runs while it waits stands on the waiter's
 // stack, and would wait for ever for a group that the waiter belongs to.
 func (g *Group) Wait() error {
-	goroutine := goroutineID()
-	g.pool.expose(goroutine)
-	if w := g.pool.workerOf(goroutine); w != nil {
-		g.waitOn(w)
-	} else {
-		g.waitOutside()
-	}
+	_ = g.ended.wait(g.pool, context.Background(), func() bool { return g.pending.Load() == 0 })
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
 	g.mu.Unlock()
@@ -152,34 +183,4 @@ func (g *Group) Wait() error {
 		panic(panicked)
 	}
 	return err
-}
-
-// waitOn and waitOutside enter the waiter under the lock that the last task takes
-// after it has counted down: either the count is seen to be 0 here, or the waiter
-// is seen there.
-
-func (g *Group) waitOn(w *Worker) {
-	l := new(latch)
-	g.mu.Lock()
-	waits := g.pending.Load() > 0
-	if waits {
-		g.latches = append(g.latches, groupLatch{l, w})
-	}
-	g.mu.Unlock()
-	if waits {
-		w.await(l, true)
-	}
-}
-
-func (g *Group) waitOutside() {
-	g.mu.Lock()
-	waits := g.pending.Load() > 0
-	if waits && g.empty == nil {
-		g.empty = make(chan struct{})
-	}
-	empty := g.empty
-	g.mu.Unlock()
-	if waits {
-		<-empty
-	}
 }

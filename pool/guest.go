@@ -79,14 +79,14 @@ func (p *Pool) enter(ctx context.Context) (w *Worker, has bool, err error) {
 		}
 	}
 	p.sleep.state.Add(-oneSpare)
-	w = p.slots[p.Workers()+i]
+	w = p.slots[p.first+i]
 	w.goroutine.Store(goroutineID())
 	return w, false, nil
 }
 
 // placeOf returns the worker as which the goroutine runs, or nil.
 func (p *Pool) placeOf(goroutine uintptr) *Worker {
-	for _, w := range p.slots {
+	for _, w := range p.victims() {
 		if w.goroutine.Load() == goroutine {
 			return w
 		}
@@ -96,7 +96,7 @@ func (p *Pool) placeOf(goroutine uintptr) *Worker {
 
 // expose publishes all forks of the goroutine, in all places that it has.
 func (p *Pool) expose(goroutine uintptr) {
-	for _, w := range p.slots {
+	for _, w := range p.victims() {
 		if w.goroutine.Load() == goroutine {
 			w.expose()
 		}
@@ -117,7 +117,7 @@ func (p *Pool) queue(ctx context.Context) (slot int, err error) {
 		case <-g.freed:
 		case <-done:
 			return 0, context.Cause(ctx)
-		case <-p.closed:
+		case <-p.refuses:
 			return 0, ErrClosed
 		}
 	}
@@ -136,7 +136,7 @@ func (p *Pool) leave(w *Worker) {
 	w.goroutine.Store(0)
 	p.freePlace()
 	g := &p.guests
-	g.free.set(w.id - p.Workers())
+	g.free.set(w.id - p.first)
 	if g.waiting.Load() > 0 {
 		select {
 		case g.freed <- struct{}{}:

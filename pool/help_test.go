@@ -60,7 +60,7 @@ func TestJoinsHelpOnlySoDeep(t *testing.T) {
 		require.EqualValues(t, forks, begun.Load())
 	}
 	requireAtRest(t, p)
-	for _, w := range p.slots {
+	for _, w := range p.victims() {
 		require.Zero(t, w.helping)
 	}
 }

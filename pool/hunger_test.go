@@ -185,7 +185,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 							waiter := goroutineID()
 							wait(p, w, func() {
 								time.Sleep(20 * time.Millisecond) // until it waits
-								for _, w := range p.slots {
+								for _, w := range p.victims() {
 									if w.goroutine.Load() == waiter {
 										hidden = append(hidden, private(w)...)
 									}

@@ -146,6 +146,7 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 	for i := len(fs) - 1; i > 0; i-- {
 		s.push(fs[i])
 	}
+	s.publish() // closures cost so much that they are likely to be long
 	fs[0](w)
 	for i := 1; i < len(fs); i++ {
 		s.pop(base+len(fs)-1-i, fs[i])

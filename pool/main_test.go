@@ -166,7 +166,7 @@ func requireAtRest(t testing.TB, p *Pool) {
 		return why == ""
 	})
 	require.True(t, rests, "the pool does not come to rest: %s", why)
-	for _, w := range p.slots {
+	for _, w := range p.victims() {
 		for _, s := range w.forkStacks() {
 			require.Empty(t, leftovers(s), "in the fork stack %T of slot %d", s, w.id)
 		}
@@ -193,7 +193,7 @@ func unrest(p *Pool) string {
 			return fmt.Sprintf("worker %d does not have its bit set", i)
 		}
 	}
-	for i := range len(p.slots) - p.Workers() {
+	for i := range p.nGuests {
 		if !p.guests.free.has(i) {
 			return fmt.Sprintf("guest slot %d is taken", i)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/numa"
@@ -14,9 +15,18 @@ import (
 type Option func(*config) error
 
 type config struct {
-	workers int
-	pinning Pinning
-	cpus    []int // one for each worker, round and round; nil if not pinned
+	workers    int
+	maxWorkers int
+	spares     int // -1 for the default
+	pinning    Pinning
+	cpus       []int // one for each worker, round and round; nil if not pinned
+
+	spin       time.Duration // as in heist.Backoff
+	yields     int           // as in heist.Backoff
+	latency    bool
+	pollPeriod int // 0 if it adapts
+	bound      int // 0 for none
+	onPanic    func(*PanicError)
 }
 
 // Pinning says to what workers are bound.
@@ -46,6 +56,101 @@ func WithWorkers(n int) Option {
 			return fmt.Errorf("pool: WithWorkers(%d): the number of workers must be from 1 to %d", n, maxWorkers)
 		}
 		c.workers = n
+		return nil
+	}
+}
+
+// WithMaxWorkers sets how many workers [Pool.Resize] can ask for: from the number that the
+// pool begins with to 8192. The default is that number or GOMAXPROCS, whichever is
+// greater. Cost: some kilobytes for each worker that there ever was.
+func WithMaxWorkers(n int) Option {
+	return func(c *config) error {
+		if n < 1 || n > maxWorkers {
+			return fmt.Errorf("pool: WithMaxWorkers(%d): the number must be from 1 to %d", n, maxWorkers)
+		}
+		c.maxWorkers = n
+		return nil
+	}
+}
+
+// WithSpares sets how many tasks can lend their places to spare workers at the same time,
+// see [Worker.Block]: from 0 to 8192. The default is twice the workers, from 8 to 64.
+func WithSpares(n int) Option {
+	return func(c *config) error {
+		if n < 0 || n > maxWorkers {
+			return fmt.Errorf("pool: WithSpares(%d): the number must be from 0 to %d", n, maxWorkers)
+		}
+		c.spares = n
+		return nil
+	}
+}
+
+// WithSpin sets how long a worker that finds nothing to do spins before it yields its CPU
+// a few times and goes to sleep; 0 is not at all. A task that comes while it spins
+// starts at once; a wake-up takes 4 to 10 microseconds. The default is
+// [heist.DefaultSpin], 10 microseconds, and an idle pool sleeps.
+func WithSpin(d time.Duration) Option {
+	return func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("pool: WithSpin(%v): the time must not be negative", d)
+		}
+		c.spin = d
+		if d == 0 {
+			c.spin = -1
+		}
+		return nil
+	}
+}
+
+// WithHotWorker keeps one worker awake that would be the last to go to sleep: it spins
+// until there is something to do, so a task that comes to an idle pool starts within a
+// microsecond. It costs a CPU, and a P: the pool should have one worker fewer than there
+// are Ps, or the rest of the process waits for the spinning worker to give way.
+func WithHotWorker() Option {
+	return func(c *config) error {
+		c.latency = true
+		return nil
+	}
+}
+
+// WithPollPeriod makes workers look into the injector first once in n tasks: 61 in Go's
+// own scheduler and Tokio, 60 in open-coroutine. By default the period adapts to how
+// long tasks take, so that what comes from outside waits a millisecond at most, and is
+// from 8 to 255.
+func WithPollPeriod(n int) Option {
+	return func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("pool: WithPollPeriod(%d): the number of tasks must be at least 1", n)
+		}
+		c.pollPeriod = n
+		return nil
+	}
+}
+
+// WithQueueBound limits how many tasks wait in the injector: [Pool.Submit] waits when
+// there are n, [Pool.TrySubmit] refuses. It is about n: those who submit at the same
+// moment see the same room. What workers have already taken into their queues does not
+// count, nor does what [Pool.Go] and groups queue, which never wait. By default there is
+// no bound.
+func WithQueueBound(n int) Option {
+	return func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("pool: WithQueueBound(%d): the bound must be at least 1; leave it out for none", n)
+		}
+		c.bound = n
+		return nil
+	}
+}
+
+// WithPanicHandler has panics of tasks that nobody waits for given to f, in the goroutine
+// in which they happened; the worker goes on. Without it such a panic ends the process, as
+// one in a goroutine does. A panic in f ends the process in any case.
+func WithPanicHandler(f func(e *PanicError)) Option {
+	return func(c *config) error {
+		if f == nil {
+			return errNilFunc("WithPanicHandler")
+		}
+		c.onPanic = f
 		return nil
 	}
 }
@@ -88,7 +193,7 @@ func WithCPUs(cpus ...int) Option {
 }
 
 func configure(options []Option) (*config, error) {
-	c := new(config)
+	c := &config{spares: -1}
 	for _, o := range options {
 		if o == nil {
 			return nil, errors.New("pool: New was given a nil Option")
@@ -97,19 +202,36 @@ func configure(options []Option) (*config, error) {
 			return nil, err
 		}
 	}
+	if err := c.place(); err != nil {
+		return nil, err
+	}
+	if c.maxWorkers == 0 {
+		c.maxWorkers = max(c.workers, runtime.GOMAXPROCS(0))
+	}
+	if c.maxWorkers < c.workers {
+		return nil, fmt.Errorf("pool: WithMaxWorkers(%d): the pool begins with %d workers", c.maxWorkers, c.workers)
+	}
+	if c.spares < 0 {
+		c.spares = min(max(2*c.workers, 8), 64)
+	}
+	return c, nil
+}
+
+// place chooses the number of workers and their CPUs.
+func (c *config) place() error {
 	if c.cpus != nil {
 		if c.pinning == PinNone {
-			return nil, errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
+			return errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
 		}
 		c.pinning = PinCores
 		if c.workers == 0 {
 			c.workers = len(c.cpus)
 		}
-		return c, nil
+		return nil
 	}
 	allowed, err := heist.Allowed()
 	if err != nil && c.pinning == PinCores {
-		return nil, err
+		return err
 	}
 	if c.workers == 0 {
 		c.workers = runtime.GOMAXPROCS(0)
@@ -118,10 +240,10 @@ func configure(options []Option) (*config, error) {
 		}
 	}
 	if c.pinning == PinNone || c.pinning == PinAuto && !canPin(allowed) {
-		return c, nil
+		return nil
 	}
 	c.cpus = spread(allowed)
-	return c, nil
+	return nil
 }
 
 // canPin tries it out, on a thread of its own. A sandbox may refuse the system call.

@@ -66,6 +66,20 @@ func resume(e ending) {
 	}
 }
 
+// detached is for a panic of a task that nobody waits for, in a deferred call.
+func (p *Pool) detached(v any) {
+	e := newPanicError(v)
+	if p.onPanic == nil {
+		crash(e)
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			crash(newPanicError(v))
+		}
+	}()
+	p.onPanic(e)
+}
+
 // crash ends the process as an uncaught panic does.
 func crash(v any) {
 	go panic(v) // nobody can recover it there

@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed53057037/heist"
 )
@@ -26,24 +28,39 @@ var errNoPlace = errors.New("pool: a call was given nil as its place; it must be
 // with [New] and end it with [Pool.Close]; a pool that is dropped without that
 // keeps its sleeping threads for ever. All methods may be called by anybody.
 type Pool struct {
-	// slots are the workers, then the guests. Constant.
-	slots    []*Worker
-	nWorkers int         // constant
-	pinned   bool        // constant
-	onCPU    map[int]int // CPU -> the first worker that is pinned to it. Constant.
+	config // constant
+
+	// slots are the first workers, then the guests, then whoever [Pool.Resize] or
+	// [Worker.Block] adds: those up to reach have been made. See victims.
+	slots   []*Worker
+	reach   atomic.Int32 // crew.mu
+	first   int          // number of first workers; constant
+	nGuests int          // number of guest slots; constant
+	onCPU   map[int]int  // CPU -> the first worker that is pinned to it; constant
 
 	// How long a loop may be run alone, and its chunks, in heist.Ticks. Constant.
 	ticksAlone, ticksChunk int64
+	ticksPerNanosecond     float64
 
-	injector *heist.Injector[task]
+	queues   [priorities]*heist.Injector[task]
+	urgent   atomic.Int64          // tasks of high priority in their queue; submitters and workers
+	injector *heist.Injector[task] // that of normal priority
+	room     room
 	guests   guests
 
 	sleep sleep
+	crew  crew
 
-	resting atomic.Int32  // workers that sleep in the middle of nothing; workers write
+	// orders is not 0 if a worker should look at more than its queues between two tasks.
+	// crew.mu.
+	orders atomic.Uint32
+
+	watched atomic.Bool   // a worker watches; it writes
+	resting atomic.Int32  // workers that sleep in the middle of nothing, or are held; workers write
+	delayed atomic.Int64  // tasks that wait for their time; submitters and timers write
 	closing atomic.Bool   // Close writes, once
 	exit    atomic.Bool   // Close writes, once everything was done
-	quiet   chan struct{} // a hint to Close that it may be so now
+	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
 
 	ended sync.WaitGroup // workers that have not ended
@@ -58,46 +75,49 @@ func New(options ...Option) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		nWorkers: c.workers,
-		pinned:   c.cpus != nil,
-		onCPU:    make(map[int]int),
-		injector: heist.NewInjector[task](),
+		config:  *c,
+		first:   c.workers,
+		nGuests: guestSlots(c.workers),
+		onCPU:   make(map[int]int),
 
 		ticksAlone: heist.TicksIn(aloneTime),
 		ticksChunk: heist.TicksIn(chunkTime),
 
-		quiet:  make(chan struct{}, 1),
-		closed: make(chan struct{}),
+		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
+
+		refuses: make(chan struct{}),
+		closed:  make(chan struct{}),
 	}
-	p.sleep.parked = newBitmap(c.workers)
+	for i := range p.queues {
+		p.queues[i] = heist.NewInjector[task]()
+	}
+	p.injector = p.queues[Normal]
+	p.room.made = make(chan struct{}, 1)
+	p.slots = make([]*Worker, p.nGuests+c.maxWorkers+c.spares)
+	p.sleep.parked = newBitmap(len(p.slots))
+	p.crew.init(c.workers, c.maxWorkers+c.spares)
 	for id, cpu := range c.cpus[:min(c.workers, len(c.cpus))] {
 		p.onCPU[cpu] = id
 	}
-
-	slots := guestSlots(c.workers)
-	p.guests.free = newBitmap(slots)
-	p.guests.freed = make(chan struct{}, slots)
-	for id := range c.workers + slots {
-		w := &Worker{pool: p, id: id, guest: id >= c.workers, rand: heist.NewFastRand(heist.RandomSeed())}
-		if w.guest {
-			p.guests.free.set(id - c.workers)
-		}
-		if w.ring, err = heist.NewRing(heist.DefaultRingCapacity, p.injector); err != nil {
-			return nil, err
-		}
-		p.slots = append(p.slots, w)
+	p.guests.free = newBitmap(p.nGuests)
+	p.guests.freed = make(chan struct{}, p.nGuests)
+	for rank := range p.first {
+		p.slots[rank] = newWorker(p, rank, rank)
 	}
+	for i := range p.nGuests {
+		w := newWorker(p, p.first+i, -1)
+		w.guest = true
+		p.slots[w.id] = w
+		p.guests.free.set(i)
+	}
+	p.reach.Store(int32(p.first + p.nGuests))
 
-	ready := make(chan error, c.workers)
-	for id, w := range p.workers() {
-		cpu := -1
-		if p.pinned {
-			cpu = c.cpus[id%len(c.cpus)]
-		}
+	ready := make(chan error, p.first)
+	for rank, w := range p.slots[:p.first] {
 		p.ended.Add(1)
-		go w.start(cpu, ready)
+		go w.start(p.cpusOf(rank), ready)
 	}
-	for range c.workers {
+	for range p.first {
 		if e := <-ready; e != nil {
 			err = e
 		}
@@ -110,24 +130,24 @@ func New(options ...Option) (*Pool, error) {
 	return p, nil
 }
 
-// workers returns the pool's own workers.
-func (p *Pool) workers() []*Worker { return p.slots[:p.nWorkers] }
+// victims returns the slots that may have something to steal.
+func (p *Pool) victims() []*Worker { return p.slots[:p.reach.Load()] }
 
-// Workers returns the number of workers.
-func (p *Pool) Workers() int { return p.nWorkers }
+// Workers returns the number of workers, which [Pool.Resize] changes.
+func (p *Pool) Workers() int { return int(p.crew.size.Load()) }
 
-// Slots returns the number above the highest [Worker.ID]: that of the workers and the
-// guest slots.
+// Slots returns a number above the highest [Worker.ID] that there is and will be.
 func (p *Pool) Slots() int { return len(p.slots) }
 
 // Pinned says whether each worker is bound to a CPU.
-func (p *Pool) Pinned() bool { return p.pinned }
+func (p *Pool) Pinned() bool { return p.cpus != nil }
 
 // Go queues f to be run by the pool, once, and returns. It never blocks, and it
 // returns [ErrClosed] if the pool is closed. Nobody waits for f, so a panic in it
-// ends the process, as one in a goroutine does.
+// ends the process, as one in a goroutine does, unless there is [WithPanicHandler].
 //
-// Inside a task, [Worker.Go] is cheaper.
+// Inside a task, [Worker.Go] is cheaper. [Pool.Submit] is for more than that: a bound,
+// priorities, delays.
 //
 // Cost: no allocation beyond the closure f; about 35 ns with all that running an empty
 // f takes, while the workers are busy, and the 5 microseconds of a wake-up if one of
@@ -143,46 +163,106 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	return nil
 }
 
-// Close waits until everything that the pool has accepted is done and then ends the
-// workers. From its first moment on the pool accepts nothing more, not even from its
-// own tasks; guests that are inside [Pool.Run] finish on their own. Close returns
-// nil, or [ErrClosed] if it was called before, in either case when the workers have
-// ended. Called inside a task it returns an error at once: it would wait for itself.
-func (p *Pool) Close() error {
+// Close waits until everything that the pool has accepted is done, delayed tasks
+// included, and then ends the workers. From its first moment on the pool accepts nothing
+// more, not even from its own tasks; guests that are inside [Pool.Run] finish on their
+// own. A pool that is paused resumes. Close returns nil, or [ErrClosed] if it was called
+// before, in either case when the workers have ended. Called inside a task it returns an
+// error at once: it would wait for itself.
+func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
+
+// Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an
+// [*UnfinishedError] that says what is left, and ctx's cause. The pool goes on with that
+// without anybody who waits for it, and its workers end when it is done; to wait again,
+// call Shutdown or Close again.
+func (p *Pool) Shutdown(ctx context.Context) error {
 	if p.current() != nil {
-		return errors.New("pool: Close was called inside a task of the same pool, for which it would wait; call it from outside")
+		return errors.New("pool: Close or Shutdown was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
-	if !p.closing.CompareAndSwap(false, true) {
-		<-p.closed
+	first := p.closing.CompareAndSwap(false, true)
+	if first {
+		close(p.refuses)
+		p.Resume()
+		go p.drain()
+	}
+	select {
+	case <-p.closed:
+	case <-ctx.Done():
+		select {
+		case <-p.closed:
+		default:
+			return p.unfinished(ctx)
+		}
+	}
+	if !first && !p.crew.gaveUp.Swap(false) {
 		return ErrClosed
 	}
-	p.injector.Close()
-	for !p.isQuiet() {
-		<-p.quiet
-	}
-	p.end()
 	return nil
 }
 
-// isQuiet says whether nothing is left to do. It is for Close: with the injector
-// closed, once true it stays true.
-func (p *Pool) isQuiet() bool {
-	// Workers rest only after they have found all queues empty, and no task is left
-	// that could queue another when all of them rest.
-	return p.injector.Len() == 0 && int(p.resting.Load()) == p.nWorkers && !p.anyTask()
+// UnfinishedError is what [Pool.Shutdown] left behind when its context ended.
+type UnfinishedError struct {
+	Queued  int // tasks that have not started
+	Delayed int // tasks whose time has not come
+	Running int // workers that are in a task
+
+	cause error
 }
 
-func (p *Pool) signalQuiet() {
-	select {
-	case p.quiet <- struct{}{}:
-	default:
+// Error says what was left.
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("pool: Shutdown gave up (%v): %d tasks have not started, %d wait for their time, and %d workers are in the middle of a task",
+		e.cause, e.Queued, e.Delayed, e.Running)
+}
+
+// Unwrap returns the cause of the context's end.
+func (e *UnfinishedError) Unwrap() error { return e.cause }
+
+func (p *Pool) unfinished(ctx context.Context) error {
+	p.crew.gaveUp.Store(true)
+	e := &UnfinishedError{Delayed: int(p.delayed.Load()), cause: context.Cause(ctx)}
+	for _, q := range p.queues {
+		e.Queued += q.Len()
 	}
+	for _, w := range p.victims() {
+		e.Queued += w.queued()
+	}
+	p.crew.mu.Lock()
+	e.Running = p.crew.active - int(p.resting.Load())
+	p.crew.mu.Unlock()
+	return e
+}
+
+// drain waits until nothing is left to do, and ends the workers.
+func (p *Pool) drain() {
+	p.crew.await(func() bool { return p.delayed.Load() == 0 })
+	for _, q := range p.queues {
+		q.Close()
+	}
+	p.crew.await(p.isQuiet)
+	p.end()
+}
+
+// isQuiet says whether nothing is left to do, under crew.mu. It is for drain: with the
+// injectors closed, once true it stays true.
+func (p *Pool) isQuiet() bool {
+	for _, q := range p.queues {
+		if q.Len() > 0 {
+			return false
+		}
+	}
+	// Workers rest only after they have found all queues empty, and no task is left
+	// that could queue another when all of them rest. How many there are does not
+	// change under the lock.
+	return int(p.resting.Load()) == p.crew.active && !p.anyTask()
 }
 
 // end tells the workers to exit and waits until they have.
 func (p *Pool) end() {
-	p.exit.Store(true)
-	for range p.nWorkers {
+	p.crew.mu.Lock()
+	p.exit.Store(true) // under the lock: from here on nobody joins
+	p.crew.mu.Unlock()
+	for range p.slots {
 		p.wakeOne()
 	}
 	p.ended.Wait()
@@ -194,8 +274,8 @@ func (p *Pool) current() *Worker { return p.workerOf(goroutineID()) }
 
 // workerOf returns the worker that the goroutine is, or nil.
 func (p *Pool) workerOf(goroutine uintptr) *Worker {
-	for _, w := range p.workers() {
-		if w.goroutine.Load() == goroutine {
+	for _, w := range p.victims() {
+		if !w.guest && w.goroutine.Load() == goroutine {
 			return w
 		}
 	}

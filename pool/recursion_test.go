@@ -69,7 +69,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 			run()
 		}
 		for range 2 * workers {
-			together(p.Slots()-p.Workers(), func(int) { run() })()
+			together(p.nGuests, func(int) { run() })()
 		}
 		allowed := 0.1
 		if goroutineIDAllocates {

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/seed53057037/heist"
 )
@@ -86,7 +87,7 @@ func (p *Pool) notifySeen() {
 //go:noinline
 func (p *Pool) wakeOne() {
 	last := -1
-	if p.pinned {
+	if p.cpus != nil {
 		if w, ok := p.onCPU[currentCPU()]; ok {
 			last = w
 		}
@@ -147,6 +148,38 @@ func (w *Worker) park(l *latch) {
 	w.searching = true // counted by wakeUp
 }
 
+// watch is for a worker that would park: the first to come stays awake in its place, as a
+// searcher, and returns when there may be something to do. It says whether it was that
+// one.
+func (w *Worker) watch() bool {
+	p := w.pool
+	if !p.watched.CompareAndSwap(false, true) {
+		return false
+	}
+	defer p.watched.Store(false)
+	if !w.searching { // there may be half of the workers searching; they give up soon
+		w.searching = true
+		p.sleep.state.Add(oneSearching)
+	}
+	for i := 1; ; i++ {
+		if p.anyTask() || p.orders.Load() != 0 || p.exit.Load() ||
+			spare(p.sleep.state.Load()) >= 0 && p.anyFork() {
+			return true
+		}
+		heist.Spin(watchSpin)
+		if i%watchLooks == 0 {
+			w.giveWay()
+		}
+	}
+}
+
+// A watching worker looks every 100 ns, which is about the time that a task's cache lines
+// take to come over, and every 100 microseconds whether it is in a goroutine's way.
+const (
+	watchSpin  = 100 * time.Nanosecond
+	watchLooks = 1000
+)
+
 // unpark ends the sleep of a parked waiter whose latch the caller has completed.
 func (w *Worker) unpark() {
 	if w.guest {
@@ -159,11 +192,13 @@ func (w *Worker) unpark() {
 
 // anyTask says whether a task lies in a queue.
 func (p *Pool) anyTask() bool {
-	if p.injector.Ready() {
-		return true
+	for _, q := range p.queues {
+		if q.Ready() {
+			return true
+		}
 	}
-	for _, w := range p.slots {
-		if w.ring.Len() > 0 {
+	for _, w := range p.victims() {
+		if w.queued() > 0 {
 			return true
 		}
 	}
@@ -172,7 +207,7 @@ func (p *Pool) anyTask() bool {
 
 // anyFork says whether a fork can be stolen.
 func (p *Pool) anyFork() bool {
-	for _, w := range p.slots {
+	for _, w := range p.victims() {
 		for _, s := range w.forkStacks() {
 			if s.visible() {
 				return true

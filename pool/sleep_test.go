@@ -347,7 +347,7 @@ func TestLateWakeUpIsHarmless(t *testing.T) {
 		l.complete(w)
 	}
 	for i := range stress(500) {
-		late(p.slots[i%len(p.slots)])
+		late(p.victims()[i%len(p.victims())])
 		pause()
 	}
 	requireAtRest(t, p)

@@ -3,8 +3,8 @@ package pool
 // Stats counts what a pool has done since it was made. While the pool works, the
 // numbers may be of slightly different moments.
 type Stats struct {
-	// Workers has an entry for each worker, by its ID, and then one for each guest
-	// slot.
+	// Workers has an entry for each [Worker.ID] that there has been: the first workers,
+	// the guest slots, and workers that came later.
 	Workers []WorkerStats
 }
 
@@ -16,12 +16,14 @@ type WorkerStats struct {
 	Items     uint64 // forks and tasks that it took there
 	LostRaces uint64 // attempts in which another was faster
 	Parks     uint64 // times that it went to sleep
+	GaveWay   uint64 // times that it gave its P to a goroutine that waited for one
 }
 
 // Stats returns the pool's counters. On 32-bit systems they wrap at 2^32.
 func (p *Pool) Stats() Stats {
-	s := Stats{Workers: make([]WorkerStats, len(p.slots))}
-	for i, w := range p.slots {
+	workers := p.victims()
+	s := Stats{Workers: make([]WorkerStats, len(workers))}
+	for i, w := range workers {
 		s.Workers[i] = WorkerStats{
 			Tasks:     w.tasks.Load(),
 			Attempts:  w.attempts.Load(),
@@ -29,6 +31,7 @@ func (p *Pool) Stats() Stats {
 			Items:     w.items.Load(),
 			LostRaces: w.lost.Load(),
 			Parks:     w.parks.Load(),
+			GaveWay:   w.gaveWay.Load(),
 		}
 	}
 	return s
@@ -44,6 +47,7 @@ func (s Stats) Total() WorkerStats {
 		t.Items += w.Items
 		t.LostRaces += w.LostRaces
 		t.Parks += w.Parks
+		t.GaveWay += w.GaveWay
 	}
 	return t
 }

@@ -1,6 +1,15 @@
 package pool
 
-import "unsafe"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/seed53057037/heist"
+)
 
 // task is a func(*Worker) in a form that queues of pointers can hold. A func value
 // is a pointer to the function's code address and captured variables; task is what
@@ -11,3 +20,224 @@ type task struct{ _ uintptr }
 func taskOf(f func(*Worker)) *task { return *(**task)(unsafe.Pointer(&f)) }
 
 func (t *task) run(w *Worker) { (*(*func(*Worker))(unsafe.Pointer(&t)))(w) }
+
+// Priority says in which order tasks come that are given to [Pool.Submit]. It is a
+// [TaskOption]. See find.go for how a worker goes about it.
+type Priority int
+
+const (
+	// Normal is the priority of all tasks for which no other one is given.
+	Normal Priority = iota
+	// High is for what must not wait for other tasks. While there are tasks of high
+	// priority, one task in eight that a worker starts is another one.
+	High
+	// Low is for what may wait until there is nothing else. While there is something
+	// else, one task in 64 that a worker starts is of low priority.
+	Low
+
+	priorities = iota
+)
+
+func (p Priority) set(o *taskOptions) { o.priority = p }
+
+// TaskOption says more about a task that is given to [Pool.Submit]: [High] or [Low],
+// [After], [StartBy].
+type TaskOption interface{ set(*taskOptions) }
+
+type taskOptions struct {
+	priority Priority
+	delay    time.Duration
+	startBy  time.Time
+	late     func(*Worker)
+}
+
+type after time.Duration
+
+func (d after) set(o *taskOptions) { o.delay = time.Duration(d) }
+
+// After delays a task: it is queued when d has passed. Until then it occupies only a
+// timer.
+func After(d time.Duration) TaskOption { return after(d) }
+
+type startBy struct {
+	deadline time.Time
+	late     func(*Worker)
+}
+
+func (s startBy) set(o *taskOptions) { o.startBy, o.late = s.deadline, s.late }
+
+// StartBy gives a task's start a deadline: if no worker has come to it by then, late runs
+// in its place, when a worker does come to it.
+func StartBy(deadline time.Time, late func(w *Worker)) TaskOption { return startBy{deadline, late} }
+
+// ErrFull is returned for a task for which the pool has no room, see [WithQueueBound].
+var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows")
+
+// room is what callers of Submit wait for when the queue is at its bound.
+type room struct {
+	waiting atomic.Int32 // those who wait; they write
+	// made holds a token for whoever waits, when there may be room. It is a hint.
+	made chan struct{}
+}
+
+// offer is for whoever took something out of the injector.
+func (r *room) offer(p *Pool) {
+	if r.waiting.Load() > 0 && p.hasRoom() {
+		select {
+		case r.made <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (p *Pool) hasRoom() bool { return p.bound == 0 || p.injector.Len() < p.bound }
+
+// Submit queues f to be run by the pool, once, as the options say. If the pool has a
+// bound ([WithQueueBound]) and is at it, Submit waits for room, or until ctx ends, and
+// then returns its cause. Tasks of the same pool do not wait, for they would hold up
+// those who make room; nor do tasks with a priority or a delay, which do not count.
+//
+// It returns [ErrClosed] if the pool is closed. Anybody may call it. Cost: that of
+// [Pool.Go], and for a delay or a deadline a few allocations.
+func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOption) error {
+	if len(options) > 0 {
+		return p.submitWith(f, options)
+	}
+	if err := p.waitForRoom(ctx); err != nil {
+		return err
+	}
+	return p.Go(f)
+}
+
+// TrySubmit is [Pool.Submit], but where that would wait it returns [ErrFull].
+func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
+	if len(options) > 0 {
+		return p.submitWith(f, options)
+	}
+	if !p.hasRoom() && !p.closing.Load() && p.current() == nil {
+		return ErrFull
+	}
+	return p.Go(f)
+}
+
+// SubmitAll is [Pool.Submit] for several functions, in their order. It returns how many
+// of them were queued: all, unless there is an error. With a bound it may queue them
+// bit by bit.
+//
+// Cost: one compare-and-swap for many, and one look for somebody to wake.
+func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int, err error) {
+	for _, f := range fs {
+		if f == nil {
+			return 0, errNilFunc("Pool.SubmitAll")
+		}
+	}
+	var batch [heist.MaxPull]*task
+	for queued < len(fs) {
+		if err := p.waitForRoom(ctx); err != nil {
+			return queued, err
+		}
+		rest := fs[queued:]
+		n := min(len(rest), len(batch))
+		if p.bound > 0 {
+			n = min(n, max(1, p.bound-p.injector.Len()))
+		}
+		for i, f := range rest[:n] {
+			batch[i] = taskOf(f)
+		}
+		done := p.injector.PushBatch(batch[:n])
+		queued += done
+		if done > 0 {
+			p.notifyTask()
+		}
+		if done < n {
+			return queued, ErrClosed
+		}
+	}
+	return queued, nil
+}
+
+// waitForRoom returns when a task may be queued.
+func (p *Pool) waitForRoom(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if p.hasRoom() || p.current() != nil {
+		return nil
+	}
+	r := &p.room
+	r.waiting.Add(1) // before the look: offer looks in the opposite order
+	defer r.waiting.Add(-1)
+	for !p.hasRoom() {
+		select {
+		case <-r.made:
+		case <-ctx.Done():
+			r.offer(p) // the token may have been for another one
+			return context.Cause(ctx)
+		case <-p.refuses:
+			return ErrClosed
+		}
+	}
+	r.offer(p) // there may be room for one more
+	return nil
+}
+
+func (p *Pool) submitWith(f func(*Worker), options []TaskOption) error {
+	if f == nil {
+		return errNilFunc("Pool.Submit")
+	}
+	var o taskOptions
+	for _, option := range options {
+		if option == nil {
+			return errors.New("pool: Pool.Submit was given a nil TaskOption")
+		}
+		option.set(&o)
+	}
+	switch {
+	case o.priority < 0 || o.priority >= priorities:
+		return fmt.Errorf("pool: Pool.Submit was given the priority %d; it must be High, Normal or Low", o.priority)
+	case !o.startBy.IsZero() && o.late == nil:
+		return errNilFunc("StartBy")
+	}
+	if !o.startBy.IsZero() {
+		inTime := f
+		f = func(w *Worker) {
+			if time.Now().After(o.startBy) {
+				o.late(w)
+			} else {
+				inTime(w)
+			}
+		}
+	}
+	if o.delay <= 0 {
+		return p.enqueue(f, o.priority)
+	}
+	p.delayed.Add(1) // before the look: drain looks in the opposite order
+	if p.closing.Load() {
+		p.endDelay()
+		return ErrClosed
+	}
+	time.AfterFunc(o.delay, func() {
+		_ = p.enqueue(f, o.priority) // accepted: the queues are not closed before delayed is 0
+		p.endDelay()
+	})
+	return nil
+}
+
+func (p *Pool) endDelay() {
+	p.delayed.Add(-1)
+	p.crew.signal()
+}
+
+func (p *Pool) enqueue(f func(*Worker), priority Priority) error {
+	if priority == High {
+		p.urgent.Add(1) // before it is there: who takes it subtracts
+	}
+	if !p.queues[priority].Push(taskOf(f)) {
+		if priority == High {
+			p.urgent.Add(-1)
+		}
+		return ErrClosed
+	}
+	p.notifyTask()
+	return nil
+}

@@ -85,7 +85,7 @@ func TestStatsAddUp(t *testing.T) {
 	requireAtRest(t, p)
 
 	s := p.Stats()
-	require.Len(t, s.Workers, p.Slots())
+	require.Len(t, s.Workers, len(p.victims()))
 	total := s.Total()
 	require.EqualValues(t, n, total.Tasks)
 	require.NotZero(t, total.Steals)
@@ -100,6 +100,7 @@ func TestStatsAddUp(t *testing.T) {
 		sum.Items += w.Items
 		sum.LostRaces += w.LostRaces
 		sum.Parks += w.Parks
+		sum.GaveWay += w.GaveWay
 	}
 	require.Equal(t, sum, total)
 	for _, guest := range s.Workers[p.Workers():] {

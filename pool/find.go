@@ -1,0 +1,194 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/seed53057037/heist"
+)
+
+// # Finding work
+//
+// A worker takes its next task from the first of these that has one:
+//
+//	batch buffer    what it pulled from the injector
+//	LIFO slot       what it queued last; at most 3 in a row
+//	ring            what else it queued or stole, oldest first
+//	injector        what came from outside; a batch at a time
+//	other workers   half of somebody's ring, or a fork (search)
+//	injector        once more; then it parks
+//
+// The order is blitz-io's, with these changes. Every so many tasks the injector comes
+// first, or a worker that always has tasks of its own would never get there: in blitz-io
+// that look comes after the worker's own queues were found empty. The batch buffer is a
+// ring as well, because what lies in it must not wait for a task that takes long. And
+// priorities stand above all of it: tasks of high priority come first, but for one turn in
+// eight; those of low priority come last, but for one turn in 64. So neither of the
+// others ever starves.
+//
+// How often the injector comes first follows from how long tasks take: what lies there
+// should be pulled within a millisecond.
+
+const (
+	maxLIFO = 3 // as in blitz-io and Tokio
+
+	// budget is how many tasks there are at most in a tick, as in blitz-io and Tokio.
+	// Between two ticks a worker looks whether others want its P (neighbour.go).
+	budget = 128
+
+	otherTurns, lowTurns = 8, 64 // one turn in so many is not for high, or is for low, priority
+
+	// The look at the injector, with blitz-io's constants.
+
+	pollTarget          = time.Millisecond
+	leastPoll, mostPoll = 8, 255
+	pollAlpha           = 0.1                   // weight of the newest average
+	firstAverage        = 50 * time.Microsecond // which makes the first period 20
+	leastPull           = 4
+)
+
+// tick is a worker's account of the tasks that it runs. Owner only.
+type tick struct {
+	turn   uint32 // tasks taken, and looks for one
+	lifo   int    // tasks from the LIFO slot in a row
+	budget int    // tasks left in this tick
+	poll   int    // tasks left before the injector comes first
+
+	period  int           // between two looks at the injector
+	fixed   bool          // it stays as it is
+	average time.Duration // of a task, as EWMA
+
+	since int64 // when the tasks that are being measured began, in heist.Ticks; 0 if none are
+	tasks int   // how many they are
+}
+
+func (k *tick) begin(p *Pool) {
+	k.average = firstAverage
+	k.period, k.fixed = p.pollPeriod, p.pollPeriod > 0
+	if !k.fixed {
+		k.period = pollPeriod(k.average)
+	}
+	k.poll, k.budget = k.period, budget
+}
+
+// pollPeriod returns after how many tasks the injector comes first, if they take that
+// long on average.
+func pollPeriod(average time.Duration) int {
+	return int(min(max(pollTarget/max(average, 1), leastPoll), mostPoll))
+}
+
+// measure ends one stretch of tasks and begins the next.
+func (k *tick) measure(perNanosecond float64) {
+	now := heist.Ticks()
+	if k.since != 0 && k.tasks > 0 && !k.fixed {
+		sample := float64(max(now-k.since, 0)) / perNanosecond / float64(k.tasks)
+		k.average = max(1, time.Duration(pollAlpha*sample+(1-pollAlpha)*float64(k.average)))
+		k.period = pollPeriod(k.average)
+	}
+	k.since, k.tasks = now, 0
+}
+
+// pause is for a worker that runs out of tasks: the time until the next does not count.
+func (k *tick) pause() { k.since, k.tasks = 0, 0 }
+
+// next takes a task without a look at other workers.
+func (w *Worker) next() *task {
+	k := &w.tick
+	k.turn++
+	k.tasks++
+	if w.pool.urgent.Load() > 0 && k.turn%otherTurns != 0 {
+		if t := w.pullUrgent(); t != nil {
+			return t
+		}
+	}
+	if k.turn%lowTurns == 0 {
+		if t, _ := w.pool.queues[Low].Pop(); t != nil {
+			return t
+		}
+	}
+	if k.budget--; k.budget <= 0 {
+		k.budget, k.lifo = budget, 0
+		w.giveWay()
+	}
+	if k.poll--; k.poll <= 0 {
+		k.measure(w.pool.ticksPerNanosecond)
+		k.poll = k.period
+		if t, _ := w.pull(); t != nil {
+			return t
+		}
+	}
+	if t := w.take(); t != nil {
+		return t
+	}
+	t, _ := w.pullAny()
+	return t
+}
+
+// take takes the next of the worker's own tasks.
+func (w *Worker) take() *task {
+	k := &w.tick
+	if t := w.batch.Pop(); t != nil {
+		k.lifo = 0
+		return t
+	}
+	if w.slot.Load() != nil {
+		if t := w.slot.Swap(nil); t != nil {
+			if k.lifo++; k.lifo <= maxLIFO || w.ring.Len() == 0 || !w.ring.Push(t) {
+				return t
+			}
+		}
+	}
+	k.lifo = 0
+	return w.ring.Pop()
+}
+
+// queued returns how many tasks lie in the worker's queues.
+func (w *Worker) queued() int {
+	n := w.ring.Len() + w.batch.Len()
+	if w.slot.Load() != nil {
+		n++
+	}
+	return n
+}
+
+// pull takes a share of what lies in the injector, from 4 tasks to 64, returns the
+// first and puts the others into the batch buffer.
+func (w *Worker) pull() (*task, heist.StealResult) {
+	p := w.pool
+	n := max(leastPull, p.injector.Len()/p.Workers()+1)
+	n = min(n, len(w.pulled), w.batch.Cap()-w.batch.Len()+1)
+	got, r := p.injector.PullBatch(w.pulled[:n])
+	if r != heist.Success {
+		return nil, r
+	}
+	first := w.pulled[0]
+	if got > 1 {
+		w.batch.PushBatch(w.pulled[1:got])
+		p.notifyTask()
+	}
+	clear(w.pulled[:got])
+	p.room.offer(p)
+	return first, r
+}
+
+// pullUrgent takes a task of high priority.
+func (w *Worker) pullUrgent() *task {
+	if w.pool.urgent.Load() <= 0 {
+		return nil
+	}
+	t, _ := w.pool.queues[High].Pop()
+	if t != nil {
+		w.pool.urgent.Add(-1)
+	}
+	return t
+}
+
+// pullAny takes a task from an injector, whatever its priority.
+func (w *Worker) pullAny() (*task, heist.StealResult) {
+	if t := w.pullUrgent(); t != nil {
+		return t, heist.Success
+	}
+	if t, r := w.pull(); r != heist.Empty {
+		return t, r
+	}
+	return w.pool.queues[Low].Pop()
+}

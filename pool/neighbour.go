@@ -1,0 +1,29 @@
+package pool
+
+import (
+	"runtime"
+	"runtime/metrics"
+)
+
+// # Neighbours
+//
+// A worker that always has something to do holds its P. The other goroutines of the
+// process, those with the timers and the network, then wait until Go preempts it, after
+// 10 ms. So between two ticks a worker looks whether a goroutine waits for a P, which
+// runtime/metrics tells since Go 1.26, and gives way if one does.
+
+// runnable is the runtime's number of goroutines that wait for a P. Reading it takes
+// some 100 ns.
+const runnable = "/sched/goroutines/runnable:goroutines"
+
+// giveWay lets a waiting goroutine have the worker's P.
+func (w *Worker) giveWay() {
+	if w.waiting == nil {
+		w.waiting = []metrics.Sample{{Name: runnable}}
+	}
+	metrics.Read(w.waiting)
+	if v := w.waiting[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() > 0 {
+		w.gaveWay.Add(1)
+		runtime.Gosched()
+	}
+}
