@@ -51,6 +51,7 @@ type tick struct {
 	turn   uint32 // tasks taken, and looks for one
 	lifo   int    // tasks from the LIFO slot in a row
 	budget int    // tasks left in this tick
+	yields int    // tasks that Yield has run in this one
 	poll   int    // tasks left before the injector comes first
 
 	period  int           // between two looks at the injector
@@ -106,7 +107,7 @@ func (w *Worker) next() *task {
 		}
 	}
 	if k.budget--; k.budget <= 0 {
-		k.budget, k.lifo = budget, 0
+		k.budget, k.lifo, k.yields = budget, 0, 0
 		w.giveWay()
 	}
 	if k.poll--; k.poll <= 0 {

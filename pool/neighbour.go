@@ -27,3 +27,24 @@ func (w *Worker) giveWay() {
 		runtime.Gosched()
 	}
 }
+
+// Yield is for a function that takes long, now and then in the middle of it: it lets a
+// goroutine that waits have the P, offers all forks to thieves, and runs one task that is
+// queued here, if there is one. After as many as a tick has, 128, it runs none until the
+// worker has come back to its queues, so that whoever yields goes on. If the call was
+// cancelled to which the function belongs, it unwinds, as a fork does.
+//
+// Cost: 0.2 microseconds, and what others then do.
+func (w *Worker) Yield() {
+	w.call.check()
+	w.expose()
+	w.giveWay()
+	k := &w.tick
+	if w.guest || k.yields >= budget || w.helping >= maxHelping {
+		return
+	}
+	if t := w.next(); t != nil {
+		k.yields++
+		w.runNested(job{task: t})
+	}
+}

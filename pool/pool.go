@@ -24,9 +24,10 @@ func errLengths(function, some string, n int, others string, m int) error {
 
 var errNoPlace = errors.New("pool: a call was given nil as its place; it must be a *Pool, a *Worker, or what their With returns")
 
-// Pool is a set of workers, each a locked and, by default, pinned OS thread. Create it
-// with [New] and end it with [Pool.Close]; a pool that is dropped without that
-// keeps its sleeping threads for ever. All methods may be called by anybody.
+// Pool is a set of workers. By default each is a thread of its own, pinned to a CPU; with
+// [PinNone] they are goroutines. Create a pool with [New] and end it with [Pool.Close]; one
+// that is dropped without that keeps its sleeping threads for ever. All methods may be
+// called by anybody.
 type Pool struct {
 	config // constant
 

@@ -14,12 +14,13 @@ type sleep struct {
 	// state packs two numbers, so that a fork finds in one load whether anybody
 	// should be woken for it:
 	//
-	//	cancelled << 48 + searching << 32 + (parked - guests)
+	//	cancelled << 48 + searching << 32 + (parked - guests - surplus)
 	//
 	// cancelled counts the calls that were cancelled and are not over (call.go),
 	// searching the workers that look for work in others' queues; parked those that
-	// sleep; guests the goroutines that took a worker's place. The lower half is
-	// signed. Written by workers, wakers, guests and cancelled contexts, by addition.
+	// sleep; guests the goroutines that took a worker's place; surplus the workers that
+	// are too many (crew.go). The lower half is signed. Written by workers, wakers,
+	// guests, cancelled contexts and whoever changes the crew, by addition.
 	state atomic.Int64
 
 	_ pad // forks read state all the time; the bitmap changes with each sleep

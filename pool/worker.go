@@ -39,8 +39,9 @@ type Worker struct {
 	searching bool             // counted in sleep.state
 	hot       forkStack        // the one that a Join used last, to find it quickly
 	marks     []int
-	call      *call // what the running function belongs to
-	helping   int   // jobs that it runs on top of one another, in the middle of waits
+	call      *call  // what the running function belongs to
+	ending    ending // goexit if the goroutine ends in the middle of main
+	helping   int    // jobs that it runs on top of one another, in the middle of waits
 	pulled    [heist.MaxPull]*task
 
 	// Owner writes, anybody reads.
@@ -350,14 +351,17 @@ func (w *Worker) rest() {
 	p.resting.Add(-1)
 }
 
-// start makes the calling goroutine the worker: it locks it to its thread and pins
-// that to the CPUs, if there are any. It tells ready whether that worked. Without
-// ready, a worker that cannot be pinned goes on where it is.
+// start makes the calling goroutine the worker. If there are CPUs to bind it to, it locks
+// it to its thread and pins that, and tells ready whether that worked. Without ready, a
+// worker that cannot be pinned goes on where it is.
+//
+// A worker that is not bound is not locked either: it is cheaper for it to give way to
+// other goroutines.
 func (w *Worker) start(cpus []int, ready chan<- error) {
-	runtime.LockOSThread()
 	var pinned *heist.Pinned
 	var err error
 	if len(cpus) > 0 {
+		runtime.LockOSThread()
 		pinned, err = heist.Pin(cpus...)
 	}
 	if ready != nil {
@@ -369,27 +373,41 @@ func (w *Worker) start(cpus []int, ready chan<- error) {
 	if pinned != nil {
 		_ = pinned.Unpin() // if it fails, the goroutine ends locked and the thread with it
 	}
-	runtime.UnlockOSThread()
+	if len(cpus) > 0 {
+		runtime.UnlockOSThread()
+	}
 	w.pool.ended.Done()
 }
 
 // live runs main. A task may call runtime.Goexit, as testing's FailNow does: that
-// ends the goroutine, and its thread because it is locked, but not the worker,
-// which goes on in another.
+// ends the goroutine, and its thread if it is locked, but not the worker, which goes on in
+// another.
 func (w *Worker) live(cpus []int) {
 	w.goroutine.Store(goroutineID())
-	returned := false
 	defer func() {
 		w.goroutine.Store(0)
-		if returned {
-			return
+		if w.ending != nil {
+			w.ending = nil
+			w.unwindAll()
+			go w.start(cpus, nil)
 		}
+	}()
+	for !w.liveOn() {
+	}
+}
+
+// liveOn runs main until it returns, or until a task panics; a panic that is not handled
+// ends the process.
+func (w *Worker) liveOn() (over bool) {
+	w.ending = goexit{}
+	defer func() {
 		if v := recover(); v != nil {
+			w.ending = nil
 			w.pool.detached(v)
+			w.unwindAll()
 		}
-		w.unwindAll()
-		go w.start(cpus, nil)
 	}()
 	w.main()
-	returned = true
+	w.ending = nil
+	return true
 }

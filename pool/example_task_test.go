@@ -1,0 +1,230 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+func ExamplePool_Submit() {
+	p, err := pool.New(pool.WithWorkers(1), pool.WithQueueBound(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	busy, release := make(chan struct{}), make(chan struct{})
+	submit := func(name string, options ...pool.TaskOption) {
+		if err := p.Submit(ctx, func(*pool.Worker) { fmt.Println(name) }, options...); err != nil {
+			log.Fatal(err)
+		}
+	}
+	_ = p.Submit(ctx, func(*pool.Worker) { close(busy); <-release })
+	<-busy // the worker has something to do; the others queue up
+	submit("some time", pool.Low)
+	submit("next")
+	submit("at once", pool.High)
+	close(release)
+	_ = p.Close()
+	// Output:
+	// at once
+	// next
+	// some time
+}
+
+func ExamplePool_TrySubmit() {
+	p, err := pool.New(pool.WithWorkers(1), pool.WithQueueBound(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	busy, release := make(chan struct{}), make(chan struct{})
+	_ = p.Go(func(*pool.Worker) { close(busy); <-release })
+	<-busy
+	fmt.Println(p.TrySubmit(func(*pool.Worker) {}))
+	fmt.Println(p.TrySubmit(func(*pool.Worker) {}))
+	close(release)
+	// Output:
+	// <nil>
+	// pool: as many tasks wait as WithQueueBound allows
+}
+
+func ExamplePool_SubmitAll() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var tasks []func(*pool.Worker)
+	for i := range 3 {
+		tasks = append(tasks, func(*pool.Worker) { fmt.Println("task", i) })
+	}
+	n, err := p.SubmitAll(context.Background(), tasks)
+	_ = p.Close()
+	fmt.Println(n, err)
+	// Output:
+	// task 0
+	// task 1
+	// task 2
+	// 3 <nil>
+}
+
+func ExampleStartBy() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	deadline := time.Now().Add(-time.Second) // it has passed already
+	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("in time") },
+		pool.StartBy(deadline, func(*pool.Worker) { fmt.Println("too late") }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = p.Close()
+	// Output: too late
+}
+
+func ExampleAfter() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("later") }, pool.After(time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = p.Close() // waits for delayed tasks, too
+	// Output: later
+}
+
+func ExampleAsync() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	answer := pool.Async(p, func(w *pool.Worker) (int, error) { return 6 * 7, nil })
+	fmt.Println(answer.Wait(context.Background()))
+	// Output: 42 <nil>
+}
+
+func ExampleGroup_SetLimit() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	g, _ := p.Group(context.Background())
+	g.SetLimit(1)
+	release := make(chan struct{})
+	fmt.Println(g.TryGo(func() error { <-release; return nil }))
+	fmt.Println(g.TryGo(func() error { return nil }))
+	close(release)
+	fmt.Println(g.Wait())
+	// Output:
+	// true
+	// false
+	// <nil>
+}
+
+func ExampleWorker_Block() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	message := make(chan string)
+	_ = p.Go(func(w *pool.Worker) {
+		w.Block(func() { fmt.Println("got", <-message) })
+	})
+	_ = p.Go(func(*pool.Worker) { message <- "word" }) // by the spare worker
+	_ = p.Close()
+	// Output: got word
+}
+
+func ExampleWorker_Yield() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	done := make(chan struct{})
+	_ = p.Go(func(w *pool.Worker) {
+		_ = w.Go(func(*pool.Worker) { fmt.Println("a short task") })
+		for range 1000 {
+			w.Yield() // now and then, in the middle of something long
+		}
+		fmt.Println("a long task")
+		close(done)
+	})
+	<-done
+	// Output:
+	// a short task
+	// a long task
+}
+
+func ExamplePool_Pause() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Pause(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	_ = p.Go(func(*pool.Worker) { fmt.Println("a task") })
+	fmt.Println("nothing runs")
+	p.Resume()
+	_ = p.Close()
+	// Output:
+	// nothing runs
+	// a task
+}
+
+func ExamplePool_Resize() {
+	p, err := pool.New(pool.WithWorkers(1), pool.WithMaxWorkers(8))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	fmt.Println(p.Resize(4), p.Workers())
+	fmt.Println(p.Resize(9))
+	// Output:
+	// <nil> 4
+	// pool: Resize(9): this pool can have from 1 to 8 workers; WithMaxWorkers sets the limit
+}
+
+func ExamplePool_Shutdown() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	busy, release := make(chan struct{}), make(chan struct{})
+	_ = p.Go(func(*pool.Worker) { close(busy); <-release })
+	<-busy
+	_ = p.Go(func(*pool.Worker) {})
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	var left *pool.UnfinishedError
+	if errors.As(p.Shutdown(ctx), &left) {
+		fmt.Println(left.Running, "runs,", left.Queued, "waits")
+	}
+	close(release)
+	fmt.Println(p.Close())
+	// Output:
+	// 1 runs, 1 waits
+	// <nil>
+}
+
+func ExampleWithPanicHandler() {
+	failed := make(chan any, 1)
+	p, err := pool.New(pool.WithPanicHandler(func(e *pool.PanicError) { failed <- e.Value }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	_ = p.Go(func(*pool.Worker) { panic("no loot") })
+	fmt.Println(<-failed)
+	// Output: no loot
+}
