@@ -7,11 +7,12 @@
 //	go run ./bench list                    names suites, cases and implementations
 //
 // The suites are: the queues (deque), divide and conquer (forkjoin), parallel loops
-// (loop) and algorithms over slices (algos), tasks (submit), uneven lanes of work
-// (balance), and a real job (parse). Peers are other libraries for Go, programs in Rust,
-// C++ and Java, which are compiled when they are first needed and left out where their
-// toolchain is missing, and what one writes without a library. In a glance those in
-// other languages take part where that is quick.
+// (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
+// (latency), what a pool does to its process (neighbour) and costs asleep (idle), requests
+// to a server (service), uneven lanes of work (balance), and a real job (parse). Peers
+// are other libraries for Go, programs in Rust, C++ and Java, which are compiled when they
+// are first needed and left out where their toolchain is missing, and what one writes
+// without a library. In a glance those in other languages take part where that is quick.
 //
 // The exit status is 1 if an implementation gave a wrong answer or failed, and 2 if
 // the command line is wrong.
@@ -31,6 +32,9 @@ import (
 )
 
 func main() {
+	if suites.ServeIfAsked() {
+		return
+	}
 	c := command{suites: suites.All(), stdout: os.Stdout, stderr: os.Stderr}
 	os.Exit(c.run(os.Args[1:]))
 }

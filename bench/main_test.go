@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,6 +14,14 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/suites"
 )
+
+// The test program plays the servers of the suite service.
+func TestMain(m *testing.M) {
+	if suites.ServeIfAsked() {
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // output is what a run of the command left behind.
 type output struct {

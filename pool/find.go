@@ -88,6 +88,13 @@ func (k *tick) measure(perNanosecond float64) {
 	k.since, k.tasks = now, 0
 }
 
+// end begins the next tick. It is shorter than 128 tasks if those would take longer than
+// others should wait.
+func (k *tick) end() {
+	k.budget = int(min(max(giveWayPeriod/k.average, 1), budget))
+	k.lifo, k.yields = 0, 0
+}
+
 // pause is for a worker that runs out of tasks: the time until the next does not count.
 func (k *tick) pause() { k.since, k.tasks = 0, 0 }
 
@@ -107,8 +114,8 @@ func (w *Worker) next() *task {
 		}
 	}
 	if k.budget--; k.budget <= 0 {
-		k.budget, k.lifo, k.yields = budget, 0, 0
-		w.giveWay()
+		k.end()
+		w.giveWayNowAndThen()
 	}
 	if k.poll--; k.poll <= 0 {
 		k.measure(w.pool.ticksPerNanosecond)

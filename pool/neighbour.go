@@ -3,6 +3,9 @@ package pool
 import (
 	"runtime"
 	"runtime/metrics"
+	"time"
+
+	"github.com/seed53057037/heist"
 )
 
 // # Neighbours
@@ -15,6 +18,16 @@ import (
 // runnable is the runtime's number of goroutines that wait for a P. Reading it takes
 // some 100 ns.
 const runnable = "/sched/goroutines/runnable:goroutines"
+
+// giveWayPeriod is how often a worker that is not asked to looks for waiting goroutines.
+const giveWayPeriod = time.Millisecond
+
+func (w *Worker) giveWayNowAndThen() {
+	if now := heist.Ticks(); now-w.gaveWayAt >= w.pool.ticksGiveWay {
+		w.gaveWayAt = now
+		w.giveWay()
+	}
+}
 
 // giveWay lets a waiting goroutine have the worker's P.
 func (w *Worker) giveWay() {

@@ -39,9 +39,10 @@ type Pool struct {
 	nGuests int          // number of guest slots; constant
 	onCPU   map[int]int  // CPU -> the first worker that is pinned to it; constant
 
-	// How long a loop may be run alone, and its chunks, in heist.Ticks. Constant.
-	ticksAlone, ticksChunk int64
-	ticksPerNanosecond     float64
+	// How long a loop may be run alone, its chunks, and giveWayPeriod, in heist.Ticks.
+	// Constant.
+	ticksAlone, ticksChunk, ticksGiveWay int64
+	ticksPerNanosecond                   float64
 
 	queues   [priorities]*heist.Injector[task]
 	urgent   atomic.Int64          // tasks of high priority in their queue; submitters and workers
@@ -84,6 +85,7 @@ func New(options ...Option) (*Pool, error) {
 		ticksAlone: heist.TicksIn(aloneTime),
 		ticksChunk: heist.TicksIn(chunkTime),
 
+		ticksGiveWay:       heist.TicksIn(giveWayPeriod),
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 
 		refuses: make(chan struct{}),

@@ -35,6 +35,7 @@ type Worker struct {
 	rand      heist.FastRand
 	backoff   heist.Backoff
 	waiting   []metrics.Sample // of giveWay
+	gaveWayAt int64            // when giveWay was last considered, in heist.Ticks
 	victim    int              // the slot of the last one that had something to steal
 	searching bool             // counted in sleep.state
 	hot       forkStack        // the one that a Join used last, to find it quickly

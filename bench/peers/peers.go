@@ -1,7 +1,7 @@
 // Package peers holds the schedulers of other languages that heist is compared
 // with, as programs that the benchmark compiles when it first needs them.
 //
-// A directory here is a program, and speaks the protocol of [runner.Child]. It does
+// A directory here is a program (rust is what those in Rust share), and speaks the protocol of [runner.Child]. It does
 // a case as the users of its library would write it, on the same input and with the
 // same cut-offs as heist, and checks its answer. What a case is, exactly, stands in
 // package suites; the install script beside this file installs the toolchains.
@@ -27,7 +27,9 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-//go:embed rayon/.cargo/config.toml rayon/Cargo.toml rayon/src/*.rs
+//go:embed rust/.cargo/config.toml rust/src/*.rs
+//go:embed rayon/Cargo.toml rayon/src/*.rs
+//go:embed tokio/Cargo.toml tokio/src/*.rs
 //go:embed tbb/*.cpp tbb/*.hpp
 //go:embed forkjoinpool/*.java
 var sources embed.FS
@@ -40,6 +42,10 @@ const InTests = "HEIST_PEERS"
 // Rayon is Rust's rayon: a pool of as many threads as there are workers, and a
 // caller outside of it that sleeps meanwhile.
 func Rayon(metrics []contract.Metric) runner.Impl { return child(rayon, metrics) }
+
+// Tokio is Rust's tokio: a runtime of as many threads as there are workers, and a
+// caller outside of it that sleeps meanwhile.
+func Tokio(metrics []contract.Metric) runner.Impl { return child(tokio, metrics) }
 
 // TBB is oneAPI Threading Building Blocks, in C++. The caller is one of the threads.
 func TBB(metrics []contract.Metric) runner.Impl { return child(tbb, metrics) }
@@ -64,6 +70,7 @@ func child(p *program, metrics []contract.Metric) runner.Impl {
 // program is a peer's program.
 type program struct {
 	name  string     // of the peer, and of the directory of its sources
+	base  string     // another directory of sources, to which those are added; or empty
 	tools []string   // commands that must be there
 	build [][]string // commands that compile it, in a directory with the sources
 
@@ -80,11 +87,16 @@ func executable(name string) func(dir string, workers int) []string {
 	return func(dir string, _ int) []string { return []string{filepath.Join(dir, filepath.FromSlash(name))} }
 }
 
-var rayon = &program{
-	name:  "rayon",
-	tools: []string{"cargo", "rustc"},
-	build: [][]string{{"cargo", "build", "--release", "--offline", "--quiet", "--target-dir", "target"}},
-	start: executable("target/release/rayon-peer"),
+var rayon, tokio = inRust("rayon"), inRust("tokio")
+
+func inRust(name string) *program {
+	return &program{
+		name:  name,
+		base:  "rust",
+		tools: []string{"cargo", "rustc"},
+		build: [][]string{{"cargo", "build", "--release", "--offline", "--quiet", "--target-dir", "target"}},
+		start: executable("target/release/" + name + "-peer"),
+	}
 }
 
 var tbb = &program{
@@ -156,18 +168,27 @@ func (p *program) key() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], err
 }
 
-// eachSource calls f with each file, its name relative to the program's directory.
+// eachSource calls f with each file, its name relative to the directory that it is from.
 func (p *program) eachSource(f func(name string, text []byte) error) error {
-	return fs.WalkDir(sources, p.name, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	for _, dir := range []string{p.base, p.name} {
+		if dir == "" {
+			continue
 		}
-		text, err := sources.ReadFile(path)
+		err := fs.WalkDir(sources, dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := sources.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return f(strings.TrimPrefix(path, dir+"/"), text)
+		})
 		if err != nil {
 			return err
 		}
-		return f(strings.TrimPrefix(path, p.name+"/"), text)
-	})
+	}
+	return nil
 }
 
 // compile makes dir, complete or not at all: another command may be doing the same.

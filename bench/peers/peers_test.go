@@ -16,7 +16,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-// metrics are those of the cases that the programs do.
+// metrics are those of the cases that the programs do, with spaces between.
 var metrics = map[string]string{
 	"forkjoin/fib35": "ns/fork", "forkjoin/nqueens12": "ms", "forkjoin/uts-t1": "ns/node", "forkjoin/uts-t3": "ns/node",
 	"forkjoin/skynet": "ns/leaf", "forkjoin/mergesort": "ns/elem", "forkjoin/matmul": "ms",
@@ -25,17 +25,25 @@ var metrics = map[string]string{
 
 	"algos/sort-1m": "ns/elem", "algos/sort-stable-1m": "ns/elem", "algos/sortfunc-1m": "ns/elem", "algos/scan": "ns/elem",
 	"algos/filter": "ns/elem", "algos/reduce": "ns/elem", "algos/map": "ns/elem",
+
+	"latency/start-asleep": "p50-us p99-us p999-us", "latency/start-hot": "p50-us p99-us p999-us",
+
+	"submit/external-1": "ns/task", "submit/external-4": "ns/task", "submit/spawn-inside": "ns/task",
 }
 
 // lacks says what a library has no equivalent of.
 func lacks(peer, name string) bool {
-	switch {
-	case peer == "rayon":
+	suite, _, _ := strings.Cut(name, "/")
+	tasks := suite == "submit" || suite == "latency"
+	switch peer {
+	case "rayon":
 		return name == "algos/scan"
-	case peer == "tbb":
-		return name == "algos/sort-stable-1m" || name == "algos/filter"
+	case "tbb":
+		return tasks || name == "algos/sort-stable-1m" || name == "algos/filter"
+	case "tokio":
+		return !tasks
 	}
-	return !strings.HasPrefix(name, "forkjoin/")
+	return suite != "forkjoin"
 }
 
 // TestEveryCase runs the real programs, which check their answers.
@@ -43,9 +51,13 @@ func TestEveryCase(t *testing.T) {
 	if os.Getenv(InTests) == "" {
 		t.Skip("compiles the peers in other languages only if " + InTests + " is set")
 	}
-	for _, peer := range []func([]contract.Metric) runner.Impl{Rayon, TBB, ForkJoinPool} {
-		for name, metric := range metrics {
-			impl := peer([]contract.Metric{{Name: metric, Better: contract.Lower}})
+	for _, peer := range []func([]contract.Metric) runner.Impl{Rayon, Tokio, TBB, ForkJoinPool} {
+		for name, units := range metrics {
+			var metrics []contract.Metric
+			for unit := range strings.FieldsSeq(units) {
+				metrics = append(metrics, contract.Metric{Name: unit, Better: contract.Lower})
+			}
+			impl := peer(metrics)
 			suite, benchCase, _ := strings.Cut(name, "/")
 			t.Run(impl.Name+"/"+name, func(t *testing.T) {
 				for _, workers := range []int{1, 3} {
@@ -63,7 +75,10 @@ func TestEveryCase(t *testing.T) {
 						return
 					}
 					require.NoError(t, err)
-					assert.Positive(t, sample.Values[0])
+					require.Len(t, sample.Values, len(metrics))
+					for _, value := range sample.Values {
+						assert.Positive(t, value)
+					}
 				}
 			})
 		}

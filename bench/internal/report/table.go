@@ -72,7 +72,7 @@ func appendRows(t table.Writer, o runner.Outcome, metric int, speedup bool) {
 			ratios[r.RatioTo] = r
 		}
 	}
-	for _, s := range o.Series {
+	for _, s := range o.With(metric) {
 		name := s.Impl.Name
 		if s.Impl.Note != "" {
 			name += " *"

@@ -15,12 +15,23 @@ type Outcome struct {
 	Series  []Series
 }
 
+// With returns the series that have the case's i-th metric.
+func (o Outcome) With(i int) []Series {
+	var with []Series
+	for _, s := range o.Series {
+		if i < len(s.Samples[0].Values) {
+			with = append(with, s)
+		}
+	}
+	return with
+}
+
 // Best returns the heist implementation with the best median of the case's i-th
 // metric. It is false if none of heist's was measured.
 func (o Outcome) Best(i int) (best Series, ok bool) {
 	better := o.Case.Metrics[i].Better
 	var record float64
-	for _, s := range o.Series {
+	for _, s := range o.With(i) {
 		if s.Impl.Peer() {
 			continue
 		}
@@ -54,7 +65,7 @@ func (o Outcome) Lines() []contract.Line {
 		})
 	}
 	for i, m := range o.Case.Metrics {
-		for _, s := range o.Series {
+		for _, s := range o.With(i) {
 			add(s, m, s.Metric(i))
 		}
 	}
@@ -78,7 +89,7 @@ func (o Outcome) Ratios() (ratios []contract.Ratio, notes []string) {
 		if !ok {
 			continue
 		}
-		for _, s := range o.Series {
+		for _, s := range o.With(i) {
 			if !s.Impl.Peer() {
 				continue
 			}

@@ -76,7 +76,7 @@ type Run func() (Sample, error)
 
 // Sample is the result of one run.
 type Sample struct {
-	Values []float64 // in the order of the case's metrics
+	Values []float64 // in the order of the case's metrics; without the last, if they are not known
 	Detail string    // lines for people, shown below the table; may be empty
 	Extra  []Extra   // the same ones in every run; may be empty
 }
@@ -175,7 +175,8 @@ type Series struct {
 	Samples []Sample
 }
 
-// Metric returns the values of the case's i-th metric, one per round.
+// Metric returns the values of the case's i-th metric, one per round. There must be
+// such; see [Outcome.With].
 func (s Series) Metric(i int) []float64 {
 	values := make([]float64, len(s.Samples))
 	for round, sample := range s.Samples {

@@ -99,6 +99,24 @@ func TestNoRatioToZero(t *testing.T) {
 	assert.Contains(t, notes[0], "heist to go in ns/op")
 }
 
+func TestPeerThatDoesNotTellTheLastMetric(t *testing.T) {
+	of := func(name string, values ...float64) runner.Series {
+		return runner.Series{Impl: runner.Impl{Name: name}, Samples: []runner.Sample{{Values: values}}}
+	}
+	out := runner.Outcome{
+		Case:   runner.Case{Metrics: []contract.Metric{{Name: "ns/task", Better: contract.Lower}, {Name: "allocs/task", Better: contract.Lower}}},
+		Series: []runner.Series{of("heist", 1, 2), of("go", 2, 4), of("tokio", 4)},
+	}
+	var told []string
+	for _, line := range out.Lines() {
+		told = append(told, line.Impl+" "+line.Metric)
+	}
+	assert.Equal(t, []string{"heist ns/task", "go ns/task", "tokio ns/task", "heist allocs/task", "go allocs/task"}, told)
+	ratios, notes := out.Ratios()
+	assert.Len(t, ratios, 3)
+	assert.Empty(t, notes)
+}
+
 func TestWrongAnswerSaysWhoGaveWhat(t *testing.T) {
 	var log []string
 	out, _, err := measure(t, 1,

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -35,7 +36,8 @@ func submitSuite() runner.Suite {
 
 // submitMetrics are the time per task and the allocations per task, those of the
 // whole process while the tasks run. Allocations are rounded to hundredths: the
-// runtime makes a few of its own meanwhile.
+// runtime makes a few of its own meanwhile. Programs in other languages tell the time
+// only.
 var submitMetrics = lower("ns/task", "allocs/task")
 
 // tasksPerLap is how many tasks are submitted before they are waited for.
@@ -225,6 +227,8 @@ func externalCase(name, about string, submitters int) runner.Case {
 			impl("errgroup-nolimit", func(env runner.Env, g *goal) (func() batch, func(), error) {
 				return errgroups(g, -1), nil, nil
 			}),
+			peers.Rayon(submitMetrics[:1]),
+			peers.Tokio(submitMetrics[:1]),
 		},
 	}
 }
@@ -334,6 +338,8 @@ func spawnInsideCase() runner.Case {
 					})
 				}, nil, nil
 			}),
+			peers.Rayon(submitMetrics[:1]),
+			peers.Tokio(submitMetrics[:1]),
 		},
 	}
 }

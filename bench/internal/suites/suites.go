@@ -17,6 +17,10 @@ func All() []runner.Suite {
 		loopSuite(),
 		algosSuite(),
 		submitSuite(),
+		latencySuite(),
+		neighbourSuite(),
+		idleSuite(),
+		serviceSuite(),
 		balanceSuite(),
 		parseSuite(),
 	}

@@ -179,5 +179,8 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"push-pop", "steal", "steal-contended", "ring-push-pop", "ring-steal-half", "injector"}, got["deque"])
 	assert.Equal(t, []string{"fib35", "nqueens12", "uts-t1", "uts-t3", "skynet", "mergesort", "matmul"}, got["forkjoin"])
 	assert.Equal(t, []string{"external-1", "external-4", "spawn-inside"}, got["submit"])
+	assert.Equal(t, []string{"start-asleep", "start-hot", "start-gc"}, got["latency"])
+	assert.Equal(t, []string{"idle-pool", "saturated"}, got["neighbour"])
+	assert.Equal(t, []string{"asleep"}, got["idle"])
 	assert.Contains(t, got, "parse")
 }
