@@ -182,5 +182,6 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"start-asleep", "start-hot", "start-gc"}, got["latency"])
 	assert.Equal(t, []string{"idle-pool", "saturated"}, got["neighbour"])
 	assert.Equal(t, []string{"asleep"}, got["idle"])
+	assert.Equal(t, []string{"task", "task-half", "loop-200us", "loop-200us-half"}, got["service"])
 	assert.Contains(t, got, "parse")
 }

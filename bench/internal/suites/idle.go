@@ -1,0 +1,126 @@
+package suites
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/panjf2000/ants/v2"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// idleSuite measures what a pool costs that has nothing to do.
+//
+// asleep: the garbage of the process is collected and its free memory returned, so that
+// the runtime has nothing to do later. A pool is made, runs a hundred empty tasks, and is
+// left alone for 50 ms to fall asleep. Then the CPU time and the voluntary context switches
+// of the process, all its threads and the kernel's work for them, are counted for the
+// run's time, but at least 500 ms, in which the only goroutine outside of the pool sleeps.
+// Afterwards the pool must run another hundred tasks.
+//
+// CPU time is in percent of one CPU, wake-ups are per second; "none" is the process
+// without a pool. Nothing at all, which is less than the system can tell, counts as one
+// microsecond and one wake-up, so that there is something to compare with.
+//
+// The pool that ants keeps for everybody who imports it, with a goroutine that looks at the
+// clock twice a second, is closed meanwhile.
+func idleSuite() runner.Suite {
+	impl := func(name string, open opener) runner.Impl {
+		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+			if _, err := usageSoFar(); err != nil {
+				return nil, nil, runner.Missing{Reason: err.Error()}
+			}
+			return func() (runner.Sample, error) { return idle(env, open) }, nil, nil
+		}}
+	}
+	return runner.Suite{
+		Name:  "idle",
+		About: "the CPU time of a pool with nothing to do",
+		Cases: []runner.Case{{
+			Name:    "asleep",
+			About:   "a pool that has run something and sleeps; CPU time of the process in percent of one CPU",
+			Metrics: lower("cpu-percent", "wakeups/s"),
+			Workers: asked,
+			Setup: func(runner.Env) (teardown func(), err error) {
+				return ants.Reboot, ants.ReleaseTimeout(patience)
+			},
+			Impls: []runner.Impl{
+				impl("heist", openHeist()),
+				impl("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone))),
+				impl("none", openNone),
+				impl("ants", openAnts),
+				impl("pond", openPond),
+			},
+		}},
+	}
+}
+
+// openNone is no pool: who submits a task does it.
+func openNone(_ runner.Env, task func(i int)) (func(i int) error, func(), error) {
+	return func(i int) error { task(i); return nil }, func() {}, nil
+}
+
+// idle is one run.
+func idle(env runner.Env, open opener) (runner.Sample, error) {
+	settle, length := 50*time.Millisecond, max(env.Time, 500*time.Millisecond)
+	if env.Tiny {
+		settle, length = 2*time.Millisecond, 20*time.Millisecond
+	}
+	debug.FreeOSMemory()
+
+	var g goal
+	submit, stop, err := open(env, func(int) { g.add(1) })
+	if err != nil {
+		return runner.Sample{}, err
+	}
+	defer stop()
+	if err := exercise(&g, submit); err != nil {
+		return runner.Sample{}, err
+	}
+	time.Sleep(settle)
+
+	before, err := usageSoFar()
+	if err != nil {
+		return runner.Sample{}, err
+	}
+	start := time.Now()
+	time.Sleep(length)
+	took := time.Since(start)
+	after, err := usageSoFar()
+	if err != nil {
+		return runner.Sample{}, err
+	}
+	return runner.Sample{Values: after.since(before).per(took)}, exercise(&g, submit)
+}
+
+// exercise has a pool run tasks that do nothing but count.
+func exercise(g *goal, submit func(i int) error) error {
+	const tasks = 100
+	g.set(tasks)
+	for i := range tasks {
+		if err := submit(i); err != nil {
+			return err
+		}
+	}
+	g.wait()
+	return g.check("the number of tasks done")
+}
+
+// usage is what the process has used of the machine.
+type usage struct {
+	cpu     time.Duration // its own and the kernel's for it
+	wakeups int64         // voluntary context switches, each of which ended in a wake-up
+}
+
+func (u usage) since(before usage) usage {
+	return usage{u.cpu - before.cpu, u.wakeups - before.wakeups}
+}
+
+// per returns the values of the case's metrics, never zero.
+func (u usage) per(took time.Duration) []float64 {
+	return []float64{
+		100 * max(u.cpu, time.Microsecond).Seconds() / took.Seconds(),
+		float64(max(u.wakeups, 1)) / took.Seconds(),
+	}
+}

@@ -1,0 +1,302 @@
+package suites
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/alitto/pond/v2"
+	"github.com/panjf2000/ants/v2"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/peers"
+	"github.com/seed53057037/heist/pool"
+)
+
+// latencySuite measures how long a task waits: from the moment when it was due until
+// its first instruction runs.
+//
+// Task i is due at the start + i periods, whatever became of those before it: one
+// goroutine, the submitter, hands the tasks over one by one and waits for none of them.
+// If it is late because an earlier hand-over kept it busy, the latency counts from when
+// the task was due, and no task is left out. If it slept and its timer was late, which
+// is nobody's scheduler, the latency counts from the moment when its sleep returned. A
+// task notes the time, then computes for 1 us, and was right if it ran once.
+//
+// start-asleep: a task every millisecond, and the submitter sleeps in between, so that
+// the pool sleeps too.
+//
+// start-hot: a task every 20 us, and the submitter reads the clock in between, on a P
+// that the pool does not get.
+//
+// start-gc: as start-asleep, beside a goroutine that makes 100 MB of small objects a
+// second, in trees of 2047, the last 128 of which are alive: 6 MB. That starts some 17
+// garbage collections a second, and takes 0.4 of a CPU together with those.
+//
+// A run makes a pool and closes it, so that none is there while another is measured.
+// It warms up with 20 tasks in the same manner, and then there are as many as are due
+// in the run's time, but at least 200. Of fewer than a thousand the p999 is the longest.
+func latencySuite() runner.Suite {
+	return runner.Suite{
+		Name:  "latency",
+		About: "how long a task waits until it starts",
+		Cases: []runner.Case{
+			arrivals{period: time.Millisecond}.latency("start-asleep",
+				"a task every ms, the submitter and the pool asleep in between; from due to started"),
+			arrivals{period: 20 * time.Microsecond, hot: true}.latency("start-hot",
+				"a task every 20 us, the submitter spins in between; from due to started"),
+			arrivals{period: time.Millisecond, litter: true}.latency("start-gc",
+				"as start-asleep beside 100 MB of garbage a second; from due to started"),
+		},
+	}
+}
+
+var latencyMetrics = lower("p50-us", "p99-us", "p999-us")
+
+// latencyWork is how long a task computes.
+const latencyWork = time.Microsecond
+
+// arrivals says when tasks are due.
+type arrivals struct {
+	period time.Duration
+	hot    bool // the submitter spins until a task is due, else it sleeps
+	litter bool // somebody makes garbage meanwhile
+}
+
+func (a arrivals) latency(name, about string) runner.Case {
+	var work chore
+	impl := func(name string, open opener) runner.Impl {
+		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+			return func() (runner.Sample, error) { return a.run(env, work, open) }, nil, nil
+		}}
+	}
+	impls := []runner.Impl{
+		impl("heist", openHeist()),
+		impl("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone))),
+		impl("go", openGo),
+		impl("channel", openChannel),
+		impl("ants", openAnts),
+		impl("pond", openPond),
+	}
+	if !a.litter { // which is Go's own
+		impls = append(impls, peers.Rayon(latencyMetrics), peers.Tokio(latencyMetrics))
+	}
+	return runner.Case{
+		Name: name, About: about, Metrics: latencyMetrics,
+		Workers: atLeastTwo, // on one P the submitter itself would be in the way
+		Setup:   work.calibrate(latencyWork),
+		Impls:   impls,
+	}
+}
+
+// run is one run: make a pool, warm it up, measure.
+func (a arrivals) run(env runner.Env, work chore, open opener) (runner.Sample, error) {
+	warm, n := env.Size(20, 2), 20
+	if !env.Tiny {
+		n = max(200, int(env.Time/a.period))
+	}
+	s := newStarts(warm+n, work)
+	submit, stop, err := open(env, s.task)
+	if err != nil {
+		return runner.Sample{}, err
+	}
+	defer stop()
+	if a.litter {
+		defer litter()()
+	}
+	for _, part := range [][2]int{{0, warm}, {warm, warm + n}} {
+		if err := a.drive(s, part[0], part[1], submit); err != nil {
+			return runner.Sample{}, err
+		}
+	}
+	return runner.Sample{Values: s.latencies(warm).micros(50, 99, 99.9)}, nil
+}
+
+// drive is the submitter: it hands over the tasks from lo to hi-1 when they are due, and
+// only then waits for them.
+func (a arrivals) drive(s *starts, lo, hi int, submit func(i int) error) error {
+	s.set(int64(hi - lo))
+	start := s.now()
+	woke := start
+	for i := lo; i < hi; i++ {
+		due := start + time.Duration(i-lo)*a.period
+		if now := s.now(); now < due {
+			if a.hot {
+				for s.now() < due {
+				}
+			} else {
+				time.Sleep(due - now)
+				woke = s.now()
+			}
+		}
+		// What was due while the submitter slept could not be handed over before.
+		s.tasks[i].due = max(due, woke)
+		if err := submit(i); err != nil {
+			return fmt.Errorf("refused a task: %w", err)
+		}
+	}
+	s.wait()
+	return s.check(lo, hi)
+}
+
+// starts is when tasks were due and when they started.
+type starts struct {
+	goal
+	began time.Time
+	work  chore
+	tasks []probe
+}
+
+// probe is one task's. The submitter writes due, the task all else.
+type probe struct {
+	due, started time.Duration // since began
+	right        atomic.Int32  // how often it ran, with the right answer
+}
+
+func newStarts(n int, work chore) *starts {
+	return &starts{began: time.Now(), work: work, tasks: make([]probe, n)}
+}
+
+func (s *starts) now() time.Duration { return time.Since(s.began) }
+
+// task is what is handed over.
+func (s *starts) task(i int) {
+	now := s.now()
+	if t := &s.tasks[i]; s.work.do() && t.right.Add(1) == 1 {
+		t.started = now
+	}
+	s.add(1)
+}
+
+// check says whether each of the tasks from lo to hi-1 ran once.
+func (s *starts) check(lo, hi int) error {
+	once := 0
+	for i := lo; i < hi; i++ {
+		if s.tasks[i].right.Load() == 1 {
+			once++
+		}
+	}
+	if err := runner.Check("the number of tasks done once", once, hi-lo); err != nil {
+		return err
+	}
+	return s.goal.check("the number of tasks done")
+}
+
+// latencies returns how long the tasks from lo on waited.
+func (s *starts) latencies(lo int) durations {
+	d := newDurations()
+	for i := lo; i < len(s.tasks); i++ {
+		d.note(s.tasks[i].started - s.tasks[i].due)
+	}
+	return d
+}
+
+// An opener makes a pool that runs the task with a number whenever submit is called
+// with that number. Stop ends the pool.
+type opener func(env runner.Env, task func(i int)) (submit func(i int) error, stop func(), err error)
+
+// openHeist returns the opener of a pool with these options beside the workers' number.
+func openHeist(options ...pool.Option) opener {
+	return func(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
+		p, err := pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(i int) error { return p.Go(func(*pool.Worker) { task(i) }) }, func() { p.Close() }, nil
+	}
+}
+
+func openGo(_ runner.Env, task func(i int)) (func(i int) error, func(), error) {
+	return func(i int) error { go task(i); return nil }, func() {}, nil
+}
+
+// openChannel starts as many goroutines as there are workers, on a channel that has room
+// for 1024.
+func openChannel(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
+	tasks := make(chan func(), 1024)
+	var workers sync.WaitGroup
+	for range env.Workers {
+		workers.Go(func() {
+			for task := range tasks {
+				task()
+			}
+		})
+	}
+	return func(i int) error { tasks <- func() { task(i) }; return nil },
+		func() { close(tasks); workers.Wait() }, nil
+}
+
+func openAnts(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
+	p, err := ants.NewPool(env.Workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(i int) error { return p.Submit(func() { task(i) }) }, p.Release, nil
+}
+
+func openPond(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
+	p := pond.NewPool(env.Workers)
+	return func(i int) error { return p.Go(func() { task(i) }) }, p.StopAndWait, nil
+}
+
+// chore is work of a certain length: computing, without memory.
+type chore struct {
+	rounds int
+	answer uint64
+}
+
+// calibrate returns a case's setup that makes the chore so long.
+func (c *chore) calibrate(length time.Duration) func(runner.Env) (teardown func(), err error) {
+	return func(runner.Env) (func(), error) {
+		*c = newChore(roundsIn(length))
+		return func() {}, nil
+	}
+}
+
+func newChore(rounds int) chore { return chore{rounds, busy(rounds)} }
+
+// do does the work, and says whether the answer was right.
+func (c chore) do() bool { return busy(c.rounds) == c.answer }
+
+// twig is a small object that the garbage collector has to follow.
+type twig struct {
+	left, right *twig
+	_           uint64
+}
+
+// grow returns a tree with 2^depth - 1 twigs.
+func grow(depth int) *twig {
+	if depth == 0 {
+		return nil
+	}
+	return &twig{left: grow(depth - 1), right: grow(depth - 1)}
+}
+
+// litter makes garbage until stop is called, which returns when that has ended.
+func litter() (stop func()) {
+	const (
+		depth  = 11
+		bytes  = (1<<depth - 1) * 24 // where a pointer has 8
+		period = bytes * time.Second / 100e6
+		behind = 20 * period // more than that is not made up for
+	)
+	var ended sync.WaitGroup
+	var stopped atomic.Bool
+	ended.Go(func() {
+		alive := make([]*twig, 128)
+		defer func() { runtime.KeepAlive(alive) }() // else the compiler sees that nobody reads it
+		next := time.Now()
+		for i := 0; !stopped.Load(); i++ {
+			alive[i%len(alive)] = grow(depth)
+			next = next.Add(period)
+			if wait := time.Until(next); wait > 0 {
+				time.Sleep(wait)
+			} else if wait < -behind {
+				next = time.Now().Add(-behind)
+			}
+		}
+	})
+	return func() { stopped.Store(true); ended.Wait() }
+}

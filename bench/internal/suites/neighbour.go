@@ -1,0 +1,337 @@
+package suites
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// neighbourSuite measures how much a pool disturbs the other goroutines of its process.
+// Those are two neighbours, both there in every run:
+//
+//   - One sleeps for 1 ms, again and again. How late it wakes up is its timer latency.
+//   - A client has a TCP connection to another goroutine on the same machine, which returns
+//     what it receives. The client sends 64 bytes every millisecond, whatever became of
+//     those before (open loop), and the time from when they were due until they are back,
+//     read by another goroutine of the client, is the net latency. The client's
+//     own timer is part of that. All that comes back must be what was sent.
+//
+// idle-pool: the process has a pool that has run a hundred tasks and sleeps, or no pool.
+//
+// saturated: a pool with as many workers as there are Ps always has 48 to 64 tasks to do,
+// each 20 us of computing: the task that leaves 48 submits 16 more. "go" starts a goroutine
+// for each task. In ants, whose queue is the submitters that it lets wait, a goroutine
+// submits the 16 on the task's behalf. Tasks that were done, with the right answer, are
+// counted from when the neighbours begin until they end.
+//
+// A run makes a pool and closes it, and lasts until its time is over and there are 300
+// figures of each kind, in a glance 100.
+func neighbourSuite() runner.Suite {
+	var work chore
+	latencies := lower("timer-p50-us", "timer-p99-us", "net-p50-us", "net-p99-us")
+	idle := func(name string, open opener) runner.Impl {
+		return neighbouring(name, func(env runner.Env) ([]float64, error) { return besideIdle(env, open) })
+	}
+	saturated := func(name string, open opener, blocks bool) runner.Impl {
+		return neighbouring(name, func(env runner.Env) ([]float64, error) {
+			return besideSaturated(env, &supply{work: work, blocks: blocks}, open)
+		})
+	}
+	return runner.Suite{
+		Name:  "neighbour",
+		About: "how much a pool disturbs the other goroutines of its process",
+		Cases: []runner.Case{
+			{
+				Name:    "idle-pool",
+				About:   "a timer and a TCP echo beside a pool that sleeps; how late they are",
+				Metrics: latencies,
+				Workers: asked,
+				Impls: []runner.Impl{
+					idle("heist", openHeist()),
+					idle("none", openNone),
+				},
+			},
+			{
+				Name:    "saturated",
+				About:   "a timer and a TCP echo beside a pool that always has tasks of 20 us; how late they are, and tasks",
+				Metrics: append(latencies[:len(latencies):len(latencies)], contract.Metric{Name: "tasks/s", Better: contract.Higher}),
+				Workers: asked,
+				Setup:   work.calibrate(20 * time.Microsecond),
+				Impls: []runner.Impl{
+					saturated("heist", openHeist(), false),
+					saturated("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone)), false),
+					saturated("go", openGo, false),
+					saturated("ants", openAnts, true),
+				},
+			},
+		},
+	}
+}
+
+func neighbouring(name string, run func(runner.Env) ([]float64, error)) runner.Impl {
+	return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+		return func() (runner.Sample, error) {
+			values, err := run(env)
+			return runner.Sample{Values: values}, err
+		}, nil, nil
+	}}
+}
+
+// neighbourSettles is how long a pool is there before the neighbours begin.
+func neighbourSettles(env runner.Env) { time.Sleep(time.Duration(env.Size(10, 1)) * time.Millisecond) }
+
+// besideIdle is one run beside a pool that sleeps.
+func besideIdle(env runner.Env, open opener) ([]float64, error) {
+	var g goal
+	submit, stop, err := open(env, func(int) { g.add(1) })
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	if err := exercise(&g, submit); err != nil {
+		return nil, err
+	}
+	neighbourSettles(env)
+	values, err := watchNeighbours(env)
+	if err != nil {
+		return nil, err
+	}
+	return values, exercise(&g, submit)
+}
+
+// besideSaturated is one run beside a pool that always has something to do.
+func besideSaturated(env runner.Env, s *supply, open opener) ([]float64, error) {
+	submit, stop, err := open(env, s.task)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	s.submit = submit
+	s.hand(highTide)
+	neighbourSettles(env)
+	before, start := s.right.Load(), time.Now()
+	values, err := watchNeighbours(env)
+	tasks := float64(s.right.Load()-before) / time.Since(start).Seconds()
+	return append(values, tasks), errors.Join(err, s.end())
+}
+
+// The tasks that a pool has are between these numbers.
+const highTide, lowTide = 64, 48
+
+// supply is tasks without end. What is done when few are left is done by a task, for any
+// other goroutine would have to wait for a P like a neighbour.
+type supply struct {
+	work    chore
+	submit  func(i int) error
+	blocks  bool // submit may wait for tasks to end, so that a task must not call it
+	stopped atomic.Bool
+
+	left    atomic.Int64 // submitted, or about to be, and not done
+	handed  atomic.Int64 // submitted, or about to be
+	right   atomic.Int64 // done, with the right answer
+	ended   sync.WaitGroup
+	refused atomic.Pointer[error]
+}
+
+// task is what is submitted.
+func (s *supply) task(int) {
+	defer s.ended.Done()
+	if s.work.do() {
+		s.right.Add(1)
+	}
+	// However many tasks end at a time, one of them leaves just so many.
+	if s.left.Add(-1) == lowTide && !s.stopped.Load() {
+		s.hand(highTide - lowTide)
+	}
+}
+
+// hand submits n tasks. If it is called by a task, the pool is in use until that returns.
+func (s *supply) hand(n int) {
+	s.left.Add(int64(n))
+	s.handed.Add(int64(n))
+	s.ended.Add(n)
+	if s.blocks {
+		go s.pass(n)
+	} else {
+		s.pass(n)
+	}
+}
+
+func (s *supply) pass(n int) {
+	for ; n > 0; n-- {
+		if err := s.submit(0); err != nil {
+			s.refused.Store(new(err)) // a copy, lest every err lie on the heap
+			s.ended.Add(-n)
+			return
+		}
+	}
+}
+
+// end waits until all tasks are done, and says whether they were done once and right.
+func (s *supply) end() error {
+	s.stopped.Store(true)
+	all := make(chan struct{})
+	go func() { s.ended.Wait(); close(all) }()
+	select {
+	case <-all:
+	case <-time.After(patience):
+	}
+	if err := s.refused.Load(); err != nil {
+		return fmt.Errorf("refused a task: %w", *err)
+	}
+	return runner.Check("the number of tasks done", s.right.Load(), s.handed.Load())
+}
+
+// watchNeighbours lets the neighbours run until there are enough figures, and returns
+// those in the order of the metrics.
+func watchNeighbours(env runner.Env) ([]float64, error) {
+	client, server, err := connect()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	defer server.Close()
+	w := &watch{least: enoughForP99(env), period: time.Millisecond, timer: newDurations(), net: newDurations()}
+	all, ctx := errgroup.WithContext(context.Background())
+	w.ctx, w.start = ctx, time.Now()
+	w.until = w.start.Add(env.Time)
+	late := w.until.Add(4 * patience) // where a wake-up takes 100 ms, 300 of them take a patience
+	if err := errors.Join(client.SetDeadline(late), server.SetDeadline(late)); err != nil {
+		return nil, err
+	}
+	all.Go(func() error { return echo(server) })
+	all.Go(func() error { return w.send(client) })
+	all.Go(func() error { return w.receive(client) })
+	all.Go(w.sleep)
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	return append(w.timer.micros(50, 99), w.net.micros(50, 99)...), nil
+}
+
+// enoughForP99 is how many figures a run has at least.
+func enoughForP99(env runner.Env) int64 {
+	if env.Glance {
+		return int64(env.Size(100, 5))
+	}
+	return int64(env.Size(300, 5))
+}
+
+// connect returns both ends of a TCP connection.
+func connect() (client, server *net.TCPConn, err error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	client, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr))
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err = l.AcceptTCP()
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return client, server, nil
+}
+
+// watch is what the neighbours note.
+type watch struct {
+	ctx    context.Context // cancelled when one of them fails
+	start  time.Time
+	until  time.Time // not before
+	least  int64     // figures of each kind
+	period time.Duration
+
+	timer  durations // the sleeper's
+	wakes  atomic.Int64
+	net    durations // the receiver's
+	echoes atomic.Int64
+}
+
+// enough says whether the neighbours may end. They end together, so that each has the
+// other's company to its end.
+func (w *watch) enough() bool {
+	return w.ctx.Err() != nil ||
+		w.wakes.Load() >= w.least && w.echoes.Load() >= w.least && !time.Now().Before(w.until)
+}
+
+// sleep is the first neighbour.
+func (w *watch) sleep() error {
+	for !w.enough() {
+		start := time.Now()
+		time.Sleep(w.period)
+		w.timer.note(time.Since(start) - w.period)
+		w.wakes.Add(1)
+	}
+	return nil
+}
+
+// due is when the i-th parcel is to be sent.
+func (w *watch) due(i uint64) time.Time { return w.start.Add(time.Duration(i) * w.period) }
+
+// parcel is the i-th that is sent.
+func parcel(i uint64) (m [64]byte) {
+	for at := 0; at < len(m); at += 8 {
+		binary.LittleEndian.PutUint64(m[at:], i+uint64(at))
+	}
+	return m
+}
+
+// send is one half of the client. When it ends, so does the echo, and then the other half.
+func (w *watch) send(to *net.TCPConn) error {
+	for i := uint64(0); !w.enough(); i++ {
+		time.Sleep(time.Until(w.due(i)))
+		m := parcel(i)
+		if _, err := to.Write(m[:]); err != nil {
+			return err
+		}
+	}
+	return to.CloseWrite()
+}
+
+// receive is the other half.
+func (w *watch) receive(from io.Reader) error {
+	var got [64]byte
+	for i := uint64(0); ; i++ {
+		if _, err := io.ReadFull(from, got[:]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		w.net.note(time.Since(w.due(i)))
+		w.echoes.Add(1)
+		if want := parcel(i); !bytes.Equal(got[:], want[:]) {
+			return runner.Wrong{What: fmt.Sprintf("echo %d", i), Got: got, Want: want}
+		}
+	}
+}
+
+// echo returns what it receives, in pieces of 64 bytes, until the sender has ended.
+func echo(c *net.TCPConn) error {
+	var m [64]byte
+	for {
+		if _, err := io.ReadFull(c, m[:]); errors.Is(err, io.EOF) {
+			return c.CloseWrite()
+		} else if err != nil {
+			return err
+		}
+		if _, err := c.Write(m[:]); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package suites
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/alitto/pond/v2"
+	"github.com/panjf2000/ants/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// service is what a server of the suite of this name does.
+type service struct {
+	name, about string
+
+	// answers returns the answer to each number, computed serially.
+	answers func() []uint64
+
+	ways []way
+}
+
+// way is one way for a server to compute its answers. Open starts what outlives a
+// connection, such as a pool, and returns what makes the handler of a connection.
+type way struct {
+	impl string
+	open func(workers int) (connect func() handler, err error)
+}
+
+// handler answers one request after the other, in the goroutine of their connection.
+type handler func(number uint64) (answer uint64, err error)
+
+// shortTask is what one request is about: some 5 us on the machine of the README.
+func shortTask(number uint64) uint64 {
+	x := number + 1
+	for range 2500 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+var taskService = &service{
+	name:    "task",
+	about:   "a task of 5 us",
+	answers: sync.OnceValue(func() []uint64 { return allAnswers(shortTask) }),
+	ways: []way{
+		{"heist", inPool(guestTask)},
+		{"heist-unpinned", inPool(guestTask, pool.WithPinning(pool.PinNone))},
+		{"heist-go", inPool(func(p *pool.Pool) handler {
+			return awaiting(func(number uint64, to chan<- uint64) error {
+				return p.Go(func(*pool.Worker) { to <- shortTask(number) })
+			})
+		})},
+		{"inline", func(int) (func() handler, error) {
+			return func() handler {
+				return func(number uint64) (uint64, error) { return shortTask(number), nil }
+			}, nil
+		}},
+		{"go", func(int) (func() handler, error) {
+			return func() handler {
+				return awaiting(func(number uint64, to chan<- uint64) error {
+					go func() { to <- shortTask(number) }()
+					return nil
+				})
+			}, nil
+		}},
+		{"ants", func(workers int) (func() handler, error) {
+			p, err := ants.NewPool(workers)
+			return func() handler {
+				return awaiting(func(number uint64, to chan<- uint64) error {
+					return p.Submit(func() { to <- shortTask(number) })
+				})
+			}, err
+		}},
+		{"pond", func(workers int) (func() handler, error) {
+			p := pond.NewResultPool[uint64](workers)
+			return func() handler {
+				return func(number uint64) (uint64, error) {
+					return p.Submit(func() uint64 { return shortTask(number) }).Wait()
+				}
+			}, nil
+		}},
+	},
+}
+
+// inPool is a way in which a pool of heist's takes part.
+func inPool(connect func(*pool.Pool) handler, options ...pool.Option) func(int) (func() handler, error) {
+	return func(workers int) (func() handler, error) {
+		p, err := pool.New(append(options, pool.WithWorkers(workers))...)
+		return func() handler { return connect(p) }, err
+	}
+}
+
+func guestTask(p *pool.Pool) handler {
+	return func(number uint64) (answer uint64, err error) {
+		err = p.Run(func(*pool.Worker) { answer = shortTask(number) })
+		return answer, err
+	}
+}
+
+// awaiting hands a request over to somebody who sends the answer, and waits for that.
+func awaiting(submit func(number uint64, to chan<- uint64) error) handler {
+	answer := make(chan uint64, 1)
+	return func(number uint64) (uint64, error) {
+		if err := submit(number, answer); err != nil {
+			return 0, err
+		}
+		return <-answer, nil
+	}
+}
+
+// loopTable is what the loop goes over.
+var loopTable = sync.OnceValue(func() []uint64 {
+	t := make([]uint64, 1<<15)
+	for i := range t {
+		t[i] = random(i)
+	}
+	return t
+})
+
+// loopSum adds up what is computed from each item of the table, which takes some 200 us on
+// the machine of the README if the loop calls its body once.
+func loopSum(number uint64, loop func(n int, body func(lo, hi int)) error) (uint64, error) {
+	var total atomic.Uint64
+	items := loopTable()
+	err := loop(len(items), func(lo, hi int) {
+		var part uint64
+		for _, x := range items[lo:hi] {
+			x ^= number
+			for range 4 {
+				x ^= x << 13
+				x ^= x >> 7
+				x ^= x << 17
+			}
+			part += x
+		}
+		total.Add(part)
+	})
+	return total.Load(), err
+}
+
+var loopService = &service{
+	name:  "loop-200us",
+	about: "a loop of 200 us",
+	answers: sync.OnceValue(func() []uint64 {
+		return allAnswers(func(number uint64) uint64 {
+			answer, _ := loopSum(number, undivided)
+			return answer
+		})
+	}),
+	ways: []way{
+		{"heist", inPool(loopIn)},
+		{"heist-unpinned", inPool(loopIn, pool.WithPinning(pool.PinNone))},
+		{"inline", looped(func(int) summing { return undivided })},
+		{"go", looped(func(workers int) summing {
+			return func(n int, f func(lo, hi int)) error {
+				divided(workers, n, body{items: f})
+				return nil
+			}
+		})},
+		{"errgroup", looped(func(workers int) summing {
+			return func(n int, f func(lo, hi int)) error {
+				var all errgroup.Group
+				for k := range workers {
+					all.Go(func() error {
+						f(k*n/workers, (k+1)*n/workers)
+						return nil
+					})
+				}
+				return all.Wait()
+			}
+		})},
+	},
+}
+
+// summing is a loop that loopSum can use.
+type summing = func(n int, body func(lo, hi int)) error
+
+// undivided is the loop that is not divided.
+func undivided(n int, body func(lo, hi int)) error {
+	body(0, n)
+	return nil
+}
+
+func looped(with func(workers int) summing) func(int) (func() handler, error) {
+	return func(workers int) (func() handler, error) {
+		loop := with(workers)
+		return func() handler {
+			return func(number uint64) (uint64, error) { return loopSum(number, loop) }
+		}, nil
+	}
+}
+
+func loopIn(p *pool.Pool) handler {
+	return func(number uint64) (uint64, error) {
+		return loopSum(number, func(n int, f func(lo, hi int)) error { return pool.ForRange(p, n, f) })
+	}
+}
+
+func allAnswers(to func(number uint64) uint64) []uint64 {
+	answers := make([]uint64, numbers)
+	for n := range answers {
+		answers[n] = to(uint64(n))
+	}
+	return answers
+}
+
+// serveThis is the environment variable that makes this program a server: the names of
+// a service and of a way, with a slash between them.
+const serveThis = "HEIST_BENCH_SERVE"
+
+// ServeIfAsked makes this process the server of a case, if a process of the same
+// program started it for that, and returns true when that one has ended or needs it no
+// longer. Every program that runs the suite service calls it before anything else.
+func ServeIfAsked() bool {
+	what, asked := os.LookupEnv(serveThis)
+	if !asked {
+		return false
+	}
+	if err := serveProcess(what); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: the server of %s: %v\n", what, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// startServer starts this program again as a server, which ends when stop is called or
+// this process ends.
+func startServer(s *service, w way, workers int) (port int, stop func(), err error) {
+	if _, asked := os.LookupEnv(serveThis); asked {
+		// Or else it would start one that starts one.
+		return 0, nil, errors.New("this program does not call ServeIfAsked")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return 0, nil, err
+	}
+	command := exec.Command(program)
+	command.Env = append(os.Environ(), serveThis+"="+s.name+"/"+w.impl, "GOMAXPROCS="+strconv.Itoa(workers))
+	command.Stderr = os.Stderr
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := command.Start(); err != nil {
+		return 0, nil, err
+	}
+	stop = func() {
+		stdin.Close()
+		kill := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+		_ = command.Wait()
+		kill.Stop()
+	}
+	text, err := bufio.NewReader(stdout).ReadString('\n')
+	if err == nil {
+		port, err = strconv.Atoi(strings.TrimSpace(text))
+	}
+	if err != nil {
+		stop()
+		return 0, nil, fmt.Errorf("has a server that names no port: %w", err)
+	}
+	return port, stop, nil
+}
+
+// serveProcess prints the port that it listens to, and serves until its standard input
+// is closed.
+func serveProcess(what string) error {
+	connect, err := openWay(what)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	go serve(listener, connect, func(err error) {
+		fmt.Fprintf(os.Stderr, "bench: the server of %s: %v\n", what, err)
+	})
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func openWay(what string) (connect func() handler, err error) {
+	workers, err := strconv.Atoi(os.Getenv("GOMAXPROCS"))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range []*service{taskService, loopService} {
+		for _, w := range s.ways {
+			if what == s.name+"/"+w.impl {
+				return w.open(workers)
+			}
+		}
+	}
+	return nil, errors.New("there is none")
+}
+
+// serve serves until the listener is closed. Complain is told of requests that could not
+// be answered, and their connections are closed.
+func serve(listener net.Listener, connect func() handler, complain func(error)) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			err := attend(conn, connect())
+			var left *net.OpError // a client that has left may say why itself
+			if !errors.Is(err, io.EOF) && !errors.As(err, &left) {
+				complain(err)
+			}
+		}()
+	}
+}
+
+// attend answers the requests of a connection until it ends, which is an error too.
+func attend(conn net.Conn, handle handler) error {
+	var m packet
+	for {
+		if _, err := io.ReadFull(conn, m[:]); err != nil {
+			return err
+		}
+		i, number := m.get()
+		answer, err := handle(number)
+		if err != nil {
+			return err
+		}
+		m.set(i, answer)
+		if _, err := conn.Write(m[:]); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package suites
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+)
+
+// serviceSuite measures how long a client of a TCP server waits for its answer, when
+// the server computes it in one way or another. The server is a process of its own
+// (serve.go), with as many Ps as there are workers. The load comes from this one, so
+// the two share the machine's CPUs.
+//
+// A request is a number, and its answer what is computed from it: by task and task-half
+// in some 5 us, one after the other, by loop-200us and loop-200us-half in a loop over
+// 2^15 numbers that takes some 200 us if it is not divided. An answer is checked.
+//
+// The load is open: a request is due at a time that was fixed in advance, every
+// millisecond or, for those called half, as often as half loads the server. That is where
+// its latency counts from. The requests take turns on 32 connections. One that is due
+// while its connection still waits for the answer to the one before is sent after that,
+// and the time until then counts too: a server that stops for 10 ms makes all late that
+// were due meanwhile.
+//
+// A run has at least 500 requests, in a glance 200. Of fewer than a thousand the p999 is
+// the one that waited longest.
+func serviceSuite() runner.Suite {
+	return runner.Suite{
+		Name:  "service",
+		About: "requests to a TCP server, due at a fixed rate",
+		Cases: []runner.Case{
+			taskService.at("task", rate{flat: 1000}),
+			taskService.at("task-half", rate{perWorker: 10_000}),
+			loopService.at("loop-200us", rate{flat: 1000}),
+			loopService.at("loop-200us-half", rate{perWorker: 1500}),
+		},
+	}
+}
+
+// A rate is how many requests are due in a second. Those per worker are a little less than
+// half of what a server that computes inline did on two CPUs, of which the client had its
+// share: 55000 tasks in all, or 7400 loops.
+type rate struct{ flat, perWorker int }
+
+func (r rate) String() string {
+	if r.perWorker > 0 {
+		return fmt.Sprintf("%d requests a second for each worker", r.perWorker)
+	}
+	return fmt.Sprintf("%d requests a second", r.flat)
+}
+
+// at is the case with requests at this rate.
+func (s *service) at(name string, r rate) runner.Case {
+	var impls []runner.Impl
+	for _, way := range s.ways {
+		impls = append(impls, runner.Impl{Name: way.impl, Start: func(env runner.Env) (runner.Run, func(), error) {
+			port, stop, err := startServer(s, way, env.Workers)
+			if err != nil {
+				return nil, nil, err
+			}
+			l, err := dial(port, s.answers())
+			if err != nil {
+				stop()
+				return nil, nil, err
+			}
+			perSecond := r.flat + r.perWorker*env.Workers
+			least := 500
+			if env.Glance {
+				least = 200
+			}
+			requests := max(least, int(env.Time.Seconds()*float64(perSecond)))
+			if env.Tiny {
+				perSecond, requests = 10_000, connections+8
+			}
+			return func() (runner.Sample, error) {
+				latencies, err := l.run(requests, time.Second/time.Duration(perSecond))
+				if err != nil {
+					return runner.Sample{}, err
+				}
+				all := newDurations()
+				for _, latency := range latencies {
+					all.note(latency)
+				}
+				return runner.Sample{Values: all.micros(50, 99, 99.9)}, nil
+			}, func() { l.close(); stop() }, nil
+		}})
+	}
+	return runner.Case{
+		Name:    name,
+		About:   fmt.Sprintf("%v, each %s; latency from when it was due", r, s.about),
+		Metrics: lower("p50-us", "p99-us", "p999-us"),
+		Workers: asked,
+		Impls:   impls,
+	}
+}
+
+// connections is how many the client has, and so how many requests the server has to
+// deal with at most.
+const connections = 32
+
+// numbers is how many different requests there are: few enough for all answers to be
+// known in advance.
+const numbers = 64
+
+// numberOf is what the i-th request of a run asks for.
+func numberOf(i int) uint64 { return random(i) % numbers }
+
+// A packet is a request or its answer: the request's place in the run, so that no
+// answer is taken for another's, and the number.
+type packet [16]byte
+
+func (m *packet) set(i int, number uint64) {
+	binary.LittleEndian.PutUint64(m[:], uint64(i))
+	binary.LittleEndian.PutUint64(m[8:], number)
+}
+
+func (m *packet) get() (i int, number uint64) {
+	return int(binary.LittleEndian.Uint64(m[:])), binary.LittleEndian.Uint64(m[8:])
+}
+
+// load is the client's side of a service. It outlives a run, and does one at a time.
+type load struct {
+	answers []uint64 // to each number
+	alarm   alarm
+	lines   []*line
+}
+
+// line is one of the connections, the id-th.
+type line struct {
+	id   int
+	conn net.Conn
+
+	// unanswered is how many requests are due on the line and not answered, of which
+	// the first has been sent. Whoever makes it positive, or leaves it so, has to send
+	// the next, and nobody else may.
+	unanswered atomic.Int64
+	out        packet // written by whoever has to send
+}
+
+func dial(port int, answers []uint64) (*load, error) {
+	alarm, err := newAlarm()
+	if err != nil {
+		return nil, err
+	}
+	l := &load{answers: answers, alarm: alarm}
+	for id := range connections {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.lines = append(l.lines, &line{id: id, conn: conn})
+	}
+	return l, nil
+}
+
+func (l *load) close() {
+	l.alarm.close()
+	for _, line := range l.lines {
+		line.conn.Close()
+	}
+}
+
+// run makes so many requests, one in each interval, and returns how long after its due
+// time each was answered. After an error the load is of no more use.
+func (l *load) run(requests int, interval time.Duration) ([]time.Duration, error) {
+	start := time.Now().Add(time.Millisecond)
+	due := func(i int) time.Time { return start.Add(time.Duration(i) * interval) }
+
+	var all errgroup.Group
+	var once sync.Once
+	attempt := func(work func() error) {
+		all.Go(func() error {
+			err := work()
+			if err != nil {
+				once.Do(l.close) // so that nobody waits for what will not come
+			}
+			return err
+		})
+	}
+	latencies := make([]time.Duration, requests) // the i-th written by its line
+	for _, line := range l.lines {
+		if err := line.conn.SetDeadline(due(requests).Add(patience)); err != nil {
+			return nil, err
+		}
+		attempt(func() error { return line.receive(l.answers, latencies, due) })
+	}
+	attempt(func() error {
+		for i := range requests {
+			if err := l.alarm.wait(due(i)); err != nil {
+				return err
+			}
+			line := l.lines[i%connections]
+			if line.unanswered.Add(1) > 1 {
+				continue
+			}
+			if err := line.send(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return latencies, all.Wait()
+}
+
+func (l *line) send(i int) error {
+	l.out.set(i, numberOf(i))
+	_, err := l.conn.Write(l.out[:])
+	return err
+}
+
+// receive awaits the answers to the line's requests, and sends those that became due
+// in the meantime.
+func (l *line) receive(answers []uint64, latencies []time.Duration, due func(i int) time.Time) error {
+	var in packet
+	for i := l.id; i < len(latencies); i += connections {
+		if _, err := io.ReadFull(l.conn, in[:]); err != nil {
+			return fmt.Errorf("gave no answer: %w", err)
+		}
+		latencies[i] = time.Since(due(i))
+		place, answer := in.get()
+		if err := runner.Check("the place of a request", place, i); err != nil {
+			return err
+		}
+		if err := runner.Check("a request", answer, answers[numberOf(i)]); err != nil {
+			return err
+		}
+		if l.unanswered.Add(-1) > 0 {
+			if err := l.send(i + connections); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+//! The part of a peer that does not depend on its library: it is started as
+//!
+//!     ...-peer -suite S -case C -workers N -time 50ms
+//!
+//! and prints one line of JSON per metric of the case. What the cases are is defined
+//! in the benchmark's package suites; a wrong answer is a line on standard error and
+//! exit status 1.
+
+use std::fmt::{Debug, Display};
+use std::process::exit;
+use std::time::Duration;
+
+pub fn fail(what: impl Display) -> ! {
+    eprintln!("{what}");
+    exit(1)
+}
+
+/// Stops the program if an answer is wrong.
+pub fn check<T: PartialEq + Debug>(what: &str, got: T, want: T) {
+    if got != want {
+        fail(format!("gave {got:?} for {what}, expected {want:?}"));
+    }
+}
+
+/// What the command line asks for.
+pub struct Child {
+    peer: &'static str,
+    pub suite: String,
+    pub case: String,
+    pub workers: usize,
+    pub time: Duration,
+}
+
+impl Child {
+    pub fn new(peer: &'static str) -> Child {
+        let mut child =
+            Child { peer, suite: String::new(), case: String::new(), workers: 1, time: Duration::from_millis(50) };
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        for pair in words.chunks(2) {
+            let value = pair.get(1).unwrap_or_else(|| fail(format!("{} has no value", pair[0])));
+            match pair[0].as_str() {
+                "-suite" => child.suite = value.clone(),
+                "-case" => child.case = value.clone(),
+                "-workers" => child.workers = value.parse().unwrap_or_else(|e| fail(e)),
+                "-time" => child.time = duration(value).unwrap_or_else(|| fail(format!("-time is {value}"))),
+                name => fail(format!("there is no flag {name}")),
+            }
+        }
+        child
+    }
+
+    /// Ends the program that does not have the case.
+    pub fn unknown(&self) -> ! {
+        fail(format!("there is no case {}/{}", self.suite, self.case))
+    }
+
+    /// Repeats a lap, which returns the time that counts, and prints the mean per
+    /// operation. The first lap is not counted if it has data to warm up.
+    pub fn laps(&self, metric: &str, unit: Duration, ops: usize, warm: bool, mut lap: impl FnMut() -> Duration) {
+        if warm {
+            lap();
+        }
+        let mut took = Duration::ZERO;
+        let mut count = 0;
+        while count == 0 || took < self.time {
+            took += lap();
+            count += 1;
+        }
+        self.print(metric, took.as_secs_f64() / unit.as_secs_f64() / (ops * count) as f64);
+    }
+
+    pub fn print(&self, metric: &str, value: f64) {
+        println!(
+            "{{\"suite\":\"{}\",\"case\":\"{}\",\"impl\":\"{}\",\"workers\":{},\"metric\":\"{}\",\
+             \"value\":{value},\"min\":{value},\"max\":{value},\"runs\":1,\"better\":\"lower\",\"peer\":true}}",
+            self.suite, self.case, self.peer, self.workers, metric
+        );
+    }
+}
+
+/// Reads a duration as Go writes it, such as 1m2.5s or 50ms.
+fn duration(text: &str) -> Option<Duration> {
+    let mut sum = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        sum += number
+            * match &rest[..letters] {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 1e-3,
+                "us" | "µs" => 1e-6,
+                "ns" => 1e-9,
+                _ => return None,
+            };
+        rest = &rest[letters..];
+    }
+    Some(Duration::from_secs_f64(sum))
+}
