@@ -540,6 +540,258 @@ func TestLostRaceForARingIsNotReportedAsEmpty(t *testing.T) {
 	}
 }
 
+// # PushBatch
+
+func TestPushBatchAddsInOrderBehindTheOthers(t *testing.T) {
+	for _, capacity := range []int{2, 4, 64, 256} {
+		for start := range 3 { // where in the array the ring begins
+			r := newRing(t, capacity, nil)
+			for range start {
+				pushAll(t, r, newItem(0))
+				r.Pop()
+			}
+			items := newItems(capacity)
+			pushAll(t, r, items[0])
+			require.Equal(t, capacity/2, r.PushBatch(items[1:1+capacity/2]))
+			require.Equal(t, 1+capacity/2, r.Len())
+			rest := items[1+capacity/2:]
+			require.Equal(t, len(rest), r.PushBatch(rest))
+			require.Equal(t, capacity, r.Len())
+			require.Equal(t, count(0, capacity), drainRing(r))
+			requireForgotten(t, r.slots)
+		}
+	}
+}
+
+// TestPushBatchAddsWhatFits: the rest is still the caller's, and nothing goes to the
+// injector.
+func TestPushBatchAddsWhatFits(t *testing.T) {
+	const capacity = 8
+	for had := range capacity + 1 {
+		for given := range 2*capacity + 1 {
+			for start := range capacity { // the indices wrap
+				in := NewInjector[item]()
+				r := newRing(t, capacity, in)
+				for range start {
+					pushAll(t, r, newItem(0))
+					r.Pop()
+				}
+				items := newItems(had + given)
+				pushAll(t, r, items[:had]...)
+				want := min(given, capacity-had)
+				require.Equal(t, want, r.PushBatch(items[had:]))
+				require.Equal(t, had+want, r.Len())
+				require.Zero(t, in.Len())
+				require.Equal(t, count(0, had+want), drainRing(r))
+				requireForgotten(t, r.slots)
+			}
+		}
+	}
+}
+
+func TestPushBatchOfNothing(t *testing.T) {
+	r := newRing(t, 2, nil)
+	require.Zero(t, r.PushBatch(nil))
+	require.Zero(t, r.PushBatch([]*item{}))
+	require.Zero(t, r.Len())
+	pushAll(t, r, newItems(2)...)
+	require.Zero(t, r.PushBatch(nil))
+	require.Equal(t, count(0, 2), drainRing(r))
+}
+
+// TestPushBatchSeesRoomThatThievesMade, whatever the owner saw before.
+func TestPushBatchSeesRoomThatThievesMade(t *testing.T) {
+	const capacity = 8
+	r, thief := newRing(t, capacity, nil), newRing(t, capacity, nil)
+	items := newItems(2 * capacity)
+	require.Equal(t, capacity, r.PushBatch(items))
+	require.Zero(t, r.PushBatch(items[capacity:]))
+	_, n, result := r.StealInto(thief)
+	require.Equal(t, Success, result)
+	require.Equal(t, n, r.PushBatch(items[capacity:]))
+	require.Equal(t, count(n, capacity+n), drainRing(r))
+	drainRing(thief)
+	requireForgotten(t, r.slots)
+	requireForgotten(t, thief.slots)
+}
+
+func TestPushBatchRefusesNilBeforeItAddsAnything(t *testing.T) {
+	for _, items := range [][]*item{
+		{nil},
+		{newItem(0), nil},
+		{newItem(0), newItem(1), nil, newItem(3)},
+		{newItem(0), newItem(1), newItem(2), newItem(3), nil}, // where it would not fit
+	} {
+		r := newRing(t, 4, nil)
+		require.PanicsWithValue(t, nilItem, func() { r.PushBatch(items) })
+		require.Zero(t, r.Len())
+		require.Nil(t, r.Pop())
+		requireForgotten(t, r.slots)
+	}
+}
+
+func TestPushBatchWrapsFarAroundTheArray(t *testing.T) {
+	for _, start := range []int64{0, 1<<31 - 2, 1<<32 - 3, 1 << 62} {
+		r := newRing(t, 4, nil)
+		r.head.Store(start)
+		r.tail.Store(start)
+		r.headSeen, r.clean = start, start
+		for round := range 1000 {
+			items := newItems(1 + round%6)
+			n := min(len(items), 4)
+			require.Equal(t, n, r.PushBatch(items))
+			require.Equal(t, count(0, n), drainRing(r))
+		}
+		requireForgotten(t, r.slots)
+	}
+}
+
+func TestPushBatchAllocatesNothing(t *testing.T) {
+	r := newRing(t, 64, nil)
+	items := newItems(64)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		r.PushBatch(items)
+		for r.Pop() != nil {
+		}
+	}))
+}
+
+// TestThievesAmongBatchesTakeEveryItemExactlyOnce: what PushBatch did not take is offered
+// again, in order, so each thief sees items in the order of their numbers.
+func TestThievesAmongBatchesTakeEveryItemExactlyOnce(t *testing.T) {
+	for _, c := range []struct {
+		name                     string
+		capacity, thieves, batch int
+		pops                     uint32
+	}{
+		{"as a worker does", 64, 3, 63, 3},
+		{"tiny", 2, 2, 3, 1},
+		{"owner never pops", 16, 3, 20, 0},
+		{"one at a time", 8, 2, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := stress(100_000)
+			items := newItems(n)
+			victim := newRing(t, c.capacity, nil)
+			rings := []*Ring[item]{victim}
+			for range c.thieves {
+				rings = append(rings, newRing(t, 16, nil))
+			}
+			var done atomic.Bool
+			var disorder atomic.Int64
+			taken := make([][]*item, c.thieves+1)
+			wait := together(c.thieves, func(who int) {
+				own, last := rings[who+1], -1
+				mine := make([]*item, 0, n)
+				take := func(it *item) {
+					if int(it.id) <= last {
+						disorder.Add(1)
+					}
+					last = int(it.id)
+					mine = append(mine, it)
+				}
+				for turn := 1; ; turn++ {
+					over := done.Load() // before the look
+					first, _, result := victim.StealInto(own)
+					if result == Success {
+						take(first)
+						for it := own.Pop(); it != nil; it = own.Pop() {
+							take(it)
+						}
+					} else if result == Empty && over {
+						break
+					} else {
+						giveWay(turn)
+					}
+				}
+				taken[who] = mine
+			})
+			mine := make([]*item, 0, n)
+			r := NewFastRand(1)
+			for next, turn := 0, 1; next < n; turn++ {
+				size := 1 + int(r.N(uint32(c.batch)))
+				next += victim.PushBatch(items[next:min(next+size, n)])
+				giveWay(turn)
+				for range r.N(c.pops + 1) {
+					if it := victim.Pop(); it != nil {
+						mine = append(mine, it)
+					}
+				}
+			}
+			done.Store(true)
+			wait()
+			taken[c.thieves] = mine
+			requireEachOnce(t, n, taken...)
+			require.Zero(t, disorder.Load())
+			for _, r := range rings {
+				require.Nil(t, r.Pop())
+				requireForgotten(t, r.slots)
+			}
+		})
+	}
+}
+
+// FuzzPushBatchAgainstASlice plays batches, single pushes, pops and thefts on a ring and on
+// a slice. The first byte chooses the capacity; of every other byte two bits choose the
+// operation and six how large it is.
+func FuzzPushBatchAgainstASlice(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{1, 0x10, 2, 0x20, 3, 0x14})
+	f.Add([]byte{0, 0xFC, 0xFC, 3, 2, 0xFC, 1, 1, 0x08})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) == 0 {
+			return
+		}
+		r, thief := newRing(t, 2<<(program[0]&3), nil), newRing(t, 4, nil)
+		var model []*item
+		pushed := 0
+		for _, b := range program[1:] {
+			size := int(b >> 2)
+			switch b & 3 {
+			case 0:
+				items := make([]*item, size)
+				for i := range items {
+					items[i] = newItem(pushed + i)
+				}
+				n := r.PushBatch(items)
+				require.Equal(t, min(size, r.Cap()-len(model)), n)
+				model = append(model, items[:n]...)
+				pushed += n
+			case 1:
+				it := newItem(pushed)
+				require.Equal(t, len(model) < r.Cap(), r.Push(it))
+				if len(model) < r.Cap() {
+					model = append(model, it)
+					pushed++
+				}
+			case 2:
+				for range size + 1 {
+					it := r.Pop()
+					if len(model) == 0 {
+						require.Nil(t, it)
+						break
+					}
+					require.Same(t, model[0], it)
+					model = model[1:]
+				}
+			case 3:
+				first, n, _ := r.StealInto(thief)
+				want := min((len(model)+1)/2, thief.Cap()+1)
+				require.Equal(t, want, n)
+				if n > 0 {
+					require.Same(t, model[0], first)
+					require.Equal(t, ids(model[1:n]...), drainRing(thief))
+					model = model[n:]
+				}
+			}
+			require.Equal(t, len(model), r.Len())
+		}
+		require.Equal(t, ids(model...), drainRing(r))
+		requireForgotten(t, r.slots)
+		requireForgotten(t, thief.slots)
+	})
+}
+
 // FuzzRingAgainstASlice plays the operations that the bytes stand for on two rings
 // that steal from each other, and on slices. The first byte chooses the capacities
 // and whether there is an injector; of every other byte three bits choose the

@@ -27,11 +27,12 @@ type crew struct {
 	changed sync.Cond    // somebody rests, or what await waits for may have changed
 	waiting atomic.Int32 // callers of await; they write
 
-	size   atomic.Int32 // how many there should be; anybody reads
-	lent   int          // places that blocked tasks have lent
-	active int          // how many there are, those who end not included
-	works  []bool       // by rank: who they are
-	paused bool
+	size    atomic.Int32 // how many there should be; anybody reads
+	lent    atomic.Int32 // places that blocked tasks have lent; anybody reads
+	active  int          // how many there are, those who end not included
+	doormen int          // 1 if there is one; constant
+	works   []bool       // by rank: who they are
+	paused  bool
 
 	gaveUp atomic.Bool // a Shutdown came back before the end, and nobody else yet
 }
@@ -75,7 +76,9 @@ func (c *crew) signal() {
 }
 
 // surplus is how many workers are too many.
-func (c *crew) surplus() int { return max(0, c.active-int(c.size.Load())-c.lent) }
+func (c *crew) surplus() int { return max(0, c.active-c.wanted()) }
+
+func (c *crew) wanted() int { return int(c.size.Load()+c.lent.Load()) + c.doormen }
 
 // Orders to workers.
 const (
@@ -87,7 +90,7 @@ const (
 // as the surplus from before it.
 func (p *Pool) fit(before int) {
 	c := &p.crew
-	for rank := 0; c.active < int(c.size.Load())+c.lent && !p.exit.Load(); rank++ {
+	for rank := 0; c.active < c.wanted() && !p.exit.Load(); rank++ {
 		if c.works[rank] {
 			continue
 		}
@@ -113,13 +116,13 @@ func (p *Pool) order(what uint32, on bool) {
 	}
 }
 
-// idOf returns the ID of the worker with a rank: guests lie between the first workers
-// and the others.
+// idOf returns the ID of the worker with a rank: guests and the doorman lie between the
+// first workers and the others.
 func (p *Pool) idOf(rank int) int {
 	if rank < p.first {
 		return rank
 	}
-	return rank + p.nGuests
+	return rank + p.nGuests + 1
 }
 
 // cpusOf returns the CPUs to which the worker with a rank is bound, nil for none: a
@@ -144,19 +147,45 @@ func (w *Worker) obey() (leave bool) {
 		for c.paused {
 			c.changed.Wait()
 		}
+		p.resting.Add(-1) // under the lock, or the next Pause would think that it is held
 		c.mu.Unlock()
-		p.resting.Add(-1)
 	}
-	if p.orders.Load()&orderLeave == 0 || w.rank < p.Workers() || p.closing.Load() {
+	if !w.isTooMany() || p.closing.Load() {
 		return false
 	}
 	w.handOver() // before it is off the list, or drain would not see the tasks
+	w.forget()
+	if leave = w.resign(); leave {
+		// One sleeper more may take forks now, and if this worker was the hot one,
+		// another one has to be.
+		if p.latency || p.anyFork() {
+			p.wakeOne()
+		}
+	}
+	return leave
+}
+
+// ordered says whether there is an order for the worker.
+func (w *Worker) ordered() bool {
+	return w.pool.orders.Load() != 0 && (w.pool.orders.Load()&orderHold != 0 || w.isTooMany())
+}
+
+func (w *Worker) isTooMany() bool {
+	return w.pool.orders.Load()&orderLeave != 0 && w.rank >= w.pool.Workers()
+}
+
+// resign takes the worker off the list, if there are still too many. From then on its
+// place may be another one's.
+func (w *Worker) resign() bool {
+	p := w.pool
+	c := &p.crew
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.surplus()
 	if before == 0 || p.exit.Load() {
 		return false
 	}
+	w.goroutine.Store(0)
 	c.works[w.rank] = false
 	c.active--
 	p.fit(before)
@@ -220,7 +249,7 @@ func (p *Pool) Pause(ctx context.Context) error {
 	resumed := false
 	err := c.awaitContext(ctx, func() bool {
 		resumed = !c.paused
-		return resumed || int(p.resting.Load()) == c.active
+		return resumed || p.allRest()
 	})
 	if err == nil && resumed {
 		return errors.New("pool: Resume was called before all workers had paused")
@@ -250,13 +279,15 @@ func (w *Worker) Block(f func()) {
 		panic(errNilFunc("Worker.Block"))
 	}
 	p := w.pool
-	w.expose()
-	if w.guest && p.workerOf(w.goroutine.Load()) == nil {
-		p.freePlace()
-		defer p.sleep.state.Add(-oneSpare)
-	} else if p.lend() {
+	goroutine := w.goroutine.Load()
+	p.expose(goroutine)
+	places := p.guestPlaces(goroutine)
+	p.sleep.state.Add(places)
+	defer p.sleep.state.Add(-places)
+	if p.workerOf(goroutine) != nil && p.lend() {
 		defer p.unlend()
 	}
+	p.notifySeen() // there may be work for somebody who sleeps
 	f()
 }
 
@@ -264,24 +295,21 @@ func (w *Worker) Block(f func()) {
 func (p *Pool) lend() bool {
 	c := &p.crew
 	c.mu.Lock()
-	may := c.lent < p.spares
-	if may {
-		before := c.surplus()
-		c.lent++
-		p.fit(before)
+	defer c.mu.Unlock()
+	if int(c.lent.Load()) >= p.spares {
+		return false
 	}
-	c.mu.Unlock()
-	if may {
-		p.notifySeen() // there may be work for a spare that sleeps
-	}
-	return may
+	before := c.surplus()
+	c.lent.Add(1)
+	p.fit(before)
+	return true
 }
 
 func (p *Pool) unlend() {
 	c := &p.crew
 	c.mu.Lock()
 	before := c.surplus()
-	c.lent--
+	c.lent.Add(-1)
 	p.fit(before)
 	c.mu.Unlock()
 }

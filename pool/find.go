@@ -19,7 +19,8 @@ import (
 //
 // The order is blitz-io's, with these changes. Every so many tasks the injector comes
 // first, or a worker that always has tasks of its own would never get there: in blitz-io
-// that look comes after the worker's own queues were found empty. The batch buffer is a
+// that look comes after the worker's own queues were found empty. Only its own tasks count
+// for that, not the batch, or what comes from outside could keep its own for ever. The batch buffer is a
 // ring as well, because what lies in it must not wait for a task that takes long. And
 // priorities stand above all of it: tasks of high priority come first, but for one turn in
 // eight; those of low priority come last, but for one turn in 64. So neither of the
@@ -48,11 +49,11 @@ const (
 
 // tick is a worker's account of the tasks that it runs. Owner only.
 type tick struct {
-	turn   uint32 // tasks taken, and looks for one
+	turn   uint32 // tasks taken
 	lifo   int    // tasks from the LIFO slot in a row
 	budget int    // tasks left in this tick
 	yields int    // tasks that Yield has run in this one
-	poll   int    // tasks left before the injector comes first
+	poll   int    // tasks of its own left before the injector comes first
 
 	period  int           // between two looks at the injector
 	fixed   bool          // it stays as it is
@@ -92,7 +93,7 @@ func (k *tick) measure(perNanosecond float64) {
 // others should wait.
 func (k *tick) end() {
 	k.budget = int(min(max(giveWayPeriod/k.average, 1), budget))
-	k.lifo, k.yields = 0, 0
+	k.yields = 0
 }
 
 // pause is for a worker that runs out of tasks: the time until the next does not count.
@@ -100,24 +101,31 @@ func (k *tick) pause() { k.since, k.tasks = 0, 0 }
 
 // next takes a task without a look at other workers.
 func (w *Worker) next() *task {
+	t := w.choose()
+	if t != nil {
+		w.tick.turn++
+		w.tick.tasks++
+	}
+	return t
+}
+
+func (w *Worker) choose() *task {
 	k := &w.tick
-	k.turn++
-	k.tasks++
-	if w.pool.urgent.Load() > 0 && k.turn%otherTurns != 0 {
+	if w.pool.urgent.Load() > 0 && k.turn%otherTurns != otherTurns-1 {
 		if t := w.pullUrgent(); t != nil {
 			return t
 		}
 	}
-	if k.turn%lowTurns == 0 {
+	if k.turn%lowTurns == lowTurns-1 { // which is not a turn of urgent tasks
 		if t, _ := w.pool.queues[Low].Pop(); t != nil {
 			return t
 		}
 	}
-	if k.budget--; k.budget <= 0 {
+	if k.budget--; k.budget <= 0 { // of looks too, which cost time as well
 		k.end()
 		w.giveWayNowAndThen()
 	}
-	if k.poll--; k.poll <= 0 {
+	if k.poll <= 1 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)
 		k.poll = k.period
 		if t, _ := w.pull(); t != nil {
@@ -138,6 +146,7 @@ func (w *Worker) take() *task {
 		k.lifo = 0
 		return t
 	}
+	k.poll--
 	if w.slot.Load() != nil {
 		if t := w.slot.Swap(nil); t != nil {
 			if k.lifo++; k.lifo <= maxLIFO || w.ring.Len() == 0 || !w.ring.Push(t) {
@@ -190,13 +199,14 @@ func (w *Worker) pullUrgent() *task {
 	return t
 }
 
-// pullAny takes a task from an injector, whatever its priority.
+// pullAny takes a task from an injector, whatever its priority. Urgent ones do not come
+// first: it is for when next has looked for them, or has given this turn to others.
 func (w *Worker) pullAny() (*task, heist.StealResult) {
-	if t := w.pullUrgent(); t != nil {
-		return t, heist.Success
-	}
 	if t, r := w.pull(); r != heist.Empty {
 		return t, r
+	}
+	if t := w.pullUrgent(); t != nil {
+		return t, heist.Success
 	}
 	return w.pool.queues[Low].Pop()
 }

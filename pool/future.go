@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -69,7 +70,17 @@ func (ws *waiters) wait(p *Pool, ctx context.Context, done func() bool) error {
 		ws.latches = append(ws.latches, waiting{l, w})
 		ws.mu.Unlock()
 		w.awaitContext(ctx, l)
+		if ctx.Err() != nil {
+			ws.forget(l)
+		}
 	}
+}
+
+// forget takes a latch off the list that nobody waits for any more.
+func (ws *waiters) forget(l *latch) {
+	ws.mu.Lock()
+	ws.latches = slices.DeleteFunc(ws.latches, func(other waiting) bool { return other.latch == l })
+	ws.mu.Unlock()
 }
 
 // awaitContext is await with tasks, which ends with ctx too.
@@ -99,7 +110,9 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 	future := &Future[T]{pool: p}
 	if f == nil {
 		future.end(errNilFunc("Async"))
-	} else if err := p.submitWith(future.task(f), options); err != nil {
+	} else if o, task, err := prepare("Async", future.task(f), options); err != nil {
+		future.end(err)
+	} else if err := p.accept(task, o); err != nil {
 		future.end(err)
 	}
 	return future

@@ -369,7 +369,7 @@ func TestGoWorkerCanJoin(t *testing.T) {
 		results := make([]int, 20)
 		for i := range results {
 			g.GoWorker(func(w *Worker) error {
-				if w.ID() >= p.Workers() {
+				if w.guest {
 					return fmt.Errorf("a group's function ran on slot %d", w.ID())
 				}
 				results[i] = fib(w, i%15)
@@ -381,4 +381,206 @@ func TestGoWorkerCanJoin(t *testing.T) {
 			require.Equal(t, serialFib(i%15), got)
 		}
 	})
+}
+
+// # Limits
+
+func TestGroupNeverExceedsItsLimit(t *testing.T) {
+	for _, limit := range []int{1, 2, 7} {
+		for _, workers := range []int{1, 2, 8} {
+			p := newPool(t, WithWorkers(workers))
+			g := newGroup(p)
+			g.SetLimit(limit)
+			var running, most, ended atomic.Int64
+			n := stress(40)
+			f := func() error {
+				now := running.Add(1)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+				pause()
+				running.Add(-1)
+				ended.Add(1)
+				return nil
+			}
+			require.True(t, returns(together(4, func(who int) {
+				for i := range n {
+					switch (i + who) % 3 {
+					case 0:
+						g.Go(f)
+					case 1:
+						g.GoWorker(func(*Worker) error { return f() })
+					default:
+						for !g.TryGo(f) {
+							runtime.Gosched()
+						}
+					}
+					if pending := g.pending.Load(); pending > int64(limit) {
+						t.Errorf("%d tasks with the limit %d", pending, limit)
+					}
+				}
+			})), "somebody waits for room for ever")
+			require.NoError(t, g.Wait())
+			require.EqualValues(t, 4*n, ended.Load())
+			require.LessOrEqual(t, most.Load(), int64(limit))
+		}
+	}
+}
+
+func TestGroupAtItsLimitWaits(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	g := newGroup(p)
+	g.SetLimit(2)
+	release := make(chan struct{})
+	f := func() error { <-release; return nil }
+	g.Go(f)
+	require.True(t, g.TryGo(f))
+	require.False(t, g.TryGo(func() error { t.Error("it runs"); return nil }))
+	added, ran := make(chan struct{}), make(chan struct{})
+	go func() {
+		g.Go(func() error { close(ran); return nil })
+		close(added)
+	}()
+	require.True(t, eventually(func() bool {
+		g.room.mu.Lock()
+		defer g.room.mu.Unlock()
+		return g.room.over != nil
+	}), "it does not wait")
+	select {
+	case <-added:
+		require.Fail(t, "Go returned at the limit")
+	default:
+	}
+	close(release)
+	require.True(t, closed(added), "Go waits for ever")
+	require.True(t, closed(ran))
+	require.NoError(t, g.Wait())
+	require.True(t, g.TryGo(func() error { return nil }), "there is room again")
+	require.NoError(t, g.Wait())
+}
+
+func TestLimitOfNoTasks(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g := newGroup(p)
+	g.SetLimit(0)
+	for range 3 {
+		require.False(t, g.TryGo(func() error { t.Error("it runs"); return nil }))
+	}
+	require.NoError(t, g.Wait())
+	g.SetLimit(1)
+	require.True(t, g.TryGo(func() error { return nil }))
+	require.NoError(t, g.Wait())
+}
+
+func TestNegativeLimitIsNone(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release := occupyAll(t, p)
+	g := newGroup(p)
+	g.SetLimit(1)
+	g.SetLimit(-1)
+	require.True(t, returns(func() {
+		for range 1000 {
+			g.Go(func() error { return nil })
+			if !g.TryGo(func() error { return nil }) {
+				t.Error("refused")
+			}
+		}
+	}))
+	release()
+	require.NoError(t, g.Wait())
+}
+
+func TestSetLimitWhileTasksRunPanics(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g := newGroup(p)
+	release := make(chan struct{})
+	g.Go(func() error { <-release; return nil })
+	err, ok := caught(func() { g.SetLimit(3) }).(error)
+	require.True(t, ok)
+	require.EqualError(t, err, "pool: Group.SetLimit was called while the group has 1 tasks; call it before Go")
+	close(release)
+	require.NoError(t, g.Wait())
+	g.SetLimit(3) // as with errgroup, between two lots
+	g.Go(func() error { return nil })
+	require.NoError(t, g.Wait())
+}
+
+// TestGoAtTheLimitInsideATaskHelps: the only worker must run the group's tasks itself.
+func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(30) {
+			var ran atomic.Int32
+			result := make(chan error, 1)
+			require.NoError(t, p.Go(func(w *Worker) {
+				g := newGroup(p)
+				g.SetLimit(1)
+				for range 10 {
+					g.Go(func() error { ran.Add(1); return nil })
+				}
+				result <- g.Wait()
+			}))
+			require.True(t, eventually(func() bool { return len(result) == 1 }), "it waits for itself")
+			require.NoError(t, <-result)
+			require.EqualValues(t, 10, ran.Load())
+		}
+	}
+}
+
+// TestGoAtTheLimitInsideATaskOfTheGroup adds as long as there is room for another one.
+func TestGoAtTheLimitInsideATaskOfTheGroup(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(30) {
+			g := newGroup(p)
+			g.SetLimit(2)
+			var ran atomic.Int32
+			g.Go(func() error {
+				for range 10 {
+					g.Go(func() error { ran.Add(1); return nil })
+				}
+				return nil
+			})
+			require.True(t, returns(func() { _ = g.Wait() }), "it waits for itself")
+			require.EqualValues(t, 10, ran.Load())
+		}
+	}
+}
+
+// TestTasksThatEndBadlyMakeRoomToo by an error, a panic or Goexit.
+func TestTasksThatEndBadlyMakeRoomToo(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for _, f := range []func() error{
+		func() error { return io.EOF },
+		func() error { explode("bad"); return nil },
+		func() error { runtime.Goexit(); return nil },
+	} {
+		g := newGroup(p)
+		g.SetLimit(1)
+		require.True(t, returns(func() {
+			for range 5 {
+				g.Go(f)
+			}
+		}), "the limit counts those who have ended")
+		require.True(t, returns(func() {
+			var err error
+			if v := caught(func() { err = g.Wait() }); v == nil && err == nil {
+				t.Error("the end was lost")
+			}
+		}))
+	}
+}
+
+func TestTryGoRefusesNilAndClosedPools(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g := newGroup(p)
+	require.True(t, g.TryGo(nil))
+	require.EqualError(t, g.Wait(), "pool: Group.TryGo was given a nil function")
+	require.NoError(t, p.Close())
+	g = newGroup(p)
+	g.SetLimit(1)
+	for range 3 {
+		require.True(t, returns(func() { g.Go(func() error { t.Error("it runs"); return nil }) }), "it counts what was refused")
+		require.True(t, g.TryGo(func() error { t.Error("it runs"); return nil }))
+	}
+	require.ErrorIs(t, g.Wait(), ErrClosed)
 }

@@ -150,7 +150,18 @@ func (p *Pool) leave(w *Worker) {
 // is no fork either.
 func (p *Pool) freePlace() {
 	state := p.sleep.state.Add(oneSpare)
-	if wantsForks(state) && int(spare(state)) < p.Workers() && p.anyFork() {
+	nobody := int(spare(state)) >= p.Workers() && p.crew.lent.Load() == 0
+	if wantsForks(state) && !nobody && p.anyFork() {
 		p.wakeOne()
 	}
+}
+
+// guestPlaces returns how many places the goroutine has as a guest.
+func (p *Pool) guestPlaces(goroutine uintptr) (n int64) {
+	for _, w := range p.victims() {
+		if w.guest && w.goroutine.Load() == goroutine {
+			n++
+		}
+	}
+	return n
 }

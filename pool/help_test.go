@@ -13,7 +13,7 @@ import (
 // on the other, but no more than maxHelping, and in the end all are run.
 func TestJoinsHelpOnlySoDeep(t *testing.T) {
 	const forks = 4 * maxHelping
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
 	for range 3 {
 		var depth, deepest, begun atomic.Int32
 		var over atomic.Bool
@@ -108,7 +108,7 @@ func TestHelpsOfABusyPoolAreBounded(t *testing.T) {
 // takes no more forks. A new fork must reach the other one.
 func TestWhoMayNotHelpKeepsNobodyAsleep(t *testing.T) {
 	const waits, forks, sleeps = 0, 1, 2 // IDs: the lowest one is woken first
-	p := newPool(t, WithWorkers(3))
+	p := newPool(t, WithWorkers(3), WithPinning(PinNone))
 	for range 3 {
 		meet := newBarrier(3)
 		var l latch

@@ -175,14 +175,18 @@ func requireAtRest(t testing.TB, p *Pool) {
 
 // unrest says what keeps a pool from being at rest.
 func unrest(p *Pool) string {
+	p.crew.mu.Lock()
+	defer p.crew.mu.Unlock()
 	state := p.sleep.state.Load()
 	switch n := p.Workers(); {
 	case searching(state) != 0:
 		return fmt.Sprintf("%d workers search", searching(state))
 	case int(spare(state)) != n:
 		return fmt.Sprintf("parked - guests is %d with %d workers", spare(state), n)
-	case int(p.resting.Load()) != n:
-		return fmt.Sprintf("%d of %d workers rest", p.resting.Load(), n)
+	case p.running() != 0:
+		return fmt.Sprintf("%d of %d workers do not rest", p.running(), n)
+	case p.doorman != nil && !p.atDoor.Load():
+		return "the doorman is not at the door"
 	case p.anyTask():
 		return "a task lies in a queue"
 	case p.anyFork():

@@ -33,10 +33,13 @@ type config struct {
 type Pinning int
 
 const (
-	// PinAuto binds each worker to a CPU where the system can do that, and leaves
-	// it to the system otherwise. It is the default.
+	// PinAuto binds each worker to a CPU where the system can do that, and is PinNone
+	// otherwise. A task that comes from outside while the pool sleeps may be run by a
+	// stand-in that is not bound, which starts sooner than a thread wakes up on another
+	// CPU. It is the default.
 	PinAuto Pinning = iota
-	// PinCores binds each worker to a CPU; New fails if the system cannot.
+	// PinCores binds each worker to a CPU, without exception; New fails if the system
+	// cannot.
 	PinCores
 	// PinNone leaves it to Go's scheduler and the system where workers run: they are
 	// goroutines that are not locked to threads. For a pool that shares its machine

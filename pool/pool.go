@@ -36,6 +36,7 @@ type Pool struct {
 	slots   []*Worker
 	reach   atomic.Int32 // crew.mu
 	first   int          // number of first workers; constant
+	doorman *Worker      // nil if there is none; constant
 	nGuests int          // number of guest slots; constant
 	onCPU   map[int]int  // CPU -> the first worker that is pinned to it; constant
 
@@ -58,6 +59,7 @@ type Pool struct {
 	orders atomic.Uint32
 
 	watched atomic.Bool   // a worker watches; it writes
+	atDoor  atomic.Bool   // the doorman sleeps; who makes it false must wake it
 	resting atomic.Int32  // workers that sleep in the middle of nothing, or are held; workers write
 	delayed atomic.Int64  // tasks that wait for their time; submitters and timers write
 	closing atomic.Bool   // Close writes, once
@@ -96,7 +98,7 @@ func New(options ...Option) (*Pool, error) {
 	}
 	p.injector = p.queues[Normal]
 	p.room.made = make(chan struct{}, 1)
-	p.slots = make([]*Worker, p.nGuests+c.maxWorkers+c.spares)
+	p.slots = make([]*Worker, p.nGuests+1+c.maxWorkers+c.spares)
 	p.sleep.parked = newBitmap(len(p.slots))
 	p.crew.init(c.workers, c.maxWorkers+c.spares)
 	for id, cpu := range c.cpus[:min(c.workers, len(c.cpus))] {
@@ -113,7 +115,13 @@ func New(options ...Option) (*Pool, error) {
 		p.slots[w.id] = w
 		p.guests.free.set(i)
 	}
-	p.reach.Store(int32(p.first + p.nGuests))
+	doorman := p.first + p.nGuests
+	if p.cpus != nil && p.pinning == PinAuto {
+		p.hire(doorman)
+	} else {
+		p.slots[doorman] = newWorker(p, doorman, -1) // nobody, so that no slot is nil
+	}
+	p.reach.Store(int32(doorman) + 1)
 
 	ready := make(chan error, p.first)
 	for rank, w := range p.slots[:p.first] {
@@ -124,6 +132,10 @@ func New(options ...Option) (*Pool, error) {
 		if e := <-ready; e != nil {
 			err = e
 		}
+	}
+	if p.doorman != nil {
+		p.ended.Add(1)
+		go p.doorman.start(nil, nil)
 	}
 	if err != nil {
 		p.closing.Store(true)
@@ -159,10 +171,10 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Go")
 	}
-	if !p.injector.Push(taskOf(f)) {
+	if p.closing.Load() || !p.injector.Push(taskOf(f)) {
 		return ErrClosed
 	}
-	p.notifyTask()
+	p.notifyOutside()
 	return nil
 }
 
@@ -231,7 +243,7 @@ func (p *Pool) unfinished(ctx context.Context) error {
 		e.Queued += w.queued()
 	}
 	p.crew.mu.Lock()
-	e.Running = p.crew.active - int(p.resting.Load())
+	e.Running = p.running()
 	p.crew.mu.Unlock()
 	return e
 }
@@ -256,8 +268,17 @@ func (p *Pool) isQuiet() bool {
 	}
 	// Workers rest only after they have found all queues empty, and no task is left
 	// that could queue another when all of them rest. How many there are does not
-	// change under the lock.
-	return int(p.resting.Load()) == p.crew.active && !p.anyTask()
+	// change under the lock. One who was woken may still count and take the last task
+	// before it does not; so they are counted again.
+	return p.allRest() && !p.anyTask() && p.allRest()
+}
+
+// allRest says whether all workers rest, or are held, under crew.mu.
+func (p *Pool) allRest() bool { return p.running() == 0 }
+
+// running returns how many workers do not rest, under crew.mu.
+func (p *Pool) running() int {
+	return p.crew.active - int(p.resting.Load())
 }
 
 // end tells the workers to exit and waits until they have.
@@ -267,6 +288,9 @@ func (p *Pool) end() {
 	p.crew.mu.Unlock()
 	for range p.slots {
 		p.wakeOne()
+	}
+	if p.atDoor.CompareAndSwap(true, false) {
+		p.doorman.bell <- struct{}{}
 	}
 	p.ended.Wait()
 	close(p.closed)

@@ -71,7 +71,7 @@ func TestChildOutlivesWhoAddedIt(t *testing.T) {
 				s.Go(w, func(w *Worker) {
 					gone := make(chan struct{})
 					s.Go(w, func(w *Worker) {
-						if w.ID() < p.Workers() {
+						if !w.guest {
 							s.Go(w, func(*Worker) { <-later(); <-gone; ended = parentGone })
 						} else {
 							<-gone

@@ -70,6 +70,14 @@ func (p *Pool) notifyTask() {
 	}
 }
 
+// notifyOutside is notifyTask for a task that comes from outside: the doorman is asked
+// first.
+func (p *Pool) notifyOutside() {
+	if searching(p.sleep.state.Load()) == 0 && !p.ring() {
+		p.wakeOne()
+	}
+}
+
 // notifySeen is for the searcher who was the last one, when it stops: what was made
 // visible while it searched woke nobody, because it was there to find it (sleep.md,
 // "The last searcher").
@@ -98,9 +106,16 @@ func (p *Pool) wakeOne() {
 	}
 }
 
-// wakeUp is for whoever cleared the worker's bit.
+// wakeUp is for whoever cleared the worker's bit. It wakes whoever has its place.
 func (w *Worker) wakeUp() {
 	w.pool.sleep.state.Add(oneSearching - oneSpare)
+	if other := w.standIn.Load(); other != nil {
+		w = other
+	}
+	if w.bell != nil {
+		w.bell <- struct{}{} // it has room: there is one waker for each sleep
+		return
+	}
 	w.awake.Store(1)
 	heist.FutexWake(&w.awake, 1)
 }
@@ -124,29 +139,39 @@ func (w *Worker) park(l *latch) {
 	s := &p.sleep
 
 	// Announce first, look afterwards: sleep.md, "Nothing is missed".
-	s.parked.set(w.id)
+	s.parked.set(w.owner().id)
 	change := int64(oneSpare)
 	if w.searching {
 		change -= oneSearching
 		w.searching = false
 	}
 	state := s.state.Add(change)
-	stay := l != nil && l.done() ||
-		p.anyTask() ||
-		spare(state) > 0 && p.anyFork() ||
-		p.exit.Load()
-	if stay && s.parked.clear(w.id) {
+	stay := l != nil && l.done() || p.worthWaking(state)
+	if stay && s.parked.clear(w.owner().id) {
 		s.state.Add(-oneSpare)
 		return
 	}
 	// Either there is nothing to do, or somebody cleared the bit and is about to
 	// wake this worker.
 	w.parks.Add(1)
-	for w.awake.Load() == 0 {
-		heist.FutexWait(&w.awake, 0, -1)
+	if w.bell != nil {
+		<-w.bell
+	} else {
+		for w.awake.Load() == 0 {
+			heist.FutexWait(&w.awake, 0, -1)
+		}
+		w.awake.Store(0)
 	}
-	w.awake.Store(0)
 	w.searching = true // counted by wakeUp
+}
+
+// owner returns whose place the worker has: the bit of that one says that the worker
+// sleeps. It is nil for a doorman that has none.
+func (w *Worker) owner() *Worker {
+	if w.doorman {
+		return w.standsFor.Load()
+	}
+	return w
 }
 
 // watch is for a worker that would park: the first to come stays awake in its place, as a
@@ -163,7 +188,7 @@ func (w *Worker) watch() bool {
 		p.sleep.state.Add(oneSearching)
 	}
 	for i := 1; ; i++ {
-		if p.anyTask() || p.orders.Load() != 0 || p.exit.Load() ||
+		if p.anyTask() || w.ordered() || p.exit.Load() ||
 			spare(p.sleep.state.Load()) >= 0 && p.anyFork() {
 			return true
 		}
@@ -186,9 +211,15 @@ func (w *Worker) unpark() {
 	if w.guest {
 		w = w.host.Load()
 	}
-	if w.pool.sleep.parked.clear(w.id) {
-		w.wakeUp()
+	if owner := w.owner(); owner != nil && w.pool.sleep.parked.clear(owner.id) {
+		owner.wakeUp()
 	}
+}
+
+// worthWaking says whether there is something for a worker that has announced its sleep,
+// after which the state was this.
+func (p *Pool) worthWaking(state int64) bool {
+	return p.anyTask() || spare(state) > 0 && p.anyFork() || p.exit.Load()
 }
 
 // anyTask says whether a task lies in a queue.

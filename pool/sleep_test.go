@@ -223,7 +223,7 @@ func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
 // TestSleeperInAJoinRunsTasks: the only worker that is free waits for a stolen fork,
 // which waits for a task. If it left tasks to others, nobody would ever move.
 func TestSleeperInAJoinRunsTasks(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
 	for range stress(100) {
 		joining := make(chan *Worker)
 		ran := make(chan *Worker, 1)

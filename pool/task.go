@@ -47,6 +47,7 @@ type TaskOption interface{ set(*taskOptions) }
 type taskOptions struct {
 	priority Priority
 	delay    time.Duration
+	deadline bool
 	startBy  time.Time
 	late     func(*Worker)
 }
@@ -64,7 +65,7 @@ type startBy struct {
 	late     func(*Worker)
 }
 
-func (s startBy) set(o *taskOptions) { o.startBy, o.late = s.deadline, s.late }
+func (s startBy) set(o *taskOptions) { o.deadline, o.startBy, o.late = true, s.deadline, s.late }
 
 // StartBy gives a task's start a deadline: if no worker has come to it by then, late runs
 // in its place, when a worker does come to it.
@@ -100,24 +101,32 @@ func (p *Pool) hasRoom() bool { return p.bound == 0 || p.injector.Len() < p.boun
 // It returns [ErrClosed] if the pool is closed. Anybody may call it. Cost: that of
 // [Pool.Go], and for a delay or a deadline a few allocations.
 func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOption) error {
-	if len(options) > 0 {
-		return p.submitWith(f, options)
-	}
-	if err := p.waitForRoom(ctx); err != nil {
+	const method = "Pool.Submit"
+	o, f, err := prepare(method, f, options)
+	if err != nil {
 		return err
 	}
-	return p.Go(f)
+	if o.counts() {
+		err = p.waitForRoom(ctx)
+	} else if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return p.accept(f, o)
 }
 
 // TrySubmit is [Pool.Submit], but where that would wait it returns [ErrFull].
 func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
-	if len(options) > 0 {
-		return p.submitWith(f, options)
+	o, f, err := prepare("Pool.TrySubmit", f, options)
+	if err != nil {
+		return err
 	}
-	if !p.hasRoom() && !p.closing.Load() && p.current() == nil {
+	if o.counts() && !p.hasRoom() && !p.closing.Load() && p.current() == nil {
 		return ErrFull
 	}
-	return p.Go(f)
+	return p.accept(f, o)
 }
 
 // SubmitAll is [Pool.Submit] for several functions, in their order. It returns how many
@@ -130,6 +139,9 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		if f == nil {
 			return 0, errNilFunc("Pool.SubmitAll")
 		}
+	}
+	if p.closing.Load() {
+		return 0, ErrClosed
 	}
 	var batch [heist.MaxPull]*task
 	for queued < len(fs) {
@@ -147,7 +159,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		done := p.injector.PushBatch(batch[:n])
 		queued += done
 		if done > 0 {
-			p.notifyTask()
+			p.notifyOutside()
 		}
 		if done < n {
 			return queued, ErrClosed
@@ -181,43 +193,60 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pool) submitWith(f func(*Worker), options []TaskOption) error {
+// counts says whether the task counts for the bound.
+func (o *taskOptions) counts() bool { return o.priority == Normal && o.delay <= 0 }
+
+// prepare reads the options, and returns what is to be run because of them.
+func prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
 	if f == nil {
-		return errNilFunc("Pool.Submit")
+		return o, nil, errNilFunc(method)
 	}
-	var o taskOptions
 	for _, option := range options {
 		if option == nil {
-			return errors.New("pool: Pool.Submit was given a nil TaskOption")
+			return o, nil, fmt.Errorf("pool: %s was given a nil TaskOption", method)
 		}
 		option.set(&o)
 	}
 	switch {
 	case o.priority < 0 || o.priority >= priorities:
-		return fmt.Errorf("pool: Pool.Submit was given the priority %d; it must be High, Normal or Low", o.priority)
-	case !o.startBy.IsZero() && o.late == nil:
-		return errNilFunc("StartBy")
+		return o, nil, fmt.Errorf("pool: %s was given the priority %d; it must be High, Normal or Low", method, o.priority)
+	case o.deadline && o.late == nil:
+		return o, nil, errNilFunc("StartBy")
+	case o.deadline:
+		return o, inTime(f, o.startBy, o.late), nil
 	}
-	if !o.startBy.IsZero() {
-		inTime := f
-		f = func(w *Worker) {
-			if time.Now().After(o.startBy) {
-				o.late(w)
-			} else {
-				inTime(w)
-			}
+	return o, f, nil
+}
+
+func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker) {
+	return func(w *Worker) {
+		if time.Now().After(startBy) {
+			late(w)
+		} else {
+			f(w)
 		}
 	}
+}
+
+// accept queues what was prepared, now or later.
+func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 	if o.delay <= 0 {
+		if p.closing.Load() {
+			return ErrClosed
+		}
 		return p.enqueue(f, o.priority)
 	}
+	return p.acceptLater(f, o.priority, o.delay)
+}
+
+func (p *Pool) acceptLater(f func(*Worker), priority Priority, delay time.Duration) error {
 	p.delayed.Add(1) // before the look: drain looks in the opposite order
 	if p.closing.Load() {
 		p.endDelay()
 		return ErrClosed
 	}
-	time.AfterFunc(o.delay, func() {
-		_ = p.enqueue(f, o.priority) // accepted: the queues are not closed before delayed is 0
+	time.AfterFunc(delay, func() {
+		_ = p.enqueue(f, priority) // accepted: the queues are not closed before delayed is 0
 		p.endDelay()
 	})
 	return nil
@@ -238,6 +267,6 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority) error {
 		}
 		return ErrClosed
 	}
-	p.notifyTask()
+	p.notifyOutside()
 	return nil
 }

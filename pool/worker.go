@@ -23,6 +23,12 @@ type Worker struct {
 	rank int // among the workers; constant
 	// guest is constant: the slot is for goroutines from outside.
 	guest bool
+	// doorman is constant: see doorman.go.
+	doorman bool
+	// bell is what the worker sleeps on if it is not locked to a thread: a channel hands
+	// it to whatever P is free. Else it is nil, and awake is a futex. Constant; whoever
+	// cleared the worker's bit sends.
+	bell chan struct{}
 
 	// The run queues; the pointers are constant. Thieves take from both.
 
@@ -40,9 +46,8 @@ type Worker struct {
 	searching bool             // counted in sleep.state
 	hot       forkStack        // the one that a Join used last, to find it quickly
 	marks     []int
-	call      *call  // what the running function belongs to
-	ending    ending // goexit if the goroutine ends in the middle of main
-	helping   int    // jobs that it runs on top of one another, in the middle of waits
+	call      *call // what the running function belongs to
+	helping   int   // jobs that it runs on top of one another, in the middle of waits
 	pulled    [heist.MaxPull]*task
 
 	// Owner writes, anybody reads.
@@ -64,6 +69,9 @@ type Worker struct {
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
 
 	host      atomic.Pointer[Worker] // of a guest inside a task, that task's; owner writes
+	idle      atomic.Bool            // it parks in the middle of nothing; owner writes
+	standsFor atomic.Pointer[Worker] // the doorman only: whose place it has, or nil; whoever wakes it and the owner write
+	standIn   atomic.Pointer[Worker] // who has the worker's place, if it is not the worker; who gets the place writes
 	goroutine atomic.Uintptr         // as which it runs, see goroutineID; 0 for a free slot; owner writes
 
 	_ pad
@@ -79,6 +87,9 @@ type Worker struct {
 
 func newWorker(p *Pool, id, rank int) *Worker {
 	w := &Worker{pool: p, id: id, rank: rank, rand: heist.NewFastRand(heist.RandomSeed())}
+	if p.cpus == nil {
+		w.bell = make(chan struct{}, 1)
+	}
 	w.backoff.Spin, w.backoff.Yields = p.spin, p.yields
 	w.tick.begin(p)
 	// The capacities are constants that NewRing takes.
@@ -173,8 +184,18 @@ func (w *Worker) runNested(j job) {
 func (w *Worker) main() {
 	p := w.pool
 	for {
-		if p.orders.Load() != 0 && w.obey() {
+		if w.ordered() && w.obey() {
 			return
+		}
+		if w.doorman {
+			if w.standsFor.Load() == nil || !w.othersRest() {
+				if p.exit.Load() && w.standsFor.Load() == nil {
+					w.goroutine.Store(0)
+					return
+				}
+				w.retreat()
+				continue
+			}
 		}
 		if t := w.next(); t != nil {
 			w.stopSearching() // woken as a searcher, it has found something
@@ -185,8 +206,13 @@ func (w *Worker) main() {
 			w.run(j)
 			continue
 		}
+		if w.doorman {
+			w.retreat()
+			continue
+		}
 		if p.exit.Load() {
 			w.stopSearching()
+			w.goroutine.Store(0)
 			return
 		}
 		w.rest()
@@ -209,13 +235,13 @@ const lostInARow = 16
 // with what they need in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
 func (w *Worker) search(l *latch, tasks bool) (job, bool) {
+	w.tick.pause()
 	if !w.guest && !w.searching {
 		if !w.pool.sleep.startSearching(w.pool.Workers()) {
 			return job{}, false
 		}
 		w.searching = true
 	}
-	w.tick.pause()
 	w.backoff.Reset()
 	lost, last := 0, false
 	for {
@@ -249,8 +275,8 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 // serial run, tasks apart: those are taken before a sleep, for they may have nobody else.
 const maxHelping = 32
 
-// look goes round all queues once: urgent tasks first, then the victims', and then the
-// injectors. It begins with the victim that had something the last time, and goes on from
+// look goes round all queues once: its own first, then the victims', and then the
+// injectors again. It begins with the victim that had something the last time, and goes on from
 // a random one. Of a victim it takes a fork before tasks: forks are what somebody waits
 // for. Who waits for a stolen fork begins with its thief, whose forks are likely to be
 // parts of it (Wagner and Calder's leapfrogging, 1993).
@@ -260,10 +286,7 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 	w.attempts.Add(1)
 	tasks = tasks && !w.guest
 	if tasks {
-		if t := w.take(); t != nil { // left by a task that waits for its group
-			return job{task: t}, heist.Success
-		}
-		if t := w.pullUrgent(); t != nil {
+		if t := w.next(); t != nil { // left by a task that waits for its group
 			return job{task: t}, heist.Success
 		}
 	}
@@ -348,7 +371,9 @@ func (w *Worker) rest() {
 		p.resting.Add(-1)
 		return
 	}
+	w.idle.Store(true)
 	w.park(nil)
+	w.idle.Store(false)
 	p.resting.Add(-1)
 }
 
@@ -385,30 +410,29 @@ func (w *Worker) start(cpus []int, ready chan<- error) {
 // another.
 func (w *Worker) live(cpus []int) {
 	w.goroutine.Store(goroutineID())
+	over := false
 	defer func() {
-		w.goroutine.Store(0)
-		if w.ending != nil {
-			w.ending = nil
-			w.unwindAll()
-			go w.start(cpus, nil)
+		if over {
+			return // and the worker may be another goroutine by now
 		}
+		w.goroutine.Store(0)
+		w.unwindAll()
+		go w.start(cpus, nil)
 	}()
-	for !w.liveOn() {
+	for !over {
+		over = w.liveOn()
 	}
 }
 
-// liveOn runs main until it returns, or until a task panics; a panic that is not handled
-// ends the process.
+// liveOn runs main and says whether it returned: not if a task panicked, and the panic was
+// handled.
 func (w *Worker) liveOn() (over bool) {
-	w.ending = goexit{}
 	defer func() {
 		if v := recover(); v != nil {
-			w.ending = nil
 			w.pool.detached(v)
 			w.unwindAll()
 		}
 	}()
 	w.main()
-	w.ending = nil
 	return true
 }

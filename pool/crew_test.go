@@ -1,0 +1,1393 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newCrew is newPool for a pool whose crew changes: it may have other workers at the end
+// than it began with, and spares that stay asleep.
+func newCrew(t testing.TB, options ...Option) *Pool {
+	t.Helper()
+	p, err := New(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if p.closing.Load() {
+			return
+		}
+		if t.Failed() { // leave nothing behind that disturbs others
+			go p.Close()
+			return
+		}
+		requireCrewAtRest(t, p)
+		requireCloses(t, p)
+	})
+	return p
+}
+
+// requireCrewAtRest is requireAtRest, of whoever is there now.
+func requireCrewAtRest(t testing.TB, p *Pool) {
+	t.Helper()
+	var why string
+	rests := eventually(func() bool {
+		why = crewUnrest(p)
+		return why == ""
+	})
+	require.True(t, rests, "the pool does not come to rest: %s", why)
+	for _, w := range p.victims() {
+		for _, s := range w.forkStacks() {
+			require.Empty(t, leftovers(s), "in the fork stack %T of slot %d", s, w.id)
+		}
+	}
+}
+
+// crewUnrest says what keeps a pool from being at rest.
+func crewUnrest(p *Pool) string {
+	c := &p.crew
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := p.sleep.state.Load()
+	hot, size := 0, p.Workers()
+	if p.latency {
+		hot = 1
+	}
+	switch {
+	case c.lent.Load() != 0:
+		return fmt.Sprintf("%d places are lent", c.lent.Load())
+	case c.active < size:
+		return fmt.Sprintf("%d workers instead of %d", c.active, size)
+	case searching(state) != int64(hot):
+		return fmt.Sprintf("%d workers search", searching(state))
+	case int(spare(state)) != size-hot:
+		return fmt.Sprintf("parked - guests - surplus is %d with %d workers", spare(state), size)
+	case int(p.resting.Load()) != c.active:
+		return fmt.Sprintf("%d of %d workers rest", p.resting.Load(), c.active)
+	case p.anyTask():
+		return "a task lies in a queue"
+	case p.anyFork():
+		return "a fork lies in a fork stack"
+	case (p.orders.Load()&orderLeave != 0) != (c.surplus() > 0):
+		return fmt.Sprintf("the orders are %b with %d workers too many", p.orders.Load(), c.surplus())
+	case (p.orders.Load()&orderHold != 0) != c.paused:
+		return fmt.Sprintf("the orders are %b", p.orders.Load())
+	}
+	parked, there := 0, 0
+	for rank, works := range c.works {
+		id := p.idOf(rank)
+		if id >= int(p.reach.Load()) {
+			if works {
+				return fmt.Sprintf("worker %d was never made and works", id)
+			}
+			continue
+		}
+		if works {
+			there++
+		}
+		if p.sleep.parked.has(id) {
+			parked++
+			if !works {
+				return fmt.Sprintf("worker %d left and has its bit set", id)
+			}
+		}
+		if known := p.slots[id].goroutine.Load() != 0; known != works {
+			return fmt.Sprintf("worker %d: known %v, works %v", id, known, works)
+		}
+	}
+	if extra := c.active - there; extra < 0 || extra > 1 || parked != there-hot { // one may have no rank
+		return fmt.Sprintf("%d workers are marked of %d, and %d of them parked", there, c.active, parked)
+	}
+	for i := range p.nGuests {
+		if !p.guests.free.has(i) {
+			return fmt.Sprintf("guest slot %d is taken", i)
+		}
+	}
+	return ""
+}
+
+// crowd counts who is in the middle of something at the same time.
+type crowd struct{ now, most atomic.Int32 }
+
+func (c *crowd) enter() {
+	n := c.now.Add(1)
+	for m := c.most.Load(); n > m && !c.most.CompareAndSwap(m, n); m = c.most.Load() {
+	}
+}
+
+func (c *crowd) leave() { c.now.Add(-1) }
+
+// # Block
+
+func TestBlockedTaskDoesNotHoldUpTheOnlyWorker(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	for range stress(300) {
+		ran, went := make(chan struct{}), make(chan bool, 1)
+		require.NoError(t, p.Go(func(w *Worker) {
+			w.Block(func() { went <- closed(ran) })
+		}))
+		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+		require.True(t, <-went, "the other task did not run")
+		pause()
+	}
+	requireCrewAtRest(t, p)
+}
+
+// TestBlocksOnTopOfOneAnother has each task wait for the next one, as many as there are
+// spares, and one more that does not block.
+func TestBlocksOnTopOfOneAnother(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		for _, spares := range []int{0, 1, 5} {
+			p := newCrew(t, WithWorkers(workers), WithSpares(spares))
+			for range stress(20) {
+				var failed atomic.Int32
+				var chain func(w *Worker, left int, done chan struct{})
+				chain = func(w *Worker, left int, done chan struct{}) {
+					defer close(done)
+					if left == 0 {
+						return
+					}
+					next := make(chan struct{})
+					if err := w.Go(func(w *Worker) { chain(w, left-1, next) }); err != nil {
+						t.Error(err)
+					}
+					w.Block(func() {
+						if !closed(next) {
+							failed.Add(1)
+						}
+					})
+				}
+				done := make(chan struct{})
+				require.NoError(t, p.Go(func(w *Worker) { chain(w, spares+workers-1, done) }))
+				require.True(t, closed(done))
+				require.Zero(t, failed.Load())
+				requireCrewAtRest(t, p)
+			}
+		}
+	}
+}
+
+// TestSparesBoundHowManyPlacesAreLent: there is a spare for each task that blocks, up to the
+// bound and no more.
+func TestSparesBoundHowManyPlacesAreLent(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		for _, spares := range []int{0, 1, 4} {
+			p := newCrew(t, WithWorkers(workers), WithSpares(spares))
+			for range stress(20) {
+				const tasks = 20
+				var inside crowd
+				release, ended := make(chan struct{}), make(chan struct{}, tasks)
+				for range tasks {
+					require.NoError(t, p.Go(func(w *Worker) {
+						inside.enter()
+						w.Block(func() { <-release })
+						inside.leave()
+						ended <- struct{}{}
+					}))
+				}
+				require.True(t, eventually(func() bool { return int(inside.now.Load()) == workers+spares }),
+					"%d tasks wait, with %d workers and %d spares", inside.now.Load(), workers, spares)
+				pause()
+				close(release)
+				for range tasks {
+					require.True(t, closed(ended))
+				}
+				require.EqualValues(t, workers+spares, inside.most.Load())
+				requireCrewAtRest(t, p)
+			}
+		}
+	}
+}
+
+// TestBlockWithoutASpareJustWaits also when others are free.
+func TestBlockWithoutASpareJustWaits(t *testing.T) {
+	p := newCrew(t, WithWorkers(2), WithSpares(0))
+	ran, went := make(chan struct{}), make(chan bool, 1)
+	require.NoError(t, p.Go(func(w *Worker) {
+		require.NoError(t, w.Go(func(*Worker) { close(ran) }))
+		w.Block(func() { went <- closed(ran) })
+	}))
+	require.True(t, <-went, "what the task queued was not run by the other worker")
+	require.Len(t, p.Stats().Workers, p.idOf(2), "there is a spare")
+}
+
+// TestSpareRunsWhatTheBlockedWorkerQueued in its LIFO slot, its ring and its batch buffer.
+func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	for _, n := range []int{1, 2, 100, 1000} {
+		for range stress(10) {
+			ran := make(tally, 2*n)
+			missing := newBarrier(2*n + 1)
+			went, queued := make(chan bool, 1), make(chan struct{})
+			run := func(i int) { ran[i].Add(1); go missing.wait() }
+			require.NoError(t, p.Go(func(w *Worker) {
+				<-queued
+				for i := range n {
+					if err := w.Go(func(*Worker) { run(i) }); err != nil {
+						t.Error(err)
+					}
+				}
+				go missing.wait()
+				w.Block(func() { went <- closed(missing.open) })
+			}))
+			for i := range n {
+				require.NoError(t, p.Go(func(*Worker) { run(n + i) }))
+			}
+			close(queued)
+			require.True(t, <-went, "the spare did not run everything")
+			ran.requireEachOnce(t)
+		}
+	}
+}
+
+func TestBlockInAStolenFork(t *testing.T) {
+	p := newCrew(t, WithWorkers(2), WithSpares(1))
+	for range stress(100) {
+		ran, went := make(chan struct{}), false
+		require.NoError(t, p.Run(func(w *Worker) {
+			stolenJoin(w,
+				func(w *Worker) int { return fib(w, 8) },
+				func(w *Worker) int {
+					if err := p.Go(func(*Worker) { close(ran) }); err != nil {
+						t.Error(err)
+					}
+					w.Block(func() { went = closed(ran) })
+					return fib(w, 8)
+				})
+		}))
+		require.True(t, went)
+	}
+}
+
+// TestForksAreTakenFromABlockedWorker, in whatever way they were made.
+func TestForksAreTakenFromABlockedWorker(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	for range stress(100) {
+		var went atomic.Int32
+		wait := func(w *Worker, ran chan struct{}) {
+			w.Block(func() {
+				if closed(ran) {
+					went.Add(1)
+				}
+			})
+		}
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer close(done)
+			a, b := make(chan struct{}), make(chan struct{})
+			w.Do(
+				func(w *Worker) {
+					dive(w, 10, func(w *Worker) { // private ones
+						Join(w,
+							func(w *Worker, _ int) int { wait(w, a); wait(w, b); return 0 }, 0,
+							func(w *Worker, _ int) int { close(b); return 0 }, 0)
+					})
+				},
+				func(*Worker) { close(a) })
+		}))
+		require.True(t, closed(done))
+		require.EqualValues(t, 2, went.Load())
+	}
+}
+
+func TestBlockedGuestFreesItsPlace(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	for range stress(100) {
+		require.True(t, whenParked(p))
+		var inside, outside int32
+		require.NoError(t, p.Run(func(w *Worker) {
+			outside = spare(p.sleep.state.Load())
+			w.Block(func() { inside = spare(p.sleep.state.Load()) })
+			require.Equal(t, outside, spare(p.sleep.state.Load()))
+		}))
+		require.EqualValues(t, 0, outside)
+		require.EqualValues(t, 1, inside)
+	}
+}
+
+func TestGuestBlocksUntilATaskHasRun(t *testing.T) {
+	p := newCrew(t, WithWorkers(1), WithSpares(0))
+	together(4, func(int) {
+		for range stress(200) {
+			err := p.Run(func(w *Worker) {
+				ran := make(chan struct{})
+				if err := w.Go(func(*Worker) { close(ran) }); err != nil {
+					t.Error(err)
+				}
+				w.Block(func() {
+					if !closed(ran) {
+						t.Error("the task did not run")
+					}
+				})
+				if fib(w, 6) != serialFib(6) {
+					t.Error("wrong")
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})()
+}
+
+// TestPlaceComesBackHoweverTheBlockedFunctionEnds, or a later task would find no spare.
+func TestPlaceComesBackHoweverTheBlockedFunctionEnds(t *testing.T) {
+	var handled atomic.Int32
+	p := newCrew(t, WithWorkers(1), WithSpares(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
+	n := stress(50)
+	for range n {
+		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { explode(io.EOF) }) }))
+		require.NoError(t, p.Go(func(w *Worker) { w.Block(runtime.Goexit) }))
+		require.NoError(t, p.Go(func(w *Worker) {
+			require.Same(t, io.EOF, caught(func() { w.Block(func() { explode(io.EOF) }) }))
+		}))
+		require.Same(t, io.EOF, caught(func() {
+			_ = p.Run(func(w *Worker) { w.Block(func() { explode(io.EOF) }) })
+		}))
+		require.True(t, returns(func() {
+			_ = p.Run(func(w *Worker) { w.Block(runtime.Goexit) })
+		}))
+		ran, went := make(chan struct{}), make(chan bool, 1)
+		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { went <- closed(ran) }) }))
+		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+		require.True(t, <-went, "there is no spare any more")
+		requireCrewAtRest(t, p)
+	}
+	require.EqualValues(t, n, handled.Load())
+}
+
+func TestBlockRefusesNil(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.ErrorContains(t, caught(func() { w.Block(nil) }).(error), "Worker.Block was given a nil function")
+	}))
+}
+
+// TestSparesThatSleepDoNotMakeForksHungry: a guest of a pool with one worker finds nobody
+// to fork for, however many spares sleep.
+func TestSparesThatSleepDoNotMakeForksHungry(t *testing.T) {
+	p := newCrew(t, WithWorkers(1), WithSpares(4))
+	for range stress(20) {
+		inside := newBarrier(5)
+		release, ended := make(chan struct{}), make(chan struct{}, 4)
+		for range 4 {
+			require.NoError(t, p.Go(func(w *Worker) {
+				w.Block(func() { inside.wait(); <-release })
+				ended <- struct{}{}
+			}))
+		}
+		go inside.wait()
+		require.True(t, closed(inside.open))
+		require.True(t, eventually(func() bool { // the last spare sleeps
+			state := p.sleep.state.Load()
+			return searching(state) == 0 && spare(state) == 1
+		}))
+		close(release)
+		for range 4 {
+			require.True(t, closed(ended))
+		}
+		requireCrewAtRest(t, p)
+		require.NoError(t, p.Run(func(*Worker) { require.False(t, p.sleep.hungry()) }))
+	}
+}
+
+// # Resize
+
+func TestResizeRefusesWhatThePoolCannotHave(t *testing.T) {
+	p := newCrew(t, WithWorkers(2), WithMaxWorkers(3))
+	for _, n := range []int{-1, 0, 4, 1 << 30} {
+		require.ErrorContains(t, p.Resize(n), "this pool can have from 1 to 3 workers")
+		require.Equal(t, 2, p.Workers())
+	}
+	require.NoError(t, p.Resize(3))
+	require.Equal(t, 3, p.Workers())
+	requireCrewAtRest(t, p)
+	requireCloses(t, p)
+	require.ErrorIs(t, p.Resize(2), ErrClosed)
+	require.Equal(t, 3, p.Workers())
+}
+
+// requireRunsTogether has so many tasks meet that each needs a worker of its own.
+func requireRunsTogether(t *testing.T, p *Pool, n int) {
+	t.Helper()
+	meet := newBarrier(n)
+	ids := make(chan int, n)
+	for range n {
+		require.NoError(t, p.Go(func(w *Worker) { meet.wait(); ids <- w.ID() }))
+	}
+	require.True(t, closed(meet.open), "%d tasks do not run at once", n)
+	seen := make(map[int]bool)
+	for range n {
+		seen[<-ids] = true
+	}
+	require.Len(t, seen, n)
+}
+
+func TestAllWhoJoinWork(t *testing.T) {
+	p := newCrew(t, WithWorkers(1), WithMaxWorkers(16))
+	for range stress(20) {
+		for _, n := range []int{1, 2, 16, 3, 16, 1, 7} {
+			require.NoError(t, p.Resize(n))
+			require.Equal(t, n, p.Workers())
+			requireRunsTogether(t, p, n)
+			if rand.N(2) == 0 {
+				requireCrewAtRest(t, p)
+			}
+		}
+	}
+}
+
+// TestNoMoreRunThanThereShouldBe after those who are too many have had the time to leave.
+func TestNoMoreRunThanThereShouldBe(t *testing.T) {
+	p := newCrew(t, WithWorkers(8))
+	for range stress(20) {
+		n := 1 + rand.N(4)
+		require.NoError(t, p.Resize(8))
+		var stop atomic.Bool
+		var inside atomic.Pointer[crowd]
+		inside.Store(new(crowd))
+		var submitted, ran atomic.Int64
+		wait := together(2, func(int) {
+			for !stop.Load() {
+				for submitted.Load()-ran.Load() > 200 {
+					runtime.Gosched()
+				}
+				submitted.Add(1)
+				err := p.Go(func(w *Worker) {
+					c := inside.Load()
+					c.enter()
+					runtime.Gosched()
+					fib(w, 4)
+					c.leave()
+					ran.Add(1)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		require.True(t, eventually(func() bool { return ran.Load() > 100 }))
+		require.NoError(t, p.Resize(n))
+		left := eventually(func() bool { // those who sleep leave as soon as they are woken
+			p.crew.mu.Lock()
+			defer p.crew.mu.Unlock()
+			return p.crew.surplus() <= int(p.resting.Load())
+		})
+		fewer := new(crowd)
+		inside.Store(fewer)
+		before := ran.Load()
+		more := eventually(func() bool { return ran.Load() > before+200 })
+		stop.Store(true)
+		wait()
+		require.True(t, left, "nobody leaves")
+		require.True(t, more, "nobody works")
+		require.LessOrEqual(t, int(fewer.most.Load()), n)
+		require.True(t, eventually(func() bool { return ran.Load() == submitted.Load() }))
+		requireCrewAtRest(t, p)
+	}
+}
+
+// TestLeaverHandsItsTasksOver: a task fills its worker's queues, and then that has to
+// leave.
+func TestLeaverHandsItsTasksOver(t *testing.T) {
+	p := newCrew(t, WithWorkers(4))
+	for range stress(50) {
+		require.NoError(t, p.Resize(4))
+		each := 1 + rand.N(400)
+		ran := make(tally, 4*each)
+		meet, release := newBarrier(5), make(chan struct{})
+		for who := range 4 {
+			require.NoError(t, p.Go(func(w *Worker) {
+				meet.wait()
+				<-release
+				for i := range each {
+					if err := w.Go(func(*Worker) { ran[who*each+i].Add(1) }); err != nil {
+						t.Error(err)
+					}
+				}
+			}))
+		}
+		meet.wait()
+		require.NoError(t, p.Resize(1+rand.N(2)))
+		close(release)
+		ran.requireEachOnce(t)
+		requireCrewAtRest(t, p)
+	}
+}
+
+// load submits tasks that bring others, in all ways, until it is told to stop, and counts
+// exactly how many there should be.
+type load struct {
+	p              *Pool
+	accepted, done atomic.Int64
+	blocks         bool
+}
+
+func (l *load) count(err error) {
+	if err == nil {
+		l.accepted.Add(1)
+	}
+}
+
+func (l *load) leaf(*Worker) { l.done.Add(1) }
+
+func (l *load) tree(w *Worker, depth int) {
+	if depth > 0 {
+		for range 2 {
+			l.count(w.Go(func(w *Worker) { l.tree(w, depth-1) }))
+		}
+	}
+	if l.blocks && depth == 1 && rand.N(4) == 0 {
+		w.Block(pause)
+	}
+	fib(w, 5)
+	l.done.Add(1)
+}
+
+func (l *load) submit(t *testing.T) {
+	if l.accepted.Load()-l.done.Load() > 500 { // those who run tasks are slower
+		runtime.Gosched()
+		return
+	}
+	ctx := context.Background()
+	switch rand.N(6) {
+	case 0, 1:
+		l.count(l.p.Go(func(w *Worker) { l.tree(w, 3) }))
+	case 2:
+		l.count(l.p.Submit(ctx, l.leaf, High))
+	case 3:
+		l.count(l.p.Submit(ctx, l.leaf, Low))
+	case 4:
+		n, _ := l.p.SubmitAll(ctx, []func(*Worker){l.leaf, l.leaf, l.leaf})
+		l.accepted.Add(int64(n))
+	case 5:
+		err := l.p.Run(func(w *Worker) {
+			l.count(w.Go(l.leaf))
+			if fib(w, 8) != serialFib(8) {
+				t.Error("wrong")
+			}
+		})
+		if err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
+func (l *load) requireAllDone(t *testing.T) {
+	t.Helper()
+	require.True(t, eventually(func() bool { return l.done.Load() == l.accepted.Load() }),
+		"%d tasks were accepted, %d ran", l.accepted.Load(), l.done.Load())
+}
+
+// loads keeps n goroutines submitting until the function that it returns is called.
+func loads(t *testing.T, n int, l *load) (stop func()) {
+	var enough atomic.Bool
+	wait := together(n, func(int) {
+		for !enough.Load() {
+			l.submit(t)
+		}
+	})
+	return func() {
+		enough.Store(true)
+		wait()
+	}
+}
+
+// TestResizeUnderLoadLosesNothing has several goroutines ask for all sizes, while tasks
+// bring others and block.
+func TestResizeUnderLoadLosesNothing(t *testing.T) {
+	for _, blocks := range []bool{false, true} {
+		p := newCrew(t, WithWorkers(2), WithMaxWorkers(8), WithSpares(4))
+		l := &load{p: p, blocks: blocks}
+		stop := loads(t, 2, l)
+		together(3, func(int) {
+			for range stress(300) {
+				if err := p.Resize(1 + rand.N(8)); err != nil {
+					t.Error(err)
+				}
+				pause()
+			}
+		})()
+		stop()
+		l.requireAllDone(t)
+		requireCrewAtRest(t, p)
+		requireRunsTogether(t, p, p.Workers())
+	}
+}
+
+// TestResizeAmongGuests: forks of guests are computed whoever comes and goes.
+func TestResizeAmongGuests(t *testing.T) {
+	p := newCrew(t, WithWorkers(4))
+	var enough atomic.Bool
+	wait := together(3, func(int) {
+		for !enough.Load() {
+			_ = p.Run(func(w *Worker) {
+				if fib(w, 12) != serialFib(12) {
+					t.Error("wrong")
+				}
+			})
+		}
+	})
+	for range stress(300) {
+		require.NoError(t, p.Resize(1+rand.N(4)))
+		pause()
+	}
+	enough.Store(true)
+	wait()
+}
+
+func TestResizeDuringClose(t *testing.T) {
+	for range stress(200) {
+		p, err := New(WithWorkers(1+rand.N(4)), WithMaxWorkers(6), WithSpares(2))
+		require.NoError(t, err)
+		l := &load{p: p, blocks: true}
+		wait := together(3, func(who int) {
+			for range 100 {
+				if who > 0 {
+					l.submit(t)
+				} else if err := p.Resize(1 + rand.N(6)); err != nil && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			}
+		})
+		for range rand.N(20) {
+			pause()
+		}
+		requireCloses(t, p)
+		wait()
+		require.Equal(t, l.accepted.Load(), l.done.Load(), "tasks that were accepted and tasks that ran")
+		require.False(t, p.anyTask())
+		for _, w := range p.victims() {
+			require.True(t, w.guest || w.goroutine.Load() == 0, "worker %d has not ended", w.id)
+		}
+	}
+}
+
+// # Pause
+
+func TestPauseOutsideOnly(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	refused := func(err error) {
+		t.Helper()
+		require.ErrorContains(t, err, "Pause was called inside a task of the same pool")
+	}
+	result := make(chan error)
+	ctx := context.Background()
+	require.NoError(t, p.Go(func(*Worker) { result <- p.Pause(ctx) }))
+	refused(<-result)
+	require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { result <- p.Pause(ctx) }) }))
+	refused(<-result)
+	require.NoError(t, p.Go(func(*Worker) {
+		_ = p.Run(func(*Worker) { result <- p.Pause(ctx) })
+	}))
+	refused(<-result)
+	require.Zero(t, p.orders.Load()&orderHold)
+
+	// A guest is outside.
+	require.NoError(t, p.Run(func(*Worker) { require.NoError(t, p.Pause(ctx)) }))
+	p.Resume()
+	p.Resume() // once more does nothing
+	requireRunsTogether(t, p, 1)
+}
+
+func TestTasksQueueUpWhileThePoolIsPaused(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		p := newCrew(t, WithWorkers(workers))
+		for range stress(50) {
+			if rand.N(2) == 0 {
+				requireRunsTogether(t, p, workers) // so that they are awake
+			}
+			require.NoError(t, p.Pause(context.Background()))
+			n := 1 + rand.N(300)
+			ran := make(tally, n)
+			var early atomic.Int32
+			var resumed atomic.Bool
+			for i := range n {
+				require.NoError(t, p.TrySubmit(func(*Worker) {
+					if !resumed.Load() {
+						early.Add(1)
+					}
+					ran[i].Add(1)
+				}, Priority(rand.N(int(priorities)))))
+			}
+			pause()
+			resumed.Store(true)
+			p.Resume()
+			ran.requireEachOnce(t)
+			require.Zero(t, early.Load(), "tasks that ran while the pool was paused")
+		}
+	}
+}
+
+// TestNoTaskRunsWhenPauseHasReturned looks during each of many pauses.
+func TestNoTaskRunsWhenPauseHasReturned(t *testing.T) {
+	for _, workers := range []int{1, 2, 8} {
+		p := newCrew(t, WithWorkers(workers))
+		var inside crowd
+		var stop atomic.Bool
+		var submitted, ran atomic.Int64
+		wait := together(2, func(int) {
+			for !stop.Load() {
+				if submitted.Load()-ran.Load() > 200 {
+					runtime.Gosched()
+					continue
+				}
+				submitted.Add(1)
+				err := p.Go(func(w *Worker) {
+					inside.enter()
+					pause()
+					inside.leave()
+					ran.Add(1)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for range stress(200) {
+			if err := p.Pause(context.Background()); err != nil {
+				t.Error(err)
+			}
+			before := ran.Load()
+			for range 10 {
+				if n := inside.now.Load(); n != 0 {
+					t.Errorf("%d tasks run", n)
+				}
+				pause()
+			}
+			if n := ran.Load(); n != before {
+				t.Errorf("%d tasks ran", n-before)
+			}
+			p.Resume()
+			pause()
+		}
+		stop.Store(true)
+		wait()
+		require.True(t, eventually(func() bool { return ran.Load() == submitted.Load() }))
+	}
+}
+
+func TestPauseEndsWithItsContext(t *testing.T) {
+	p := newCrew(t, WithWorkers(2))
+	begun, release := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
+	require.True(t, closed(begun))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	result := make(chan error, 1)
+	go func() { result <- p.Pause(ctx) }()
+	require.True(t, eventually(func() bool { return p.orders.Load()&orderHold != 0 }))
+	cancel(io.EOF)
+	select {
+	case err := <-result:
+		require.Same(t, io.EOF, err)
+	case <-time.After(patience):
+		t.Fatal("Pause does not return")
+	}
+	close(release)
+	require.NoError(t, p.Pause(context.Background()))
+	p.Resume()
+	requireRunsTogether(t, p, 2)
+}
+
+func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
+	p := newCrew(t, WithWorkers(2))
+	for range stress(50) {
+		begun, release := make(chan struct{}), make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
+		require.True(t, closed(begun))
+		results := make(chan error, 3)
+		for range 3 {
+			go func() { results <- p.Pause(context.Background()) }()
+		}
+		require.True(t, eventually(func() bool { return p.crew.waiting.Load() == 3 }))
+		p.Resume()
+		// Those who came to look only when others had paused again would wait on.
+		for range 3 {
+			select {
+			case err := <-results:
+				require.ErrorContains(t, err, "Resume was called before all workers had paused")
+			case <-time.After(patience):
+				t.Fatal("Pause does not return")
+			}
+		}
+		close(release)
+		requireRunsTogether(t, p, 2)
+	}
+}
+
+func TestCloseEndsAPause(t *testing.T) {
+	for range stress(100) {
+		p := newCrew(t, WithWorkers(1+rand.N(4)))
+		require.NoError(t, p.Pause(context.Background()))
+		var ran atomic.Int64
+		for range 50 {
+			require.NoError(t, p.Go(func(w *Worker) { ran.Add(1) }))
+		}
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Add(1) }, After(time.Microsecond)))
+		require.Zero(t, ran.Load())
+		requireCloses(t, p)
+		require.EqualValues(t, 51, ran.Load())
+		require.ErrorIs(t, p.Pause(context.Background()), ErrClosed)
+		p.Resume()
+	}
+}
+
+// TestCloseEndsAPauseThatStillWaits: a task runs on, and so Pause waits.
+func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
+	p := newCrew(t, WithWorkers(2))
+	begun, release := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
+	require.True(t, closed(begun))
+	result := make(chan error, 1)
+	go func() { result <- p.Pause(context.Background()) }()
+	require.True(t, eventually(func() bool { return p.crew.waiting.Load() == 1 }))
+	wait := together(1, func(int) {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case err := <-result:
+		require.Error(t, err)
+	case <-time.After(patience):
+		t.Fatal("Pause does not return")
+	}
+	close(release)
+	require.True(t, returns(wait))
+}
+
+func TestGuestsWorkWhileThePoolIsPaused(t *testing.T) {
+	p := newCrew(t, WithWorkers(2))
+	for range stress(20) {
+		require.NoError(t, p.Pause(context.Background()))
+		var ran atomic.Bool
+		together(3, func(int) {
+			require.NoError(t, p.Run(func(w *Worker) {
+				require.Equal(t, serialFib(12), fib(w, 12))
+				require.NoError(t, w.Go(func(*Worker) { ran.Store(true) }))
+				w.Do(func(*Worker) {}, func(*Worker) {}, func(w *Worker) { fib(w, 5) })
+			}))
+		})()
+		require.False(t, ran.Load())
+		p.Resume()
+		require.True(t, eventually(ran.Load))
+	}
+}
+
+// TestWhatARunningTaskWaitsForGoesOnInAPause: it may lie in the queues of workers that are
+// held already.
+func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		p := newCrew(t, WithWorkers(workers))
+		for range stress(50) {
+			begun, release := make(chan struct{}), make(chan struct{})
+			var ran atomic.Int32
+			require.NoError(t, p.Go(func(w *Worker) {
+				close(begun)
+				<-release
+				g := newGroup(p)
+				for range 20 {
+					g.GoWorker(func(w *Worker) error { fib(w, 5); ran.Add(1); return nil })
+				}
+				if err := g.Wait(); err != nil {
+					t.Error(err)
+				}
+				fib(w, 10)
+			}))
+			require.True(t, closed(begun))
+			result := make(chan error, 1)
+			go func() { result <- p.Pause(context.Background()) }()
+			require.True(t, eventually(func() bool { return p.orders.Load()&orderHold != 0 }))
+			pause()
+			close(release)
+			require.True(t, returns(func() {
+				if err := <-result; err != nil {
+					t.Error(err)
+				}
+			}), "Pause waits for a task that waits for others")
+			require.EqualValues(t, 20, ran.Load())
+			p.Resume()
+		}
+	}
+}
+
+func TestResizeWhileThePoolIsPaused(t *testing.T) {
+	p := newCrew(t, WithWorkers(4), WithMaxWorkers(8))
+	for range stress(50) {
+		require.NoError(t, p.Pause(context.Background()))
+		ran := make(tally, 50)
+		for i := range ran {
+			require.NoError(t, p.Go(func(*Worker) { ran[i].Add(1) }))
+		}
+		n := 1 + rand.N(8)
+		require.NoError(t, p.Resize(n))
+		require.NoError(t, p.Pause(context.Background()), "those who join are held as well")
+		for i := range ran {
+			require.Zero(t, ran[i].Load())
+		}
+		p.Resume()
+		ran.requireEachOnce(t)
+		requireRunsTogether(t, p, n)
+		requireCrewAtRest(t, p)
+	}
+}
+
+// TestPausesAtRandomLoseNothing has several goroutines pause and resume under load.
+func TestPausesAtRandomLoseNothing(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		p := newCrew(t, WithWorkers(workers))
+		l := &load{p: p, blocks: true}
+		stop := loads(t, 2, l)
+		together(4, func(who int) {
+			for range stress(200) {
+				if who%2 == 0 {
+					ctx, cancel := context.WithTimeout(context.Background(), rand.N(time.Millisecond))
+					_ = p.Pause(ctx)
+					cancel()
+				}
+				pause()
+				p.Resume()
+			}
+		})()
+		p.Resume()
+		stop()
+		l.requireAllDone(t)
+		requireCrewAtRest(t, p)
+	}
+}
+
+// # Close
+
+func TestShutdownSaysWhatItLeaves(t *testing.T) {
+	p := newCrew(t, WithWorkers(2))
+	release := make(chan struct{})
+	begun := make(chan struct{}, 2)
+	var ran atomic.Int32
+	queued := 0
+	for range 2 {
+		require.NoError(t, p.Go(func(w *Worker) {
+			begun <- struct{}{}
+			<-release
+		}))
+	}
+	require.True(t, closed(begun))
+	require.True(t, closed(begun))
+	for i := range 10 { // in all queues
+		require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, Priority(i%int(priorities))))
+		queued++
+	}
+	const delay = 500 * time.Millisecond
+	start := time.Now()
+	require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, After(delay)))
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	var err error
+	require.True(t, returns(func() { err = p.Shutdown(ctx) }))
+	slow := time.Since(start) >= delay
+	var left *UnfinishedError
+	require.ErrorAs(t, err, &left)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, ErrClosed)
+	require.Equal(t, queued+1, left.Queued+left.Delayed)
+	require.True(t, slow || left.Delayed == 1)
+	require.Equal(t, 2, left.Running)
+	require.ErrorContains(t, err, "2 workers are in the middle of a task")
+
+	gone, cancel2 := context.WithCancelCause(context.Background())
+	cancel2(io.EOF)
+	require.True(t, returns(func() { err = p.Shutdown(gone) }))
+	require.ErrorIs(t, err, io.EOF, "somebody may give up twice")
+
+	close(release)
+	requireCloses(t, p)
+	require.EqualValues(t, queued+1, ran.Load())
+	require.ErrorIs(t, p.Close(), ErrClosed)
+	require.ErrorIs(t, p.Shutdown(gone), ErrClosed, "the end has come before the context's")
+}
+
+// TestShutdownCountsBlockedTasksOnce, not the spares that have gone to sleep.
+func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
+	p := newCrew(t, WithWorkers(2))
+	release := make(chan struct{})
+	inside := newBarrier(4)
+	for range 3 {
+		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { inside.wait(); <-release }) }))
+	}
+	go inside.wait()
+	require.True(t, closed(inside.open))
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.True(t, eventually(func() bool { // those who look for work are counted as well
+		var left *UnfinishedError
+		return errors.As(p.Shutdown(gone), &left) && left.Running == 3 && left.Queued == 0 && left.Delayed == 0
+	}))
+	close(release)
+	requireCloses(t, p)
+}
+
+func TestWorkersEndWithoutAnybodyWhoWaits(t *testing.T) {
+	for range stress(50) {
+		p := newCrew(t, WithWorkers(2))
+		release := make(chan struct{})
+		var ran atomic.Int32
+		require.NoError(t, p.Go(func(w *Worker) {
+			w.Block(func() { <-release })
+			ran.Add(1)
+		}))
+		require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, After(time.Millisecond)))
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		require.Error(t, p.Shutdown(gone))
+		close(release)
+		require.True(t, closed(p.closed), "the pool has not ended")
+		require.EqualValues(t, 2, ran.Load())
+		require.NoError(t, p.Close())
+		require.ErrorIs(t, p.Close(), ErrClosed)
+	}
+}
+
+// TestCloseUnderFullLoad: tasks go on giving others to their own pool, which closes.
+func TestCloseUnderFullLoad(t *testing.T) {
+	for round := range stress(40) {
+		options := []Option{WithWorkers(1 + round%5)}
+		if round%3 == 0 {
+			options = append(options, WithPinning(PinNone))
+		}
+		p, err := New(options...)
+		require.NoError(t, err)
+		l := &load{p: p, blocks: true}
+		var forever func(w *Worker)
+		forever = func(w *Worker) { // until it is refused
+			var err error
+			switch rand.N(4) {
+			case 0:
+				err = w.Go(forever)
+			case 1:
+				err = p.Go(forever)
+			case 2:
+				err = p.TrySubmit(forever, Priority(rand.N(int(priorities))))
+			case 3:
+				w.Block(func() { err = p.TrySubmit(forever, After(rand.N(100*time.Microsecond))) })
+			}
+			l.count(err)
+			l.done.Add(1)
+		}
+		for range 8 {
+			l.count(p.Go(forever))
+		}
+		stop := loads(t, 2, l)
+		for range rand.N(20) {
+			pause()
+		}
+		requireCloses(t, p)
+		// A guest may have been let in before, and its task accepted; it ends on its own.
+		stop()
+		require.Equal(t, l.accepted.Load(), l.done.Load())
+	}
+}
+
+// # Many workers, and few Ps
+
+// everything does a little of all that a pool can do.
+func everything(t *testing.T, p *Pool, sizes ...int) {
+	for _, n := range sizes {
+		require.NoError(t, p.Resize(n))
+		requireRunsTogether(t, p, n)
+		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(15), fib(w, 15)) }))
+		ran := make(tally, 1000)
+		for i := range ran {
+			require.NoError(t, p.Go(func(w *Worker) {
+				ran[i].Add(1)
+				switch i % 100 {
+				case 0:
+					w.Block(pause)
+				case 1:
+					fib(w, 8)
+				}
+			}))
+			if i%100 == 0 {
+				pause()
+			}
+		}
+		ran.requireEachOnce(t)
+		g := newGroup(p)
+		for range 2 * n {
+			g.GoWorker(func(w *Worker) error {
+				stolenOrNot, _ := Join(w, fib, 5, fib, 5)
+				if stolenOrNot != serialFib(5) {
+					return errors.New("wrong")
+				}
+				return nil
+			})
+		}
+		require.True(t, returns(func() {
+			if err := g.Wait(); err != nil {
+				t.Error(err)
+			}
+		}))
+		require.NoError(t, p.Pause(context.Background()))
+		p.Resume()
+		requireCrewAtRest(t, p)
+	}
+}
+
+func TestManyMoreWorkersThanCPUs(t *testing.T) {
+	for workers, pinning := range map[int]Pinning{64: PinNone, 65: PinAuto, 200: PinAuto} {
+		p := newCrew(t, WithWorkers(workers), WithPinning(pinning))
+		everything(t, p, workers, 1, workers)
+		requireCloses(t, p)
+	}
+}
+
+func TestCrewOnASingleP(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for _, workers := range []int{1, 3, 16} {
+		p := newCrew(t, WithWorkers(workers))
+		everything(t, p, 1, workers, 1)
+		requireCloses(t, p)
+	}
+}
+
+// # WithHotWorker
+
+// whenHot waits until one worker watches and the others sleep.
+func whenHot(p *Pool) bool {
+	return eventually(func() bool { return p.watched.Load() && crewUnrest(p) == "" })
+}
+
+func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newCrew(t, WithWorkers(workers), WithHotWorker())
+		for range stress(50) {
+			require.True(t, whenHot(p), crewUnrest(p))
+			parks := p.Stats().Total().Parks
+			ran := make(chan struct{})
+			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+			require.True(t, closed(ran))
+			require.True(t, whenHot(p), crewUnrest(p))
+			require.Equal(t, parks, p.Stats().Total().Parks, "a worker was woken, or went to sleep")
+			if workers > 1 {
+				require.NoError(t, p.Run(func(w *Worker) {
+					stolenJoin(w, nop[int], nop[int])
+					require.Equal(t, serialFib(12), fib(w, 12))
+				}))
+			}
+			requireRunsTogether(t, p, workers)
+		}
+		require.True(t, whenHot(p))
+		requireCloses(t, p)
+		require.False(t, p.watched.Load())
+	}
+}
+
+func TestHotPoolPausesResizesAndCloses(t *testing.T) {
+	for range stress(30) {
+		p := newCrew(t, WithWorkers(3), WithMaxWorkers(5), WithHotWorker())
+		if rand.N(2) == 0 {
+			require.True(t, whenHot(p))
+		}
+		require.True(t, returns(func() {
+			if err := p.Pause(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}))
+		var ran atomic.Bool
+		require.NoError(t, p.Go(func(*Worker) { ran.Store(true) }))
+		pause()
+		require.False(t, ran.Load())
+		p.Resume()
+		require.True(t, eventually(ran.Load))
+		for _, n := range []int{5, 1, 3} {
+			require.NoError(t, p.Resize(n))
+			requireRunsTogether(t, p, n)
+		}
+		l := &load{p: p, blocks: true}
+		stop := loads(t, 2, l)
+		for range 5 {
+			pause()
+			require.NoError(t, p.Resize(1+rand.N(5)))
+		}
+		stop()
+		l.requireAllDone(t)
+		requireCloses(t, p)
+	}
+}
+
+func TestHotWorkerOnASingleP(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newCrew(t, WithWorkers(2), WithHotWorker())
+	for range stress(20) {
+		requireRunsTogether(t, p, 2)
+		require.NoError(t, p.Run(func(w *Worker) { fib(w, 8) }))
+		pause()
+	}
+	requireCloses(t, p)
+}
+
+// # All of it
+
+// TestCrewSoak has one seed drive everything that changes a crew, and what tasks do to it,
+// from several goroutines at random. In the end each task that was accepted has run.
+func TestCrewSoak(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("HEIST_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("HEIST_SEED=%d", seed)
+	deadline := time.Now().Add(time.Duration(stress(1000)) * time.Millisecond)
+	for round := uint64(0); round == 0 || time.Now().Before(deadline) && !t.Failed(); round++ {
+		crewSoak(t, seed, round)
+	}
+}
+
+func crewSoak(t *testing.T, seed, round uint64) {
+	r := rand.New(rand.NewPCG(seed, round))
+	size := 1 + r.IntN(6)
+	var handled, exploded atomic.Int64
+	options := []Option{
+		WithWorkers(size), WithMaxWorkers(size + r.IntN(6)), WithSpares(r.IntN(5)),
+		WithPanicHandler(func(*PanicError) { handled.Add(1) }),
+	}
+	if r.IntN(2) == 0 {
+		options = append(options, WithPinning(PinNone))
+	}
+	if r.IntN(8) == 0 {
+		options = append(options, WithHotWorker())
+	}
+	if r.IntN(4) == 0 {
+		options = append(options, WithQueueBound(1+r.IntN(50)))
+	}
+	p := newCrew(t, options...)
+	var accepted, ran atomic.Int64
+	count := func(err error) {
+		if err == nil {
+			accepted.Add(1)
+		}
+	}
+	var task func(seed uint64, depth int) func(w *Worker)
+	task = func(seed uint64, depth int) func(w *Worker) {
+		return func(w *Worker) {
+			ran.Add(1)
+			if p.current() == nil {
+				t.Error("a worker that runs a task is not known as one")
+			}
+			r := rand.New(rand.NewPCG(seed, uint64(depth)))
+			more := func() {
+				if depth > 0 {
+					count(w.Go(task(r.Uint64(), depth-1)))
+				}
+			}
+			for range r.IntN(3) {
+				more()
+			}
+			switch r.IntN(12) {
+			case 0:
+				w.Block(pause)
+			case 1:
+				w.Block(func() {
+					if depth > 0 {
+						count(p.Go(task(r.Uint64(), depth-1)))
+					}
+					pause()
+				})
+			case 2:
+				runtime.Goexit()
+			case 3:
+				exploded.Add(1)
+				panic("handled")
+			case 4:
+				if r.IntN(2) == 0 {
+					w.Block(runtime.Goexit)
+				}
+				exploded.Add(1)
+				w.Block(func() { panic("handled") })
+			case 5:
+				g := newGroup(p)
+				members, n := new(atomic.Int32), r.IntN(4)
+				for range n {
+					g.GoWorker(func(w *Worker) error { fib(w, 7); members.Add(1); return nil })
+				}
+				if err := g.Wait(); err == nil && int(members.Load()) != n || err != nil && !errors.Is(err, ErrClosed) {
+					t.Errorf("%d of %d members of a group ran: %v", members.Load(), n, err)
+				}
+			case 6:
+				_ = p.Run(func(w *Worker) { fib(w, 6) })
+			case 7:
+				w.Do(func(w *Worker) { more(); w.Block(pause) }, func(w *Worker) { fib(w, 7) })
+			case 8:
+				if err := p.Resize(1 + r.IntN(p.maxWorkers)); err != nil && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			default:
+				fib(w, r.IntN(10))
+			}
+		}
+	}
+	const goroutines = 4
+	ended := returns(together(goroutines, func(who int) {
+		r := rand.New(rand.NewPCG(seed, round<<32+uint64(who)+1))
+		ctx := context.Background()
+		for range 150 {
+			f := task(r.Uint64(), r.IntN(4))
+			switch r.IntN(12) {
+			case 0, 1, 2:
+				count(p.Go(f))
+			case 3:
+				ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+				count(p.Submit(ctx, f))
+				cancel()
+			case 4:
+				count(p.TrySubmit(f, Priority(r.IntN(int(priorities)))))
+			case 5:
+				count(p.TrySubmit(f, After(time.Duration(r.IntN(200))*time.Microsecond)))
+			case 6, 7:
+				_ = p.Run(func(w *Worker) {
+					count(w.Go(f))
+					if n := r.IntN(12); fib(w, n) != serialFib(n) {
+						t.Error("wrong")
+					}
+					if r.IntN(4) == 0 {
+						w.Block(pause)
+					}
+				})
+			case 8, 9:
+				if err := p.Resize(1 + r.IntN(p.maxWorkers)); err != nil {
+					t.Error(err)
+				}
+			case 10:
+				ctx, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(500))*time.Microsecond)
+				_ = p.Pause(ctx)
+				cancel()
+				pause()
+				p.Resume()
+			case 11:
+				pause()
+			}
+		}
+		p.Resume()
+	}))
+	require.True(t, ended, "those who submit hang")
+	if r.IntN(2) == 0 {
+		p.Resume()
+		require.True(t, eventually(func() bool { return ran.Load() == accepted.Load() && p.delayed.Load() == 0 }),
+			"%d tasks were accepted, %d ran", accepted.Load(), ran.Load())
+		if !p.latency {
+			requireCrewAtRest(t, p)
+		}
+	}
+	requireCloses(t, p)
+	require.Equal(t, accepted.Load(), ran.Load(), "tasks that were accepted and tasks that ran")
+	require.Equal(t, exploded.Load(), handled.Load())
+}

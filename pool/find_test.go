@@ -1,0 +1,555 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/stretchr/testify/require"
+)
+
+// A test in which the order of tasks matters has one worker that is not pinned, and nobody
+// else to run them.
+
+// onlyWorker runs f as a task on the pool's only worker, which comes to what f queues only
+// after it, and waits until all of that has run.
+func onlyWorker(t testing.TB, p *Pool, f func(w *Worker)) {
+	t.Helper()
+	require.Equal(t, 1, p.Workers())
+	ran := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		defer close(ran)
+		f(w)
+	}))
+	require.True(t, closed(ran))
+	requireAtRest(t, p)
+}
+
+// occupyAll keeps all workers busy, in tasks that have begun, until the function that it
+// returns is called.
+func occupyAll(t testing.TB, p *Pool) (release func()) {
+	t.Helper()
+	begun := newBarrier(p.Workers() + 1)
+	done := make(chan struct{})
+	for range p.Workers() {
+		require.NoError(t, p.Go(func(*Worker) { begun.wait(); <-done }))
+	}
+	require.True(t, returns(begun.wait))
+	return sync.OnceFunc(func() { close(done) })
+}
+
+// diary is the order in which tasks began.
+type diary struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (d *diary) note(name string) {
+	d.mu.Lock()
+	d.names = append(d.names, name)
+	d.mu.Unlock()
+}
+
+func (d *diary) task(name string) func(*Worker) { return func(*Worker) { d.note(name) } }
+
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.names)
+}
+
+// never is a period after which the injector does not come first in a test.
+const never = 1 << 30
+
+func TestOwnTasksComeBeforeThoseOfTheInjector(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	var d diary
+	onlyWorker(t, p, func(w *Worker) {
+		require.NoError(t, p.Go(d.task("outside")))
+		for _, name := range []string{"first", "second", "last"} {
+			require.NoError(t, w.Go(d.task(name)))
+		}
+	})
+	require.Equal(t, []string{"last", "first", "second", "outside"}, d.read())
+}
+
+// TestWhatWasPulledComesBeforeOwnTasks: it has waited longer.
+func TestWhatWasPulledComesBeforeOwnTasks(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	var d diary
+	onlyWorker(t, p, func(w *Worker) {
+		require.NoError(t, p.Go(func(w *Worker) {
+			d.note("0")
+			require.NoError(t, w.Go(d.task("own")))
+			require.NoError(t, w.Go(d.task("own, last")))
+		}))
+		for i := 1; i < 8; i++ {
+			require.NoError(t, p.Go(d.task(fmt.Sprint(i))))
+		}
+	})
+	require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "own, last", "own"}, d.read())
+}
+
+func TestTheSlotGivesWayToTheRingAfterThreeInARow(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	var d diary
+	var chain func(n int) func(*Worker)
+	chain = func(n int) func(*Worker) {
+		return func(w *Worker) {
+			d.note(fmt.Sprint(n))
+			if n < 8 {
+				require.NoError(t, w.Go(chain(n+1)))
+			}
+		}
+	}
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.lifo, w.tick.budget = 0, budget
+		require.NoError(t, w.Go(d.task("old")))
+		require.NoError(t, w.Go(d.task("older than 4")))
+		require.NoError(t, w.Go(chain(1)))
+	})
+	require.Equal(t, []string{"1", "2", "3", "old", "older than 4", "4", "5", "6", "7", "8"}, d.read())
+}
+
+func TestTheRingDoesNotStarveUnderTheSlot(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	const waiting = 300 // some of them in the injector
+	var ran, inARow, most int
+	var chain func(*Worker)
+	chain = func(w *Worker) {
+		inARow++
+		most = max(most, inARow)
+		if ran < waiting {
+			_ = w.Go(chain)
+		}
+	}
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.budget = budget
+		for range waiting {
+			require.NoError(t, w.Go(func(*Worker) { ran++; inARow = 0 }))
+		}
+		require.NoError(t, w.Go(chain))
+	})
+	require.Equal(t, waiting, ran)
+	// A tick that ends begins a new row; and the injector, to which the ring spills, comes
+	// once in a period if it is all that is left.
+	require.LessOrEqual(t, most, mostPoll+2*maxLIFO)
+}
+
+// TestInjectorComesFirstOnceInAPeriod: the worker's own queues never become empty, and
+// yet a task from outside starts within the period.
+func TestInjectorComesFirstOnceInAPeriod(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options []Option
+		within  int64
+	}{
+		{"1", []Option{WithPollPeriod(1)}, 1},
+		{"2", []Option{WithPollPeriod(2)}, 2},
+		{"61", []Option{WithPollPeriod(61)}, 61},
+		{"1000", []Option{WithPollPeriod(1000)}, 1000},
+		{"adaptive", nil, mostPoll},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPool(t, append([]Option{WithWorkers(1), WithPinning(PinNone)}, c.options...)...)
+			var ran atomic.Int64
+			var enough atomic.Bool
+			defer enough.Store(true) // also if the test fails
+			var again func(*Worker)
+			again = func(w *Worker) {
+				if ran.Add(1); !enough.Load() {
+					_ = w.Go(again)
+				}
+			}
+			for range 3 { // so that the ring is in use, too
+				require.NoError(t, p.Go(again))
+			}
+			require.True(t, eventually(func() bool { return ran.Load() > 100 }))
+			for range stress(200) {
+				started := make(chan int64, 1)
+				require.NoError(t, p.Go(func(*Worker) { started <- ran.Load() }))
+				before := ran.Load() // after the push, so the task counts from here
+				select {
+				case after := <-started:
+					require.LessOrEqual(t, after-before, c.within+1) // and one that is about to begin
+				case <-time.After(patience):
+					require.Fail(t, "the task starves")
+				}
+			}
+		})
+	}
+}
+
+// TestInjectorComesFirstInTheLastTaskOfAPeriod and not before.
+func TestInjectorComesFirstInTheLastTaskOfAPeriod(t *testing.T) {
+	const period = 10
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(period))
+	var before int
+	ran := 0
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.poll = period
+		require.NoError(t, p.Go(func(*Worker) { before = ran }))
+		for range 3 * period {
+			require.NoError(t, w.Go(func(*Worker) { ran++ }))
+		}
+	})
+	require.Equal(t, period-1, before)
+	require.Equal(t, 3*period, ran)
+}
+
+// TestPollPeriods are blitz-io's table, and what lies beyond it.
+func TestPollPeriods(t *testing.T) {
+	for average, want := range map[time.Duration]int{
+		-time.Second:           255,
+		0:                      255,
+		1:                      255,
+		time.Microsecond:       255,
+		10 * time.Microsecond:  100,
+		50 * time.Microsecond:  20,
+		100 * time.Microsecond: 10,
+		125 * time.Microsecond: 8,
+		126 * time.Microsecond: 8,
+		time.Millisecond:       8,
+		time.Second:            8,
+		1<<63 - 1:              8,
+		3921:                   255, // the edges
+		3922:                   254,
+	} {
+		require.Equal(t, want, pollPeriod(average), "%v", average)
+	}
+}
+
+// measured has the account measure so many tasks of such a length.
+func measured(k *tick, each time.Duration, tasks int) {
+	// The time between here and measure is nothing against the made-up one.
+	const ticks = 1 << 50
+	k.since, k.tasks = heist.Ticks()-ticks, tasks
+	k.measure(ticks / (float64(each) * float64(tasks)))
+}
+
+func newTick(pollPeriod int) *tick {
+	k := new(tick)
+	k.begin(&Pool{config: config{pollPeriod: pollPeriod}})
+	return k
+}
+
+func TestThePeriodFollowsTheLengthOfTasks(t *testing.T) {
+	k := newTick(0)
+	require.Equal(t, 20, k.period)
+	require.Equal(t, k.period, k.poll)
+
+	// One average weighs a tenth.
+	measured(k, 150*time.Microsecond, 7)
+	require.InDelta(t, 60*time.Microsecond, k.average, 10)
+	require.Equal(t, 16, k.period)
+	measured(k, 60*time.Microsecond, 1)
+	require.InDelta(t, 60*time.Microsecond, k.average, 10)
+
+	for _, c := range []struct {
+		each time.Duration
+		want int
+	}{
+		{time.Microsecond, 255}, {10 * time.Microsecond, 100}, {100 * time.Microsecond, 10},
+		{50 * time.Microsecond, 20}, {time.Millisecond, 8}, {time.Nanosecond, 255}, {time.Hour, 8},
+	} {
+		for range 500 {
+			measured(k, c.each, 100)
+		}
+		require.InDelta(t, c.want, k.period, 1, "after many tasks of %v", c.each)
+		require.InEpsilon(t, max(c.each, 10), max(k.average, 10), 0.01)
+	}
+}
+
+func TestTheAverageSurvivesAClockThatGoesBack(t *testing.T) {
+	k := newTick(0)
+	for range 1000 {
+		k.since, k.tasks = heist.Ticks()+1<<50, 1
+		k.measure(1)
+	}
+	require.EqualValues(t, 1, k.average)
+	require.Equal(t, 255, k.period)
+}
+
+func TestAFixedPeriodStays(t *testing.T) {
+	k := newTick(61)
+	require.Equal(t, 61, k.poll)
+	for range 100 {
+		measured(k, time.Hour, 1)
+	}
+	require.Equal(t, 61, k.period)
+}
+
+// TestWhatIsNotMeasuredChangesNothing: the time before the first task, without a task, and
+// that in which there was nothing to do.
+func TestWhatIsNotMeasuredChangesNothing(t *testing.T) {
+	k := newTick(0)
+	k.tasks = 5
+	k.measure(1e-6) // no beginning
+	require.NotZero(t, k.since)
+	require.Zero(t, k.tasks)
+	k.measure(1e-6) // no task
+	k.tasks = 5
+	k.pause()
+	k.tasks = 5
+	k.measure(1e-6)
+	require.Equal(t, firstAverage, k.average)
+	require.Equal(t, 20, k.period)
+}
+
+func TestWorkersAdapt(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.average = time.Hour // as if it had run long tasks
+		w.tick.period, w.tick.poll = leastPoll, leastPoll
+		n := 0
+		var again func(*Worker)
+		again = func(w *Worker) {
+			if n++; w.tick.period == leastPoll && n < 1_000_000 {
+				_ = w.Go(again)
+			}
+		}
+		_ = w.Go(again)
+	})
+	onlyWorker(t, p, func(w *Worker) {
+		require.Greater(t, w.tick.period, leastPoll, "short tasks do not make the period longer")
+	})
+}
+
+// TestTheSlotOfABusyWorkerIsStolen: the others look at LIFO slots last, but they do. (In
+// Tokio such a task waited for its worker: tokio#4941.)
+func TestTheSlotOfABusyWorkerIsStolen(t *testing.T) {
+	for _, workers := range []int{2, 4, 16} {
+		p := newPool(t, WithWorkers(workers))
+		for round := range stress(100) {
+			result := make(chan error, 1)
+			require.NoError(t, p.Go(func(w *Worker) {
+				if round%2 == 0 && !whenOneParked(p) {
+					result <- fmt.Errorf("the others do not go to sleep")
+					return
+				}
+				ran := make(chan struct{})
+				_ = w.Go(func(v *Worker) {
+					if v == w {
+						t.Error("run by the worker that is busy")
+					}
+					close(ran)
+				})
+				if !closed(ran) {
+					result <- fmt.Errorf("the task in the slot starves")
+				}
+				result <- nil
+			}))
+			require.NoError(t, <-result)
+		}
+	}
+}
+
+// TestTheBatchOfABusyWorkerIsStolen: it has pulled tasks, and the first of them takes long.
+func TestTheBatchOfABusyWorkerIsStolen(t *testing.T) {
+	for _, workers := range []int{2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		pulled := 0
+		for round := 0; round < stress(50) || pulled == 0 && round < 1000; round++ {
+			const n = 40
+			var ran atomic.Int32
+			result := make(chan bool, 1)
+			batch := []*task{taskOf(func(w *Worker) {
+				pulled += w.batch.Len()
+				result <- eventually(func() bool { return ran.Load() == n })
+			})}
+			for range n {
+				batch = append(batch, taskOf(func(*Worker) { ran.Add(1) }))
+			}
+			require.NoError(t, p.Go(func(w *Worker) {
+				whenOneParked(p)
+				p.injector.PushBatch(batch) // which wakes nobody
+			}))
+			require.True(t, <-result, "tasks in the batch buffer starve")
+		}
+		require.NotZero(t, pulled, "thieves were always faster")
+	}
+}
+
+// TestPullTakesAShare of what lies in the injector: from 4 to 64, and no more than the
+// buffer has room for.
+func TestPullTakesAShare(t *testing.T) {
+	for _, c := range []struct{ lie, batched, want int }{
+		{1, 0, 1}, {3, 0, 3}, {4, 0, 4}, {40, 0, 41 - 1}, {100, 0, 64}, {1000, 0, 64},
+		{1000, 10, 55}, {1000, 60, 5}, {1000, 63, 2}, {1000, 64, 1},
+	} {
+		p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+		onlyWorker(t, p, func(w *Worker) {
+			for range c.batched {
+				w.batch.PushBatch([]*task{taskOf(func(*Worker) {})})
+			}
+			for range c.lie {
+				require.NoError(t, p.Go(func(*Worker) {}))
+			}
+			first, r := w.pull()
+			require.Equal(t, heist.Success, r)
+			require.NotNil(t, first)
+			require.Equal(t, c.batched+c.want-1, w.batch.Len())
+			require.Equal(t, c.lie-c.want, p.injector.Len())
+			for _, x := range w.pulled {
+				require.Nil(t, x, "it keeps a task alive")
+			}
+			require.NoError(t, w.Go(func(w *Worker) { first.run(w) }))
+		})
+	}
+}
+
+// TestPullLeavesTheOthersTheirShare while they are busy.
+func TestPullLeavesTheOthersTheirShare(t *testing.T) {
+	const workers, lie = 4, 100
+	p := newPool(t, WithWorkers(workers))
+	begun := newBarrier(workers)
+	done, got := make(chan struct{}), make(chan int, 1)
+	for range workers - 1 {
+		require.NoError(t, p.Go(func(*Worker) { begun.wait(); <-done }))
+	}
+	require.NoError(t, p.Go(func(w *Worker) {
+		begun.wait()
+		for range lie {
+			_ = p.Go(func(*Worker) {})
+		}
+		first, _ := w.pull()
+		got <- lie - p.injector.Len()
+		close(done)
+		first.run(w)
+	}))
+	require.True(t, eventually(func() bool { return len(got) == 1 }))
+	require.Equal(t, lie/workers+1, <-got)
+}
+
+// # Priorities
+
+func TestHighComesFirstAndLowLast(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	var d diary
+	ctx := context.Background()
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.turn = 0
+		require.NoError(t, p.Submit(ctx, d.task("low"), Low))
+		require.NoError(t, p.Go(d.task("normal")))
+		require.NoError(t, w.Go(d.task("own")))
+		require.NoError(t, p.Submit(ctx, d.task("high"), High))
+		require.NoError(t, p.Submit(ctx, d.task("higher"), Low, High)) // the last option counts
+	})
+	require.Equal(t, []string{"high", "higher", "own", "normal", "low"}, d.read())
+	require.Zero(t, p.urgent.Load())
+}
+
+// TestOneTurnInEightIsNotForHigh however many of them there are: the worker's own tasks go
+// on.
+func TestOneTurnInEightIsNotForHigh(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	var d diary
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.turn = 0
+		for range 70 {
+			require.NoError(t, p.Submit(context.Background(), d.task("high"), High))
+		}
+		for range 20 {
+			require.NoError(t, w.Go(d.task("own")))
+		}
+	})
+	names := d.read()
+	require.Len(t, names, 90)
+	for i, name := range names[:80] {
+		want := "high"
+		if i%otherTurns == otherTurns-1 {
+			want = "own"
+		}
+		require.Equal(t, want, name, "the task at %d", i)
+	}
+}
+
+// TestNothingStarvesUnderWhatNeverEnds: while tasks of the priorities that are named
+// queue themselves again, others start within so many tasks.
+func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
+	const period = 61
+	for _, c := range []struct {
+		name    string
+		endless []Priority
+		own     bool // the worker's own queue never ends either
+		starts  Priority
+		within  int64
+	}{
+		{"high under high", []Priority{High}, false, High, 20},
+		{"normal under high", []Priority{High}, false, Normal, otherTurns * period},
+		{"low under high", []Priority{High}, false, Low, lowTurns},
+		{"high under normal", []Priority{Normal}, true, High, 2},
+		{"low under normal", []Priority{Normal}, false, Low, lowTurns},
+		{"low under own", nil, true, Low, lowTurns},
+		{"low under both", []Priority{High, Normal}, true, Low, lowTurns},
+		{"normal under high and own", []Priority{High}, true, Normal, otherTurns * period},
+		{"high under all", []Priority{High, Normal, Low}, true, High, 20},
+		{"low under all", []Priority{High, Normal, Low}, true, Low, 4 * lowTurns},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(period))
+			var ran atomic.Int64
+			var enough atomic.Bool
+			defer enough.Store(true) // also if the test fails
+			if c.own {
+				var again func(*Worker)
+				again = func(w *Worker) {
+					if ran.Add(1); !enough.Load() {
+						_ = w.Go(again)
+					}
+				}
+				require.NoError(t, p.Go(again))
+				require.NoError(t, p.Go(again))
+				require.True(t, eventually(func() bool { return ran.Load() > 100 }))
+			}
+			for _, priority := range c.endless {
+				var again func(*Worker)
+				again = func(*Worker) {
+					if ran.Add(1); !enough.Load() {
+						_ = p.enqueue(again, priority)
+					}
+				}
+				for range 3 {
+					require.NoError(t, p.enqueue(again, priority))
+				}
+			}
+			require.True(t, eventually(func() bool { return ran.Load() > 1000 }))
+			for range stress(50) {
+				started := make(chan int64, 1)
+				require.NoError(t, p.Submit(context.Background(), func(*Worker) { started <- ran.Load() }, c.starts))
+				before := ran.Load()
+				select {
+				case after := <-started:
+					require.LessOrEqual(t, after-before, c.within)
+				case <-time.After(patience):
+					require.Fail(t, "it starves")
+				}
+			}
+		})
+	}
+}
+
+// TestPrioritiesAmongManyWorkersLoseNothing has submitters of all kinds at once.
+func TestPrioritiesAmongManyWorkersLoseNothing(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		const submitters = 6
+		n := stress(3000)
+		ran := make(tally, submitters*n)
+		together(submitters, func(who int) {
+			for i := range n {
+				priority := Priority((who + i) % priorities)
+				err := p.Submit(context.Background(), func(*Worker) { ran[who*n+i].Add(1) }, priority)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})()
+		ran.requireEachOnce(t)
+		require.Zero(t, p.urgent.Load())
+	})
+}

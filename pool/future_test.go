@@ -1,0 +1,490 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// waitFor waits for a future, but not for ever.
+func waitFor[T any](t testing.TB, f *Future[T]) (value T, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(background, patience, errors.New("the future never comes"))
+	defer cancel()
+	return f.Wait(ctx)
+}
+
+// inTask runs f as a task and waits for its end.
+func inTask(t testing.TB, p *Pool, f func(w *Worker)) {
+	t.Helper()
+	over := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		defer close(over)
+		f(w)
+	}))
+	require.True(t, closed(over), "the task does not end")
+}
+
+func TestFutureHasWhatTheFunctionReturned(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for i := range stress(100) {
+			f := Async(p, func(w *Worker) (int, error) { return fib(w, i%12), nil })
+			failed := Async(p, func(*Worker) (string, error) { return "some", io.EOF }, Priority(i%priorities))
+			n, err := waitFor(t, f)
+			require.NoError(t, err)
+			require.Equal(t, serialFib(i%12), n)
+			for range 2 { // any number of times
+				s, err := waitFor(t, failed)
+				require.Same(t, io.EOF, err)
+				require.Equal(t, "some", s, "both, as the function returned both")
+			}
+			require.True(t, f.Done())
+			require.True(t, failed.Done())
+		}
+	})
+}
+
+func TestFutureIsNotDoneBeforeItsFunction(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	release := make(chan struct{})
+	f := Async(p, func(*Worker) (int, error) { <-release; return 1, nil })
+	require.False(t, f.Done())
+	close(release)
+	require.True(t, eventually(f.Done))
+}
+
+func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	begin := time.Now()
+	d, err := waitFor(t, Async(p, func(*Worker) (time.Duration, error) { return time.Since(begin), nil }, After(5*time.Millisecond)))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, d, 5*time.Millisecond)
+
+	var diary diary
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.turn = 0
+		note := func(name string) func(*Worker) (int, error) {
+			return func(*Worker) (int, error) { diary.note(name); return 0, nil }
+		}
+		Async(p, note("low"), Low)
+		Async(p, note("normal"))
+		Async(p, note("high"), High)
+	})
+	require.Equal(t, []string{"high", "normal", "low"}, diary.read())
+
+	f := func(*Worker) (int, error) { t.Error("it runs"); return 0, nil }
+	for want, option := range map[string]TaskOption{
+		"nil TaskOption":               nil,
+		"the priority 9":               Priority(9),
+		"StartBy was given a nil func": StartBy(time.Now(), nil),
+	} {
+		future := Async(p, f, option)
+		require.True(t, future.Done())
+		_, err := waitFor(t, future)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = waitFor(t, Async[int](p, nil))
+	require.EqualError(t, err, "pool: Async was given a nil function")
+}
+
+// TestAsyncNeverBlocks, also at the bound.
+func TestAsyncNeverBlocks(t *testing.T) {
+	p, release := boundedPool(t, 1)
+	futures := make([]*Future[int], 10)
+	require.True(t, returns(func() {
+		for i := range futures {
+			futures[i] = Async(p, func(*Worker) (int, error) { return i, nil })
+		}
+	}))
+	release()
+	for i, f := range futures {
+		n, err := waitFor(t, f)
+		require.NoError(t, err)
+		require.Equal(t, i, n)
+	}
+}
+
+func TestPanicReachesEveryWaitForAFuture(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for round := range stress(100) {
+			f := Async(p, func(w *Worker) (int, error) {
+				if round%2 == 0 && workers > 1 {
+					stolenJoin(w, nop[int], func(*Worker) int { return explode(io.EOF) })
+				}
+				return explode(io.EOF), nil
+			})
+			check := func(where string) {
+				e, ok := caught(func() { _, _ = waitFor(t, f) }).(*PanicError)
+				if !ok || e.Value != io.EOF || !errors.Is(e, io.EOF) {
+					t.Error(where, ok, e)
+					return
+				}
+				require.Contains(t, string(e.Stack), "pool.explode(")
+				require.Contains(t, string(e.Stack), "future_test.go:")
+			}
+			check("outside")
+			check("outside, again")
+			require.NoError(t, p.Run(func(*Worker) { check("in a guest") }))
+			inTask(t, p, func(*Worker) { check("in a task") })
+			require.True(t, f.Done())
+		}
+	}
+}
+
+func TestPanicNilIsNotTakenForGoexit(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	f := Async(p, func(*Worker) (int, error) { return explode(nil), nil })
+	require.ErrorAs(t, caught(func() { _, _ = waitFor(t, f) }).(error), new(*runtime.PanicNilError))
+}
+
+func TestGoexitOfAFutureIsAnError(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(100) {
+			f := Async(p, func(w *Worker) (int, error) { fib(w, 5); runtime.Goexit(); return 1, nil })
+			n, err := waitFor(t, f)
+			require.ErrorIs(t, err, ErrGoexit)
+			require.Zero(t, n)
+			inTask(t, p, func(*Worker) { // which comes when it is done
+				if _, err := waitFor(t, f); !errors.Is(err, ErrGoexit) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestTheWaitForAFutureEndsWithTheContext; the function goes on, and one can wait again.
+func TestTheWaitForAFutureEndsWithTheContext(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	release := make(chan struct{})
+	f := Async(p, func(*Worker) (int, error) { <-release; return 7, nil })
+	for range 3 {
+		ctx, cancel := context.WithCancelCause(background)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := f.Wait(ctx)
+			failed <- err
+		}()
+		require.True(t, eventually(func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.over != nil
+		}), "it does not wait")
+		cancel(io.EOF)
+		require.True(t, eventually(func() bool { return len(failed) == 1 }), "the wait does not end")
+		require.Same(t, io.EOF, <-failed)
+		require.False(t, f.Done())
+	}
+	_, err := f.Wait(ended())
+	require.Same(t, io.EOF, err)
+	close(release)
+	n, err := waitFor(t, f)
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+	n, err = f.Wait(ended())
+	require.NoError(t, err, "what is done needs no wait")
+	require.Equal(t, 7, n)
+}
+
+// TestTheWaitInATaskEndsWithTheContext in each state in which the waiting worker may be.
+func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
+	for _, state := range []string{"before", "asleep", "helping", "at some time"} {
+		t.Run(state, func(t *testing.T) {
+			for round := range stress(25) {
+				p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+				future := &Future[int]{pool: p} // of a function that does not return
+				ctx, cancel := context.WithCancelCause(background)
+				waited := make(chan error, 1)
+				helps := make(chan struct{})
+				if state == "before" {
+					cancel(io.EOF)
+				}
+				require.NoError(t, p.Go(func(w *Worker) {
+					if state == "helping" {
+						_ = w.Go(func(*Worker) {
+							close(helps)
+							<-ctx.Done()
+						})
+					}
+					_, err := future.Wait(ctx)
+					waited <- err
+				}))
+				switch state {
+				case "asleep":
+					require.True(t, whenParked(p))
+				case "helping":
+					require.True(t, closed(helps))
+				case "at some time":
+					time.Sleep(time.Duration(round) * time.Microsecond)
+				}
+				cancel(io.EOF)
+				require.True(t, eventually(func() bool { return len(waited) == 1 }), "the wait does not end")
+				require.Same(t, io.EOF, <-waited)
+
+				// Nothing of it is left that would do harm when the future comes.
+				future.end(nil)
+				future.release(nil)
+				inTask(t, p, func(*Worker) {
+					if _, err := future.Wait(background); err != nil {
+						t.Error(err)
+					}
+				})
+				requireCloses(t, p)
+			}
+		})
+	}
+}
+
+// TestFutureComesWhileTheContextEnds: both at the same moment.
+func TestFutureComesWhileTheContextEnds(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range stress(250) {
+		ctx, cancel := context.WithCancel(background)
+		release := make(chan struct{})
+		f := Async(p, func(*Worker) (int, error) { <-release; return 3, nil })
+		inTask(t, p, func(*Worker) {
+			go cancel()
+			go close(release)
+			if n, err := f.Wait(ctx); (err != nil || n != 3) && !errors.Is(err, context.Canceled) {
+				t.Error(n, err)
+			}
+		})
+		n, err := waitFor(t, f)
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+		cancel()
+	}
+}
+
+func TestManyWaitForOneFuture(t *testing.T) {
+	for _, workers := range []int{1, 2, 16} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(100) {
+			release := make(chan struct{})
+			f := Async(p, func(*Worker) (int, error) { <-release; return 5, io.EOF })
+			var right atomic.Int32
+			wait := func() {
+				if n, err := waitFor(t, f); n == 5 && err == io.EOF {
+					right.Add(1)
+				}
+			}
+			const n = 12
+			outside := together(n, func(who int) {
+				switch who % 3 {
+				case 0:
+					_ = p.Run(func(*Worker) { wait() })
+				case 1:
+					_ = p.Go(func(*Worker) { wait() })
+				default:
+					wait()
+				}
+			})
+			close(release)
+			require.True(t, returns(outside))
+			require.True(t, eventually(func() bool { return right.Load() == n }), "somebody was not told")
+		}
+	}
+}
+
+// TestWaitForAFutureHelps: on a single worker the one who waits runs it.
+func TestWaitForAFutureHelps(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	for _, options := range [][]TaskOption{nil, {High}, {Low}, {After(time.Microsecond)}} {
+		for range stress(100) {
+			inTask(t, p, func(w *Worker) {
+				n, err := Async(p, func(*Worker) (int, error) { return 9, nil }, options...).Wait(background)
+				if n != 9 || err != nil {
+					t.Error(n, err)
+				}
+			})
+			// A guest inside the task waits as the task's worker.
+			inTask(t, p, func(*Worker) {
+				_ = p.Run(func(*Worker) {
+					n, err := Async(p, func(*Worker) (int, error) { return 9, nil }, options...).Wait(background)
+					if n != 9 || err != nil {
+						t.Error(n, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestChainOfFutures(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		var chain func(n int) *Future[int]
+		chain = func(n int) *Future[int] {
+			return Async(p, func(*Worker) (int, error) {
+				if n == 0 {
+					return 0, nil
+				}
+				m, err := chain(n - 1).Wait(background)
+				return m + 1, err
+			})
+		}
+		for range stress(20) {
+			n, err := waitFor(t, chain(100))
+			require.NoError(t, err)
+			require.Equal(t, 100, n)
+		}
+	})
+}
+
+// TestTreeOfFutures: each node waits for its children, in the order in which they were
+// made and the other way round.
+func TestTreeOfFutures(t *testing.T) {
+	var tree func(p *Pool, depth int) *Future[int]
+	tree = func(p *Pool, depth int) *Future[int] {
+		return Async(p, func(w *Worker) (int, error) {
+			if depth == 0 {
+				return fib(w, 3) / 2, nil
+			}
+			children := []*Future[int]{tree(p, depth-1), tree(p, depth-1), tree(p, depth-1)}
+			sum := 0
+			for i := range children {
+				if depth%2 == 0 {
+					i = len(children) - 1 - i
+				}
+				n, err := children[i].Wait(background)
+				if err != nil {
+					return 0, err
+				}
+				sum += n
+			}
+			return sum, nil
+		})
+	}
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(20) {
+			n, err := waitFor(t, tree(p, 5))
+			require.NoError(t, err)
+			require.Equal(t, 243, n)
+		}
+	})
+}
+
+// TestErrorsAndPanicsGoUpAChain of futures that wait for each other.
+func TestErrorsAndPanicsGoUpAChain(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		var chain func(n int, end func() (int, error)) *Future[int]
+		chain = func(n int, end func() (int, error)) *Future[int] {
+			return Async(p, func(*Worker) (int, error) {
+				if n == 0 {
+					return end()
+				}
+				return chain(n-1, end).Wait(background)
+			})
+		}
+		_, err := waitFor(t, chain(10, func() (int, error) { return 0, io.EOF }))
+		require.Same(t, io.EOF, err)
+		e, ok := caught(func() { _, _ = waitFor(t, chain(10, func() (int, error) { return explode("far away"), nil })) }).(*PanicError)
+		require.True(t, ok)
+		require.Equal(t, "far away", e.Value)
+		require.Contains(t, string(e.Stack), "pool.explode(")
+	}
+}
+
+// TestFuturesOfTwoPools wait for each other.
+func TestFuturesOfTwoPools(t *testing.T) {
+	p, q := newPool(t, WithWorkers(1), WithPinning(PinNone)), newPool(t, WithWorkers(1))
+	for range stress(100) {
+		n, err := waitFor(t, Async(p, func(*Worker) (int, error) {
+			return Async(q, func(*Worker) (int, error) { return 4, nil }).Wait(background)
+		}))
+		require.NoError(t, err)
+		require.Equal(t, 4, n)
+	}
+}
+
+func TestFutureOfAClosedPool(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	before := Async(p, func(*Worker) (int, error) { return 1, nil })
+	delayed := Async(p, func(*Worker) (int, error) { return 2, nil }, After(time.Millisecond))
+	requireCloses(t, p)
+	for want, f := range map[int]*Future[int]{1: before, 2: delayed} {
+		require.True(t, f.Done(), "Close waits for it")
+		n, err := waitFor(t, f)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	for _, options := range [][]TaskOption{nil, {High}, {Low}, {After(1)}} {
+		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 0, nil }, options...)
+		require.True(t, f.Done())
+		_, err := waitFor(t, f)
+		require.ErrorIs(t, err, ErrClosed)
+	}
+}
+
+// TestFuturesAmongClose: each comes, with a value or with ErrClosed.
+func TestFuturesAmongClose(t *testing.T) {
+	for round := range stress(100) {
+		p := newPool(t, WithWorkers(1+round%2))
+		var made atomic.Int64
+		wait := together(3, func(int) {
+			for range 10_000 {
+				f := Async(p, func(*Worker) (int, error) { made.Add(1); return 1, nil })
+				n, err := waitFor(t, f)
+				if err != nil {
+					if !errors.Is(err, ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				if n != 1 {
+					t.Error(n)
+				}
+			}
+		})
+		require.True(t, eventually(func() bool { return made.Load() > 0 }))
+		requireCloses(t, p)
+		require.True(t, returns(wait), "a future never comes")
+	}
+}
+
+// TestFuturesAndOtherTasksTogether has everything wait for everything.
+func TestFuturesAndOtherTasksTogether(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			p := newPool(t, WithWorkers(workers))
+			var mix func(w *Worker, n int) int
+			mix = func(w *Worker, n int) int {
+				if n == 0 {
+					return 1
+				}
+				switch n % 3 {
+				case 0:
+					x, y := Join(w, mix, n-1, mix, n-1)
+					return x + y
+				case 1:
+					f := Async(p, func(w *Worker) (int, error) { return mix(w, n-1), nil }, Priority(n/3%priorities))
+					x := mix(w, n-1)
+					y, _ := f.Wait(background)
+					return x + y
+				default:
+					var x, y int
+					g := newGroup(p)
+					g.SetLimit(1)
+					g.GoWorker(func(w *Worker) error { x = mix(w, n-1); return nil })
+					g.GoWorker(func(w *Worker) error { y = mix(w, n-1); return nil })
+					_ = g.Wait()
+					return x + y
+				}
+			}
+			for range stress(15) {
+				n, err := waitFor(t, Async(p, func(w *Worker) (int, error) { return mix(w, 8), nil }))
+				require.NoError(t, err)
+				require.Equal(t, 1<<8, n)
+			}
+		})
+	}
+}
