@@ -33,7 +33,7 @@ const (
 	maxLIFO = 3 // as in blitz-io and Tokio
 
 	// budget is how many tasks there are at most in a tick, as in blitz-io and Tokio.
-	// Between two ticks a worker looks whether others want its P (neighbour.go).
+	// Between two ticks a worker may give way to its neighbours (neighbour.go).
 	budget = 128
 
 	otherTurns, lowTurns = 8, 64 // one turn in so many is not for high, or is for low, priority
@@ -123,7 +123,7 @@ func (w *Worker) choose() *task {
 	}
 	if k.budget--; k.budget <= 0 { // of looks too, which cost time as well
 		k.end()
-		w.giveWayNowAndThen()
+		w.giveWay()
 	}
 	if k.poll <= 1 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)

@@ -24,6 +24,7 @@ type config struct {
 	spin       time.Duration // as in heist.Backoff
 	yields     int           // as in heist.Backoff
 	latency    bool
+	freePs     int
 	pollPeriod int // 0 if it adapts
 	bound      int // 0 for none
 	onPanic    func(*PanicError)
@@ -45,8 +46,8 @@ const (
 	// goroutines that are not locked to threads. For a pool that shares its machine
 	// with other busy processes that is often better, for a bound worker waits for its
 	// CPU even if another is free; and for one that shares its process with goroutines
-	// that must not wait, for an unlocked worker gives way to them in 0.2 microseconds,
-	// where a locked one needs two thread switches.
+	// that must not wait, for an unlocked worker gives way to them every 100
+	// microseconds, where a locked one is preempted after 10 ms.
 	PinNone
 )
 
@@ -115,6 +116,20 @@ func WithSpin(d time.Duration) Option {
 func WithHotWorker() Option {
 	return func(c *config) error {
 		c.latency = true
+		return nil
+	}
+}
+
+// WithFreePs raises GOMAXPROCS by n while the pool is open, so that there are Ps beside
+// those that busy workers hold, and the other goroutines of the process need not wait until
+// Go preempts a worker, which takes 10 ms. The threads share the CPUs then, and the system
+// divides them. GOMAXPROCS is the whole process's.
+func WithFreePs(n int) Option {
+	return func(c *config) error {
+		if n < 0 || n > maxWorkers {
+			return fmt.Errorf("pool: WithFreePs(%d): the number must be from 0 to %d", n, maxWorkers)
+		}
+		c.freePs = n
 		return nil
 	}
 }

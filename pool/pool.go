@@ -123,6 +123,7 @@ func New(options ...Option) (*Pool, error) {
 	}
 	p.reach.Store(int32(doorman) + 1)
 
+	freePs(c.freePs)
 	ready := make(chan error, p.first)
 	for rank, w := range p.slots[:p.first] {
 		p.ended.Add(1)
@@ -293,6 +294,7 @@ func (p *Pool) end() {
 		p.doorman.bell <- struct{}{}
 	}
 	p.ended.Wait()
+	freePs(-p.freePs)
 	close(p.closed)
 }
 

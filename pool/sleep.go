@@ -200,7 +200,7 @@ func (w *Worker) watch() bool {
 }
 
 // A watching worker looks every 100 ns, which is about the time that a task's cache lines
-// take to come over, and every 100 microseconds whether it is in a goroutine's way.
+// take to come over, and every 100 microseconds it gives way.
 const (
 	watchSpin  = 100 * time.Nanosecond
 	watchLooks = 1000

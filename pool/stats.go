@@ -16,7 +16,7 @@ type WorkerStats struct {
 	Items     uint64 // forks and tasks that it took there
 	LostRaces uint64 // attempts in which another was faster
 	Parks     uint64 // times that it went to sleep
-	GaveWay   uint64 // times that it gave its P to a goroutine that waited for one
+	GaveWay   uint64 // times that it let other goroutines have its P
 }
 
 // Stats returns the pool's counters. On 32-bit systems they wrap at 2^32.

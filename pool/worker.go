@@ -2,7 +2,6 @@ package pool
 
 import (
 	"runtime"
-	"runtime/metrics"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -40,11 +39,10 @@ type Worker struct {
 	tick      tick
 	rand      heist.FastRand
 	backoff   heist.Backoff
-	waiting   []metrics.Sample // of giveWay
-	gaveWayAt int64            // when giveWay was last considered, in heist.Ticks
-	victim    int              // the slot of the last one that had something to steal
-	searching bool             // counted in sleep.state
-	hot       forkStack        // the one that a Join used last, to find it quickly
+	gaveWayAt int64     // when giveWay was last considered, in heist.Ticks
+	victim    int       // the slot of the last one that had something to steal
+	searching bool      // counted in sleep.state
+	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
 	call      *call // what the running function belongs to
 	helping   int   // jobs that it runs on top of one another, in the middle of waits

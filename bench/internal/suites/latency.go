@@ -75,6 +75,7 @@ func (a arrivals) latency(name, about string) runner.Case {
 	impls := []runner.Impl{
 		impl("heist", openHeist()),
 		impl("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone))),
+		impl("heist-hot", openHeist(pool.WithHotWorker())),
 		impl("go", openGo),
 		impl("channel", openChannel),
 		impl("ants", openAnts),

@@ -73,6 +73,7 @@ func neighbourSuite() runner.Suite {
 				Impls: []runner.Impl{
 					saturated("heist", openHeist(), false),
 					saturated("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone)), false),
+					saturated("heist-free-p", openHeist(pool.WithFreePs(1)), false),
 					saturated("go", openGo, false),
 					saturated("ants", openAnts, true),
 				},
