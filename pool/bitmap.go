@@ -21,6 +21,16 @@ func (b bitmap) clear(i int) bool {
 
 func (b bitmap) has(i int) bool { return b[i/64].Load()&(1<<(i%64)) != 0 }
 
+// empty says whether there is no number in it; some may have come and gone meanwhile.
+func (b bitmap) empty() bool {
+	for i := range b {
+		if b[i].Load() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // take removes the lowest number, found by counting trailing zeros.
 func (b bitmap) take() (int, bool) { return b.takeBut(-1) }
 

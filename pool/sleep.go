@@ -95,6 +95,9 @@ func (p *Pool) notifySeen() {
 //
 //go:noinline
 func (p *Pool) wakeOne() {
+	if p.sleep.parked.empty() { // as always in a busy pool, and cheaper to find out than the CPU
+		return
+	}
 	last := -1
 	if p.cpus != nil {
 		if w, ok := p.onCPU[currentCPU()]; ok {
