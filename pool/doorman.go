@@ -45,19 +45,22 @@ func (p *Pool) ring() bool {
 	}
 	// Its bit is cleared, so it stays where it is until it is woken.
 	owner := p.slots[place]
-	if owner.idle.Load() {
+	if owner.idle.Load() && !owner.isTooMany() {
 		d.standsFor.Store(owner)
 		owner.standIn.Store(d)
-	} else { // it waits for something, and must not be kept from that
+	} else { // it waits for something, and must not be kept from that; or it has to leave
 		p.atDoor.Store(true)
 	}
 	owner.wakeUp()
 	return true
 }
 
-// othersRest says whether all workers sleep whose place the doorman does not have, or did
-// a moment ago.
-func (w *Worker) othersRest() bool { return int(w.pool.resting.Load()) >= w.pool.Workers() }
+// standsIn says whether the doorman is to go on: it has a place, and all workers sleep, or
+// did a moment ago.
+func (w *Worker) standsIn() bool {
+	owner := w.standsFor.Load()
+	return owner != nil && !owner.isTooMany() && int(w.pool.resting.Load()) >= w.pool.Workers()
+}
 
 // retreat gives the doorman's place back to its worker, and waits at the door.
 func (w *Worker) retreat() {

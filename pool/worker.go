@@ -185,15 +185,13 @@ func (w *Worker) main() {
 		if w.ordered() && w.obey() {
 			return
 		}
-		if w.doorman {
-			if w.standsFor.Load() == nil || !w.othersRest() {
-				if p.exit.Load() && w.standsFor.Load() == nil {
-					w.goroutine.Store(0)
-					return
-				}
-				w.retreat()
-				continue
+		if w.doorman && !w.standsIn() {
+			w.retreat()
+			if p.exit.Load() && w.standsFor.Load() == nil {
+				w.goroutine.Store(0)
+				return
 			}
+			continue
 		}
 		if t := w.next(); t != nil {
 			w.stopSearching() // woken as a searcher, it has found something

@@ -118,9 +118,11 @@ func busy(rounds int) uint64 {
 // lanesRun is one run.
 type lanesRun struct {
 	lanes
-	done    [4][]int // how often each task was done; whoever does it writes
-	workers []laneShift
+	done    [4][]int    // how often each task was done; whoever does it writes
+	workers []laneShift // and one for a worker's stand-in
 }
+
+func (r *lanesRun) seat(w *pool.Worker) int { return seat(w, len(r.workers)-1) }
 
 // laneShift is what one worker did in a run. Only that worker writes it, and it has its
 // cache lines to itself.
@@ -135,9 +137,9 @@ func (r *lanesRun) steal(w *pool.Worker) {
 	w.Scope(func(s *pool.Scope) {
 		for lane, tasks := range laneTasks {
 			s.Go(w, func(w *pool.Worker) {
-				owner := w.ID()
+				owner := r.seat(w)
 				for task := range tasks {
-					s.Go(w, func(w *pool.Worker) { r.task(w.ID(), owner, lane, task) })
+					s.Go(w, func(w *pool.Worker) { r.task(r.seat(w), owner, lane, task) })
 				}
 			})
 		}
@@ -161,7 +163,7 @@ func (r *lanesRun) task(worker, owner, lane, task int) {
 }
 
 func (l *lanes) lap(env runner.Env, work func(*lanesRun) error) (runner.Lap, error) {
-	r := &lanesRun{lanes: *l, workers: make([]laneShift, env.Workers)}
+	r := &lanesRun{lanes: *l, workers: make([]laneShift, env.Workers+1)}
 	all := 0
 	for lane, tasks := range laneTasks {
 		r.done[lane] = make([]int, tasks)
@@ -193,12 +195,16 @@ func (r *lanesRun) check(want int) error {
 func (r *lanesRun) utilisation(elapsed time.Duration) string {
 	var bars strings.Builder
 	var total float64
+	workers := len(r.workers) - 1
 	for i, s := range r.workers {
+		if i == workers && s.tasks == 0 {
+			continue
+		}
 		share, away := s.busy.Seconds()/elapsed.Seconds(), s.away.Seconds()/elapsed.Seconds()
 		total += share
-		fmt.Fprintf(&bars, "Worker %d: [%s] %3.0f%%  %v, %d tasks, %d of them stolen\n", i,
+		fmt.Fprintf(&bars, "%s: [%s] %3.0f%%  %v, %d tasks, %d of them stolen\n", seatName(i, workers),
 			bar(share-away, away), 100*share, s.busy.Round(time.Millisecond/10), s.tasks, s.stolen)
 	}
-	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(len(r.workers)), elapsed.Round(time.Millisecond/10))
+	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(workers), elapsed.Round(time.Millisecond/10))
 	return bars.String()
 }

@@ -75,7 +75,7 @@ func goSourceCase() runner.Case {
 					for i := range c.files {
 						// Tasks run on workers only, never on guests.
 						g.GoWorker(func(w *pool.Worker) error {
-							all.file(w.ID(), i)
+							all.file(seat(w, env.Workers), i)
 							return nil
 						})
 					}
@@ -228,7 +228,18 @@ func declarations(src []byte) int {
 // parsing is one run over all files.
 type parsing struct {
 	files   [][]byte
-	workers []shift
+	workers []shift // and one for a worker's stand-in
+}
+
+// seat numbers those who run tasks: a pool's workers as it does, and then the stand-in that
+// may run a task in the place of one that sleeps.
+func seat(w *pool.Worker, workers int) int { return min(w.ID(), workers) }
+
+func seatName(i, workers int) string {
+	if i == workers {
+		return "Stand-in"
+	}
+	return fmt.Sprintf("Worker %d", i)
 }
 
 // shift is what one worker did in a run. Only that worker writes it, and it has
@@ -251,7 +262,7 @@ func (p *parsing) file(worker, i int) {
 
 func (c *corpus) run(env runner.Env, parseAll func(*parsing) error) (runner.Sample, error) {
 	l, err := runner.Repeat(env.Time, func() (runner.Lap, error) {
-		all := &parsing{files: c.files, workers: make([]shift, env.Workers)}
+		all := &parsing{files: c.files, workers: make([]shift, env.Workers+1)}
 		l, err := timed(1, func() error { return parseAll(all) })
 		if err != nil {
 			return l, err
@@ -271,13 +282,17 @@ func (c *corpus) run(env runner.Env, parseAll func(*parsing) error) (runner.Samp
 func utilisation(shifts []shift, elapsed time.Duration) string {
 	var bars strings.Builder
 	var total float64
+	workers := len(shifts) - 1
 	for i, s := range shifts {
+		if i == workers && s.files == 0 {
+			continue
+		}
 		share := s.busy.Seconds() / elapsed.Seconds()
 		total += share
-		fmt.Fprintf(&bars, "Worker %d: [%s] %3.0f%%  %v, %d files\n", i,
+		fmt.Fprintf(&bars, "%s: [%s] %3.0f%%  %v, %d files\n", seatName(i, workers),
 			bar(share, 0), 100*share, s.busy.Round(time.Millisecond), s.files)
 	}
-	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(len(shifts)), elapsed.Round(time.Millisecond))
+	fmt.Fprintf(&bars, "Utilisation: %.0f%% of %v\n", 100*total/float64(workers), elapsed.Round(time.Millisecond))
 	return bars.String()
 }
 

@@ -156,13 +156,17 @@ func TestParseFindsFilesLeftOut(t *testing.T) {
 }
 
 func TestUtilisation(t *testing.T) {
-	shifts := make([]shift, 2)
+	shifts := make([]shift, 3)
 	shifts[0].busy, shifts[0].files = 100*time.Millisecond, 7
 	shifts[1].busy = 50 * time.Millisecond
 	assert.Equal(t, ""+
 		"Worker 0: [========================================] 100%  100ms, 7 files\n"+
 		"Worker 1: [====================                    ]  50%  50ms, 0 files\n"+
 		"Utilisation: 75% of 100ms\n", utilisation(shifts, 100*time.Millisecond))
+	shifts[2].busy, shifts[2].files = 25*time.Millisecond, 1
+	assert.Contains(t, utilisation(shifts, 100*time.Millisecond), ""+
+		"Stand-in: [==========                              ]  25%  25ms, 1 files\n"+
+		"Utilisation: 88% of 100ms\n")
 }
 
 // TestNames holds the names that must not change.
