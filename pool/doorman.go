@@ -78,7 +78,7 @@ func (w *Worker) retreat() {
 			w.searching = false
 		}
 		state := p.sleep.state.Add(change)
-		if p.worthWaking(state) && p.sleep.parked.clear(owner.id) {
+		if (p.worthWaking(state) || owner.isTooMany()) && p.sleep.parked.clear(owner.id) {
 			owner.wakeUp()
 		}
 	}
