@@ -156,10 +156,13 @@ func (w *Worker) obey() (leave bool) {
 	w.handOver() // before it is off the list, or drain would not see the tasks
 	w.forget()
 	if leave = w.resign(); leave {
-		// One sleeper more may take forks now, and if this worker was the hot one,
-		// another one has to be.
-		if p.latency || p.anyFork() {
+		// What this worker has seen before it parked, and stayed awake for, is left to
+		// others. One sleeper more may take forks now, and if this worker was the hot
+		// one, another one has to be.
+		if p.latency {
 			p.wakeOne()
+		} else {
+			p.notifySeen()
 		}
 	}
 	return leave

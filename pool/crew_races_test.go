@@ -152,6 +152,20 @@ func TestForkIsTakenWhenAWorkerTooManyLeaves(t *testing.T) {
 	}
 }
 
+// TestWhoLeavesHandsOnWhatItSaw: a worker that stays awake, because it sees tasks just as it
+// parks, may find that it is too many before it has taken one. A task that blocks again and
+// again brings that about now and then.
+func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
+	p := newCrew(t, WithWorkers(1))
+	for range stress(5000) {
+		ran, went := make(chan struct{}), make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { <-ran }); close(went) }))
+		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+		require.True(t, closed(went), "two tasks lie in the injector and everybody sleeps")
+		pause()
+	}
+}
+
 // whenSpare waits until nobody searches and so many more sleep than are too many.
 func whenSpare(p *Pool, n int32) bool {
 	return eventually(func() bool {
