@@ -767,7 +767,8 @@ func TestPanicOfATaskInTheMiddleOfAWaitIsHandled(t *testing.T) {
 		})
 		require.NoError(t, g.Wait())
 	}
-	require.Len(t, h.read(), stress(100))
+	// The last one may come after its group's end: the injector has its turns.
+	require.True(t, eventually(func() bool { return len(h.read()) == stress(100) }))
 	for _, e := range h.read() {
 		require.ErrorIs(t, e, io.EOF)
 	}
