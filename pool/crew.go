@@ -116,13 +116,13 @@ func (p *Pool) order(what uint32, on bool) {
 	}
 }
 
-// idOf returns the ID of the worker with a rank: guests and the doorman lie between the
-// first workers and the others.
+// idOf returns the ID of the worker with a rank: guests and the doorman, if there is one,
+// lie between the first workers and the others.
 func (p *Pool) idOf(rank int) int {
 	if rank < p.first {
 		return rank
 	}
-	return rank + p.nGuests + 1
+	return rank + p.nGuests + p.crew.doormen
 }
 
 // cpusOf returns the CPUs to which the worker with a rank is bound, nil for none: a
@@ -140,6 +140,7 @@ func (w *Worker) obey() (leave bool) {
 	p := w.pool
 	c := &p.crew
 	w.stopSearching() // wakes another one for what this one was woken for
+	w.forget()
 	if p.orders.Load()&orderHold != 0 {
 		p.resting.Add(1)
 		c.signal()
@@ -154,7 +155,6 @@ func (w *Worker) obey() (leave bool) {
 		return false
 	}
 	w.handOver() // before it is off the list, or drain would not see the tasks
-	w.forget()
 	if leave = w.resign(); leave {
 		// What this worker has seen before it parked, and stayed awake for, is left to
 		// others. One sleeper more may take forks now, and if this worker was the hot
@@ -202,7 +202,7 @@ func (w *Worker) handOver() {
 		if w.pool.injector.Push(t) {
 			w.pool.notifyTask()
 		} else { // the pool is closing, and this was accepted before
-			w.run(job{task: t})
+			w.runAside(t)
 		}
 	}
 }
@@ -229,13 +229,15 @@ func (p *Pool) Resize(n int) error {
 			p.slots[id].wakeUp() // to leave
 		}
 	}
+	p.notifySeen() // one who sleeps and was too many may take forks now
 	return nil
 }
 
 // Pause keeps the workers from starting tasks, and returns when none is in the middle of
 // one, or with the cause when ctx ends before that. Tasks are accepted and queue up. What
 // a running task waits for goes on, and so do guests, without help. [Pool.Resume] ends
-// it, and so does Close. A task must not pause its own pool, for which it would wait.
+// it, and so does Close; the end of ctx ends only the wait. A task must not pause its own
+// pool, for which it would wait.
 func (p *Pool) Pause(ctx context.Context) error {
 	if p.current() != nil {
 		return errors.New("pool: Pause was called inside a task of the same pool, for which it would wait; call it from outside")
@@ -276,7 +278,7 @@ func (p *Pool) Resume() {
 // many places are lent as [WithSpares] allows, the worker just waits. F must not use the
 // worker. A guest frees its place while it waits.
 //
-// Cost: 0.2 microseconds if there is a spare asleep, some 10 if one must be started.
+// Cost: a lock, and the start of a goroutine if no spare is asleep.
 func (w *Worker) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("Worker.Block"))

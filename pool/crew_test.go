@@ -1003,7 +1003,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 	require.Equal(t, queued+1, left.Queued+left.Delayed)
 	require.True(t, slow || left.Delayed == 1)
 	require.Equal(t, 2, left.Running)
-	require.ErrorContains(t, err, "2 workers are in the middle of a task")
+	require.ErrorContains(t, err, "2 workers are at work")
 
 	gone, cancel2 := context.WithCancelCause(context.Background())
 	cancel2(io.EOF)

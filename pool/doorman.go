@@ -19,12 +19,11 @@ package pool
 // one, or the worker. Only [PinAuto] pools have a doorman: with [PinCores] all tasks are to
 // run on bound threads, and with [PinNone] all workers are goroutines.
 
-// hire makes the doorman.
+// hire makes the doorman, who has been counted.
 func (p *Pool) hire(id int) {
 	w := newWorker(p, id, -1)
 	w.doorman, w.bell = true, make(chan struct{}, 1)
 	p.slots[id], p.doorman = w, w
-	p.crew.doormen++
 	p.crew.active++
 }
 

@@ -20,11 +20,11 @@ import (
 // The order is blitz-io's, with these changes. Every so many tasks the injector comes
 // first, or a worker that always has tasks of its own would never get there: in blitz-io
 // that look comes after the worker's own queues were found empty. Only its own tasks count
-// for that, not the batch, or what comes from outside could keep its own for ever. The batch buffer is a
-// ring as well, because what lies in it must not wait for a task that takes long. And
-// priorities stand above all of it: tasks of high priority come first, but for one turn in
-// eight; those of low priority come last, but for one turn in 64. So neither of the
-// others ever starves.
+// for that, not the batch, or what comes from outside could keep its own for ever. The
+// batch buffer is a ring as well, because what lies in it must not wait for a task that
+// takes long. And priorities stand above all of it: tasks of high priority come first, but
+// for one turn in eight; those of low priority come last, but for one turn in 64. So none
+// ever starves.
 //
 // How often the injector comes first follows from how long tasks take: what lies there
 // should be pulled within a millisecond.

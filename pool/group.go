@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// ErrGoexit is the error of a group's function that did not return but ended by
-// runtime.Goexit.
-var ErrGoexit = errors.New("pool: a group's function called runtime.Goexit")
+// ErrGoexit is the error of a function of a [Group] or a [Future] that did not return but
+// ended by runtime.Goexit.
+var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 
 // Group is a set of tasks that somebody waits for. It has the manners of errgroup:
 // the first error is the one that counts, and it cancels the group's context.

@@ -10,8 +10,8 @@ import (
 // A goroutine from outside that needs the pool does not hand its work over and wait:
 // a hand-off costs several microseconds each way. It becomes a guest: it takes a
 // free slot, which is a worker without a thread, and runs its function at once, on its
-// own stack. Tasks that it queues and does not come to go to the injector in the end. Workers are woken only for the forks that
-// they could take.
+// own stack. Tasks that it queues go to the injector in the end, unless somebody has taken
+// them. Workers are woken only for the forks that they could take.
 //
 // While there are guests, as many workers as there are guests leave their forks
 // alone, so that not more threads compute than the pool has workers.
@@ -126,13 +126,7 @@ func (p *Pool) queue(ctx context.Context) (slot int, err error) {
 func (p *Pool) leave(w *Worker) {
 	w.unwindAll()
 	w.forget()
-	for t := w.ring.Pop(); t != nil; t = w.ring.Pop() {
-		if p.injector.Push(t) {
-			p.notifyTask()
-		} else { // the pool is closing, and this was accepted before
-			w.aside(func() { w.runNested(job{task: t}) })
-		}
-	}
+	w.handOver()
 	w.goroutine.Store(0)
 	p.freePlace()
 	g := &p.guests

@@ -51,7 +51,7 @@ func freePs(by int) {
 // none until the worker has come back to its queues, so that whoever yields goes on. If the
 // call was cancelled to which the function belongs, it unwinds, as a fork does.
 //
-// Cost: 20 ns, and what others then do.
+// Cost: a look at the worker's queues and at the clock, and what others then do.
 func (w *Worker) Yield() {
 	w.call.check()
 	w.expose()

@@ -31,8 +31,9 @@ var errNoPlace = errors.New("pool: a call was given nil as its place; it must be
 type Pool struct {
 	config // constant
 
-	// slots are the first workers, then the guests, then whoever [Pool.Resize] or
-	// [Worker.Block] adds: those up to reach have been made. See victims.
+	// slots are the first workers, the guests, the doorman, and whoever [Pool.Resize] or
+	// [Worker.Block] adds: those up to reach have been made. See victims. Constant up to
+	// reach; beyond it crew.mu.
 	slots   []*Worker
 	reach   atomic.Int32 // crew.mu
 	first   int          // number of first workers; constant
@@ -46,26 +47,35 @@ type Pool struct {
 	ticksPerNanosecond                   float64
 
 	queues   [priorities]*heist.Injector[task]
-	urgent   atomic.Int64          // tasks of high priority in their queue; submitters and workers
 	injector *heist.Injector[task] // that of normal priority
-	room     room
-	guests   guests
 
-	sleep sleep
-	crew  crew
+	refuses chan struct{} // closed at the beginning of Close
+	closed  chan struct{} // closed at the end of Close
+
+	// What everybody reads for each task, and nobody writes in a pool that just works.
 
 	// orders is not 0 if a worker should look at more than its queues between two tasks.
 	// crew.mu.
-	orders atomic.Uint32
+	orders  atomic.Uint32
+	closing atomic.Bool  // Close writes, once
+	exit    atomic.Bool  // Close writes, once everything was done
+	urgent  atomic.Int64 // tasks of high priority in their queue; their submitters and takers write
 
-	watched atomic.Bool   // a worker watches; it writes
-	atDoor  atomic.Bool   // the doorman sleeps; who makes it false must wake it
-	resting atomic.Int32  // workers that sleep in the middle of nothing, or are held; workers write
-	delayed atomic.Int64  // tasks that wait for their time; submitters and timers write
-	closing atomic.Bool   // Close writes, once
-	exit    atomic.Bool   // Close writes, once everything was done
-	refuses chan struct{} // closed at the beginning of Close
-	closed  chan struct{} // closed at the end of Close
+	_ pad
+
+	sleep sleep
+
+	_ pad
+
+	// What changes when somebody goes to sleep, waits or comes from outside.
+
+	watched atomic.Bool  // a worker watches; it writes
+	atDoor  atomic.Bool  // the doorman sleeps; who makes it false must wake it
+	resting atomic.Int32 // workers that sleep in the middle of nothing, or are held; workers write
+	delayed atomic.Int64 // tasks that wait for their time; submitters and timers write
+	room    room
+	guests  guests
+	crew    crew
 
 	ended sync.WaitGroup // workers that have not ended
 }
@@ -98,9 +108,12 @@ func New(options ...Option) (*Pool, error) {
 	}
 	p.injector = p.queues[Normal]
 	p.room.made = make(chan struct{}, 1)
-	p.slots = make([]*Worker, p.nGuests+1+c.maxWorkers+c.spares)
-	p.sleep.parked = newBitmap(len(p.slots))
 	p.crew.init(c.workers, c.maxWorkers+c.spares)
+	if p.cpus != nil && p.pinning == PinAuto {
+		p.crew.doormen++
+	}
+	p.slots = make([]*Worker, p.idOf(c.maxWorkers+c.spares))
+	p.sleep.parked = newBitmap(len(p.slots))
 	for id, cpu := range c.cpus[:min(c.workers, len(c.cpus))] {
 		p.onCPU[cpu] = id
 	}
@@ -115,13 +128,10 @@ func New(options ...Option) (*Pool, error) {
 		p.slots[w.id] = w
 		p.guests.free.set(i)
 	}
-	doorman := p.first + p.nGuests
-	if p.cpus != nil && p.pinning == PinAuto {
-		p.hire(doorman)
-	} else {
-		p.slots[doorman] = newWorker(p, doorman, -1) // nobody, so that no slot is nil
+	if p.crew.doormen > 0 {
+		p.hire(p.first + p.nGuests)
 	}
-	p.reach.Store(int32(doorman) + 1)
+	p.reach.Store(int32(p.idOf(p.first)))
 
 	freePs(c.freePs)
 	ready := make(chan error, p.first)
@@ -172,11 +182,10 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Go")
 	}
-	if p.closing.Load() || !p.injector.Push(taskOf(f)) {
+	if p.closing.Load() {
 		return ErrClosed
 	}
-	p.notifyOutside()
-	return nil
+	return p.enqueue(f, Normal)
 }
 
 // Close waits until everything that the pool has accepted is done, delayed tasks
@@ -220,14 +229,14 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 type UnfinishedError struct {
 	Queued  int // tasks that have not started
 	Delayed int // tasks whose time has not come
-	Running int // workers that are in a task
+	Running int // workers that do not sleep: those that are in a task, or look for one
 
 	cause error
 }
 
 // Error says what was left.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("pool: Shutdown gave up (%v): %d tasks have not started, %d wait for their time, and %d workers are in the middle of a task",
+	return fmt.Sprintf("pool: Shutdown gave up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work",
 		e.cause, e.Queued, e.Delayed, e.Running)
 }
 

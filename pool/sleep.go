@@ -11,7 +11,7 @@ import (
 
 // sleep is what a pool knows of who sleeps and who searches.
 type sleep struct {
-	// state packs two numbers, so that a fork finds in one load whether anybody
+	// state packs three numbers, so that a fork finds in one load whether anybody
 	// should be woken for it:
 	//
 	//	cancelled << 48 + searching << 32 + (parked - guests - surplus)

@@ -245,3 +245,26 @@ func TestErrorsNameTheMethodThatWasCalled(t *testing.T) {
 	require.EqualError(t, p.TrySubmit(nil), "pool: Pool.TrySubmit was given a nil function")
 	require.EqualError(t, p.TrySubmit(nil, High), "pool: Pool.TrySubmit was given a nil function")
 }
+
+// TestGoexitInAPanicHandlerLeavesTheWaiterInOrder: what the task has left behind is tidied
+// up, though the handler does not return.
+func TestGoexitInAPanicHandlerLeavesTheWaiterInOrder(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(func(*PanicError) { runtime.Goexit() }))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	onlyWorker(t, p, func(w *Worker) {
+		err := w.With(ctx).Run(func(w *Worker) {
+			call, marks, forks := w.call, len(w.marks), 0
+			w.runAside(taskOf(func(w *Worker) {
+				Join(w, func(*Worker, int) int { panic("handled") }, 0, nop1, 0)
+			}))
+			for _, s := range w.forkStacks() {
+				forks += s.depth()
+			}
+			require.Same(t, call, w.call, "the call of the one who waits")
+			require.Len(t, w.marks, marks)
+			require.Zero(t, forks, "forks are left")
+		})
+		require.NoError(t, err)
+	})
+}
