@@ -1,6 +1,7 @@
 package numa_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log"
 
@@ -53,6 +54,67 @@ func ExampleTopology() {
 	// CPU 3 shares a core with 3,7 and a cache with 2-3,6-7
 }
 
+func ExampleTopology_String() {
+	for _, machine := range []string{"testdata/2d4c", "testdata/6c-biglittle"} {
+		topology, err := numa.ReadRoot(machine)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(topology)
+	}
+	// Output:
+	// CPUs 0-7: 1 node, 1 package, 2 dies, 2 L3 caches, 4 cores
+	// node 0: CPUs 0-7, 32.0 GiB, distances 10
+	// CPUs 0-5 (little 0-3): 1 node, 1 package, 1 L3 cache, 2 clusters, 3 L2 caches, 6 cores
+	// node 0: CPUs 0-5, 8.0 GiB, distances 10
+}
+
+func ExampleTopology_MarshalJSON() {
+	server, err := numa.ReadRoot("testdata/2n4c")
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := json.Marshal(server)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var copied numa.Topology
+	if err := json.Unmarshal(text, &copied); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(copied.NodeOf(6), copied.Cores)
+	// Output: 1 [0,4 1,5 2,6 3,7]
+}
+
+func ExampleTopology_UnmarshalJSON() {
+	var machine numa.Topology
+	err := json.Unmarshal([]byte(`{
+		"complete": "0-1", "online": "0-1", "allowed": "0-1",
+		"nodes": [{"id": 0, "cpus": "0-1", "memory_bytes": 1073741824}],
+		"groups": {"cores": ["0-1", "1"]},
+		"cpus": [{"id": 0}, {"id": 1}]
+	}`), &machine)
+	fmt.Println(err)
+	// Output: numa: topology: groups.cores[1]: has the CPU 1, which is not online or is in another group already
+}
+
+func ExampleCPU() {
+	phone, err := numa.ReadRoot("testdata/6c-biglittle")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, cpu := range phone.CPUs {
+		fmt.Printf("CPU %d shares its L2 with %v and gets %.0f%% done\n", cpu.ID, phone.L2[cpu.L2], float64(cpu.Capacity)/10.24)
+	}
+	// Output:
+	// CPU 0 shares its L2 with 0-3 and gets 44% done
+	// CPU 1 shares its L2 with 0-3 and gets 44% done
+	// CPU 2 shares its L2 with 0-3 and gets 44% done
+	// CPU 3 shares its L2 with 0-3 and gets 44% done
+	// CPU 4 shares its L2 with 4 and gets 100% done
+	// CPU 5 shares its L2 with 5 and gets 100% done
+}
+
 func ExampleTopology_Distance() {
 	server, err := numa.ReadRoot("testdata/2n4c")
 	if err != nil {
@@ -85,6 +147,19 @@ func ExampleParseSet() {
 	// Output:
 	// 0-3,8 5 true <nil>
 	// numa: CPU list "0-3,7-5": range 7-5 runs backwards
+}
+
+func ExampleSet_UnmarshalText() {
+	var options struct{ CPUs numa.Set }
+	err := json.Unmarshal([]byte(`{"CPUs": "8,0-3"}`), &options)
+	fmt.Println(options.CPUs.Len(), options.CPUs, err)
+	// Output: 5 0-3,8 <nil>
+}
+
+func ExampleSet_MarshalText() {
+	text, err := json.Marshal([]numa.Set{{0, 1, 2, 3, 8}, {5}})
+	fmt.Println(string(text), err)
+	// Output: ["0-3,8","5"] <nil>
 }
 
 func ExampleSet() {

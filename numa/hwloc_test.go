@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,83 @@ var hwlocDiffers = map[string]string{
 		"kernel calls them threads of a core, hwloc two cores",
 }
 
+// levels of a machine of which hwloc's JSON does not tell: how many CPUs the
+// dies, the clusters and the L2 caches have, and each capacity with its CPUs.
+type hwlocLevels struct {
+	dies, clusters, l2 []int
+	capacities         map[int]string
+}
+
+// times is n groups of a size.
+func times(n, size int) []int { return slices.Repeat([]int{size}, n) }
+
+// hwlocMore are the machines that have dies, clusters, L2 caches or capacities;
+// the others have none.
+var hwlocMore = map[string]hwlocLevels{
+	// Made up to have 2 packages of 4 dies by CPUID leaf 1f, though the CPUs'
+	// files say 4 packages of 2.
+	"fakecpuid1f-64intel64-2p4d2n2c2t": {dies: times(8, 8), l2: times(32, 2)},
+	// A kernel that knows of dies, and packages that are one die each.
+	"32intel64-2p8co2t+8ve": {dies: times(2, 16), l2: times(16, 2)},
+	// Two clusters of 5 Cortex-A725 and 5 Cortex-X925. Those of the second are
+	// clocked a little higher, and one of them is the best of all.
+	"nvidia-dgx-gb10": {clusters: times(2, 10), l2: times(20, 1), capacities: map[int]string{
+		718: "0-4", 997: "5-9", 731: "10-14", 1017: "15-18", 1024: "19",
+	}},
+	// Made up: no kernel shows more than 1024, but it does no harm.
+	"fakeheterocpunuma": {capacities: map[int]string{234: "0-11", 1025: "12-23"}},
+	// Two modules of two cores in each package share an L2.
+	"8em64t-2s2ca2c": {l2: times(4, 2)},
+	// The folders of some caches are gone: CPUs 0 and 4 have no L2.
+	"8em64t-2s4c-asymcaches": {l2: times(3, 2)},
+	// The two halves of a Bulldozer module.
+	"64amd64-4s2n4ca2co": {l2: times(32, 2)},
+	// Two cores of two threads.
+	"64fake-4n2s2ca2c2t": {l2: times(16, 4)},
+	// Pairs of cores, below an L3 for six.
+	"96em64t-4no4pa3ca2co": {l2: times(48, 2)},
+	// An L2 for data in each core; one for instructions does not count.
+	"8ia64-2n2s2c": {l2: times(8, 1)},
+	"8ia64-2s2c2t": {l2: times(4, 2)},
+	"16ia64-8n2s":  {l2: times(16, 1)},
+	// One L2 for both cores, and one for both threads.
+	"2i386-2c-nohugepage":        {l2: times(1, 2)},
+	"2i386-2t-hugepagesizecount": {l2: times(1, 2)},
+	// Two threads to a core; then one core is offline, and one thread of two.
+	"16em64t-4s2c2t":          {l2: times(8, 2)},
+	"16em64t-4s2c2t-offlines": {l2: []int{2, 2, 2, 2, 1, 2, 1}},
+	// An L2 for each core.
+	"16amd64-4n4c-cgroup-distance-merge": {l2: times(16, 1)},
+	"16amd64-8n2c":                       {l2: times(16, 1)},
+	"2pa-pcidomain32bits":                {l2: times(2, 1)},
+	"32em64t-2n8c+dax+nvme+mic+dimms":    {l2: times(16, 1)},
+	"40intel64-2g2n4c+pcilocality":       {l2: times(40, 1)},
+}
+
+// levelsOf returns what hwlocMore has of a machine.
+func levelsOf(t *Topology) (l hwlocLevels) {
+	sizes := func(groups []Set) (all []int) {
+		for _, group := range groups {
+			all = append(all, group.Len())
+		}
+		return all
+	}
+	l.dies, l.clusters, l.l2 = sizes(t.Dies), sizes(t.Clusters), sizes(t.L2)
+	same := map[int]Set{}
+	for _, cpu := range t.CPUs {
+		same[cpu.Capacity] = append(same[cpu.Capacity], cpu.ID)
+	}
+	for capacity, cpus := range same {
+		if capacity > 0 {
+			if l.capacities == nil {
+				l.capacities = map[int]string{}
+			}
+			l.capacities[capacity] = cpus.String()
+		}
+	}
+	return l
+}
+
 // The folder HEIST_HWLOC_DUMPS has the /sys and /proc of machines, packed as
 // NAME.tar.bz2, and what hwloc makes of them as NAME.json.
 func TestHwlocAgreesAboutItsMachines(t *testing.T) {
@@ -72,6 +150,8 @@ func TestHwlocAgreesAboutItsMachines(t *testing.T) {
 			got, err := ReadRoot(filepath.Join(unpack(t, base+".tar.bz2"), want.Root))
 			t.Logf("%v\n%v", got, err)
 			requireUsable(t, got)
+			requireRoundTrip(t, got)
+			require.Equal(t, hwlocMore[machine], levelsOf(got))
 			compare := func(field string, want, got any) {
 				t.Helper()
 				if reason, ok := hwlocDiffers[machine+"/"+field]; ok {
@@ -145,9 +225,10 @@ func matters(file string) bool {
 		"sys/devices/system/cpu/*",
 		"sys/devices/system/cpu/cpu*/online",
 		"sys/devices/system/cpu/cpu*/topology/*",
-		"sys/devices/system/cpu/cpu*/cache/index[2-9]/level",
-		"sys/devices/system/cpu/cpu*/cache/index[2-9]/type",
-		"sys/devices/system/cpu/cpu*/cache/index[2-9]/shared_cpu_*",
+		"sys/devices/system/cpu/cpu*/cpu_capacity",
+		"sys/devices/system/cpu/cpu*/cache/index[1-9]/level",
+		"sys/devices/system/cpu/cpu*/cache/index[1-9]/type",
+		"sys/devices/system/cpu/cpu*/cache/index[1-9]/shared_cpu_*",
 		"sys/devices/system/node/*",
 		"sys/devices/system/node/node*/cpu*",
 		"sys/devices/system/node/node*/meminfo",

@@ -1,6 +1,8 @@
 package numa
 
 import (
+	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +50,24 @@ func (f files) inMemory() fstest.MapFS {
 		tree[treePath(file)] = &fstest.MapFile{Data: []byte(content)}
 	}
 	return tree
+}
+
+// packed makes the tree a zip archive in memory, which finds a file among many
+// sooner than inMemory.
+func (f files) packed(t testing.TB) fs.FS {
+	t.Helper()
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	for file, content := range f {
+		at, err := w.CreateHeader(&zip.FileHeader{Name: treePath(file), Method: zip.Store})
+		require.NoError(t, err)
+		_, err = at.Write([]byte(content))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	r, err := zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
+	require.NoError(t, err)
+	return r
 }
 
 // with returns the files with some of them replaced.
@@ -99,11 +119,14 @@ func requireUsable(t testing.TB, got *Topology) {
 	require.NotEmpty(t, got.Allowed)
 	require.Equal(t, got.Allowed, got.Allowed.and(got.Online))
 	require.Equal(t, got.Online, got.Online.and(got.Complete))
-	require.Len(t, got.CPUs, got.Online.Len())
-	for i, cpu := range got.CPUs {
-		require.Equal(t, got.Online[i], cpu.ID)
-		require.Equal(t, cpu.Node, got.NodeOf(cpu.ID))
+	var ids Set
+	for _, cpu := range got.CPUs {
+		ids = append(ids, cpu.ID)
+		if cpu.Node != got.NodeOf(cpu.ID) {
+			require.Equal(t, cpu.Node, got.NodeOf(cpu.ID))
+		}
 	}
+	require.Equal(t, got.Online, ids)
 
 	var nodes []Set
 	for i, node := range got.Nodes {
@@ -119,27 +142,28 @@ func requireUsable(t testing.TB, got *Topology) {
 	}
 	require.True(t, slices.ContainsFunc(nodes, func(s Set) bool { return s.Len() > 0 }))
 
-	for _, kind := range []struct {
-		groups []Set
-		index  func(CPU) int
-	}{
-		{nodes, func(c CPU) int { return c.Node }},
-		{got.Packages, func(c CPU) int { return c.Package }},
-		{got.Cores, func(c CPU) int { return c.Core }},
-		{got.L3, func(c CPU) int { return c.L3 }},
-	} {
-		members := make([]Set, len(kind.groups))
+	all := append(slices.Clone(kinds), kind{"nodes",
+		func(*Topology) *[]Set { return &nodes }, func(c *CPU) *int { return &c.Node }})
+	for _, k := range all {
+		groups := *k.groups(got)
+		members := make([]Set, len(groups))
 		for _, cpu := range got.CPUs {
-			if i := kind.index(cpu); i != -1 {
+			if i := *k.index(&cpu); i != -1 {
 				members[i] = append(members[i], cpu.ID)
 			}
 		}
-		for i, group := range kind.groups {
-			require.Equal(t, members[i], group)
-		}
+		require.Equal(t, lists(members), lists(groups), k.name)
 	}
-	for _, groups := range [][]Set{got.Packages, got.Cores, got.L3} {
-		require.True(t, slices.IsSortedFunc(groups, func(a, b Set) int { return a[0] - b[0] }))
+	for _, k := range kinds {
+		require.True(t, slices.IsSortedFunc(*k.groups(got), func(a, b Set) int { return a[0] - b[0] }), k.name)
+	}
+	for _, cpu := range got.CPUs {
+		if cpu.Capacity < 0 || cpu.Capacity > maxCapacity {
+			require.Fail(t, "capacity", cpu)
+		}
+		if cpu.Core < 0 && cpu.SMT != 0 || cpu.Core >= 0 && got.Cores[cpu.Core][cpu.SMT] != cpu.ID {
+			require.Fail(t, "rank", cpu)
+		}
 	}
 	require.NotEmpty(t, got.String())
 }
@@ -183,7 +207,8 @@ func TestHardwareThreadsShareACore(t *testing.T) {
 	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(got.Cores))
 	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.Packages))
 	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.L3))
-	require.Equal(t, CPU{ID: 7, Node: 1, Package: 1, Core: 3, L3: 1}, got.CPUs[7])
+	require.Equal(t, CPU{ID: 3, Node: 1, Package: 1, Die: -1, Cluster: -1, Core: 3, L2: -1, L3: 1, SMT: 0}, got.CPUs[3])
+	require.Equal(t, CPU{ID: 7, Node: 1, Package: 1, Die: -1, Cluster: -1, Core: 3, L2: -1, L3: 1, SMT: 1}, got.CPUs[7])
 }
 
 func TestWithoutNodeFoldersThereIsOneNode(t *testing.T) {
@@ -201,10 +226,10 @@ func TestWithoutCPUFoldersOnlyTheGroupsAreUnknown(t *testing.T) {
 	got := readSound(t, f)
 	require.Equal(t, "0-7", got.Online.String())
 	require.Len(t, got.Nodes, 2)
-	require.Empty(t, got.Packages)
-	require.Empty(t, got.Cores)
-	require.Empty(t, got.L3)
-	require.Equal(t, CPU{ID: 2, Node: 1, Package: -1, Core: -1, L3: -1}, got.CPUs[2])
+	for _, k := range kinds {
+		require.Empty(t, *k.groups(got), k.name)
+	}
+	require.Equal(t, CPU{ID: 2, Node: 1, Package: -1, Die: -1, Cluster: -1, Core: -1, L2: -1, L3: -1}, got.CPUs[2])
 }
 
 func TestNodesMayLackCPUsOrMemory(t *testing.T) {
@@ -329,34 +354,6 @@ func TestCacheOfUnknownSharersIsTheCores(t *testing.T) {
 	require.Len(t, readSound(t, f).L3, 8)
 }
 
-func TestMoreThan1024CPUs(t *testing.T) {
-	const cpus, perNode = 2048, 512
-	f := files{"cpu/present": "0-2047\n", "cpu/online": "0-2047\n"}
-	for cpu := range cpus {
-		first := cpu / perNode * perNode
-		dir := fmt.Sprintf("cpu/cpu%d/topology/", cpu)
-		f[dir+"core_cpus_list"] = fmt.Sprintf("%d-%d\n", cpu&^1, cpu|1)
-		f[dir+"package_cpus_list"] = fmt.Sprintf("%d-%d\n", first, first+perNode-1)
-	}
-	for node := range cpus / perNode {
-		words := make([]string, cpus/32)
-		for i := range words {
-			words[len(words)-1-i] = "00000000"
-			if i/(perNode/32) == node {
-				words[len(words)-1-i] = "ffffffff"
-			}
-		}
-		f[fmt.Sprintf("node/node%d/cpumap", node)] = strings.Join(words, ",") + "\n"
-	}
-	got, err := read(f.inMemory(), "", nil)
-	require.NoError(t, err)
-	requireUsable(t, got)
-	require.Len(t, got.Cores, cpus/2)
-	require.Len(t, got.Packages, cpus/perNode)
-	require.Equal(t, "1536-2047", got.Nodes[3].CPUs.String())
-	require.Equal(t, 3, got.NodeOf(2047))
-}
-
 func TestMissingSysIsOneNodeAndAnError(t *testing.T) {
 	root := t.TempDir()
 	got, err := ReadRoot(root)
@@ -462,7 +459,7 @@ func TestGarbageIsNamedAndTheRestIsUsed(t *testing.T) {
 		{"cpu/cpu0/topology/core_cpus_list", "", "lack CPU 0 itself", nil},
 		{"cpu/cpu0/topology/core_cpus_list", "1,5", "lack CPU 0 itself", nil},
 		{"cpu/cpu1/topology/package_cpus_list", "0-99999999", "", nil}, // CPU 0 spoke for it
-		{"cpu/cpu0/topology/package_cpus_list", "0-99999999", "limit of 1048576", nil},
+		{"cpu/cpu0/topology/package_cpus_list", "0-99999999", "limit of 65536", nil},
 		{"cpu/cpu0/cache/index3/level", "three", `"three" is no number`, nil},
 		{"cpu/cpu0/cache/index3/shared_cpu_list", "0,,1", "not a CPU number", nil},
 		{"node/node0/meminfo", "MemTotal: 12 MB", `MemTotal " 12 MB" is no number of kB`,
@@ -580,87 +577,4 @@ func TestLinksOutOfTheRootAreNotFollowed(t *testing.T) {
 	got, err = ReadRoot(root)
 	require.NoError(t, err)
 	require.EqualValues(t, 2<<20, got.Nodes[0].MemoryBytes)
-}
-
-func TestCpusetsLimitWhatIsAllowed(t *testing.T) {
-	for about, c := range map[string]struct {
-		files files
-		want  string
-	}{
-		"cgroup v2": {files{
-			"/proc/self/cgroup":                            "0::/service\n",
-			"/proc/mounts":                                 "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
-			"/sys/fs/cgroup/service/cpuset.cpus":           "\n",
-			"/sys/fs/cgroup/service/cpuset.cpus.effective": "2-3\n",
-		}, "2-3"},
-		"cgroup v2, a parent's": {files{
-			"/proc/self/cgroup": "0::/service/task/leaf\n",
-			"/proc/mounts":      "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
-			"/sys/fs/cgroup/service/cpuset.cpus.effective": "4\n",
-			"/sys/fs/cgroup/cpuset.cpus.effective":         "0-7\n",
-		}, "4"},
-		"cgroup v1": {files{
-			"/proc/self/cgroup": "3:cpu,cpuacct:/other\n2:cpuset:/batch\n0::/unified\n",
-			"/proc/mounts": "none /sys/fs/cgroup/unified cgroup2 rw 0 0\n" +
-				"none /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\n" +
-				"none /sys/fs/cgroup/cpuset cgroup rw,relatime,cpuset 0 0\n",
-			"/sys/fs/cgroup/cpu/batch/cpuset.cpus":    "7\n",
-			"/sys/fs/cgroup/cpuset/batch/cpuset.cpus": "0-1,9\n",
-		}, "0-1"},
-		"cpuset file system": {files{
-			"/proc/self/cpuset":        "/batch/3\n",
-			"/proc/mounts":             "none /dev/cpuset cpuset rw 0 0\n",
-			"/dev/cpuset/batch/3/cpus": "5-6\n",
-		}, "5-6"},
-		"no such mount": {files{
-			"/proc/self/cpuset": "/batch\n",
-			"/proc/mounts":      "proc /proc proc rw 0 0\nshort\n",
-		}, "0-7"},
-		"offline CPUs only": {files{
-			"/proc/self/cpuset":      "/batch\n",
-			"/proc/mounts":           "none /dev/cpuset cpuset rw 0 0\n",
-			"/dev/cpuset/batch/cpus": "8-9\n",
-		}, "0-7"},
-		"a group outside of the mount": {files{
-			"/proc/self/cgroup":                    "0::/../../..\n",
-			"/proc/mounts":                         "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
-			"/sys/fs/cgroup/cpuset.cpus.effective": "1\n",
-		}, "1"},
-	} {
-		t.Run(about, func(t *testing.T) {
-			got := readSound(t, smt().with(c.files))
-			require.Equal(t, c.want, got.Allowed.String())
-			require.Equal(t, "0-7", got.Online.String())
-		})
-	}
-}
-
-func TestEndlessCpusetPathIsReported(t *testing.T) {
-	got, err := read(smt().with(files{
-		"/proc/self/cpuset": strings.Repeat("/a", maxFile/2),
-		"/proc/mounts":      strings.Repeat("none /sys/fs/cgroup cgroup2 rw 0 0\n", 1000),
-	}).inMemory(), "", nil)
-	requireUsable(t, got)
-	require.ErrorContains(t, err, "is longer than 4096 bytes")
-}
-
-func FuzzGarbageFile(f *testing.F) {
-	machine := smt().with(files{
-		"cpu/possible":      "0-7\n",
-		"cpu/cpu1/online":   "1\n",
-		"/proc/self/cgroup": "0::/service\n",
-		"/proc/mounts":      "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
-		"/sys/fs/cgroup/service/cpuset.cpus.effective": "0-7\n",
-	})
-	all := slices.Sorted(maps.Keys(machine))
-	for i := range all {
-		for _, garbage := range []string{"", "0", "-1", "garbage", "0-4095", "\x00", "10 20 30"} {
-			f.Add(uint(i), garbage)
-		}
-	}
-	f.Fuzz(func(t *testing.T, i uint, garbage string) {
-		broken := all[i%uint(len(all))]
-		got, _ := read(machine.with(files{broken: garbage}).inMemory(), "", nil)
-		requireUsable(t, got)
-	})
 }

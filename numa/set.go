@@ -11,12 +11,13 @@ import (
 
 // maxCPUs bounds the numbers a set may hold. Linux is built for at most 8192
 // CPUs; a list that names many more is damaged, and must not cost memory.
-const maxCPUs = 1 << 20
+const maxCPUs = 1 << 16
 
 // Set is a set of CPU numbers: ascending, without duplicates, of any size.
 // Range over it to visit the CPUs. The nil Set is empty and ready to use.
 //
 // ParseSet keeps the order; whoever builds a Set by hand has to keep it too.
+// As text, in JSON for example, a Set is the kernel's list, as of String.
 type Set []int
 
 // Len returns the number of CPUs in the set.
@@ -50,26 +51,49 @@ func (s Set) String() string {
 	return string(b)
 }
 
-// and returns the CPUs that are in both sets.
-func (s Set) and(other Set) Set {
-	var both Set
-	for _, cpu := range s {
-		if other.Contains(cpu) {
-			both = append(both, cpu)
+// MarshalText returns the set as String does. It fails if the set's order was
+// not kept, or if it holds a number that ParseSet would refuse.
+func (s Set) MarshalText() ([]byte, error) {
+	for i, cpu := range s {
+		if cpu < 0 || cpu >= maxCPUs || i > 0 && s[i-1] >= cpu {
+			return nil, fmt.Errorf("numa: set with %d at position %d: a Set holds ascending numbers from 0 to %d", cpu, i, maxCPUs-1)
 		}
 	}
-	return both
+	return []byte(s.String()), nil
 }
 
+// UnmarshalText reads a set as ParseSet does, with the same errors. After an
+// error the set is as before.
+func (s *Set) UnmarshalText(text []byte) error {
+	set, err := ParseSet(string(text))
+	if err == nil {
+		*s = set
+	}
+	return err
+}
+
+// and returns the CPUs that are in both sets.
+func (s Set) and(other Set) Set { return s.filter(other, true) }
+
 // minus returns the CPUs of s that are not in other.
-func (s Set) minus(other Set) Set {
-	var rest Set
+func (s Set) minus(other Set) Set { return s.filter(other, false) }
+
+// filter returns the CPUs of s that other has, or those that it has not.
+func (s Set) filter(other Set, has bool) Set {
+	if len(s) == 0 {
+		return nil
+	}
+	var kept Set
+	i, _ := slices.BinarySearch(other, s[0])
 	for _, cpu := range s {
-		if !other.Contains(cpu) {
-			rest = append(rest, cpu)
+		for i < len(other) && other[i] < cpu {
+			i++
+		}
+		if (i < len(other) && other[i] == cpu) == has {
+			kept = append(kept, cpu)
 		}
 	}
-	return rest
+	return kept
 }
 
 // or returns the CPUs that are in either set.
@@ -98,7 +122,7 @@ func firstCPUs(n int) Set {
 // empty set.
 //
 // The error quotes the list and says what is wrong with it: an item that is no
-// number or range, a range that runs backwards, a number from 1<<20 upwards,
+// number or range, a range that runs backwards, a number from 1<<16 upwards,
 // or more numbers than that. No list makes it take more time or memory than a
 // set of that size.
 func ParseSet(s string) (Set, error) {

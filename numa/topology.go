@@ -1,6 +1,6 @@
 // Package numa describes the machine: its memory nodes and the distances
-// between them, its packages, cores and last-level caches, and the CPUs that
-// the process may use.
+// between them, its packages, dies, clusters and cores, the caches that CPUs
+// share, how much the CPUs can do, and which of them the process may use.
 //
 // [Read] looks at this machine, [ReadRoot] at any copy of a machine's /sys and
 // /proc. Both read files alone, without cgo or a library, and both always
@@ -23,8 +23,9 @@ import (
 // Topology is a snapshot of a machine. Nothing changes it after it was read,
 // so any number of goroutines may use it as long as none of them writes to it.
 //
-// The groups of one kind never overlap: a CPU is in one node, package, core
-// and L3 at most.
+// The groups of one kind never overlap: a CPU is in one node, package, die,
+// cluster, core, L2 and L3 at most. As JSON, a topology has the form that
+// [Topology.MarshalJSON] describes.
 type Topology struct {
 	// Nodes are the memory nodes, by ascending ID. There is always one at
 	// least.
@@ -33,12 +34,21 @@ type Topology struct {
 	// CPUs are the online CPUs, by ascending ID.
 	CPUs []CPU
 
-	// Packages, Cores and L3 are the online CPUs of each package (socket),
-	// of each core (its hardware threads) and under each level 3 cache, in
-	// the order of their lowest CPU. They are empty where the system does
-	// not tell. The kernel calls the two halves of an AMD Bulldozer module
-	// threads of a core.
-	Packages, Cores, L3 []Set
+	// Packages, Dies, Clusters and Cores are the online CPUs of each package
+	// (socket), of each die, of each cluster and of each core (its hardware
+	// threads), in the order of their lowest CPU. They are empty where the
+	// system does not tell.
+	//
+	// A cluster is what Linux calls one: cores that share something below the
+	// last-level cache, on x86 their L2. So it may be just a core, or all that
+	// is under an L3. The kernel calls the two halves of an AMD Bulldozer
+	// module threads of a core.
+	Packages, Dies, Clusters, Cores []Set
+
+	// L2 and L3 are the online CPUs under each level 2 and level 3 cache,
+	// ordered and empty as the other groups are. Caches for instructions alone
+	// do not count.
+	L2, L3 []Set
 
 	// Complete is every CPU that is present in the machine, online or not.
 	Complete Set
@@ -76,17 +86,50 @@ type CPU struct {
 	// ID is the system's number of the CPU.
 	ID int
 
-	// Node, Package, Core and L3 say where the CPU belongs: they are indices
-	// into the Topology's Nodes, Packages, Cores and L3, or -1 where that is
-	// unknown.
-	Node, Package, Core, L3 int
+	// Node, Package, Die, Cluster, Core, L2 and L3 say where the CPU belongs:
+	// they are indices into the Topology's Nodes, Packages and so on, or -1
+	// where that is unknown.
+	Node, Package, Die, Cluster, Core, L2, L3 int
+
+	// SMT is the CPU's rank among the online hardware threads of its core: 0
+	// for the one with the lowest ID, which is all there is without
+	// simultaneous multithreading, and if the core is unknown.
+	SMT int
+
+	// Capacity is how much the CPU gets done at its highest frequency, in 1024ths
+	// of what the machine's biggest core does; 0 if unknown. It is the kernel's
+	// cpu_capacity. On x86 machines with two types of cores it is the kernel's
+	// too if that tells the CPUs apart, or else made the same way: from the
+	// highest_perf of the ACPI's CPPC. A CPU whose core runs another thread gets
+	// less done than that.
+	Capacity int
 }
+
+// A kind of group: where a topology keeps the groups, and a CPU its index into
+// them. name is that of the groups in JSON.
+type kind struct {
+	name   string
+	groups func(*Topology) *[]Set
+	index  func(*CPU) *int
+}
+
+var (
+	packages = kind{"packages", func(t *Topology) *[]Set { return &t.Packages }, func(c *CPU) *int { return &c.Package }}
+	dies     = kind{"dies", func(t *Topology) *[]Set { return &t.Dies }, func(c *CPU) *int { return &c.Die }}
+	clusters = kind{"clusters", func(t *Topology) *[]Set { return &t.Clusters }, func(c *CPU) *int { return &c.Cluster }}
+	cores    = kind{"cores", func(t *Topology) *[]Set { return &t.Cores }, func(c *CPU) *int { return &c.Core }}
+	l2       = kind{"l2", func(t *Topology) *[]Set { return &t.L2 }, func(c *CPU) *int { return &c.L2 }}
+	l3       = kind{"l3", func(t *Topology) *[]Set { return &t.L3 }, func(c *CPU) *int { return &c.L3 }}
+
+	kinds = []kind{packages, dies, clusters, cores, l2, l3}
+)
 
 // Distances of the ACPI's SLIT table, which gives a node's own memory 10 and
 // takes any other node to be twice as far unless told better.
 const (
 	localDistance  = 10
 	remoteDistance = 20
+	maxDistance    = 1<<16 - 1 // the table's are bytes
 )
 
 // NodeOf returns the node of a CPU, as an index into t.Nodes, or -1 if the CPU
@@ -117,7 +160,9 @@ func (t *Topology) Distance(a, b int) int {
 }
 
 // String returns a short listing for people to read: a line for the machine
-// and one for each node. Its form may change.
+// and one for each node. Dies, clusters and L2 caches are left out if they are
+// the same CPUs as another kind of group that is listed. Little CPUs have
+// noticeably less capacity than the biggest. The form may change.
 func (t *Topology) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CPUs %v", t.Online)
@@ -127,12 +172,24 @@ func (t *Topology) String() string {
 	if t.Allowed.Len() < t.Online.Len() {
 		fmt.Fprintf(&b, " (allowed %v)", t.Allowed)
 	}
+	if little := t.little(); little.Len() > 0 {
+		fmt.Fprintf(&b, " (little %v)", little)
+	}
 	fmt.Fprintf(&b, ": %s", count(len(t.Nodes), "node"))
 	for _, group := range []struct {
 		sets []Set
 		noun string
-	}{{t.Packages, "package"}, {t.L3, "L3 cache"}, {t.Cores, "core"}} {
-		if len(group.sets) > 0 {
+		told [][]Set // what may be the same
+	}{
+		{t.Packages, "package", nil},
+		{t.Dies, "die", [][]Set{t.Packages}},
+		{t.L3, "L3 cache", nil},
+		{t.Clusters, "cluster", [][]Set{t.Packages, t.Dies, t.L3, t.Cores}},
+		{t.L2, "L2 cache", [][]Set{t.Packages, t.Dies, t.L3, t.Clusters, t.Cores}},
+		{t.Cores, "core", nil},
+	} {
+		same := func(other []Set) bool { return slices.EqualFunc(group.sets, other, slices.Equal[Set]) }
+		if len(group.sets) > 0 && !slices.ContainsFunc(group.told, same) {
 			fmt.Fprintf(&b, ", %s", count(len(group.sets), group.noun))
 		}
 	}
@@ -155,6 +212,23 @@ func (t *Topology) String() string {
 	return b.String()
 }
 
+// little returns the CPUs that are little cores' by the kernel's measure of a
+// capacity that is noticeably greater: by 5%, capacity_greater in its
+// kernel/sched/fair.c. A big core may be a little faster than the next.
+func (t *Topology) little() Set {
+	biggest := 0
+	for _, cpu := range t.CPUs {
+		biggest = max(biggest, cpu.Capacity)
+	}
+	var little Set
+	for _, cpu := range t.CPUs {
+		if cpu.Capacity > 0 && biggest*1024 > cpu.Capacity*1078 {
+			little = append(little, cpu.ID)
+		}
+	}
+	return little
+}
+
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -169,4 +243,43 @@ func (t *Topology) cpu(id int) *CPU {
 		return nil
 	}
 	return &t.CPUs[i]
+}
+
+// place makes groups those of their kind, and numbers their CPUs.
+func (t *Topology) place(k kind, groups []Set) {
+	*k.groups(t) = groups
+	for i, group := range groups {
+		for _, cpu := range group {
+			*k.index(t.cpu(cpu)) = i
+		}
+	}
+}
+
+// placeNodes makes nodes those of the topology, numbers their CPUs, and returns
+// the CPUs that are in none.
+func (t *Topology) placeNodes(nodes []Node) (homeless Set) {
+	t.Nodes = nodes
+	for i := range t.CPUs {
+		t.CPUs[i].Node = -1
+	}
+	for i, n := range nodes {
+		for _, cpu := range n.CPUs {
+			t.cpu(cpu).Node = i
+		}
+	}
+	for _, cpu := range t.CPUs {
+		if cpu.Node < 0 {
+			homeless = append(homeless, cpu.ID)
+		}
+	}
+	return homeless
+}
+
+// rankThreads fills in the rank of each hardware thread within its core.
+func (t *Topology) rankThreads() {
+	for _, core := range t.Cores {
+		for rank, cpu := range core {
+			t.cpu(cpu).SMT = rank
+		}
+	}
 }
