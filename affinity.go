@@ -12,7 +12,10 @@ import (
 var ErrPinning = errors.New("heist: this system does not bind threads to CPUs")
 
 // Pinned is a binding that [Pin] made. It belongs to the goroutine that made it.
-type Pinned struct{ before affinity }
+type Pinned struct {
+	before affinity
+	cpus   []int
+}
 
 // Pin locks the calling goroutine to its OS thread and binds the thread to the
 // given CPUs, by their numbers in the kernel. [Pinned.Unpin] takes both back. If
@@ -42,7 +45,18 @@ func Pin(cpus ...int) (*Pinned, error) {
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("heist: cannot pin to CPUs %v: %w", cpus, err)
 	}
-	return &Pinned{before}, nil
+	return &Pinned{before, slices.Clone(cpus)}, nil
+}
+
+// Rebind binds the thread again to the CPUs that were given to [Pin]. The system takes the
+// binding away when all of these CPUs go offline, or leave the process's cpuset, and does
+// not give it back when they return. It fails while they are gone. The goroutine must be
+// the one that called Pin.
+func (p *Pinned) Rebind() error {
+	if err := rebind(p.cpus); err != nil {
+		return fmt.Errorf("heist: cannot pin to CPUs %v again: %w", p.cpus, err)
+	}
+	return nil
 }
 
 // Unpin gives the thread the CPUs that it had before and unlocks the goroutine from

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -49,9 +50,24 @@ func (a affinity) cpus() []int {
 	return cpus
 }
 
-// restore makes a the mask of the calling thread.
-func (a affinity) restore() error {
-	_, _, errno := syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(len(a)*wordBits/8), uintptr(unsafe.Pointer(&a[0])))
+// without returns the mask less some CPUs.
+func (a affinity) without(cpus []int) affinity {
+	rest := slices.Clone(a)
+	for _, cpu := range cpus {
+		if cpu/wordBits < len(rest) {
+			rest[cpu/wordBits] &^= 1 << (cpu % wordBits)
+		}
+	}
+	return rest
+}
+
+func (a affinity) isEmpty() bool {
+	return !slices.ContainsFunc(a, func(word uintptr) bool { return word != 0 })
+}
+
+// give makes a the mask of a thread, 0 being the caller's.
+func (a affinity) give(tid int) error {
+	_, _, errno := syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), uintptr(len(a)*wordBits/8), uintptr(unsafe.Pointer(&a[0])))
 	if errno != 0 {
 		return os.NewSyscallError("sched_setaffinity", errno)
 	}
@@ -68,7 +84,27 @@ func bind(cpus []int) (affinity, error) {
 	for _, cpu := range cpus {
 		mask.set(cpu)
 	}
-	return before, mask.restore()
+	isolation.mu.Lock()
+	defer isolation.mu.Unlock()
+	before = unnarrowed(unix.Gettid(), before, isolation.cpus)
+	return before, mask.give(0)
+}
+
+// rebind gives the calling thread the CPUs.
+func rebind(cpus []int) error {
+	mask := make(affinity, len(initial))
+	for _, cpu := range cpus {
+		mask.set(cpu)
+	}
+	return mask.give(0)
+}
+
+// restore gives the calling thread the mask that it had before bind, as far as that is not
+// isolated now.
+func (a affinity) restore() error {
+	isolation.mu.Lock()
+	defer isolation.mu.Unlock()
+	return narrow(a).give(0)
 }
 
 // initial is the mask that the process was started with. It is read during the

@@ -15,6 +15,8 @@ func bind([]int) (affinity, error) {
 	return affinity{}, fmt.Errorf("%w (%s)", ErrPinning, runtime.GOOS)
 }
 
+func rebind([]int) error { return ErrPinning }
+
 func allowed() ([]int, error) {
 	cpus := make([]int, runtime.NumCPU())
 	for i := range cpus {

@@ -45,28 +45,46 @@ type Backoff struct {
 // Each spin is longer than the one before by a random factor from 1.5 to 2, up to 2
 // microseconds, so that threads that lost the same race do not meet again.
 func (b *Backoff) Wait() bool {
+	spin, ok := b.Next()
+	switch {
+	case spin > 0:
+		Spin(spin)
+	case ok:
+		Yield()
+	}
+	return ok
+}
+
+// Next is Wait without the waiting: it returns how long to spin, 0 to yield, or false to
+// park.
+func (b *Backoff) Next() (spin time.Duration, ok bool) {
 	if total := orDefault(b.Spin, DefaultSpin); b.spun < total {
 		b.grow()
 		d := min(b.step, total-b.spun)
-		Spin(d)
 		b.spun += d
-		return true
+		return d, true
 	}
 	if b.yielded < orDefault(b.Yields, DefaultYields) {
 		b.yielded++
-		Yield()
-		return true
+		return 0, true
 	}
-	return false
+	return 0, false
 }
 
 // Lost spins a little after a lost race ([Retry]), whatever Spin says. There is
 // something to find, so it does not bring the thread nearer to parking; it only keeps
 // the losers apart.
-func (b *Backoff) Lost() {
+func (b *Backoff) Lost() { Spin(b.NextLost()) }
+
+// NextLost is Lost without the spinning: it returns how long to spin.
+func (b *Backoff) NextLost() time.Duration {
 	b.grow()
-	Spin(b.step)
+	return b.step
 }
+
+// Seed makes the spins those of a seed: the same ones for the same seed. Without it they
+// differ.
+func (b *Backoff) Seed(seed uint64) { b.rand = NewFastRand(seed) }
 
 // Reset goes back to the start of the schedule, for a thread that found what it
 // was looking for or that was woken.

@@ -188,8 +188,8 @@ func scan[T any](out, s []T, op func(T, T) T) T {
 
 // idle returns how many workers could help a caller that has its place.
 func (p *Pool) idle() int {
-	state := p.sleep.state.Load()
-	return max(int(spare(state))+int(searching(state)), 0)
+	state := p.sleep.Load()
+	return max(state.Sleepers()+state.Searching(), 0)
 }
 
 // whole runs a loop of few, long items from inside.
@@ -260,7 +260,7 @@ func Find[T any](at Place, s []T, is func(T) bool) (int, error) {
 				return
 			}
 		}
-	})
+	}, Granularity{inOrder: true})
 	if err != nil || first.Load() == math.MaxInt64 {
 		return -1, err
 	}
@@ -350,7 +350,7 @@ func batches[T any](at Place, values iter.Seq[T], begin func(batch []T) (handle 
 		deal := func() {
 			handle := begin(batch)
 			batch = make([]T, 0, size)
-			if w.pool.sleep.hungry() && s.pending.Load() <= int64(2*w.pool.Workers()) {
+			if w.pool.sleep.Hungry() && s.pending.Load() <= int64(2*w.pool.Workers()) {
 				s.Go(w, func(*Worker) { handle() })
 				return
 			}

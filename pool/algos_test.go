@@ -264,7 +264,7 @@ func TestScanBesideBusyWorkers(t *testing.T) {
 	for range p.Workers() {
 		g.Go(func() error { <-release; return nil })
 	}
-	require.True(t, eventually(func() bool { return p.injector.Len() == 0 && p.Stats().Total().Tasks >= 2 }))
+	require.True(t, eventually(func() bool { return p.waiting() == 0 && p.Stats().Total().Tasks >= 2 }))
 	requireScans(t, p, count(50_000), func(a, b int) int { return a + b })
 	close(release)
 	require.NoError(t, g.Wait())

@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Cancellation
@@ -36,16 +38,16 @@ const (
 
 // cancel is for the context's goroutine.
 func (c *call) cancel(p *Pool) {
-	p.sleep.state.Add(oneCancelled) // before finish can find it cancelled
+	p.sleep.Add(policy.OneCancelled) // before finish can find it cancelled
 	if !c.state.CompareAndSwap(callRuns, callCancelled) {
-		p.sleep.state.Add(-oneCancelled)
+		p.sleep.Add(-policy.OneCancelled)
 	}
 }
 
 // finish is for whoever made the call, at its end.
 func (c *call) finish(p *Pool) {
 	if !c.state.CompareAndSwap(callRuns, callOver) {
-		p.sleep.state.Add(-oneCancelled)
+		p.sleep.Add(-policy.OneCancelled)
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
 )
 
 var errStop = errors.New("enough of it")
 
 // cancelledCalls is the number in the uppermost part of the state.
-func cancelledCalls(p *Pool) int64 { return (p.sleep.state.Load() + 1<<47) >> 48 }
+func cancelledCalls(p *Pool) policy.State { return (p.sleep.Load() + 1<<47) >> 48 }
 
 // entries are the ways to begin a call with a context.
 var entries = map[string]func(p *Pool, ctx context.Context, f func(w *Worker)) error{
@@ -48,7 +49,7 @@ func forEntries(t *testing.T, test func(t *testing.T, p *Pool, enter func(contex
 			p := newPool(t, WithWorkers(3))
 			test(t, p, func(ctx context.Context, f func(*Worker)) error { return entry(p, ctx, f) })
 			requireAtRest(t, p)
-			if state := p.sleep.state.Load(); state != int64(p.Workers())*oneSpare {
+			if state := p.sleep.Load(); state != policy.State(p.Workers())*policy.OneSleeper {
 				t.Errorf("the state is %x", state)
 			}
 		})
@@ -476,9 +477,8 @@ func TestScopeOfACancelledCall(t *testing.T) {
 func TestFramesKeepTheirCall(t *testing.T) {
 	w := &Worker{pool: new(Pool)}
 	thief := &Worker{pool: w.pool}
-	state := &w.pool.sleep.state
 	hungry := func(yes bool) {
-		state.Store(cancelledCalls(w.pool)*oneCancelled + map[bool]int64{true: oneSearching}[yes])
+		setState(w.pool, cancelledCalls(w.pool)*policy.OneCancelled+map[bool]policy.State{true: policy.OneSearching}[yes])
 	}
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * alwaysPublic
@@ -572,7 +572,7 @@ func TestDeadlinesOfManyCalls(t *testing.T) {
 		}
 	})()
 	requireAtRest(t, p)
-	require.EqualValues(t, p.Workers(), p.sleep.state.Load())
+	require.EqualValues(t, p.Workers(), p.sleep.Load())
 }
 
 // TestCallsLeaveNothingBehind: no goroutine, nothing that waits for the context, no count.
@@ -592,11 +592,11 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 	}
 	require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= before }))
 	requireAtRest(t, p)
-	require.EqualValues(t, p.Workers(), p.sleep.state.Load())
+	require.EqualValues(t, p.Workers(), p.sleep.Load())
 	stop()
 	runtime.Gosched()
 	requireAtRest(t, p)
-	require.EqualValues(t, p.Workers(), p.sleep.state.Load())
+	require.EqualValues(t, p.Workers(), p.sleep.Load())
 }
 
 // TestCancelAndFinishAtTheSameTime: whichever comes first, the count is 0 at the end.
@@ -611,22 +611,22 @@ func TestCancelAndFinishAtTheSameTime(t *testing.T) {
 				c.finish(p)
 			}
 		})()
-		require.Zero(t, p.sleep.state.Load())
+		require.Zero(t, p.sleep.Load())
 	}
 }
 
 func TestCountsOfCancelledCallsDisturbNoOthers(t *testing.T) {
-	for _, c := range []int64{0, 1, 100, 1<<15 - 1} {
-		for _, s := range []int64{0, 1, maxWorkers} {
-			for _, sp := range []int64{-maxGuests, -1, 0, 1, maxWorkers} {
-				var sl sleep
-				state := c*oneCancelled + s*oneSearching + sp*oneSpare
-				sl.state.Store(state)
+	for _, c := range []policy.State{0, 1, 100, 1<<15 - 1} {
+		for _, s := range []policy.State{0, 1, maxWorkers} {
+			for _, sp := range []policy.State{-maxGuests, -1, 0, 1, maxWorkers} {
+				var sl policy.Sleep
+				state := c*policy.OneCancelled + s*policy.OneSearching + sp*policy.OneSleeper
+				sl.Add(state)
 				what := fmt.Sprintf("%d cancelled, %d searching, %d spare", c, s, sp)
-				require.Equal(t, s, searching(state), what)
-				require.EqualValues(t, sp, spare(state), what)
-				require.Equal(t, s == 0 && sp > 0, wantsForks(state), what)
-				require.Equal(t, c > 0 || s > 0 || sp > 0, sl.hungry(), what)
+				require.EqualValues(t, s, state.Searching(), what)
+				require.EqualValues(t, sp, state.Sleepers(), what)
+				require.Equal(t, s == 0 && sp > 0, state.WantsForks(), what)
+				require.Equal(t, c > 0 || s > 0 || sp > 0, sl.Hungry(), what)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # The crew
@@ -19,7 +21,7 @@ import (
 // those whose rank is not below the size that was asked for, and as many of them as are
 // not needed in somebody's place. A spare that sleeps when its place is taken back may
 // stay asleep; the next Block finds it there. Since it must not be woken for a fork
-// it counts against the sleepers in sleep.state, as a guest does.
+// it counts against the sleepers in the state, as a guest does.
 
 // crew is who works for a pool. Its fields are under mu unless it says otherwise.
 type crew struct {
@@ -104,7 +106,7 @@ func (p *Pool) fit(before int) {
 		p.ended.Add(1)
 		go p.slots[id].start(p.cpusOf(rank), nil)
 	}
-	p.sleep.state.Add(int64(before - c.surplus()))
+	p.sleep.Add(policy.State(before - c.surplus()))
 	p.order(orderLeave, c.surplus() > 0)
 }
 
@@ -129,7 +131,7 @@ func (p *Pool) idOf(rank int) int {
 // spare may run on any that the pool has.
 func (p *Pool) cpusOf(rank int) []int {
 	if rank < p.maxWorkers && p.cpus != nil {
-		return []int{p.cpus[rank%len(p.cpus)]}
+		return p.bindings[rank%len(p.bindings)]
 	}
 	return p.cpus
 }
@@ -160,7 +162,7 @@ func (w *Worker) obey() (leave bool) {
 		// others. One sleeper more may take forks now, and if this worker was the hot
 		// one, another one has to be.
 		if p.latency {
-			p.wakeOne()
+			p.wakeOne(w.site.node)
 		} else {
 			p.notifySeen()
 		}
@@ -199,8 +201,8 @@ func (w *Worker) resign() bool {
 // handOver moves the worker's tasks to the injector.
 func (w *Worker) handOver() {
 	for t := w.take(); t != nil; t = w.take() {
-		if w.pool.injector.Push(t) {
-			w.pool.notifyTask()
+		if w.injector().Push(t) {
+			w.pool.notifyTask(w.site.node)
 		} else { // the pool is closing, and this was accepted before
 			w.runAside(t)
 		}
@@ -225,7 +227,7 @@ func (p *Pool) Resize(n int) error {
 	surplus := c.surplus() > 0
 	c.mu.Unlock()
 	for rank := n; surplus && rank < len(c.works); rank++ {
-		if id := p.idOf(rank); id < int(p.reach.Load()) && p.sleep.parked.clear(id) {
+		if id := p.idOf(rank); id < int(p.reach.Load()) && p.sleep.Choose(id) {
 			p.slots[id].wakeUp() // to leave
 		}
 	}
@@ -287,8 +289,8 @@ func (w *Worker) Block(f func()) {
 	goroutine := w.goroutine.Load()
 	p.expose(goroutine)
 	places := p.guestPlaces(goroutine)
-	p.sleep.state.Add(places)
-	defer p.sleep.state.Add(-places)
+	p.sleep.Add(places * policy.OneSleeper)
+	defer p.sleep.Add(-places * policy.OneSleeper)
 	if p.workerOf(goroutine) != nil && p.lend() {
 		defer p.unlend()
 	}

@@ -100,8 +100,8 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 			}))
 			require.True(t, closed(blocked))
 			require.True(t, eventually(func() bool { // the spare sleeps
-				state := p.sleep.state.Load()
-				return searching(state) == 0 && spare(state) == 0
+				state := p.sleep.Load()
+				return state.Searching() == 0 && state.Sleepers() == 0
 			}))
 		}))
 		require.True(t, <-taken, "nobody took the fork of a task that blocks")
@@ -167,10 +167,10 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 }
 
 // whenSpare waits until nobody searches and so many more sleep than are too many.
-func whenSpare(p *Pool, n int32) bool {
+func whenSpare(p *Pool, n int) bool {
 	return eventually(func() bool {
-		state := p.sleep.state.Load()
-		return searching(state) == 0 && spare(state) == n
+		state := p.sleep.Load()
+		return state.Searching() == 0 && state.Sleepers() == n
 	})
 }
 
@@ -229,7 +229,7 @@ func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 		var ran atomic.Bool
 		require.NoError(t, p.Go(func(*Worker) { ran.Store(true) }))
 		require.True(t, eventually(func() bool { // the worker is up and held
-			return p.resting.Load() >= 1 && p.sleep.state.Load() == 0
+			return p.resting.Load() >= 1 && p.sleep.Load() == 0
 		}))
 
 		c.mu.Lock() // Resume
@@ -282,7 +282,7 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 		}))
 		require.True(t, closed(blocked))
 		require.True(t, eventually(func() bool { // the spare watches
-			return spare(p.sleep.state.Load()) == 1 && p.watched.Load()
+			return p.sleep.Load().Sleepers() == 1 && p.watched.Load()
 		}))
 		close(release)
 		requireHot(t, p)
@@ -302,9 +302,9 @@ func TestHotWorkerKeepsStillBesideASpareThatSleeps(t *testing.T) {
 		wait := func(i int) func(*Worker) {
 			return func(*Worker) { close(begun[i]); <-release[i] }
 		}
-		watched := func(sleepers int32) bool {
+		watched := func(sleepers int) bool {
 			return eventually(func() bool {
-				return spare(p.sleep.state.Load()) == sleepers && p.watched.Load() && p.resting.Load() > sleepers
+				return p.sleep.Load().Sleepers() == sleepers && p.watched.Load() && int(p.resting.Load()) > sleepers
 			})
 		}
 		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { wait(0)(w) }) }))
@@ -318,7 +318,7 @@ func TestHotWorkerKeepsStillBesideASpareThatSleeps(t *testing.T) {
 		close(release[1])
 		require.True(t, watched(1)) // the spare sleeps
 		close(release[0])
-		require.True(t, eventually(func() bool { return p.sleep.parked.has(0) || p.sleep.parked.has(1) }))
+		require.True(t, eventually(func() bool { return p.sleep.Parked(0) || p.sleep.Parked(1) }))
 		require.True(t, eventually(func() bool {
 			looks := p.Stats().Total().Attempts
 			time.Sleep(20 * time.Millisecond)

@@ -57,7 +57,7 @@ func crewUnrest(p *Pool) string {
 	c := &p.crew
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	state := p.sleep.state.Load()
+	state := p.sleep.Load()
 	hot, size := 0, p.Workers()
 	if p.latency {
 		hot = 1
@@ -67,10 +67,10 @@ func crewUnrest(p *Pool) string {
 		return fmt.Sprintf("%d places are lent", c.lent.Load())
 	case c.active < size:
 		return fmt.Sprintf("%d workers instead of %d", c.active, size)
-	case searching(state) != int64(hot):
-		return fmt.Sprintf("%d workers search", searching(state))
-	case int(spare(state)) != size-hot:
-		return fmt.Sprintf("parked - guests - surplus is %d with %d workers", spare(state), size)
+	case state.Searching() != hot:
+		return fmt.Sprintf("%d workers search", state.Searching())
+	case state.Sleepers() != size-hot:
+		return fmt.Sprintf("parked - guests - surplus is %d with %d workers", state.Sleepers(), size)
 	case int(p.resting.Load()) != c.active:
 		return fmt.Sprintf("%d of %d workers rest", p.resting.Load(), c.active)
 	case p.anyTask():
@@ -94,7 +94,7 @@ func crewUnrest(p *Pool) string {
 		if works {
 			there++
 		}
-		if p.sleep.parked.has(id) {
+		if p.sleep.Parked(id) {
 			parked++
 			if !works {
 				return fmt.Sprintf("worker %d left and has its bit set", id)
@@ -108,7 +108,7 @@ func crewUnrest(p *Pool) string {
 		return fmt.Sprintf("%d workers are marked of %d, and %d of them parked", there, c.active, parked)
 	}
 	for i := range p.nGuests {
-		if !p.guests.free.has(i) {
+		if !isFree(p, i) {
 			return fmt.Sprintf("guest slot %d is taken", i)
 		}
 	}
@@ -305,11 +305,11 @@ func TestBlockedGuestFreesItsPlace(t *testing.T) {
 	p := newCrew(t, WithWorkers(1))
 	for range stress(100) {
 		require.True(t, whenParked(p))
-		var inside, outside int32
+		var inside, outside int
 		require.NoError(t, p.Run(func(w *Worker) {
-			outside = spare(p.sleep.state.Load())
-			w.Block(func() { inside = spare(p.sleep.state.Load()) })
-			require.Equal(t, outside, spare(p.sleep.state.Load()))
+			outside = p.sleep.Load().Sleepers()
+			w.Block(func() { inside = p.sleep.Load().Sleepers() })
+			require.Equal(t, outside, p.sleep.Load().Sleepers())
 		}))
 		require.EqualValues(t, 0, outside)
 		require.EqualValues(t, 1, inside)
@@ -390,15 +390,15 @@ func TestSparesThatSleepDoNotMakeForksHungry(t *testing.T) {
 		go inside.wait()
 		require.True(t, closed(inside.open))
 		require.True(t, eventually(func() bool { // the last spare sleeps
-			state := p.sleep.state.Load()
-			return searching(state) == 0 && spare(state) == 1
+			state := p.sleep.Load()
+			return state.Searching() == 0 && state.Sleepers() == 1
 		}))
 		close(release)
 		for range 4 {
 			require.True(t, closed(ended))
 		}
 		requireCrewAtRest(t, p)
-		require.NoError(t, p.Run(func(*Worker) { require.False(t, p.sleep.hungry()) }))
+		require.NoError(t, p.Run(func(*Worker) { require.False(t, p.sleep.Hungry()) }))
 	}
 }
 
@@ -482,7 +482,12 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 		left := eventually(func() bool { // those who sleep leave as soon as they are woken
 			p.crew.mu.Lock()
 			defer p.crew.mu.Unlock()
-			return p.crew.surplus() <= int(p.resting.Load())
+			for rank := n; rank < len(p.crew.works); rank++ {
+				if p.crew.works[rank] && !p.sleep.Parked(p.idOf(rank)) {
+					return false
+				}
+			}
+			return true
 		})
 		fewer := new(crowd)
 		inside.Store(fewer)

@@ -14,7 +14,7 @@ package pool
 // comes meanwhile, the workers are woken as ever, and the doorman, when it is done with its
 // task and sees that they are awake, gives the place back, and goes to sleep.
 //
-// A place is what is counted in sleep.state and has a bit in sleep.parked, and there are as
+// A place is what is counted in the state of sleep and has a bit among the sleepers, and there are as
 // many as workers. Who owns the place when its bit is cleared is the stand-in, if there is
 // one, or the worker. Only [PinAuto] pools have a doorman: with [PinCores] all tasks are to
 // run on bound threads, and with [PinNone] all workers are goroutines.
@@ -35,9 +35,10 @@ func (p *Pool) ring() bool {
 	}
 	// The worker that is pinned to the CPU where the doorman is likely to run is the one
 	// that could not run meanwhile in any case.
-	place, ok := p.onCPU[currentCPU()]
-	if !ok || !p.sleep.parked.clear(place) {
-		if place, ok = p.sleep.parked.take(); !ok {
+	place := p.workerHere()
+	if place < 0 || !p.sleep.Choose(place) {
+		var ok bool
+		if place, ok = p.sleep.ChooseNear(p.nodes[p.here()].nearby, -1); !ok {
 			p.atDoor.Store(true)
 			return false
 		}
@@ -70,14 +71,9 @@ func (w *Worker) retreat() {
 		// As in park, for the worker: announce first, look afterwards.
 		owner.standIn.Store(nil)
 		w.standsFor.Store(nil)
-		p.sleep.parked.set(owner.id)
-		change := int64(oneSpare)
-		if w.searching {
-			change -= oneSearching
-			w.searching = false
-		}
-		state := p.sleep.state.Add(change)
-		if (p.worthWaking(state) || owner.isTooMany()) && p.sleep.parked.clear(owner.id) {
+		state := p.sleep.Announce(owner.id, w.searching)
+		w.searching = false
+		if (p.worthWaking(state) || owner.isTooMany()) && p.sleep.Choose(owner.id) {
 			owner.wakeUp()
 		}
 	}

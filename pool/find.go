@@ -45,6 +45,7 @@ const (
 	pollAlpha           = 0.1                   // weight of the newest average
 	firstAverage        = 50 * time.Microsecond // which makes the first period 20
 	leastPull           = 4
+	otherNodes          = 8 // one look at an injector in so many is at another node's
 )
 
 // tick is a worker's account of the tasks that it runs. Owner only.
@@ -54,6 +55,7 @@ type tick struct {
 	budget int    // tasks left in this tick
 	yields int    // tasks that Yield has run in this one
 	poll   int    // tasks of its own left before the injector comes first
+	polls  int    // looks at an injector that came first
 
 	period  int           // between two looks at the injector
 	fixed   bool          // it stays as it is
@@ -117,18 +119,19 @@ func (w *Worker) choose() *task {
 		}
 	}
 	if k.turn%lowTurns == lowTurns-1 { // which is not a turn of urgent tasks
-		if t, _ := w.pool.queues[Low].Pop(); t != nil {
+		if t := w.pullLow(); t != nil {
 			return t
 		}
 	}
 	if k.budget--; k.budget <= 0 { // of looks too, which cost time as well
 		k.end()
 		w.giveWay()
+		w.stay()
 	}
 	if k.poll <= 1 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)
 		k.poll = k.period
-		if t, _ := w.pull(); t != nil {
+		if t, _ := w.pull(w.polled()); t != nil {
 			return t
 		}
 	}
@@ -167,24 +170,43 @@ func (w *Worker) queued() int {
 	return n
 }
 
-// pull takes a share of what lies in the injector, from 4 tasks to 64, returns the
+// pull takes a share of what lies in a node's injector, from 4 tasks to 64, returns the
 // first and puts the others into the batch buffer.
-func (w *Worker) pull() (*task, heist.StealResult) {
+func (w *Worker) pull(node int) (*task, heist.StealResult) {
 	p := w.pool
-	n := max(leastPull, p.injector.Len()/p.Workers()+1)
+	injector := p.nodes[node].queues[Normal]
+	n := max(leastPull, injector.Len()*len(p.nodes)/p.Workers()+1)
 	n = min(n, len(w.pulled), w.batch.Cap()-w.batch.Len()+1)
-	got, r := p.injector.PullBatch(w.pulled[:n])
+	got, r := injector.PullBatch(w.pulled[:n])
 	if r != heist.Success {
 		return nil, r
 	}
 	first := w.pulled[0]
 	if got > 1 {
 		w.batch.PushBatch(w.pulled[1:got])
-		p.notifyTask()
+		p.notifyTask(w.site.node)
 	}
 	clear(w.pulled[:got])
 	p.room.offer(p)
 	return first, r
+}
+
+// injector returns the one for normal tasks of the worker's node.
+func (w *Worker) injector() *heist.Injector[task] { return w.pool.nodes[w.site.node].queues[Normal] }
+
+// polled returns the node whose injector comes first this time: mostly the worker's own,
+// and every otherNodes-th time another one, or what lies there could wait for ever if all
+// workers there had always tasks of their own, or had left.
+func (w *Worker) polled() int {
+	nearby := w.pool.nodes[w.site.node].nearby
+	if len(nearby) == 1 {
+		return w.site.node
+	}
+	k := &w.tick
+	if k.polls++; k.polls%otherNodes != 0 {
+		return w.site.node
+	}
+	return nearby[k.polls/otherNodes%len(nearby)]
 }
 
 // pullUrgent takes a task of high priority.
@@ -192,21 +214,48 @@ func (w *Worker) pullUrgent() *task {
 	if w.pool.urgent.Load() <= 0 {
 		return nil
 	}
-	t, _ := w.pool.queues[High].Pop()
+	t := w.pop(High)
 	if t != nil {
 		w.pool.urgent.Add(-1)
 	}
 	return t
 }
 
-// pullAny takes a task from an injector, whatever its priority. Urgent ones do not come
-// first: it is for when next has looked for them, or has given this turn to others.
-func (w *Worker) pullAny() (*task, heist.StealResult) {
-	if t, r := w.pull(); r != heist.Empty {
+func (w *Worker) pullLow() *task { return w.pop(Low) }
+
+// pop takes a task of a priority, from the nearest node that has one.
+func (w *Worker) pop(priority Priority) *task {
+	for _, node := range w.pool.nodes[w.site.node].nearby {
+		if t, _ := w.pool.nodes[node].queues[priority].Pop(); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// pullAny takes a task from an injector of the worker's node, whatever its priority. Urgent
+// ones do not come first: it is for when next has looked for them, or has given this turn
+// to others.
+func (w *Worker) pullAny() (*task, heist.StealResult) { return w.pullFrom(w.site.node) }
+
+func (w *Worker) pullFrom(node int) (*task, heist.StealResult) {
+	if t, r := w.pull(node); r != heist.Empty {
 		return t, r
 	}
 	if t := w.pullUrgent(); t != nil {
 		return t, heist.Success
 	}
-	return w.pool.queues[Low].Pop()
+	return w.pool.nodes[node].queues[Low].Pop()
+}
+
+// pullAnywhere is pullAny for all nodes, the nearest first.
+func (w *Worker) pullAnywhere() (t *task, r heist.StealResult) {
+	for _, node := range w.pool.nodes[w.site.node].nearby {
+		t, this := w.pullFrom(node)
+		if t != nil {
+			return t, heist.Success
+		}
+		r = max(r, this)
+	}
+	return nil, r
 }

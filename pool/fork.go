@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Forks
@@ -68,8 +69,8 @@ const (
 // stack is the part of a fork stack that is the same for all types. Its fields up to
 // the padding are the owner's; thieves read only the constants.
 type stack struct {
-	owner *Worker // constant
-	sleep *sleep  // constant, the pool's
+	owner *Worker       // constant
+	sleep *policy.Sleep // constant, the pool's
 
 	bottom int // number of forks that were not joined
 	split  int // as in public
@@ -154,7 +155,7 @@ func (s *frames[W, R]) init(w *Worker) {
 //
 //	d := s.bottom
 //	i := uint(d - s.base)
-//	if d < s.eager || i >= blockLen || s.sleep.hungry() {
+//	if d < s.eager || i >= blockLen || s.sleep.Hungry() {
 //		s.push(what)
 //	} else {
 //		s.block[i].what = what
@@ -162,7 +163,7 @@ func (s *frames[W, R]) init(w *Worker) {
 //	}
 //	... the one function ...
 //	s.bottom = d
-//	if d < s.split || s.sleep.hungry() {
+//	if d < s.split || s.sleep.Hungry() {
 //		return s.pop(d, what)
 //	}
 //	... the other function ...
@@ -184,7 +185,7 @@ func (s *frames[W, R]) push(what W) {
 	} else { // the common case does not keep account
 		s.used = max(s.used, s.base+blockLen)
 	}
-	if s.sleep.hungry() {
+	if s.sleep.Hungry() {
 		w.expose()
 	} else if d < s.eager {
 		s.publish()
@@ -211,7 +212,7 @@ func (s *frames[W, R]) newest(d int) bool {
 
 // takeBack says whether the fork at depth d was not stolen.
 func (s *frames[W, R]) takeBack(d int) bool {
-	if s.sleep.hungry() {
+	if s.sleep.Hungry() {
 		s.owner.expose()
 	}
 	if d >= s.split {
@@ -292,8 +293,8 @@ func (s *frames[W, R]) publish() {
 	}
 	s.split = s.bottom
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
-	if wantsForks(s.sleep.state.Load()) {
-		s.owner.pool.wakeOne()
+	if s.sleep.Load().WantsForks() {
+		s.owner.pool.wakeOne(s.owner.site.node)
 	}
 }
 

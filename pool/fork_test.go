@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
 )
 
@@ -185,7 +186,7 @@ func TestFramesStayWhereTheyAre(t *testing.T) {
 // takesBack pops the fork at depth d by hand, and says whether it was not stolen.
 func takesBack(s *frames[int, int], d int) bool {
 	s.bottom = d
-	return d >= s.split && !s.sleep.hungry() || s.takeBack(d)
+	return d >= s.split && !s.sleep.Hungry() || s.takeBack(d)
 }
 
 // lonelyStack is the fork stack of a worker without a pool around it, on which a test
@@ -227,9 +228,9 @@ func TestTheOldestForksAreAlwaysPublic(t *testing.T) {
 func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 	hungry := func(s *frames[int, int], yes bool) {
 		if yes {
-			s.sleep.state.Store(oneSearching)
+			s.sleep.Add(policy.OneSearching - s.sleep.Load())
 		} else {
-			s.sleep.state.Store(0)
+			s.sleep.Add(-s.sleep.Load())
 		}
 	}
 	const n = 3 * alwaysPublic

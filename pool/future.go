@@ -110,7 +110,7 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 	future := &Future[T]{pool: p}
 	if f == nil {
 		future.end(errNilFunc("Async"))
-	} else if o, task, err := prepare("Async", future.task(f), options); err != nil {
+	} else if o, task, err := p.prepare("Async", future.task(f), options); err != nil {
 		future.end(err)
 	} else if err := p.accept(task, o); err != nil {
 		future.end(err)

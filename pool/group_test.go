@@ -56,8 +56,8 @@ func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
 // whenOneParked waits until all workers but one sleep.
 func whenOneParked(p *Pool) bool {
 	return eventually(func() bool {
-		state := p.sleep.state.Load()
-		return searching(state) == 0 && int(spare(state)) == p.Workers()-1
+		state := p.sleep.Load()
+		return state.Searching() == 0 && state.Sleepers() == p.Workers()-1
 	})
 }
 

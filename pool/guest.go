@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Guests
@@ -29,11 +31,21 @@ func guestSlots(workers int) int { return min(max(4*workers, 8), maxGuests) }
 
 // guests are the slots for goroutines from outside.
 type guests struct {
-	free    bitmap // guests clear and set
+	free    []policy.Bitmap // by node; guests clear and set
 	waiting atomic.Int32
 	// freed holds a token for a slot that became free while somebody waited. It is a
 	// hint: whoever comes by may be faster.
 	freed chan struct{}
+}
+
+// take takes a free slot, of the nearest node that has one.
+func (g *guests) take(nearby []int) (slot int, ok bool) {
+	for _, node := range nearby {
+		if slot, ok := g.free[node].Take(); ok {
+			return slot, true
+		}
+	}
+	return 0, false
 }
 
 // Run calls f in the calling goroutine, as a guest of the pool, and returns when f
@@ -69,7 +81,7 @@ func (p *Pool) enter(ctx context.Context) (w *Worker, has bool, err error) {
 	if p.closing.Load() {
 		return nil, false, ErrClosed
 	}
-	i, ok := p.guests.free.take()
+	i, ok := p.guests.take(p.nodes[p.here()].nearby)
 	if !ok {
 		if w := p.placeOf(goroutineID()); w != nil {
 			return w, true, nil
@@ -78,7 +90,7 @@ func (p *Pool) enter(ctx context.Context) (w *Worker, has bool, err error) {
 			return nil, false, err
 		}
 	}
-	p.sleep.state.Add(-oneSpare)
+	p.sleep.Add(-policy.OneSleeper)
 	w = p.slots[p.first+i]
 	w.goroutine.Store(goroutineID())
 	return w, false, nil
@@ -110,7 +122,7 @@ func (p *Pool) queue(ctx context.Context) (slot int, err error) {
 	g.waiting.Add(1) // before the look: leave looks in the opposite order
 	defer g.waiting.Add(-1)
 	for {
-		if slot, ok := g.free.take(); ok {
+		if slot, ok := g.take(p.nodes[0].nearby); ok {
 			return slot, nil
 		}
 		select {
@@ -130,7 +142,7 @@ func (p *Pool) leave(w *Worker) {
 	w.goroutine.Store(0)
 	p.freePlace()
 	g := &p.guests
-	g.free.set(w.id - p.first)
+	g.free[w.site.node].Set(w.id - p.first)
 	if g.waiting.Load() > 0 {
 		select {
 		case g.freed <- struct{}{}:
@@ -143,15 +155,15 @@ func (p *Pool) leave(w *Worker) {
 // because the guest was there. If all workers sleep and there is no other guest, there
 // is no fork either.
 func (p *Pool) freePlace() {
-	state := p.sleep.state.Add(oneSpare)
-	nobody := int(spare(state)) >= p.Workers() && p.crew.lent.Load() == 0
-	if wantsForks(state) && !nobody && p.anyFork() {
-		p.wakeOne()
+	state := p.sleep.Add(policy.OneSleeper)
+	nobody := state.Sleepers() >= p.Workers() && p.crew.lent.Load() == 0
+	if state.WantsForks() && !nobody && p.anyFork() {
+		p.wakeOne(p.here())
 	}
 }
 
 // guestPlaces returns how many places the goroutine has as a guest.
-func (p *Pool) guestPlaces(goroutine uintptr) (n int64) {
+func (p *Pool) guestPlaces(goroutine uintptr) (n policy.State) {
 	for _, w := range p.victims() {
 		if w.guest && w.goroutine.Load() == goroutine {
 			n++

@@ -125,7 +125,7 @@ func TestWhoMayNotHelpKeepsNobodyAsleep(t *testing.T) {
 					w.helping -= maxHelping
 				case forks:
 					require.True(t, eventually(func() bool {
-						return waiter.Load() != nil && l.state.Load() == latchAlone && p.sleep.parked.has(sleeps)
+						return waiter.Load() != nil && l.state.Load() == latchAlone && p.sleep.Parked(sleeps)
 					}))
 					time.Sleep(time.Millisecond)
 					begun := make(chan struct{})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // private says which frames of a worker thieves cannot see. The worker must wait for
@@ -96,12 +98,12 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 						case n == depth && at == "fork":
 							hidden = f.bottom - f.split
 							release()
-							eventually(p.sleep.hungry)
+							eventually(p.sleep.Hungry)
 						case n == depth+1:
 							if at == "join" {
 								hidden = f.bottom - f.split
 								release()
-								eventually(p.sleep.hungry)
+								eventually(p.sleep.Hungry)
 							}
 							return 1
 						}
@@ -271,9 +273,9 @@ func TestExposeShowsAllStacks(t *testing.T) {
 		s.push(i)
 	}
 	other.push(1)
-	w.pool.sleep.state.Store(oneSearching)
+	setState(w.pool, policy.OneSearching)
 	s.push(n)
-	w.pool.sleep.state.Store(0)
+	setState(w.pool, 0)
 	require.True(t, takesBack(s, n)) // nobody is hungry now
 	for i := 1; i < n; i++ {
 		other.push(i)

@@ -22,13 +22,13 @@ package pool
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
 		d := s.bottom
-		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.hungry() {
+		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.Hungry() {
 			what := &s.block[i].what
 			what.f, what.arg = g, b // one by one: together they may be too much for registers
 			s.bottom = d + 1
 			x = f(w, a)
 			s.bottom = d
-			if d >= s.split && !s.sleep.hungry() {
+			if d >= s.split && !s.sleep.Hungry() {
 				return x, g(w, b)
 			}
 			return x, s.pop(d, application[B, Y]{g, b})
@@ -73,12 +73,12 @@ type closure[Y any] func(*Worker) Y
 func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
 	if s, ok := w.hot.(*frames[closure[Y], Y]); ok {
 		d := s.bottom
-		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.hungry() {
+		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.Hungry() {
 			s.block[i].what = g
 			s.bottom = d + 1
 			x = f(w)
 			s.bottom = d
-			if d >= s.split && !s.sleep.hungry() {
+			if d >= s.split && !s.sleep.Hungry() {
 				return x, g(w)
 			}
 			return x, s.pop(d, g)

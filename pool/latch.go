@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // latch is something that one worker or guest waits for. The waiter moves it from
@@ -123,7 +124,7 @@ func (w *Worker) sleepAlone(l *latch) {
 		w.alone.Store(0)
 	}
 	if w.guest {
-		w.pool.sleep.state.Add(-oneSpare)
+		w.pool.sleep.Add(-policy.OneSleeper)
 	}
 }
 

@@ -45,6 +45,8 @@ const (
 type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
+	affinity *Affinity
+	inOrder  bool // what comes first is wanted first, so the range is not divided among nodes
 }
 
 // Lazy halves a range only when a worker is hungry, and finds the length of chunks
@@ -252,12 +254,18 @@ func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi in
 	}
 	defer v.leave(&err)
 	left.loop = &loop{body: body}
+	var how Granularity
 	if len(g) > 0 {
-		left.grain, left.counts = g[0].grain, g[0].adaptive != nil
+		how = g[0]
 	}
-	left.run(v.w)
+	left.grain, left.counts = how.grain, how.adaptive != nil
+	if !how.inOrder && left.worthPieces(v.w.pool) {
+		left.runOnNodes(v.w, how.affinity)
+	} else {
+		left.run(v.w)
+	}
 	if left.counts {
-		g[0].adaptive.move(left.chunks.Load(), left.stolen.Load())
+		how.adaptive.move(left.chunks.Load(), left.stolen.Load())
 	}
 	return nil
 }
@@ -319,7 +327,7 @@ func (s *span) over(w *Worker) bool { return s.stop.Load() || w.call.stopped() }
 func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 	start, target := heist.Ticks(), w.pool.ticksChunk
 	for s.lo < s.hi && !s.over(w) {
-		if s.hi-s.lo > 1 && w.pool.sleep.hungry() && !forks.visible() {
+		if s.hi-s.lo > 1 && w.pool.sleep.Hungry() && !forks.visible() {
 			half := *s
 			half.lo += (s.hi - s.lo) / 2
 			s.hi = half.lo

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // granularities has an entry for each way to divide a loop.
@@ -357,11 +359,11 @@ func TestShortLoopLeavesTheOthersAsleep(t *testing.T) {
 	const loops = 200
 	for range loops {
 		requireAtRest(t, p)
-		state, parks, attempts := p.sleep.state.Load(), p.Stats().Total().Parks, p.Stats().Total().Attempts
+		state, parks, attempts := p.sleep.Load(), p.Stats().Total().Parks, p.Stats().Total().Attempts
 		require.NoError(t, For(p, len(s), func(i int) { s[i]++ }))
 		require.NoError(t, ForRange(p, len(s), func(lo, hi int) { s[lo]++ }))
 		require.NoError(t, ForEach(p, s, func(e *int) { *e++ }, Lazy))
-		if p.sleep.state.Load() == state && p.Stats().Total().Parks == parks && p.Stats().Total().Attempts == attempts {
+		if p.sleep.Load() == state && p.Stats().Total().Parks == parks && p.Stats().Total().Attempts == attempts {
 			quiet++
 		}
 	}
@@ -706,7 +708,7 @@ func (c *canceller) tick() {
 
 // seesCancellation waits for the context's goroutine.
 func seesCancellation(p *Pool) bool {
-	return eventually(func() bool { return p.sleep.state.Load() > oneCancelled/2 })
+	return eventually(func() bool { return p.sleep.Load() > policy.OneCancelled/2 })
 }
 
 func TestCancelledLoopLeavesItemsOut(t *testing.T) {
@@ -890,7 +892,7 @@ func TestCancellationRacesWithTheEnd(t *testing.T) {
 		wait()
 	}
 	require.True(t, whenParked(p))
-	require.Equal(t, int64(p.Workers()), p.sleep.state.Load(), "a cancelled call is still counted")
+	require.Equal(t, policy.State(p.Workers()), p.sleep.Load(), "a cancelled call is still counted")
 }
 
 func TestShortLoopAllocatesNothing(t *testing.T) {
@@ -926,8 +928,8 @@ func TestLongLoopAllocatesLittle(t *testing.T) {
 			body := func(i int) { sum.Add(1); work(10) }
 			*result = testing.AllocsPerRun(20, func() { _ = For(p, n, body, g...) })
 		}
-		require.LessOrEqual(t, many, 8.0, name)
-		require.LessOrEqual(t, many, few+3, "%s: allocations grow with the range", name)
+		require.LessOrEqual(t, many, 8+8*float64(len(p.nodes)-1), name)
+		require.LessOrEqual(t, many, few+3+8*float64(len(p.nodes)-1), "%s: allocations grow with the range", name)
 	}
 }
 

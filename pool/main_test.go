@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
 )
 
@@ -177,12 +178,12 @@ func requireAtRest(t testing.TB, p *Pool) {
 func unrest(p *Pool) string {
 	p.crew.mu.Lock()
 	defer p.crew.mu.Unlock()
-	state := p.sleep.state.Load()
+	state := p.sleep.Load()
 	switch n := p.Workers(); {
-	case searching(state) != 0:
-		return fmt.Sprintf("%d workers search", searching(state))
-	case int(spare(state)) != n:
-		return fmt.Sprintf("parked - guests is %d with %d workers", spare(state), n)
+	case state.Searching() != 0:
+		return fmt.Sprintf("%d workers search", state.Searching())
+	case state.Sleepers() != n:
+		return fmt.Sprintf("parked - guests is %d with %d workers", state.Sleepers(), n)
 	case p.running() != 0:
 		return fmt.Sprintf("%d of %d workers do not rest", p.running(), n)
 	case p.doorman != nil && !p.atDoor.Load():
@@ -193,12 +194,12 @@ func unrest(p *Pool) string {
 		return "a fork lies in a fork stack"
 	}
 	for i := range p.Workers() {
-		if !p.sleep.parked.has(i) {
+		if !p.sleep.Parked(i) {
 			return fmt.Sprintf("worker %d does not have its bit set", i)
 		}
 	}
 	for i := range p.nGuests {
-		if !p.guests.free.has(i) {
+		if !isFree(p, i) {
 			return fmt.Sprintf("guest slot %d is taken", i)
 		}
 	}
@@ -229,8 +230,8 @@ func (s *frames[W, R]) leftovers() string {
 // whenParked waits until all workers sleep, without a look at anything else.
 func whenParked(p *Pool) bool {
 	return eventually(func() bool {
-		state := p.sleep.state.Load()
-		return searching(state) == 0 && int(spare(state)) == p.Workers()
+		state := p.sleep.Load()
+		return state.Searching() == 0 && state.Sleepers() == p.Workers()
 	})
 }
 
@@ -291,4 +292,12 @@ func child(t *testing.T, environment ...string) (string, error) {
 		t.Skip("this binary runs in an emulator and cannot start itself")
 	}
 	return string(output), err
+}
+
+// setState is for a worker that is alone, or takes the liberty.
+func setState(p *Pool, state policy.State) { p.sleep.Add(state - p.sleep.Load()) }
+
+// isFree says whether a guest slot is free.
+func isFree(p *Pool, guest int) bool {
+	return p.guests.free[p.slots[p.first+guest].site.node].Has(guest)
 }

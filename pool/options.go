@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/numa"
 )
 
@@ -19,7 +21,13 @@ type config struct {
 	maxWorkers int
 	spares     int // -1 for the default
 	pinning    Pinning
-	cpus       []int // one for each worker, round and round; nil if not pinned
+	cpus       []int          // that the workers are bound to, in the order in which they get them; nil if not pinned
+	bindings   [][]int        // what each worker is bound to, round and round; as many as cpus
+	topology   *numa.Topology // nil if not pinned
+	isolate    bool
+	machine    machine
+	distances  VictimOrder
+	search     policy.Parameters
 
 	spin       time.Duration // as in heist.Backoff
 	yields     int           // as in heist.Backoff
@@ -29,6 +37,15 @@ type config struct {
 	bound      int // 0 for none
 	onPanic    func(*PanicError)
 }
+
+// machine is the one that the pool runs on.
+type machine struct {
+	allowed func() ([]int, error)
+	read    func() (*numa.Topology, error)
+	pin     func(cpus ...int) (*heist.Pinned, error)
+}
+
+var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin} // tests pretend to have another
 
 // Pinning says to what workers are bound.
 type Pinning int
@@ -49,7 +66,24 @@ const (
 	// that must not wait, for an unlocked worker gives way to them every 100
 	// microseconds, where a locked one is preempted after 10 ms.
 	PinNone
+	// PinL3 binds each worker to the CPUs that share a level 3 cache, or those of a package
+	// or node where there is none: the system chooses among them, and moves a worker whose
+	// CPU is busy. New fails if the system cannot bind.
+	PinL3
+	// PinNodes binds each worker to the CPUs of a memory node, as PinL3 does.
+	PinNodes
 )
+
+// width returns the distance between two workers that are bound to the same CPUs.
+func (p Pinning) width() int {
+	switch p {
+	case PinL3:
+		return policy.SameCache
+	case PinNodes:
+		return policy.SameNode
+	}
+	return policy.SameCore
+}
 
 // maxWorkers stays below the 10,000 threads at which the Go runtime ends a process
 // (debug.SetMaxThreads), and above the CPUs of any machine.
@@ -163,6 +197,58 @@ func WithQueueBound(n int) Option {
 	}
 }
 
+// WithVictimOrder sets in which order thieves go through the other workers: [ByTopology],
+// which is the default, [Uniform], or what [ReadLatencies] returns.
+func WithVictimOrder(o VictimOrder) Option {
+	return func(c *config) error {
+		c.distances = o
+		return nil
+	}
+}
+
+// WithUniformLooks sets the probability, from 0 to 1, with which a thief's look at the other
+// workers begins anywhere instead of near. The more of them there are, the closer the
+// number of steals is to the bound for uniform thieves, and the fewer steals are near. The
+// default is 1/64.
+func WithUniformLooks(probability float64) Option {
+	return func(c *config) error {
+		if !(probability >= 0 && probability <= 1) {
+			return fmt.Errorf("pool: WithUniformLooks(%v): a probability must be from 0 to 1", probability)
+		}
+		c.search.Uniform = uint32(probability * (1 << 16))
+		return nil
+	}
+}
+
+// WithPatience sets how many looks a thief takes at the workers on its own node before it
+// turns to other nodes. Between two looks it spins, 50 ns at first, and longer each time. On
+// a machine with one node it changes nothing. The default is 2.
+func WithPatience(looks int) Option {
+	return func(c *config) error {
+		if looks < 0 {
+			return fmt.Errorf("pool: WithPatience(%d): the number of looks must not be negative", looks)
+		}
+		c.search.Patience = looks
+		return nil
+	}
+}
+
+// defaultSearch is what bench sim found best on machines with 2 to 8 nodes.
+var defaultSearch = policy.Parameters{Uniform: 1 << 10, Patience: 2}
+
+// Isolate keeps the other threads of the process off the CPUs of the pool, those of the Go
+// runtime included, until Close: what else the process does, the collector's work for
+// instance, happens on the other CPUs. See [heist.Isolate]. So the pool must not have all
+// CPUs that the process may use; give it fewer workers, or [WithCPUs]. It binds as [PinCores]
+// does, unless [WithPinning] says otherwise. Guests, such as callers of [For], are threads
+// of the process like others.
+func Isolate() Option {
+	return func(c *config) error {
+		c.isolate = true
+		return nil
+	}
+}
+
 // WithPanicHandler has panics of tasks that nobody waits for given to f, in the goroutine
 // in which they happened; the worker goes on. Without it such a panic ends the process, as
 // one in a goroutine does. A panic in f ends the process in any case.
@@ -179,8 +265,8 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 // WithPinning sets to what workers are bound.
 func WithPinning(p Pinning) Option {
 	return func(c *config) error {
-		if p < PinAuto || p > PinNone {
-			return fmt.Errorf("pool: WithPinning(%d): it must be PinAuto, PinCores or PinNone", p)
+		if p < PinAuto || p > PinNodes {
+			return fmt.Errorf("pool: WithPinning(%d): it must be PinAuto, PinCores, PinL3, PinNodes or PinNone", p)
 		}
 		c.pinning = p
 		return nil
@@ -196,7 +282,7 @@ func WithCPUs(cpus ...int) Option {
 		if len(cpus) == 0 {
 			return errors.New("pool: WithCPUs without a CPU; leave it out to use all CPUs that are allowed")
 		}
-		allowed, err := heist.Allowed()
+		allowed, err := c.machine.allowed()
 		if err != nil {
 			return err
 		}
@@ -214,7 +300,7 @@ func WithCPUs(cpus ...int) Option {
 }
 
 func configure(options []Option) (*config, error) {
-	c := &config{spares: -1}
+	c := &config{spares: -1, search: defaultSearch, machine: thisMachine}
 	for _, o := range options {
 		if o == nil {
 			return nil, errors.New("pool: New was given a nil Option")
@@ -240,18 +326,28 @@ func configure(options []Option) (*config, error) {
 
 // place chooses the number of workers and their CPUs.
 func (c *config) place() error {
-	if c.cpus != nil {
+	given := c.cpus
+	if given != nil {
 		if c.pinning == PinNone {
 			return errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
 		}
-		c.pinning = PinCores
-		if c.workers == 0 {
-			c.workers = len(c.cpus)
+		if c.pinning == PinAuto {
+			c.pinning = PinCores
 		}
-		return nil
+		if c.workers == 0 {
+			c.workers = len(given)
+		}
 	}
-	allowed, err := heist.Allowed()
-	if err != nil && c.pinning == PinCores {
+	if c.isolate {
+		if c.pinning == PinNone {
+			return errors.New("pool: Isolate and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
+		}
+		if c.pinning == PinAuto {
+			c.pinning = PinCores
+		}
+	}
+	allowed, err := c.machine.allowed()
+	if err != nil && c.pinning != PinAuto && c.pinning != PinNone {
 		return err
 	}
 	if c.workers == 0 {
@@ -260,22 +356,51 @@ func (c *config) place() error {
 			c.workers = min(c.workers, len(allowed))
 		}
 	}
-	if c.pinning == PinNone || c.pinning == PinAuto && !canPin(allowed) {
+	if c.pinning == PinNone || c.pinning == PinAuto && !c.machine.canPin(allowed) {
 		return nil
 	}
-	c.cpus = spread(allowed)
+	// What is wrong with /sys does not matter here: CPUs about which it is silent count as
+	// on one node, each with a core of its own.
+	c.topology, _ = c.machine.read()
+	c.cpus = given
+	if given == nil {
+		c.cpus = spread(c.topology, allowed)
+		if c.isolate { // the others are for the rest of the process
+			c.cpus = c.cpus[:min(len(c.cpus), max(c.workers, c.maxWorkers))]
+		}
+	}
+	for _, cpu := range c.cpus {
+		c.bindings = append(c.bindings, boundTo(c.topology, c.pinning, cpu, c.cpus))
+	}
 	return nil
 }
 
+// boundTo returns the CPUs, of those of the pool, to which a worker is bound that gets this
+// one.
+func boundTo(t *numa.Topology, p Pinning, cpu int, cpus []int) []int {
+	width := p.width()
+	if width == policy.SameCore {
+		return []int{cpu}
+	}
+	var bound []int
+	for _, other := range cpus {
+		if policy.Distance(t, cpu, other) <= width {
+			bound = append(bound, other)
+		}
+	}
+	slices.Sort(bound)
+	return bound
+}
+
 // canPin tries it out, on a thread of its own. A sandbox may refuse the system call.
-func canPin(cpus []int) bool {
+func (m *machine) canPin(cpus []int) bool {
 	if len(cpus) == 0 {
 		return false
 	}
 	result := make(chan error)
 	go func() {
-		pinned, err := heist.Pin(cpus...)
-		if err == nil {
+		pinned, err := m.pin(cpus...)
+		if err == nil && pinned != nil {
 			err = pinned.Unpin()
 		}
 		result <- err
@@ -283,15 +408,11 @@ func canPin(cpus []int) bool {
 	return <-result == nil
 }
 
-// spread orders the CPUs so that the first workers get cores of their own, and the
-// second hardware threads of cores come last.
-func spread(cpus []int) []int {
-	// What is wrong with /sys does not matter here: the CPUs that it is silent about
-	// keep their place.
-	topology, _ := numa.Read()
-	order := slices.Clone(cpus)
+// spread orders the CPUs so that the first workers get cores of their own, big ones before
+// little ones, and the second hardware threads of cores come last.
+func spread(t *numa.Topology, cpus []int) []int {
 	rank := make(map[int]int) // CPU -> how many CPUs of its core come before it
-	for _, core := range topology.Cores {
+	for _, core := range t.Cores {
 		n := 0
 		for _, cpu := range core {
 			if slices.Contains(cpus, cpu) {
@@ -300,6 +421,13 @@ func spread(cpus []int) []int {
 			}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return rank[a] - rank[b] })
+	capacity := make(map[int]int)
+	for _, cpu := range t.CPUs {
+		capacity[cpu.ID] = cpu.Capacity
+	}
+	order := slices.Clone(cpus)
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(rank[a]-rank[b], capacity[b]-capacity[a])
+	})
 	return order
 }

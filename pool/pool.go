@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // ErrClosed is returned for whatever is given to a pool after [Pool.Close] was called.
@@ -39,15 +40,19 @@ type Pool struct {
 	first   int          // number of first workers; constant
 	doorman *Worker      // nil if there is none; constant
 	nGuests int          // number of guest slots; constant
-	onCPU   map[int]int  // CPU -> the first worker that is pinned to it; constant
 
-	// How long a loop may be run alone, its chunks, and giveWayPeriod, in heist.Ticks.
+	sites       []site           // constant
+	siteOf      []int            // slot -> site; constant
+	nodes       []node           // constant
+	nodeOfCPU   []int            // CPU -> node, nil if there is one node; constant
+	onCPU       []int            // CPU -> the first worker that is bound to just that, or -1; nil if none is; constant
+	victimOrder *policy.Order    // constant
+	isolation   *heist.Isolation // nil if there is none; New writes
+
+	// How long a loop may be run alone, its chunks, giveWayPeriod and rebindPeriod, in heist.Ticks.
 	// Constant.
-	ticksAlone, ticksChunk, ticksGiveWay int64
-	ticksPerNanosecond                   float64
-
-	queues   [priorities]*heist.Injector[task]
-	injector *heist.Injector[task] // that of normal priority
+	ticksAlone, ticksChunk, ticksGiveWay, ticksRebind int64
+	ticksPerNanosecond                                float64
 
 	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
@@ -59,11 +64,11 @@ type Pool struct {
 	orders  atomic.Uint32
 	closing atomic.Bool  // Close writes, once
 	exit    atomic.Bool  // Close writes, once everything was done
-	urgent  atomic.Int64 // tasks of high priority in their queue; their submitters and takers write
+	urgent  atomic.Int64 // tasks of high priority in their queues; their submitters and takers write
 
 	_ pad
 
-	sleep sleep
+	sleep policy.Sleep
 
 	_ pad
 
@@ -92,32 +97,30 @@ func New(options ...Option) (*Pool, error) {
 		config:  *c,
 		first:   c.workers,
 		nGuests: guestSlots(c.workers),
-		onCPU:   make(map[int]int),
 
 		ticksAlone: heist.TicksIn(aloneTime),
 		ticksChunk: heist.TicksIn(chunkTime),
 
 		ticksGiveWay:       heist.TicksIn(giveWayPeriod),
+		ticksRebind:        heist.TicksIn(rebindPeriod),
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 
 		refuses: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
-	for i := range p.queues {
-		p.queues[i] = heist.NewInjector[task]()
-	}
-	p.injector = p.queues[Normal]
 	p.room.made = make(chan struct{}, 1)
 	p.crew.init(c.workers, c.maxWorkers+c.spares)
 	if p.cpus != nil && p.pinning == PinAuto {
 		p.crew.doormen++
 	}
 	p.slots = make([]*Worker, p.idOf(c.maxWorkers+c.spares))
-	p.sleep.parked = newBitmap(len(p.slots))
-	for id, cpu := range c.cpus[:min(c.workers, len(c.cpus))] {
-		p.onCPU[cpu] = id
+	p.layOut()
+	p.victimOrder = p.newOrder()
+	p.sleep.Init(p.nodesOfSlots(), len(p.nodes))
+	p.guests.free = make([]policy.Bitmap, len(p.nodes))
+	for i := range p.guests.free {
+		p.guests.free[i] = policy.NewBitmap(p.nGuests)
 	}
-	p.guests.free = newBitmap(p.nGuests)
 	p.guests.freed = make(chan struct{}, p.nGuests)
 	for rank := range p.first {
 		p.slots[rank] = newWorker(p, rank, rank)
@@ -126,7 +129,7 @@ func New(options ...Option) (*Pool, error) {
 		w := newWorker(p, p.first+i, -1)
 		w.guest = true
 		p.slots[w.id] = w
-		p.guests.free.set(i)
+		p.guests.free[w.site.node].Set(i)
 	}
 	if p.crew.doormen > 0 {
 		p.hire(p.first + p.nGuests)
@@ -149,9 +152,14 @@ func New(options ...Option) (*Pool, error) {
 		go p.doorman.start(nil, nil)
 	}
 	if err != nil {
+		err = fmt.Errorf("pool: a worker could not be started: %w", err)
+	} else if p.isolate {
+		p.isolation, err = heist.Isolate(p.cpus...)
+	}
+	if err != nil {
 		p.closing.Store(true)
 		p.end()
-		return nil, fmt.Errorf("pool: a worker could not be started: %w", err)
+		return nil, err
 	}
 	return p, nil
 }
@@ -185,7 +193,7 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	if p.closing.Load() {
 		return ErrClosed
 	}
-	return p.enqueue(f, Normal)
+	return p.enqueue(f, Normal, p.here())
 }
 
 // Close waits until everything that the pool has accepted is done, delayed tasks
@@ -246,9 +254,7 @@ func (e *UnfinishedError) Unwrap() error { return e.cause }
 func (p *Pool) unfinished(ctx context.Context) error {
 	p.crew.gaveUp.Store(true)
 	e := &UnfinishedError{Delayed: int(p.delayed.Load()), cause: context.Cause(ctx)}
-	for _, q := range p.queues {
-		e.Queued += q.Len()
-	}
+	p.eachQueue(func(q *heist.Injector[task]) { e.Queued += q.Len() })
 	for _, w := range p.victims() {
 		e.Queued += w.queued()
 	}
@@ -258,12 +264,18 @@ func (p *Pool) unfinished(ctx context.Context) error {
 	return e
 }
 
+func (p *Pool) eachQueue(f func(q *heist.Injector[task])) {
+	for i := range p.nodes {
+		for _, q := range p.nodes[i].queues {
+			f(q)
+		}
+	}
+}
+
 // drain waits until nothing is left to do, and ends the workers.
 func (p *Pool) drain() {
 	p.crew.await(func() bool { return p.delayed.Load() == 0 })
-	for _, q := range p.queues {
-		q.Close()
-	}
+	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
 	p.crew.await(p.isQuiet)
 	p.end()
 }
@@ -271,10 +283,10 @@ func (p *Pool) drain() {
 // isQuiet says whether nothing is left to do, under crew.mu. It is for drain: with the
 // injectors closed, once true it stays true.
 func (p *Pool) isQuiet() bool {
-	for _, q := range p.queues {
-		if q.Len() > 0 {
-			return false
-		}
+	left := 0
+	p.eachQueue(func(q *heist.Injector[task]) { left += q.Len() })
+	if left > 0 {
+		return false
 	}
 	// Workers rest only after they have found all queues empty, and no task is left
 	// that could queue another when all of them rest. How many there are does not
@@ -297,13 +309,17 @@ func (p *Pool) end() {
 	p.exit.Store(true) // under the lock: from here on nobody joins
 	p.crew.mu.Unlock()
 	for range p.slots {
-		p.wakeOne()
+		p.wakeOne(0)
 	}
 	if p.atDoor.CompareAndSwap(true, false) {
 		p.doorman.bell <- struct{}{}
 	}
 	p.ended.Wait()
 	freePs(-p.freePs)
+	if p.isolation != nil {
+		// The kernel refuses only what has become impossible, such as CPUs that are gone.
+		_ = p.isolation.Restore()
+	}
 	close(p.closed)
 }
 

@@ -35,6 +35,7 @@ func threads(t testing.TB) (all, narrowed int) {
 }
 
 func TestNoThreadIsLeftNarrowedAfterClose(t *testing.T) {
+	skipIfPretended(t)
 	if len(threadCPUs(t)) < 2 {
 		t.Skip("with a single CPU, pinned and not pinned are the same")
 	}
@@ -60,6 +61,7 @@ func TestNoThreadIsLeftNarrowedAfterClose(t *testing.T) {
 // TestReplacedWorkerIsPinnedAgain: a worker whose goroutine ended goes on in another
 // thread.
 func TestReplacedWorkerIsPinnedAgain(t *testing.T) {
+	skipIfPretended(t)
 	cpus := threadCPUs(t)
 	p := newPool(t, WithCPUs(cpus[len(cpus)-1]))
 	for range stress(20) {

@@ -243,7 +243,7 @@ func TestCloseTwice(t *testing.T) {
 			case errors.Is(err, ErrClosed):
 				again.Add(1)
 			}
-			if state := p.sleep.state.Load(); state != 0 {
+			if state := p.sleep.Load(); state != 0 {
 				t.Errorf("Close returned while workers were there: %x", state)
 			}
 		})()

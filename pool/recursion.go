@@ -89,12 +89,12 @@ func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 // not stolen; arguments and results are copied.
 func (f *Fork[A, R]) Join(a, b A) (x, y R) {
 	d := f.bottom
-	if i := uint(d - f.base); i < blockLen && d >= f.eager && !f.sleep.hungry() {
+	if i := uint(d - f.base); i < blockLen && d >= f.eager && !f.sleep.Hungry() {
 		f.block[i].what.value = b
 		f.bottom = d + 1
 		x = f.f(f, a)
 		f.bottom = d
-		if d >= f.split && !f.sleep.hungry() {
+		if d >= f.split && !f.sleep.Hungry() {
 			return x, f.f(f, b)
 		}
 		return x, f.pop(d, argument[A]{b})

@@ -10,6 +10,8 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 var forkFib = Recursive(func(f *Fork[int, int], n int) int {
@@ -313,25 +315,24 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 func TestFramesKeepTheirRecursion(t *testing.T) {
 	w := &Worker{pool: new(Pool)}
 	thief := &Worker{pool: w.pool}
-	state := &w.pool.sleep.state
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * alwaysPublic
 
 	inner := Recursive(func(f *Fork[int, int], n int) int {
 		switch n {
 		case 2: // forks while somebody is hungry, and joins when nobody is any more
-			state.Store(oneSearching)
+			setState(w.pool, policy.OneSearching)
 			f.Join(0, 0)
-			state.Store(oneSearching)
+			setState(w.pool, policy.OneSearching)
 			f.Join(1, 0) // this time there is a thief
-			state.Store(0)
+			setState(w.pool, 0)
 		case 1:
 			for range depth {
 				index, _ := s.claim()
 				s.run(thief, index)
 			}
 		case 0:
-			state.Store(0)
+			setState(w.pool, 0)
 		}
 		return 1000
 	})

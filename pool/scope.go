@@ -83,6 +83,19 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	}
 }
 
+// goOn is Go for a child that should run on a node.
+func (s *Scope) goOn(w *Worker, node int, f func(w *Worker)) {
+	s.pending.Add(1)
+	s.mu.Lock()
+	s.children = append(s.children, f)
+	s.mu.Unlock()
+	if !w.pool.nodes[node].queues[Normal].Push(taskOf(s.ticket)) {
+		s.runOne(w) // the pool takes nothing more
+		return
+	}
+	w.pool.notifyTask(node)
+}
+
 // drain runs children until all have begun.
 func (s *Scope) drain(w *Worker) {
 	w.expose()

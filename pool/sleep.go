@@ -1,80 +1,29 @@
 package pool
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/numa"
 )
 
-// The protocol and its argument are in sleep.md; the comments here point to it.
+// The protocol and its argument are in sleep.md; the comments here point to it. Who sleeps and
+// who searches is in policy.Sleep.
 
-// sleep is what a pool knows of who sleeps and who searches.
-type sleep struct {
-	// state packs three numbers, so that a fork finds in one load whether anybody
-	// should be woken for it:
-	//
-	//	cancelled << 48 + searching << 32 + (parked - guests - surplus)
-	//
-	// cancelled counts the calls that were cancelled and are not over (call.go),
-	// searching the workers that look for work in others' queues; parked those that
-	// sleep; guests the goroutines that took a worker's place; surplus the workers that
-	// are too many (crew.go). The lower half is signed. Written by workers, wakers,
-	// guests, cancelled contexts and whoever changes the crew, by addition.
-	state atomic.Int64
-
-	_ pad // forks read state all the time; the bitmap changes with each sleep
-
-	// parked holds the workers that sleep. A worker sets its own bit; whoever clears
-	// the bit must wake the worker.
-	parked bitmap
-}
-
-const (
-	oneCancelled = 1 << 48
-	oneSearching = 1 << 32
-	oneSpare     = 1
-)
-
-func searching(state int64) int64 { return (state + 1<<31) >> 32 & 0xffff }
-func spare(state int64) int32     { return int32(state) }
-
-// hungry says whether a worker searches or sleeps that could take a fork, or a call
-// was cancelled. Forks ask it all the time, so it is one load and one comparison: the
-// word is positive just if one of its upper parts is, or the lowest.
-func (s *sleep) hungry() bool { return s.state.Load() > 0 }
-
-// wantsForks says whether a fork should wake somebody: nobody searches, and there
-// are more sleepers than guests.
-func wantsForks(state int64) bool { return searching(state) == 0 && spare(state) > 0 }
-
-// startSearching makes the caller a searcher, unless half of the n workers search
-// already.
-func (s *sleep) startSearching(n int) bool {
-	for {
-		state := s.state.Load()
-		if k := searching(state); k > 0 && 2*(k+1) > int64(n) {
-			return false
-		}
-		if s.state.CompareAndSwap(state, state+oneSearching) {
-			return true
-		}
-	}
-}
-
-// notifyTask is called after a task has become visible in a queue, by a push that
+// notifyTask is called after a task has become visible in a queue of a node, by a push that
 // ends with a full fence.
-func (p *Pool) notifyTask() {
-	if searching(p.sleep.state.Load()) == 0 {
-		p.wakeOne()
+func (p *Pool) notifyTask(node int) {
+	if p.sleep.Load().Searching() == 0 {
+		p.wakeOne(node)
 	}
 }
 
 // notifyOutside is notifyTask for a task that comes from outside: the doorman is asked
 // first.
-func (p *Pool) notifyOutside() {
-	if searching(p.sleep.state.Load()) == 0 && !p.ring() {
-		p.wakeOne()
+func (p *Pool) notifyOutside(node int) {
+	if p.sleep.Load().Searching() == 0 && !p.ring() {
+		p.wakeOne(node)
 	}
 }
 
@@ -82,36 +31,43 @@ func (p *Pool) notifyOutside() {
 // visible while it searched woke nobody, because it was there to find it (sleep.md,
 // "The last searcher").
 func (p *Pool) notifySeen() {
-	if p.anyTask() || spare(p.sleep.state.Load()) > 0 && p.anyFork() {
-		p.wakeOne()
+	if p.anyTask() || p.sleep.Load().Sleepers() > 0 && p.anyFork() {
+		p.wakeOne(p.here())
 	}
 }
 
-// wakeOne wakes a worker, if one is parked. It wakes up as a searcher.
+// wakeOne wakes a worker, if one is parked, and one that is near the node if there is a
+// choice. It wakes up as a searcher.
 //
 // The caller, a guest perhaps, has the CPU that it runs on, so the worker that is pinned
 // there is the last choice: the two would take turns until the system's balancer sees
 // it, some milliseconds later.
 //
 //go:noinline
-func (p *Pool) wakeOne() {
-	if p.sleep.parked.empty() { // as always in a busy pool, and cheaper to find out than the CPU
+func (p *Pool) wakeOne(node int) {
+	if p.sleep.Nobody() { // as always in a busy pool
 		return
 	}
-	last := -1
-	if p.cpus != nil {
-		if w, ok := p.onCPU[currentCPU()]; ok {
-			last = w
-		}
-	}
-	if i, ok := p.sleep.parked.takeBut(last); ok {
+	if i, ok := p.sleep.ChooseNear(p.nodes[node].nearby, p.workerHere()); ok {
 		p.slots[i].wakeUp()
 	}
 }
 
-// wakeUp is for whoever cleared the worker's bit. It wakes whoever has its place.
+// workerHere returns the first worker that is bound to the CPU on which the caller runs, -1
+// for none.
+func (p *Pool) workerHere() int {
+	if p.onCPU == nil {
+		return -1
+	}
+	if cpu := numa.CurrentCPU(); uint(cpu) < uint(len(p.onCPU)) {
+		return p.onCPU[cpu]
+	}
+	return -1
+}
+
+// wakeUp is for whoever chose the worker. It wakes whoever has its place.
 func (w *Worker) wakeUp() {
-	w.pool.sleep.state.Add(oneSearching - oneSpare)
+	w.pool.sleep.Woken()
 	if other := w.standIn.Load(); other != nil {
 		w = other
 	}
@@ -129,7 +85,7 @@ func (w *Worker) stopSearching() {
 		return
 	}
 	w.searching = false
-	if searching(w.pool.sleep.state.Add(-oneSearching)) == 0 {
+	if w.pool.sleep.StopSearching() {
 		w.pool.notifySeen()
 	}
 }
@@ -142,16 +98,9 @@ func (w *Worker) park(l *latch) {
 	s := &p.sleep
 
 	// Announce first, look afterwards: sleep.md, "Nothing is missed".
-	s.parked.set(w.owner().id)
-	change := int64(oneSpare)
-	if w.searching {
-		change -= oneSearching
-		w.searching = false
-	}
-	state := s.state.Add(change)
-	stay := l != nil && l.done() || p.worthWaking(state)
-	if stay && s.parked.clear(w.owner().id) {
-		s.state.Add(-oneSpare)
+	state := s.Announce(w.owner().id, w.searching)
+	w.searching = false
+	if (l != nil && l.done() || p.worthWaking(state)) && s.Retract(w.owner().id) {
 		return
 	}
 	// Either there is nothing to do, or somebody cleared the bit and is about to
@@ -164,6 +113,7 @@ func (w *Worker) park(l *latch) {
 			heist.FutexWait(&w.awake, 0, -1)
 		}
 		w.awake.Store(0)
+		w.stay()
 	}
 	w.searching = true // counted by wakeUp
 }
@@ -188,11 +138,11 @@ func (w *Worker) watch() bool {
 	defer p.watched.Store(false)
 	if !w.searching { // there may be half of the workers searching; they give up soon
 		w.searching = true
-		p.sleep.state.Add(oneSearching)
+		p.sleep.Add(policy.OneSearching)
 	}
 	for i := 1; ; i++ {
 		if p.anyTask() || w.ordered() || p.exit.Load() ||
-			spare(p.sleep.state.Load()) >= 0 && p.anyFork() {
+			p.sleep.Load().Sleepers() >= 0 && p.anyFork() {
 			return true
 		}
 		heist.Spin(watchSpin)
@@ -214,22 +164,24 @@ func (w *Worker) unpark() {
 	if w.guest {
 		w = w.host.Load()
 	}
-	if owner := w.owner(); owner != nil && w.pool.sleep.parked.clear(owner.id) {
+	if owner := w.owner(); owner != nil && w.pool.sleep.Choose(owner.id) {
 		owner.wakeUp()
 	}
 }
 
 // worthWaking says whether there is something for a worker that has announced its sleep,
 // after which the state was this.
-func (p *Pool) worthWaking(state int64) bool {
-	return p.anyTask() || spare(state) > 0 && p.anyFork() || p.exit.Load()
+func (p *Pool) worthWaking(state policy.State) bool {
+	return p.anyTask() || state.Sleepers() > 0 && p.anyFork() || p.exit.Load()
 }
 
 // anyTask says whether a task lies in a queue.
 func (p *Pool) anyTask() bool {
-	for _, q := range p.queues {
-		if q.Ready() {
-			return true
+	for i := range p.nodes {
+		for _, q := range p.nodes[i].queues {
+			if q.Ready() {
+				return true
+			}
 		}
 	}
 	for _, w := range p.victims() {

@@ -10,28 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStateHoldsTwoNumbers(t *testing.T) {
-	for _, s := range []int64{0, 1, 2, 1000} {
-		for _, p := range []int64{-1000, -2, -1, 0, 1, 2, 1000} {
-			state := s*oneSearching + p*oneSpare
-			require.Equal(t, s, searching(state))
-			require.EqualValues(t, p, spare(state))
-			require.Equal(t, s == 0 && p > 0, wantsForks(state), "%d searching, %d spare", s, p)
-		}
-	}
-}
-
-func TestAtMostHalfSearchOnTheirOwn(t *testing.T) {
-	for n := 1; n < 20; n++ {
-		var s sleep
-		for range max(1, n/2) {
-			require.True(t, s.startSearching(n))
-		}
-		require.False(t, s.startSearching(n), "%d workers", n)
-		require.EqualValues(t, max(1, n/2), searching(s.state.Load()))
-	}
-}
-
 // pause waits for a random time around that after which a worker parks.
 func pause() {
 	switch rand.N(4) {
@@ -237,7 +215,7 @@ func TestSleeperInAJoinRunsTasks(t *testing.T) {
 			})
 		}))
 		w := <-joining
-		require.True(t, eventually(func() bool { return p.sleep.parked.has(w.id) }))
+		require.True(t, eventually(func() bool { return p.sleep.Parked(w.id) }))
 		require.NoError(t, p.Go(func(w *Worker) { ran <- w }))
 		require.Same(t, w, <-ran)
 		close(released)

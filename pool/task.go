@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -50,6 +51,9 @@ type taskOptions struct {
 	deadline bool
 	startBy  time.Time
 	late     func(*Worker)
+	onNode   bool
+	nodeID   int // of OnNode
+	node     int // 1 + index into Pool.nodes; 0 for the submitter's
 }
 
 type after time.Duration
@@ -71,6 +75,21 @@ func (s startBy) set(o *taskOptions) { o.deadline, o.startBy, o.late = true, s.d
 // in its place, when a worker does come to it.
 func StartBy(deadline time.Time, late func(w *Worker)) TaskOption { return startBy{deadline, late} }
 
+type onNode int
+
+func (n onNode) set(o *taskOptions) { o.onNode, o.nodeID = true, int(n) }
+
+// OnNode has a task queued on a memory node, by the system's number of it, instead of the
+// one on which the submitter runs: near the data that it works on, say. The pool must have
+// workers there, see [Pool.Nodes]. A worker of another node runs it only if it finds nothing
+// nearer, so it is no guarantee.
+func OnNode(node int) TaskOption { return onNode(node) }
+
+// SubmitOn is [Pool.Submit] with [OnNode].
+func (p *Pool) SubmitOn(ctx context.Context, node int, f func(w *Worker), options ...TaskOption) error {
+	return p.Submit(ctx, f, append(options[:len(options):len(options)], OnNode(node))...)
+}
+
 // ErrFull is returned for a task for which the pool has no room, see [WithQueueBound].
 var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows")
 
@@ -91,7 +110,15 @@ func (r *room) offer(p *Pool) {
 	}
 }
 
-func (p *Pool) hasRoom() bool { return p.bound == 0 || p.injector.Len() < p.bound }
+func (p *Pool) hasRoom() bool { return p.bound == 0 || p.waiting() < p.bound }
+
+// waiting returns how many tasks of normal priority wait.
+func (p *Pool) waiting() (n int) {
+	for i := range p.nodes {
+		n += p.nodes[i].queues[Normal].Len()
+	}
+	return n
+}
 
 // Submit queues f to be run by the pool, once, as the options say. If the pool has a
 // bound ([WithQueueBound]) and is at it, Submit waits for room, or until ctx ends, and
@@ -102,7 +129,7 @@ func (p *Pool) hasRoom() bool { return p.bound == 0 || p.injector.Len() < p.boun
 // [Pool.Go], and for a delay or a deadline a few allocations.
 func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOption) error {
 	const method = "Pool.Submit"
-	o, f, err := prepare(method, f, options)
+	o, f, err := p.prepare(method, f, options)
 	if err != nil {
 		return err
 	}
@@ -119,7 +146,7 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 
 // TrySubmit is [Pool.Submit], but where that would wait it returns [ErrFull].
 func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
-	o, f, err := prepare("Pool.TrySubmit", f, options)
+	o, f, err := p.prepare("Pool.TrySubmit", f, options)
 	if err != nil {
 		return err
 	}
@@ -151,15 +178,16 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		rest := fs[queued:]
 		n := min(len(rest), len(batch))
 		if p.bound > 0 {
-			n = min(n, max(1, p.bound-p.injector.Len()))
+			n = min(n, max(1, p.bound-p.waiting()))
 		}
 		for i, f := range rest[:n] {
 			batch[i] = taskOf(f)
 		}
-		done := p.injector.PushBatch(batch[:n])
+		node := p.here()
+		done := p.nodes[node].queues[Normal].PushBatch(batch[:n])
 		queued += done
 		if done > 0 {
-			p.notifyOutside()
+			p.notifyOutside(node)
 		}
 		if done < n {
 			return queued, ErrClosed
@@ -197,7 +225,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 func (o *taskOptions) counts() bool { return o.priority == Normal && o.delay <= 0 }
 
 // prepare reads the options, and returns what is to be run because of them.
-func prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
+func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
 	if f == nil {
 		return o, nil, errNilFunc(method)
 	}
@@ -206,6 +234,13 @@ func prepare(method string, f func(*Worker), options []TaskOption) (o taskOption
 			return o, nil, fmt.Errorf("pool: %s was given a nil TaskOption", method)
 		}
 		option.set(&o)
+	}
+	if o.onNode {
+		i := slices.IndexFunc(p.nodes, func(n node) bool { return n.id == o.nodeID })
+		if i < 0 {
+			return o, nil, fmt.Errorf("pool: %s: the pool has no worker on node %d, but on nodes %v", method, o.nodeID, p.Nodes())
+		}
+		o.node = i + 1
 	}
 	switch {
 	case o.priority < 0 || o.priority >= priorities:
@@ -234,19 +269,19 @@ func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 		if p.closing.Load() {
 			return ErrClosed
 		}
-		return p.enqueue(f, o.priority)
+		return p.enqueue(f, o.priority, p.nodeFor(o))
 	}
-	return p.acceptLater(f, o.priority, o.delay)
+	return p.acceptLater(f, o)
 }
 
-func (p *Pool) acceptLater(f func(*Worker), priority Priority, delay time.Duration) error {
+func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	p.delayed.Add(1) // before the look: drain looks in the opposite order
 	if p.closing.Load() {
 		p.endDelay()
 		return ErrClosed
 	}
-	time.AfterFunc(delay, func() {
-		_ = p.enqueue(f, priority) // accepted: the queues are not closed before delayed is 0
+	time.AfterFunc(o.delay, func() {
+		_ = p.enqueue(f, o.priority, p.nodeFor(o)) // accepted: the queues are not closed before delayed is 0
 		p.endDelay()
 	})
 	return nil
@@ -257,16 +292,24 @@ func (p *Pool) endDelay() {
 	p.crew.signal()
 }
 
-func (p *Pool) enqueue(f func(*Worker), priority Priority) error {
+// nodeFor returns the node in whose injector a task belongs.
+func (p *Pool) nodeFor(o taskOptions) int {
+	if o.node > 0 {
+		return o.node - 1
+	}
+	return p.here()
+}
+
+func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 	if priority == High {
 		p.urgent.Add(1) // before it is there: who takes it subtracts
 	}
-	if !p.queues[priority].Push(taskOf(f)) {
+	if !p.nodes[node].queues[priority].Push(taskOf(f)) {
 		if priority == High {
 			p.urgent.Add(-1)
 		}
 		return ErrClosed
 	}
-	p.notifyOutside()
+	p.notifyOutside(node)
 	return nil
 }

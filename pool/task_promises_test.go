@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
 )
 
@@ -164,9 +165,9 @@ func TestSleepIsNotMeasuredAsWork(t *testing.T) {
 	require.NoError(t, p.Go(func(w *Worker) {
 		whenOneParked(p)
 		w.tick.since, w.tick.tasks = 1, 1
-		p.sleep.state.Add(oneSearching) // somebody searches
+		p.sleep.Add(policy.OneSearching) // somebody searches
 		_, found := w.search(nil, true)
-		p.sleep.state.Add(-oneSearching)
+		p.sleep.Add(-policy.OneSearching)
 		if found || w.searching {
 			t.Error("it searched")
 		}

@@ -73,7 +73,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 			p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 			var accepted, ran, ranRefused atomic.Int64
 			fill := func(w *Worker) {
-				p.injector.Close()
+				p.nodes[0].queues[Normal].Close()
 				for range 3 * w.ring.Cap() {
 					refused := new(atomic.Bool)
 					err := w.Go(func(*Worker) {
@@ -237,12 +237,12 @@ func TestSubmitWaitsAtTheBound(t *testing.T) {
 	for _, bound := range []int{1, 2, 64, 300} {
 		p, release := boundedPool(t, bound)
 		require.ErrorIs(t, p.TrySubmit(func(*Worker) { t.Error("it runs") }), ErrFull)
-		require.Equal(t, bound, p.injector.Len())
+		require.Equal(t, bound, p.waiting())
 		submitted, ran := make(chan error, 1), make(chan struct{})
 		go func() { submitted <- p.Submit(background, func(*Worker) { close(ran) }) }()
 		require.True(t, waits(p, 1))
 		require.Empty(t, submitted)
-		require.Equal(t, bound, p.injector.Len())
+		require.Equal(t, bound, p.waiting())
 		release()
 		require.True(t, closed(ran), "it waits for ever")
 		require.NoError(t, <-submitted)
@@ -263,7 +263,7 @@ func TestTheWaitForRoomEndsWithTheContext(t *testing.T) {
 	require.True(t, eventually(func() bool { return len(submitted) == 1 }))
 	require.Same(t, io.EOF, <-submitted, "the cause")
 	require.True(t, waits(p, 0))
-	require.Equal(t, 1, p.injector.Len())
+	require.Equal(t, 1, p.waiting())
 
 	require.Same(t, io.EOF, p.Submit(ended(), func(*Worker) { t.Error("it runs") }))
 	n, err := p.SubmitAll(ended(), []func(*Worker){func(*Worker) { t.Error("it runs") }})
@@ -441,7 +441,7 @@ func TestManySubmittersAtABoundLoseNothingAndNoneStays(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					most.Store(max(most.Load(), int64(p.injector.Len())))
+					most.Store(max(most.Load(), int64(p.waiting())))
 				}
 			})
 			require.True(t, returns(wait), "somebody waits for ever")

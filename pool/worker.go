@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // pad keeps fields with different writers from being moved between cores together. Its
@@ -19,7 +20,8 @@ type pad [128]byte
 type Worker struct {
 	pool *Pool
 	id   int
-	rank int // among the workers; constant
+	rank int   // among the workers; constant
+	site *site // where it may run; constant
 	// guest is constant: the slot is for goroutines from outside.
 	guest bool
 	// doorman is constant: see doorman.go.
@@ -37,11 +39,11 @@ type Worker struct {
 	// Owner only.
 
 	tick      tick
-	rand      heist.FastRand
-	backoff   heist.Backoff
+	hunt      policy.Search
+	binding   binding
 	gaveWayAt int64     // when giveWay was last considered, in heist.Ticks
 	victim    int       // the slot of the last one that had something to steal
-	searching bool      // counted in sleep.state
+	searching bool      // counted in the pool's sleep
 	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
 	call      *call // what the running function belongs to
@@ -50,13 +52,12 @@ type Worker struct {
 
 	// Owner writes, anybody reads.
 
-	tasks    heist.Counter
-	attempts heist.Counter
-	steals   heist.Counter
-	items    heist.Counter
-	lost     heist.Counter
-	parks    heist.Counter
-	gaveWay  heist.Counter
+	tasks     heist.Counter
+	looks     heist.Counter
+	parks     heist.Counter
+	gaveWay   heist.Counter
+	displaced heist.Counter
+	thefts    thefts
 
 	_ pad
 
@@ -89,14 +90,16 @@ type Worker struct {
 }
 
 func newWorker(p *Pool, id, rank int) *Worker {
-	w := &Worker{pool: p, id: id, rank: rank, rand: heist.NewFastRand(heist.RandomSeed())}
+	w := &Worker{pool: p, id: id, rank: rank, site: &p.sites[p.siteOf[id]]}
 	if p.cpus == nil {
 		w.bell = make(chan struct{}, 1)
 	}
-	w.backoff.Spin, w.backoff.Yields = p.spin, p.yields
+	w.hunt.Init(p.victimOrder, id, &p.search, heist.RandomSeed())
+	w.hunt.Backoff.Spin, w.hunt.Backoff.Yields = p.spin, p.yields
+	w.thefts.init(p)
 	w.tick.begin(p)
 	// The capacities are constants that NewRing takes.
-	w.ring, _ = heist.NewRing(heist.DefaultRingCapacity, p.injector)
+	w.ring, _ = heist.NewRing(heist.DefaultRingCapacity, w.injector())
 	w.batch, _ = heist.NewRing[task](heist.MaxPull, nil)
 	return w
 }
@@ -136,7 +139,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 		}
 		w.runAside(t) // it was accepted before the pool began to close
 	}
-	p.notifyTask()
+	p.notifyTask(w.site.node)
 	return nil
 }
 
@@ -223,11 +226,6 @@ func (w *Worker) main() {
 	}
 }
 
-// lostInARow bounds how often a searcher tries again at once after a lost race. In
-// a row as long as this it is not a race that was lost, but a producer that was
-// descheduled in the middle of a push.
-const lostInARow = 16
-
 // search looks for work of others until it finds some, until l is done, or until
 // its backoff says that it is time to sleep. A worker that finds half of the others
 // searching already goes to sleep at once. The worker stays a searcher if nothing
@@ -241,34 +239,28 @@ const lostInARow = 16
 func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	w.tick.pause()
 	if !w.guest && !w.searching {
-		if !w.pool.sleep.startSearching(w.pool.Workers()) {
+		if !w.pool.sleep.StartSearching(w.pool.Workers()) {
 			return job{}, false
 		}
 		w.searching = true
 	}
-	w.backoff.Reset()
-	lost, last := 0, false
-	for {
-		j, r := w.look(l, tasks, last)
-		switch {
-		case r == heist.Success:
+	for w.hunt.Begin(); ; {
+		j, r := w.look(l, tasks || w.hunt.Last(), w.hunt.Last())
+		if r == heist.Success {
 			w.stopSearching()
 			return j, true
-		case l != nil && l.done():
-			return job{}, false
-		case r == heist.Retry && lost < lostInARow:
-			lost++
-			w.lost.Add(1)
-			w.backoff.Lost()
-			continue
 		}
-		if w.backoff.Wait() {
-			continue
-		}
-		if last {
+		if l != nil && l.done() {
 			return job{}, false
 		}
-		last, tasks = true, true
+		switch action, spin := w.hunt.Next(r); action {
+		case policy.Spin:
+			heist.Spin(spin)
+		case policy.Yield:
+			heist.Yield()
+		case policy.Park:
+			return job{}, false
+		}
 	}
 }
 
@@ -279,15 +271,15 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 // a serial run, tasks apart: those are taken before a sleep, for they may have nobody else.
 const maxHelping = 32
 
-// look goes round all queues once: its own first, then the victims', and then the
+// look goes round the queues once: its own first, then the victims', and then the
 // injectors again. It begins with the victim that had something the last time, and goes on
-// from a random one. Of a victim it takes a fork before tasks: forks are what somebody
+// from tier to tier. Of a victim it takes a fork before tasks: forks are what somebody
 // waits for. Who waits for a stolen fork begins with its thief, whose forks are likely to
 // be parts of it (Wagner and Calder's leapfrogging, 1993).
 func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
-	w.attempts.Add(1)
+	w.looks.Add(1)
 	tasks = tasks && !w.guest
 	if tasks {
 		if t := w.next(); t != nil { // left by a task that waits for its group
@@ -295,24 +287,21 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 		}
 	}
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
-	forks := (w.guest || spare(p.sleep.state.Load()) >= 0) && w.helping < maxHelping
+	forks := (w.guest || p.sleep.Load().Sleepers() >= 0) && w.helping < maxHelping
 	victims := p.victims()
-	n := len(victims)
 	first := w.victim
 	if l != nil {
 		if thief := int(l.thief.Load()); thief > 0 {
 			first = thief - 1
 		}
 	}
-	start := int(w.rand.N(uint32(n)))
-	for i := -1; i < n; i++ {
-		k := first
-		if i >= 0 {
-			if k = start + i; k >= n {
-				k -= n
-			}
+	w.hunt.Look(first)
+	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
+		if k >= len(victims) {
+			continue // it has not been made
 		}
 		v := victims[k]
+		lost := false
 		if forks {
 			for _, s := range v.forkStacks() {
 				index, r := s.claim()
@@ -320,7 +309,7 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 					w.stole(k, 1)
 					return job{forks: s, index: index}, r
 				}
-				result = max(result, r)
+				lost = lost || r == heist.Retry
 			}
 		}
 		if tasks && v != w {
@@ -329,11 +318,15 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 				w.stole(k, moved)
 				return job{task: t}, r
 			}
-			result = max(result, r)
+			lost = lost || r == heist.Retry
+		}
+		w.thefts.failed(w.hunt.Tier(k), lost)
+		if lost {
+			result = heist.Retry
 		}
 	}
-	if tasks {
-		t, r := w.pullAny()
+	if tasks && !w.hunt.Near() {
+		t, r := w.pullAnywhere()
 		if r == heist.Success {
 			return job{task: t}, r
 		}
@@ -361,8 +354,7 @@ func (v *Worker) rob(thief *Worker, slots bool) (t *task, moved int, r heist.Ste
 
 func (w *Worker) stole(victim, items int) {
 	w.victim = victim
-	w.steals.Add(1)
-	w.items.Add(items)
+	w.thefts.succeeded(w.hunt.Tier(victim), victim, items)
 }
 
 // rest parks a worker that is in the middle of nothing.
@@ -392,12 +384,13 @@ func (w *Worker) start(cpus []int, ready chan<- error) {
 	var err error
 	if len(cpus) > 0 {
 		runtime.LockOSThread()
-		pinned, err = heist.Pin(cpus...)
+		pinned, err = w.pool.machine.pin(cpus...)
 	}
 	if ready != nil {
 		ready <- err
 	}
 	if err == nil || ready == nil {
+		w.binding = binding{pinned: pinned, goroutine: goroutineID(), cpus: cpus}
 		w.live(cpus)
 	}
 	if pinned != nil {

@@ -1,28 +1,31 @@
-package pool
+package policy
 
 import (
 	"math/bits"
 	"sync/atomic"
 )
 
-// bitmap is a set of worker numbers, one word for 64 of them. Anybody may call its
+// Bitmap is a set of worker numbers, one word for 64 of them. Anybody may call its
 // methods; each is one atomic operation on one word.
-type bitmap []atomic.Uint64
+type Bitmap []atomic.Uint64
 
-func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
+// NewBitmap returns a set that can hold the numbers below n.
+func NewBitmap(n int) Bitmap { return make(Bitmap, (n+63)/64) }
 
-func (b bitmap) set(i int) { b[i/64].Or(1 << (i % 64)) }
+// Set puts i into the set.
+func (b Bitmap) Set(i int) { b[i/64].Or(1 << (i % 64)) }
 
-// clear removes i and says whether it was there.
-func (b bitmap) clear(i int) bool {
+// Clear removes i and says whether it was there.
+func (b Bitmap) Clear(i int) bool {
 	bit := uint64(1) << (i % 64)
 	return b[i/64].And(^bit)&bit != 0
 }
 
-func (b bitmap) has(i int) bool { return b[i/64].Load()&(1<<(i%64)) != 0 }
+// Has says whether i is in the set.
+func (b Bitmap) Has(i int) bool { return b[i/64].Load()&(1<<(i%64)) != 0 }
 
-// empty says whether there is no number in it; some may have come and gone meanwhile.
-func (b bitmap) empty() bool {
+// Empty says whether there is no number in it; some may have come and gone meanwhile.
+func (b Bitmap) Empty() bool {
 	for i := range b {
 		if b[i].Load() != 0 {
 			return false
@@ -31,25 +34,25 @@ func (b bitmap) empty() bool {
 	return true
 }
 
-// take removes the lowest number, found by counting trailing zeros.
-func (b bitmap) take() (int, bool) { return b.takeBut(-1) }
+// Take removes the lowest number, found by counting trailing zeros.
+func (b Bitmap) Take() (int, bool) { return b.TakeUnless(-1) }
 
-// takeBut is take, but takes one number only if there is no other, if it is not -1.
-func (b bitmap) takeBut(last int) (int, bool) {
+// TakeUnless is Take, but leaves one number alone, if it is not -1.
+func (b Bitmap) TakeUnless(not int) (int, bool) {
 	for i := range b {
 		for {
 			word := b[i].Load()
-			if last/64 == i && last >= 0 {
-				word &^= 1 << (last % 64)
+			if not/64 == i && not >= 0 {
+				word &^= 1 << (not % 64)
 			}
 			if word == 0 {
 				break
 			}
 			n := i*64 + bits.TrailingZeros64(word)
-			if b.clear(n) {
+			if b.Clear(n) {
 				return n, true
 			}
 		}
 	}
-	return last, last >= 0 && b.clear(last)
+	return 0, false
 }

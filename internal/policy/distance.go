@@ -1,0 +1,46 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seed53057037/heist/numa"
+)
+
+// Distances between CPUs. Those between nodes are the system's own, from 11 to 254, in the
+// units of [numa.Topology.Distance].
+const (
+	SameCore = iota
+	SameCache
+	SameNode  // or package, or nobody knows
+	Elsewhere = 255
+)
+
+// Distance returns how far apart two CPUs are. A cache counts as one cache only within a
+// node.
+func Distance(t *numa.Topology, a, b int) int {
+	if a == b {
+		return SameCore
+	}
+	x, y := find(t, a), find(t, b)
+	switch {
+	case x == nil || y == nil:
+		return SameNode
+	case x.Node != y.Node:
+		return min(max(t.Distance(x.Node, y.Node), SameNode+1), Elsewhere-1)
+	case x.Core == y.Core && x.Core >= 0:
+		return SameCore
+	case x.L3 == y.L3 && x.L3 >= 0:
+		return SameCache
+	}
+	return SameNode
+}
+
+// find returns the CPU with a number, nil if it is not online.
+func find(t *numa.Topology, id int) *numa.CPU {
+	i, found := slices.BinarySearchFunc(t.CPUs, id, func(c numa.CPU, id int) int { return cmp.Compare(c.ID, id) })
+	if !found {
+		return nil
+	}
+	return &t.CPUs[i]
+}

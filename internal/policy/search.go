@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/seed53057037/heist"
+)
+
+// Parameters of a [Search]. Bench sim is where the defaults come from.
+type Parameters struct {
+	// Uniform is the probability, in parts of 2^16, that a look goes over all slots
+	// alike, near or far. It keeps the bound of Blumofe and Leiserson on the number of
+	// steals, which holds for victims that are chosen uniformly, times a constant.
+	Uniform uint32
+
+	// Patience is how many looks of a search, the first ones, stay with near victims.
+	Patience int
+}
+
+// Search is a worker's search for work of others. A search consists of looks, and a look
+// goes over victims, tier by tier, each tier from a random one on:
+//
+//	s.Begin()
+//	for {
+//		s.Look(first)
+//		for v := s.Victim(); v >= 0; v = s.Victim() {
+//			... if there is something: return
+//		}
+//		if s.Next(result) is Park: return
+//	}
+//
+// It belongs to one goroutine.
+type Search struct {
+	Backoff heist.Backoff
+
+	list       *list
+	near       int
+	parameters *Parameters
+	rand       heist.FastRand
+
+	looks int
+	lost  int  // races in a row
+	last  bool // this is the last look
+
+	// Of the look:
+
+	first           int32 // the victim that comes before all others; -1 for none
+	at, lo, hi      int32 // the next victim, and the part of the list that is gone through
+	left            int32 // victims of that part that are left
+	tier, lastTiers int
+}
+
+// Init makes the search one of the worker in a slot. The same seed gives the same victims.
+func (s *Search) Init(o *Order, slot int, p *Parameters, seed uint64) {
+	s.list, s.near, s.parameters = &o.lists[o.siteOf[slot]], o.Near, p
+	s.rand = heist.NewFastRand(seed)
+	s.Backoff.Seed(seed)
+}
+
+// Begin begins a search.
+func (s *Search) Begin() {
+	s.Backoff.Reset()
+	s.looks, s.lost, s.last = 0, 0, false
+}
+
+// Last says whether this is the last look, which has to see everything.
+func (s *Search) Last() bool { return s.last }
+
+// Near says whether this look stays with near victims.
+func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.last }
+
+// Look begins a look over the victims. First, if it is not -1, comes before all others.
+func (s *Search) Look(first int) {
+	s.first, s.left = int32(first), 0
+	s.tier, s.lastTiers = 0, len(s.list.ends)
+	switch {
+	case s.lastTiers == 1: // nothing to choose
+	case s.rand.Uint32()&0xffff < s.parameters.Uniform:
+		s.lo, s.hi = 0, int32(len(s.list.slots))
+		s.tier = s.lastTiers
+		s.start()
+	case s.Near():
+		s.lastTiers = s.near
+	}
+}
+
+// Victim returns the slot of the next victim, or -1 if there is none. The caller's own slot
+// is one of them.
+func (s *Search) Victim() int {
+	if first := s.first; first >= 0 {
+		s.first = -1
+		return int(first)
+	}
+	for s.left == 0 {
+		if s.tier >= s.lastTiers {
+			return -1
+		}
+		s.lo, s.hi = s.hi, s.list.ends[s.tier]
+		if s.tier == 0 {
+			s.lo = 0
+		}
+		s.tier++
+		s.start()
+	}
+	s.left--
+	victim := s.list.slots[s.at]
+	if s.at++; s.at == s.hi {
+		s.at = s.lo
+	}
+	return int(victim)
+}
+
+// Tier returns the tier of a victim.
+func (s *Search) Tier(victim int) int { return int(s.list.tierOf[victim]) }
+
+// start begins with a random one of the slots from lo to hi-1.
+func (s *Search) start() {
+	s.left = s.hi - s.lo
+	if s.left > 0 {
+		s.at = s.lo + int32(s.rand.N(uint32(s.left)))
+	}
+}
+
+// lostInARow bounds how often a searcher tries again at once after a lost race. In a row
+// as long as this it is not a race that was lost, but a producer that was descheduled in
+// the middle of a push.
+const lostInARow = 16
+
+// Action is what a searcher does after a look that found nothing.
+type Action int
+
+const (
+	// Spin: look again after the time that comes with it.
+	Spin Action = iota
+	// Yield: let other threads have the CPU, and look again.
+	Yield
+	// Again: look again at once, for the last time, at everything.
+	Again
+	// Park: go to sleep.
+	Park
+)
+
+// Next says what comes after a look with this result, [heist.Empty] or [heist.Retry].
+func (s *Search) Next(r heist.StealResult) (Action, time.Duration) {
+	s.looks++
+	if r == heist.Retry && s.lost < lostInARow {
+		s.lost++
+		return Spin, s.Backoff.NextLost()
+	}
+	spin, ok := s.Backoff.Next()
+	switch {
+	case ok && spin > 0:
+		return Spin, spin
+	case ok:
+		return Yield, 0
+	case s.last:
+		return Park, 0
+	}
+	s.last = true
+	return Again, 0
+}

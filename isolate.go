@@ -1,0 +1,54 @@
+package heist
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Isolation keeps CPUs free of the process's other threads. [Isolate] makes it.
+type Isolation struct{ cpus []int }
+
+// Isolate takes these CPUs from all threads of the process but those that are bound to
+// nothing else, such as by [Pin]: from the threads of the Go runtime too, and from those
+// that it starts later. [Isolation.Restore] gives them back. Threads of other processes
+// are not its concern; see the kernel's isolcpus or cpusets for those.
+//
+// Several isolations of different CPUs can exist at the same time. It fails if no CPU would
+// be left for the other threads, if a CPU is isolated already or not allowed (see
+// [Allowed]), and with [ErrPinning] on systems other than Linux; then nothing has changed.
+//
+// Anybody may call it. Cost: two system calls for each thread of the process, some of
+// them twice.
+func Isolate(cpus ...int) (*Isolation, error) {
+	if len(cpus) == 0 {
+		return nil, errors.New("heist: Isolate without a CPU; give at least one, see Allowed")
+	}
+	allowed, err := Allowed()
+	if err != nil {
+		return nil, err
+	}
+	for i, cpu := range cpus {
+		if !slices.Contains(allowed, cpu) {
+			return nil, fmt.Errorf("heist: cannot isolate CPU %d: this process may use CPUs %v", cpu, allowed)
+		}
+		if slices.Contains(cpus[:i], cpu) {
+			return nil, fmt.Errorf("heist: cannot isolate CPU %d: it is given twice", cpu)
+		}
+	}
+	if err := isolate(cpus); err != nil {
+		return nil, err
+	}
+	return &Isolation{cpus: slices.Clone(cpus)}, nil
+}
+
+// Restore gives the CPUs back to all threads that have lost them. Only the first call does
+// something.
+func (i *Isolation) Restore() error {
+	if i.cpus == nil {
+		return nil
+	}
+	cpus := i.cpus
+	i.cpus = nil
+	return unisolate(cpus)
+}

@@ -1,0 +1,132 @@
+package heist
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// isolation is what the process has isolated. Its fields are under mu.
+//
+// A thread whose whole mask lies within the isolated CPUs was bound there on purpose, and is
+// left alone. Any other thread loses them. New threads inherit the mask of the thread that
+// clones them, which is never a locked one, so they lack these CPUs from the start.
+var isolation struct {
+	mu     sync.Mutex
+	cpus   []int            // ascending
+	before map[int]affinity // by thread: the mask that it had before it lost some of them
+}
+
+func isolate(cpus []int) error {
+	s := &isolation
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cpu := range cpus {
+		if slices.Contains(s.cpus, cpu) {
+			return fmt.Errorf("heist: CPU %d is isolated already; end that isolation first", cpu)
+		}
+	}
+	if initialErr != nil {
+		return initialErr
+	}
+	old := s.cpus
+	s.cpus = slices.Sorted(slices.Values(slices.Concat(old, cpus)))
+	if initial.without(s.cpus).isEmpty() {
+		s.cpus = old
+		return fmt.Errorf("heist: cannot isolate CPUs %v: that leaves none of CPUs %v to the other threads of the process; isolate fewer", cpus, initial.cpus())
+	}
+	if err := settle(old); err != nil {
+		now := s.cpus
+		s.cpus = old
+		return errors.Join(fmt.Errorf("heist: cannot isolate CPUs %v: %w", cpus, err), settle(now))
+	}
+	return nil
+}
+
+func unisolate(cpus []int) error {
+	s := &isolation
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.cpus
+	s.cpus = slices.DeleteFunc(slices.Clone(old), func(cpu int) bool { return slices.Contains(cpus, cpu) })
+	if err := settle(old); err != nil {
+		return fmt.Errorf("heist: cannot give CPUs %v back to all threads: %w", cpus, err)
+	}
+	return nil
+}
+
+// settle gives each thread of the process the mask that it should have, after the isolated
+// CPUs were old. Threads may come and go meanwhile, so it goes on until there is nothing
+// left to do: a thread that it has not seen was cloned by one that it has seen later.
+func settle(old []int) error {
+	s := &isolation
+	for again := true; again; {
+		again = false
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return err
+		}
+		before := make(map[int]affinity)
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err != nil {
+				continue
+			}
+			changed, err := settleThread(tid, old, before)
+			if err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+			again = again || changed
+		}
+		s.before = before // of threads that are still there
+	}
+	return nil
+}
+
+func settleThread(tid int, old []int, before map[int]affinity) (changed bool, err error) {
+	mask, err := affinityOf(tid)
+	if err != nil {
+		return false, err
+	}
+	s := &isolation
+	original := unnarrowed(tid, mask, old)
+	want := original.without(s.cpus)
+	if want.isEmpty() {
+		return false, nil // bound
+	}
+	if len(s.cpus) > 0 {
+		before[tid] = original
+	}
+	if slices.Equal(mask, want) {
+		return false, nil
+	}
+	return true, want.give(tid)
+}
+
+// unnarrowed returns the mask that a thread had before it lost CPUs to an isolation.
+func unnarrowed(tid int, mask affinity, isolated []int) affinity {
+	before, ok := isolation.before[tid]
+	if !ok {
+		before = initial // if the thread is new, its mask is inherited
+	}
+	if slices.Equal(mask, before.without(isolated)) || slices.Equal(mask, before.without(isolation.cpus)) {
+		return before
+	}
+	return mask
+}
+
+// narrow returns a mask less what is isolated, for a thread that stops being bound, and
+// notes what it was.
+func narrow(mask affinity) affinity {
+	narrowed := mask.without(isolation.cpus)
+	if len(isolation.cpus) == 0 || narrowed.isEmpty() {
+		return mask
+	}
+	isolation.before[unix.Gettid()] = mask
+	return narrowed
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package heist
+
+func isolate([]int) error   { return ErrPinning }
+func unisolate([]int) error { return ErrPinning }

@@ -1,0 +1,158 @@
+package pool
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// # Loops on several nodes
+//
+// Where a range is processed decides in which memory its data are near, and on a machine with
+// several nodes it should be processed there again the next time. So a loop that is worth
+// it is first divided into pieces, each with a node as its home, and only then, piece by
+// piece, by halves as everywhere (loop.go). A node's workers take the pieces that are at home
+// there. Whoever called the loop helps with its own node's, and then takes what nobody has
+// begun: a busy node holds up nobody (Acar, Blelloch and Blumofe call such hints mailboxes;
+// TBB has them as affinity partitioner).
+//
+// Without an [Affinity] there is a piece for each worker, and its home is the worker's node.
+// With one, pieces are smaller, and where each has really been processed is noted, to be its
+// home the next time. Either way the borders follow from the length of the loop alone.
+
+// Affinity remembers on which nodes the parts of a loop were processed, so that the same
+// loop, over data of the same length, processes them there again, where caches and memory
+// may hold them: TBB's affinity partitioner, for nodes. Create one, with new, for each loop
+// that runs again and again; several goroutines may use it. On a pool with one node it
+// changes nothing.
+type Affinity struct {
+	mu    sync.Mutex
+	n     int   // items that the loop had
+	homes []int // by piece; index into Pool.nodes
+	pool  *Pool
+}
+
+// Granularity returns how the next loop is to be divided.
+func (a *Affinity) Granularity() Granularity { return Granularity{affinity: a} }
+
+const (
+	// Pieces of a loop with an affinity, for each worker and in all: enough that a node
+	// that was late the last time gets a little less.
+	piecesPerWorker, mostPieces = 4, 1024
+	// worthNodes is how long a loop must take for each of the nodes, in chunks, to be
+	// divided among them: a wake-up there costs as much as one or two.
+	worthNodes = 8
+)
+
+// pieces is a loop that is divided among nodes.
+type pieces struct {
+	span
+	homes []int           // by piece
+	ran   []atomic.Int32  // by piece: 1 + the node that runs it; whoever claims it writes
+	next  [][]int         // by node: the pieces at home there; constant
+	taken []atomic.Uint32 // by node: how many of them were claimed
+}
+
+// at returns the part of the range that a piece is, less what has been done before.
+func (ps *pieces) at(i int) span {
+	s := ps.span
+	n, k := s.hi, len(ps.homes)
+	s.hi = border(n, i+1, k)
+	s.lo = min(max(s.lo, border(n, i, k)), s.hi)
+	return s
+}
+
+// border returns where the i-th of k parts of n items begins.
+func border(n, i, k int) int { return n/k*i + n%k*i/k }
+
+// claim takes a piece that is at home on a node and that nobody has begun, or returns -1.
+func (ps *pieces) claim(node int) int {
+	mine := ps.next[node]
+	if int(ps.taken[node].Load()) >= len(mine) {
+		return -1
+	}
+	if i := int(ps.taken[node].Add(1)) - 1; i < len(mine) {
+		return mine[i]
+	}
+	return -1
+}
+
+// runAt runs pieces that are at home on a node, until all have begun.
+func (ps *pieces) runAt(w *Worker, node int) {
+	for i := ps.claim(node); i >= 0 && !ps.over(w); i = ps.claim(node) {
+		ps.ran[i].Store(int32(w.site.node) + 1)
+		s := ps.at(i)
+		s.run(w)
+	}
+}
+
+// worthPieces says whether a loop is long enough to be divided among nodes.
+func (s *span) worthPieces(p *Pool) bool {
+	return len(p.nodes) > 1 && (s.hi-s.lo)/max(s.chunk, s.grain) >= worthNodes*len(p.nodes)
+}
+
+// runOnNodes runs the span in pieces.
+func (s span) runOnNodes(w *Worker, a *Affinity) {
+	p := w.pool
+	ps := &pieces{span: s, homes: a.home(p, s.hi, s.grain)}
+	ps.ran = make([]atomic.Int32, len(ps.homes))
+	ps.next = make([][]int, len(p.nodes))
+	ps.taken = make([]atomic.Uint32, len(p.nodes))
+	for i, home := range ps.homes {
+		ps.next[home] = append(ps.next[home], i)
+	}
+	w.Scope(func(scope *Scope) {
+		for _, node := range p.nodes[w.site.node].nearby[1:] {
+			for range min(len(ps.next[node]), p.nodes[node].workers) {
+				scope.goOn(w, node, func(w *Worker) { ps.runAt(w, w.site.node) })
+			}
+		}
+		for _, node := range p.nodes[w.site.node].nearby {
+			ps.runAt(w, node)
+		}
+	})
+	a.note(p, ps)
+}
+
+// home returns the homes of the pieces of a loop over n items.
+func (a *Affinity) home(p *Pool, n, grain int) []int {
+	if a == nil {
+		return p.shares(min(p.first, n/max(grain, 1)))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n == n && a.pool == p {
+		return a.homes
+	}
+	return p.shares(min(piecesPerWorker*p.first, mostPieces, n))
+}
+
+// note remembers where the pieces ran.
+func (a *Affinity) note(p *Pool, ps *pieces) {
+	if a == nil || ps.stop.Load() {
+		return
+	}
+	homes := make([]int, len(ps.homes))
+	for i := range homes {
+		homes[i] = int(ps.ran[i].Load()) - 1
+		if homes[i] < 0 { // it was cancelled before that
+			homes[i] = ps.homes[i]
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pool, a.n, a.homes = p, ps.hi, homes
+}
+
+// shares divides k pieces among the nodes, in their order, each as many as is its share of
+// the workers.
+func (p *Pool) shares(k int) []int {
+	homes := make([]int, 0, k)
+	workers := 0
+	for node := range p.nodes {
+		workers += p.nodes[node].workers
+		for len(homes) < k*workers/p.first {
+			homes = append(homes, node)
+		}
+	}
+	return homes
+}
