@@ -4,9 +4,11 @@ go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b
 	github.com/alitto/pond/v2 v2.7.1
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/klauspost/cpuid/v2 v2.4.2
+	github.com/lucasb-eyer/go-colorful v1.4.1
 	github.com/montanaflynn/stats v0.14.0
 	github.com/panjf2000/ants/v2 v2.12.1
 	github.com/seed53057037/heist v0.0.0

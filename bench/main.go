@@ -5,30 +5,42 @@
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
 //	go run ./bench list                    names suites, cases and implementations
+//	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
+//	go run ./bench c2c                     a cache line's way between every two CPUs
 //
 // The suites are: the queues (deque), divide and conquer (forkjoin), parallel loops
 // (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
 // (latency), what a pool does to its process (neighbour) and costs asleep (idle), requests
-// to a server (service), uneven lanes of work (balance), and a real job (parse). Peers
-// are other libraries for Go, programs in Rust, C++ and Java, which are compiled when they
-// are first needed and left out where their toolchain is missing, and what one writes
-// without a library. In a glance those in other languages take part where that is quick.
+// to a server (service), uneven lanes of work (balance), a real job (parse), and what the
+// machine itself takes to tell another CPU something (c2c). Peers are other libraries for
+// Go, programs in Rust, C++ and Java, which are compiled when they are first needed and
+// left out where their toolchain is missing, and what one writes without a library. In a
+// glance those in other languages take part where that is quick.
 //
-// The exit status is 1 if an implementation gave a wrong answer or failed, and 2 if
-// the command line is wrong.
+// Topo and c2c have flags of their own, which "bench topo -h" and "bench c2c -h" explain.
+// C2c writes a matrix that a pool can read, so that it steals from the nearest first.
+//
+// The exit status is 1 if an implementation gave a wrong answer or something failed, and
+// 2 if the command line is wrong.
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/seed53057037/heist/bench/internal/c2c"
+	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/suites"
+	"github.com/seed53057037/heist/bench/internal/topo"
+	"github.com/seed53057037/heist/numa"
 )
 
 func main() {
@@ -62,9 +74,14 @@ func (c command) run(args []string) int {
 		c.complain(err.Error())
 		return exitUsage
 	}
-	if o.list {
+	switch o.command {
+	case cmdList:
 		report.List(c.stdout, o.suites)
 		return exitOK
+	case cmdTopo:
+		return c.status(c.drawMachine(o))
+	case cmdC2C:
+		return c.status(c.timeLines(o))
 	}
 	if !o.json {
 		upTo, legend := "", report.Legend
@@ -104,7 +121,9 @@ func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) e
 		for _, note := range notes {
 			c.note(note)
 		}
-		outcomes = append(outcomes, outcome)
+		if len(outcome.Series) > 0 {
+			outcomes = append(outcomes, outcome)
+		}
 	}
 	if o.json {
 		failures = append(failures, report.JSON(c.stdout, outcomes))
@@ -112,6 +131,106 @@ func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) e
 		report.Table(c.stdout, outcomes)
 	}
 	return errors.Join(failures...)
+}
+
+// drawMachine is the command topo.
+func (c command) drawMachine(o options) error {
+	machine := report.Machine()
+	read := numa.Read
+	if o.given["root"] {
+		machine = o.root
+		// Without it, ReadRoot would make up a machine with as many CPUs as this one.
+		if _, err := os.Stat(filepath.Join(o.root, "sys/devices/system/cpu")); err != nil {
+			return fmt.Errorf("-root has no machine's CPUs: %w; give the folder that holds its sys and proc", err)
+		}
+		read = func() (*numa.Topology, error) { return numa.ReadRoot(o.root) }
+	}
+	t := c.topology(read)
+	tree := topo.New(t)
+	if o.given["svg"] {
+		if err := writeFile(o.svg, tree.SVG); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		return json.NewEncoder(c.stdout).Encode(t)
+	}
+	fmt.Fprintln(c.stdout, machine)
+	return tree.Text(c.stdout)
+}
+
+// topology returns what read does. Part of it may be a guess; it can be drawn and used, so
+// that is told and is no failure.
+func (c command) topology(read func() (*numa.Topology, error)) *numa.Topology {
+	t, err := read()
+	if err != nil {
+		c.complain("part of the topology is a guess:\n" + err.Error())
+	}
+	return t
+}
+
+// timeLines is the command c2c.
+func (c command) timeLines(o options) error {
+	t := c.topology(numa.Read)
+	cpus, err := c2c.Choose(t, o.cpus, o.given["cpus"])
+	if err != nil {
+		return usageError{fmt.Errorf("-cpus: %w", err)}
+	}
+	if !o.json {
+		fmt.Fprintf(c.stdout, "%s\nCPUs: %v; runs: %d of at least %v\n\n", report.Machine(), cpus, o.runs, o.time)
+	}
+	sweep, err := c2c.Run(t, cpus, o.runs, o.time)
+	if err != nil {
+		return err
+	}
+	if o.given["svg"] {
+		if err := writeFile(o.svg, sweep.SVG); err != nil {
+			return err
+		}
+	}
+	if o.given["matrix"] {
+		if err := writeFile(o.matrix, sweep.Matrix().Write); err != nil {
+			return err
+		}
+	}
+	if !o.json {
+		return sweep.Text(c.stdout)
+	}
+	if len(sweep.Tiers) == 0 {
+		c.complain(sweep.Nothing())
+	}
+	for _, line := range sweep.Lines() {
+		if err := contract.Encode(c.stdout, line); err != nil {
+			return err
+		}
+	}
+	return sweep.Matrix().Write(c.stdout)
+}
+
+// writeFile has a file written.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// usageError is an error of the command line that shows late.
+type usageError struct{ error }
+
+// status prints an error, if there is one, and returns the exit status.
+func (c command) status(err error) int {
+	var wrong usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &wrong):
+		c.complain(err.Error())
+		return exitUsage
+	}
+	c.complain(err.Error())
+	return exitFailed
 }
 
 // note prints a line to standard error, once: what holds for a case holds for it

@@ -3,16 +3,21 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/suites"
+	"github.com/seed53057037/heist/numa"
 )
 
 // The test program plays the servers of the suite service.
@@ -110,6 +115,17 @@ func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"-fast", []string{"-fast", "-json, -peers, -runs, -time, -workers"}},
 		{"deque -runs -1", []string{"-runs is -1"}},
 		{"list -json", []string{"-json"}},
+		{"deque -svg x", []string{"-svg is for bench topo and bench c2c", "-json, -peers, -runs, -time, -workers"}},
+		{"c2c deque -matrix x", []string{"-matrix is for bench c2c"}},
+		{"list -root x", []string{"-root is for bench topo"}},
+		{"topo -workers 2", []string{"-workers is for bench [NAME...] and bench c2c", "-json, -root, -svg"}},
+		{"topo -fast", []string{"-fast", "the flags are -json, -root, -svg"}},
+		{"topo deque", []string{`"deque"`, "-json, -root, -svg"}},
+		{"deque topo", []string{`"topo"`}},
+		{"c2c -root x", []string{"-root is for bench topo", "-cpus"}},
+		{"c2c -cpus 0-x", []string{"-cpus", `"0-x"`}},
+		{"c2c -cpus 65535", []string{"-cpus", "CPU 65535 is not there"}},
+		{"c2c -runs 0", []string{"-runs is 0"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			out := runCommand(suites.All(), strings.Fields(test.args)...)
@@ -157,10 +173,156 @@ func TestHelp(t *testing.T) {
 	assert.Empty(t, out.stderr)
 }
 
+func TestHelpOfACommand(t *testing.T) {
+	out := runCommand(suites.All(), "topo", "-h")
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "-root folder")
+	assert.NotContains(t, out.stdout, "-workers")
+
+	out = runCommand(suites.All(), "c2c", "-runs", "3", "--help")
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "-matrix file")
+	assert.Contains(t, out.stdout, `"ns"`)
+	assert.NotContains(t, out.stdout, "-root")
+}
+
+func TestTopoDrawsThisMachineAndOthers(t *testing.T) {
+	const server = "../numa/testdata/2n4c"
+	out := runCommand(suites.All(), "topo")
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "node 0")
+
+	picture := filepath.Join(t.TempDir(), "server.svg")
+	out = runCommand(suites.All(), "topo", "-root", server, "-svg", picture)
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Contains(t, out.stdout, "package 1 > node 1, 16.0 GiB > L3 1: [2 6] [3 7]")
+	drawn, err := os.ReadFile(picture)
+	require.NoError(t, err)
+	assert.Contains(t, string(drawn), `id="cpu7"`)
+
+	out = runCommand(suites.All(), "-json", "topo", "-root", server)
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Equal(t, 1, strings.Count(out.stdout, "\n"))
+	topology, err := numa.ReadRoot(server)
+	require.NoError(t, err)
+	want, err := json.Marshal(topology)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(want), out.stdout)
+}
+
+func TestTopoOfNoMachineIsAnErrorNotThisMachine(t *testing.T) {
+	for _, root := range []string{t.TempDir(), "", "/nowhere"} {
+		out := runCommand(suites.All(), "topo", "-root", root)
+		assert.Equal(t, exitFailed, out.status)
+		assert.Empty(t, out.stdout)
+		assert.Contains(t, out.stderr, "-root has no machine's CPUs")
+	}
+}
+
+func TestTopoTellsWhatIsAGuess(t *testing.T) {
+	root := t.TempDir()
+	cpus := filepath.Join(root, "sys/devices/system/cpu")
+	require.NoError(t, os.MkdirAll(cpus, 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(cpus, "online"), []byte("0-1"), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join(cpus, "present"), []byte("0-x"), 0o666))
+	out := runCommand(suites.All(), "topo", "-root", root)
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "node 0: 0 1")
+	assert.Contains(t, out.stderr, "is a guess")
+	assert.Contains(t, out.stderr, `"0-x"`)
+}
+
+func TestFileThatCannotBeWritten(t *testing.T) {
+	out := runCommand(suites.All(), "topo", "-svg", filepath.Join(t.TempDir(), "no", "such"))
+	assert.Equal(t, exitFailed, out.status)
+	assert.Contains(t, out.stderr, "such")
+}
+
+// needTwoCPUs skips the test where there is nothing to measure between.
+func needTwoCPUs(t *testing.T) {
+	allowed, err := heist.Allowed()
+	require.NoError(t, err)
+	if len(allowed) < 2 {
+		t.Skip("it takes two CPUs")
+	}
+	pin, err := heist.Pin(allowed[0])
+	if errors.Is(err, heist.ErrPinning) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	require.NoError(t, pin.Unpin())
+}
+
+func TestC2CPrintsLinesAndThenTheMatrix(t *testing.T) {
+	needTwoCPUs(t)
+	file := filepath.Join(t.TempDir(), "matrix.json")
+	out := runCommand(suites.All(), "-json", "c2c", "-runs=2", "-time=1ms", "-matrix", file)
+	require.Equal(t, exitOK, out.status, out.stderr)
+	lines := strings.SplitAfter(strings.TrimSuffix(out.stdout, "\n"), "\n")
+	require.GreaterOrEqual(t, len(lines), 2)
+	var l contract.Line
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &l))
+	assert.Equal(t, "c2c", l.Suite)
+	assert.Equal(t, 2, l.Runs)
+
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, strings.TrimSpace(string(written)), lines[len(lines)-1])
+	var matrix struct {
+		CPUs []int
+		NS   [][]float64
+	}
+	require.NoError(t, json.Unmarshal(written, &matrix))
+	allowed, err := heist.Allowed()
+	require.NoError(t, err)
+	assert.Equal(t, allowed, matrix.CPUs)
+	for i, row := range matrix.NS {
+		require.Len(t, row, len(allowed))
+		for j, way := range row {
+			assert.Equal(t, i != j, way > 0)
+			assert.Equal(t, matrix.NS[j][i], way)
+		}
+	}
+}
+
+func TestC2CAsATable(t *testing.T) {
+	needTwoCPUs(t)
+	picture := filepath.Join(t.TempDir(), "c2c.svg")
+	out := runCommand(suites.All(), "c2c", "-runs=1", "-time=1ms", "-svg", picture)
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Contains(t, out.stdout, "the farthest pair")
+	drawn, err := os.ReadFile(picture)
+	require.NoError(t, err)
+	assert.Contains(t, string(drawn), "CPU to CPU")
+}
+
+func TestC2COfOneCPUHasNothingToMeasure(t *testing.T) {
+	allowed, err := heist.Allowed()
+	require.NoError(t, err)
+	one := strconv.Itoa(allowed[0])
+	out := runCommand(suites.All(), "c2c", "-cpus", one)
+	assert.Equal(t, exitOK, out.status)
+	assert.Contains(t, out.stdout, "nothing to measure: CPU "+one+" is alone")
+	out = runCommand(suites.All(), "c2c", "-json", "-cpus", one)
+	assert.Equal(t, exitOK, out.status)
+	assert.Equal(t, `{"cpus":[`+one+`],"ns":[[0]]}`+"\n", out.stdout)
+	assert.Contains(t, out.stderr, "nothing to measure")
+}
+
+func TestCaseThatIsLeftOutHasNoTable(t *testing.T) {
+	missing := runner.Impl{Name: "heist", Start: func(runner.Env) (runner.Run, func(), error) {
+		return nil, nil, runner.Missing{Reason: "it is not here"}
+	}}
+	out := runCommand(suiteOf(missing), "toy")
+	assert.Equal(t, exitOK, out.status)
+	assert.NotContains(t, out.stdout, "a toy")
+	assert.Equal(t, "bench: toy/one: heist is left out: it is not here\n", out.stderr)
+}
+
 func TestList(t *testing.T) {
 	out := runCommand(suites.All(), "list")
 	assert.Equal(t, exitOK, out.status)
-	for _, name := range []string{"deque", "steal-contended", "heist-asm", "fib35", "external-4", "pond", "go-source"} {
+	for _, name := range []string{"deque", "steal-contended", "heist-asm", "fib35", "external-4", "pond", "go-source", "same-core", "remote"} {
 		assert.Contains(t, out.stdout, name)
 	}
 	out = runCommand(suites.All(), "list", "parse")

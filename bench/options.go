@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,14 +17,46 @@ import (
 
 // options is what the command line says.
 type options struct {
+	command string // list, topo, c2c, or measure
 	suites  []runner.Suite
-	list    bool
 	json    bool
 	workers int
 	runs    int
 	time    time.Duration
 	budget  time.Duration
 	peers   string
+
+	root, svg, cpus, matrix string
+	given                   map[string]bool // the flags that the command line has
+}
+
+// The commands. What is not one of them is measured, and so is c2c beside other suites;
+// alone it has more to show.
+const (
+	cmdMeasure = ""
+	cmdList    = "list"
+	cmdTopo    = "topo"
+	cmdC2C     = "c2c"
+)
+
+// flagsOf names the flags that a command has. Those for measuring are c2c's as well, so
+// that whoever goes through all suites need not know.
+var flagsOf = map[string][]string{
+	cmdMeasure: {"json", "peers", "runs", "time", "workers"},
+	cmdList:    {"json", "peers", "runs", "time", "workers"},
+	cmdTopo:    {"json", "root", "svg"},
+	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
+}
+
+// commandOf returns the command that the names on the command line ask for.
+func commandOf(names []string) string {
+	switch {
+	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo):
+		return names[0]
+	case len(names) == 1 && names[0] == cmdC2C:
+		return cmdC2C
+	}
+	return cmdMeasure
 }
 
 // A run of everything is a glance; a run of what was named is meant to be quoted.
@@ -39,6 +73,8 @@ const maxWorkers = 4096
 
 const usage = `Usage: bench [flags] [NAME...]      measure all suites in a short form, or what is named
        bench [flags] list [NAME...]  name suites, cases and implementations
+       bench topo [flags]            draw the machine; see bench topo -h
+       bench c2c [flags]             time a cache line between all CPUs; see bench c2c -h
 
 A NAME is a suite, or one case of it: forkjoin, forkjoin/fib35.
 
@@ -48,66 +84,130 @@ Peers:  %s
 Flags:
 `
 
+const topoUsage = `Usage: bench topo [flags]
+
+Draws a machine as a tree: packages, nodes, dies, caches, cores and CPUs, and the
+distances between its nodes.
+
+Flags:
+`
+
+const c2cUsage = `Usage: bench c2c [flags]
+
+Measures how long a cache line takes from one CPU to another, for every two CPUs: two
+threads write to one word in turn, half of a round trip is one way. Each round goes
+through all pairs. The table has the medians of the rounds. There are always two threads
+and no peers, whatever -workers and -peers say.
+
+With -json the suite's lines are followed by the matrix, in the form of -matrix:
+
+	{"cpus":[0,1,2],"ns":[[0,48.1,97],[48.1,0,96],[97,96,0]]}
+
+Flags:
+`
+
 // parseOptions reads the command line. Flags may stand before and after the names
 // of suites, with one dash or two. Every error is one line that names what is wrong
 // and what would be right; flag.ErrHelp means that the usage has been printed.
 func parseOptions(args []string, known []runner.Suite, help io.Writer) (options, error) {
-	var o options
+	o := options{given: make(map[string]bool)}
+	flags := o.flags()
+	var names []string
+	for rest := args; len(rest) > 0; {
+		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			printUsage(help, commandOf(names), flags, known)
+			return o, err
+		} else if err != nil {
+			return o, fmt.Errorf("%w; the flags are %s", err, flagNames(commandOf(names)))
+		}
+		if rest = flags.Args(); len(rest) > 0 {
+			names, rest = append(names, rest[0]), rest[1:]
+		}
+	}
+	flags.Visit(func(f *flag.Flag) { o.given[f.Name] = true })
+	o.command = commandOf(names)
+	if err := o.checkFlags(); err != nil {
+		return o, err
+	}
+	switch {
+	case o.command == cmdTopo && len(names) > 1:
+		return o, fmt.Errorf("topo draws a machine and takes no names, such as %q; its flags are %s", names[1], flagNames(cmdTopo))
+	case o.command == cmdTopo:
+		return o, nil
+	case o.command == cmdList:
+		names = names[1:]
+	}
+	o.setDefaults(len(names) > 0)
+	if err := o.checkValues(known); err != nil {
+		return o, err
+	}
+	var err error
+	o.suites, err = chooseSuites(names, known)
+	return o, err
+}
+
+// flags returns the flags of all commands, which set o.
+func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is one line, without the usage below it
-	flags.BoolVar(&o.json, "json", false, "print one JSON object per line instead of tables")
+	flags.BoolVar(&o.json, "json", false, "print JSON, one object per line, instead of tables")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of workers")
 	flags.IntVar(&o.runs, "runs", 0,
 		fmt.Sprintf("rounds that count, after one that does not (default %d, or %d if no suite is named, fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))
 	flags.DurationVar(&o.time, "time", 0,
 		fmt.Sprintf("how long each run lasts at least (default %v, or %v if no suite is named)", fullTime, shortTime))
 	flags.StringVar(&o.peers, "peers", "all", "comma-separated peers to compare with, all or none")
+	flags.StringVar(&o.root, "root", "", "draw the machine whose sys and proc folders are in this `folder`, such as a dump, instead of this one")
+	flags.StringVar(&o.svg, "svg", "", "write a picture to this `file` as well")
+	flags.StringVar(&o.cpus, "cpus", "", "the CPUs to measure between, as a `list` such as 0-3,8 (default all that the process may use)")
+	flags.StringVar(&o.matrix, "matrix", "", "write the matrix to this `file` as well")
+	return flags
+}
 
-	var names []string
-	for rest := args; len(rest) > 0; {
-		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			printUsage(help, flags, known)
-			return o, err
-		} else if err != nil {
-			return o, fmt.Errorf("%w; the flags are %s", err, flagNames(flags))
+// checkFlags returns an error if there is a flag that is another command's.
+func (o options) checkFlags() error {
+	for _, name := range slices.Sorted(maps.Keys(o.given)) {
+		if slices.Contains(flagsOf[o.command], name) {
+			continue
 		}
-		if rest = flags.Args(); len(rest) > 0 {
-			names, rest = append(names, rest[0]), rest[1:]
+		var others []string
+		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C} {
+			if slices.Contains(flagsOf[command], name) {
+				others = append(others, "bench "+cmp.Or(command, "[NAME...]"))
+			}
 		}
+		return fmt.Errorf("-%s is for %s; the flags here are %s", name, strings.Join(others, " and "), flagNames(o.command))
 	}
-	given := make(map[string]bool)
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if o.command == cmdList && o.json {
+		return errors.New("list prints a table, not measurements; leave out -json")
+	}
+	return nil
+}
 
-	if len(names) > 0 && names[0] == "list" {
-		o.list, names = true, names[1:]
-	}
-	if o.list && o.json {
-		return o, errors.New("list prints a table, not measurements; leave out -json")
-	}
+// setDefaults sets what depends on whether the command line names something.
+func (o *options) setDefaults(named bool) {
 	runs, least, budget := shortRuns, shortTime, shortBudget
-	if len(names) > 0 {
+	if named {
 		runs, least, budget = fullRuns, fullTime, 0
 	}
-	if !given["runs"] {
+	if !o.given["runs"] {
 		o.runs, o.budget = runs, budget
 	}
-	if !given["time"] {
+	if !o.given["time"] {
 		o.time = least
 	}
+}
+
+func (o options) checkValues(known []runner.Suite) error {
 	switch {
 	case o.workers < 1 || o.workers > maxWorkers:
-		return o, fmt.Errorf("-workers is %d; it must be from 1 to %d", o.workers, maxWorkers)
+		return fmt.Errorf("-workers is %d; it must be from 1 to %d", o.workers, maxWorkers)
 	case o.runs < 1:
-		return o, fmt.Errorf("-runs is %d; it must be at least 1", o.runs)
+		return fmt.Errorf("-runs is %d; it must be at least 1", o.runs)
 	case o.time <= 0:
-		return o, fmt.Errorf("-time is %v; it must be above 0, such as 50ms", o.time)
+		return fmt.Errorf("-time is %v; it must be above 0, such as 50ms", o.time)
 	}
-	if err := checkPeers(o.peers, known); err != nil {
-		return o, err
-	}
-	var err error
-	o.suites, err = chooseSuites(names, known)
-	return o, err
+	return checkPeers(o.peers, known)
 }
 
 // chooseSuites returns the suites with these names, all if there are none, in the
@@ -197,14 +297,23 @@ func (o options) wantsPeer(name string) bool {
 	return slices.Contains(strings.Split(o.peers, ","), name)
 }
 
-func flagNames(flags *flag.FlagSet) string {
-	var names []string
-	flags.VisitAll(func(f *flag.Flag) { names = append(names, "-"+f.Name) })
-	return strings.Join(names, ", ")
-}
+func flagNames(command string) string { return "-" + strings.Join(flagsOf[command], ", -") }
 
-func printUsage(w io.Writer, flags *flag.FlagSet, known []runner.Suite) {
-	fmt.Fprintf(w, usage, strings.Join(suiteNames(known), ", "), strings.Join(peerNames(known), ", "))
-	flags.SetOutput(w)
-	flags.PrintDefaults()
+func printUsage(w io.Writer, command string, flags *flag.FlagSet, known []runner.Suite) {
+	switch command {
+	case cmdTopo:
+		io.WriteString(w, topoUsage)
+	case cmdC2C:
+		io.WriteString(w, c2cUsage)
+	default:
+		fmt.Fprintf(w, usage, strings.Join(suiteNames(known), ", "), strings.Join(peerNames(known), ", "))
+	}
+	its := flag.NewFlagSet(command, flag.ContinueOnError)
+	for _, name := range flagsOf[command] {
+		f := flags.Lookup(name)
+		its.Var(f.Value, f.Name, f.Usage)
+		its.Lookup(name).DefValue = f.DefValue
+	}
+	its.SetOutput(w)
+	its.PrintDefaults()
 }

@@ -23,6 +23,7 @@ func All() []runner.Suite {
 		serviceSuite(),
 		balanceSuite(),
 		parseSuite(),
+		c2cSuite(),
 	}
 }
 

@@ -1,0 +1,73 @@
+package suites
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/bench/internal/c2c"
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/numa"
+)
+
+// c2cPairs is how many pairs of a tier a run measures at most: of the many pairs of a
+// large machine those tell enough for a glance, and bench c2c measures all.
+const c2cPairs = 64
+
+// c2cSuite measures how long a cache line takes from one CPU to another, in a case for each
+// of the tiers in which a pool steals. See [c2c.Pair.Measure].
+//
+// A run measures the pairs of the tier one after the other, up to 64 that are evenly spread
+// over all, and returns their median. There is nothing to compare with: this is what the
+// machine does, whatever runs on it.
+func c2cSuite() runner.Suite {
+	suite := runner.Suite{Name: "c2c", About: "the way of a cache line from one CPU to another"}
+	for i, tier := range c2c.Tiers(&numa.Topology{}, nil) {
+		suite.Cases = append(suite.Cases, runner.Case{
+			Name: tier.Name, About: tier.About, Metrics: lower("ns"),
+			Workers: func(int) []int { return []int{2} },
+			Impls: []runner.Impl{{Name: "heist", WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+				return startC2C(env, i)
+			}}},
+		})
+	}
+	return suite
+}
+
+// startC2C returns the run of a tier, unless the machine has no such pairs.
+func startC2C(env runner.Env, i int) (runner.Run, func(), error) {
+	// What Read could not find out makes pairs seem farther than they are, or closer; topo
+	// tells about that.
+	t, _ := numa.Read()
+	all := c2c.Tiers(t, t.Allowed)[i]
+	if len(all.Pairs) == 0 {
+		return nil, nil, runner.Missing{Reason: fmt.Sprintf("the CPUs %v have no such pair", t.Allowed)}
+	}
+	if err := canPin(all.Pairs[0].First); errors.Is(err, heist.ErrPinning) {
+		return nil, nil, runner.Missing{Reason: err.Error()}
+	} else if err != nil {
+		return nil, nil, err
+	}
+	some := all.Some(env.Size(c2cPairs, 2))
+	return func() (runner.Sample, error) {
+		ways, err := some.Measure(env.Time)
+		if err != nil {
+			return runner.Sample{}, err
+		}
+		sample := runner.Sample{Values: []float64{contract.Summarise(ways).Median}}
+		if len(some.Pairs) < len(all.Pairs) {
+			sample.Detail = fmt.Sprintf("%d of %d pairs", len(some.Pairs), len(all.Pairs))
+		}
+		return sample, nil
+	}, nil, nil
+}
+
+// canPin tells why a thread can't be bound to a CPU, if it can't.
+func canPin(cpu int) error {
+	pin, err := heist.Pin(cpu)
+	if err != nil {
+		return err
+	}
+	return pin.Unpin()
+}
