@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -167,4 +168,176 @@ func TestRebindingGivesTheBindingBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cpus[1:2], mask.cpus())
 	require.NoError(t, pinned.Unpin())
+}
+
+// requireMask checks the caller's mask.
+func requireMask(t *testing.T, want []int) {
+	t.Helper()
+	mask, err := affinityOf(0)
+	require.NoError(t, err)
+	require.Equal(t, want, mask.cpus())
+}
+
+func TestRefusedIsolationChangesNothing(t *testing.T) {
+	cpus := twoAllowed(t)
+	isolated, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	for _, refused := range [][]int{nil, cpus, cpus[1:], {cpus[0]}, {cpus[1], cpus[1]}, {-1}, {cpus[1], 1 << 20}} {
+		_, err := Isolate(refused...)
+		require.Error(t, err, "%v", refused)
+		for tid, mask := range masks(t) {
+			require.Equal(t, cpus[1:], mask, "thread %d, after %v", tid, refused)
+		}
+	}
+	require.NoError(t, isolated.Restore())
+	requireAllowedEverywhere(t, cpus)
+}
+
+// TestAThreadBoundToTheOtherCPUsStaysBound: what is left to the others may be just what a
+// thread was bound to, as with a pool on each of two nodes. It must not be taken for one
+// that lost the rest to the isolation.
+func TestAThreadBoundToTheOtherCPUsStaysBound(t *testing.T) {
+	t.Skip("bug: Restore takes a thread that is bound to all CPUs that were left for a narrowed one and unbinds it (unnarrowed in isolate_linux.go)")
+	cpus := twoAllowed(t)
+	mine, others := cpus[0], cpus[1:]
+	for _, c := range []struct {
+		name       string
+		pinFirst   bool
+		unpinFirst bool
+	}{
+		{"pinned before", true, false},
+		{"pinned meanwhile", false, false},
+		{"pinned before, unpinned meanwhile", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var pinned *Pinned
+			var err error
+			if c.pinFirst {
+				pinned, err = Pin(others...)
+				require.NoError(t, err)
+			}
+			isolated, err := Isolate(mine)
+			require.NoError(t, err)
+			if !c.pinFirst {
+				pinned, err = Pin(others...)
+				require.NoError(t, err)
+			}
+			requireMask(t, others)
+			inner, err := Pin(others[0]) // nested
+			require.NoError(t, err)
+			if c.unpinFirst {
+				require.NoError(t, inner.Unpin())
+			}
+			require.NoError(t, isolated.Restore())
+			if !c.unpinFirst {
+				require.NoError(t, inner.Unpin())
+			}
+			requireMask(t, others)
+			require.NoError(t, pinned.Unpin())
+			requireAllowedEverywhere(t, cpus)
+		})
+	}
+}
+
+// TestAThreadBoundToMoreThanTheIsolatedCPUsLosesThose, and has them back afterwards.
+func TestAThreadBoundToMoreThanTheIsolatedCPUsLosesThose(t *testing.T) {
+	cpus := twoAllowed(t)
+	pinned, err := Pin(cpus...)
+	require.NoError(t, err)
+	isolated, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	requireMask(t, cpus[1:])
+	require.NoError(t, isolated.Restore())
+	requireMask(t, cpus)
+	isolated, err = Isolate(cpus[0])
+	require.NoError(t, err)
+	require.NoError(t, pinned.Unpin())
+	requireMaskOfAll(t, cpus[1:])
+	require.NoError(t, isolated.Restore())
+	requireAllowedEverywhere(t, cpus)
+}
+
+func requireMaskOfAll(t *testing.T, want []int) {
+	t.Helper()
+	for tid, mask := range masks(t) {
+		require.Equal(t, want, mask, "thread %d", tid)
+	}
+}
+
+// TestRebindingWorksInAnIsolation: a worker that lost its CPU, and with it the binding, gets
+// it back though it counts as one of the others meanwhile.
+func TestRebindingWorksInAnIsolation(t *testing.T) {
+	cpus := twoAllowed(t)
+	mine := cpus[:1]
+	pinned, err := Pin(mine...)
+	require.NoError(t, err)
+	require.NoError(t, initial.give(0)) // as the system does when the CPU goes offline
+	isolated, err := Isolate(mine...)
+	require.NoError(t, err)
+	requireMask(t, cpus[1:])
+	require.NoError(t, pinned.Rebind())
+	requireMask(t, mine)
+	require.NoError(t, initial.give(0))
+	require.NoError(t, pinned.Rebind())
+	require.NoError(t, isolated.Restore())
+	requireMask(t, mine)
+	require.NoError(t, pinned.Unpin())
+	requireAllowedEverywhere(t, cpus)
+}
+
+// TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed: a thread may be pinned while an
+// isolation begins or ends.
+func TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed(t *testing.T) {
+	t.Skip("bug: Pin reads the thread's mask before it takes isolation.mu, and Unpin gives back what may have ended since (bind in affinity_linux.go)")
+	cpus := twoAllowed(t)
+	var over atomic.Bool
+	var pinning sync.WaitGroup
+	for range 4 {
+		pinning.Go(func() {
+			for !over.Load() {
+				pinned, err := Pin(cpus[0])
+				if err == nil {
+					err = pinned.Unpin()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range stress(3000) {
+		isolated, err := Isolate(cpus[0])
+		require.NoError(t, err)
+		require.NoError(t, isolated.Restore())
+	}
+	over.Store(true)
+	pinning.Wait()
+	requireAllowedEverywhere(t, cpus)
+}
+
+// TestThreadsThatComeAndGoAreIsolatedAsWell has goroutines that end locked, with their
+// threads, so that the runtime starts others all the time.
+func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
+	cpus := twoAllowed(t)
+	var over atomic.Bool
+	var churn sync.WaitGroup
+	for range 4 {
+		churn.Go(func() {
+			for !over.Load() {
+				var end sync.WaitGroup
+				end.Go(runtime.LockOSThread)
+				end.Wait()
+			}
+		})
+	}
+	for range stress(300) {
+		isolated, err := Isolate(cpus[0])
+		require.NoError(t, err)
+		requireMaskOfAll(t, cpus[1:])
+		require.NoError(t, isolated.Restore())
+		requireAllowedEverywhere(t, cpus)
+	}
+	over.Store(true)
+	churn.Wait()
 }

@@ -7,6 +7,7 @@
 //	go run ./bench list                    names suites, cases and implementations
 //	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
 //	go run ./bench c2c                     a cache line's way between every two CPUs
+//	go run ./bench sim                     the scheduler on machines of up to 1024 CPUs, simulated
 //
 // The suites are: the queues (deque), divide and conquer (forkjoin), parallel loops
 // (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
@@ -17,7 +18,7 @@
 // left out where their toolchain is missing, and what one writes without a library. In a
 // glance those in other languages take part where that is quick.
 //
-// Topo and c2c have flags of their own, which "bench topo -h" and "bench c2c -h" explain.
+// Topo, c2c and sim have flags of their own, which "bench topo -h" and so on explain.
 // C2c writes a matrix that a pool can read, so that it steals from the nearest first.
 //
 // The exit status is 1 if an implementation gave a wrong answer or something failed, and
@@ -38,6 +39,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/internal/sim"
 	"github.com/seed53057037/heist/bench/internal/suites"
 	"github.com/seed53057037/heist/bench/internal/topo"
 	"github.com/seed53057037/heist/numa"
@@ -82,6 +84,8 @@ func (c command) run(args []string) int {
 		return c.status(c.drawMachine(o))
 	case cmdC2C:
 		return c.status(c.timeLines(o))
+	case cmdSim:
+		return c.status(c.simulate(o))
 	}
 	if !o.json {
 		upTo, legend := "", report.Legend
@@ -139,9 +143,8 @@ func (c command) drawMachine(o options) error {
 	read := numa.Read
 	if o.given["root"] {
 		machine = o.root
-		// Without it, ReadRoot would make up a machine with as many CPUs as this one.
-		if _, err := os.Stat(filepath.Join(o.root, "sys/devices/system/cpu")); err != nil {
-			return fmt.Errorf("-root has no machine's CPUs: %w; give the folder that holds its sys and proc", err)
+		if err := isMachine(o.root); err != nil {
+			return err
 		}
 		read = func() (*numa.Topology, error) { return numa.ReadRoot(o.root) }
 	}
@@ -205,6 +208,54 @@ func (c command) timeLines(o options) error {
 		}
 	}
 	return sweep.Matrix().Write(c.stdout)
+}
+
+// simulate is the command sim.
+func (c command) simulate(o options) error {
+	so := sim.Options{Seed: o.seed, Seeds: o.seeds, Strategies: sim.Strategies()}
+	if o.sweep {
+		so.Strategies = sim.Swept()
+	}
+	var err error
+	if so.Loads, err = sim.ChooseLoads(o.load); err != nil {
+		return usageError{fmt.Errorf("-load: %w", err)}
+	}
+	if so.Machines, err = sim.ChooseMachines(o.machine); err != nil {
+		return usageError{fmt.Errorf("-machine: %w", err)}
+	}
+	if o.given["root"] {
+		if err := isMachine(o.root); err != nil {
+			return err
+		}
+		t := c.topology(func() (*numa.Topology, error) { return numa.ReadRoot(o.root) })
+		so.Machines = []sim.Machine{sim.MachineOf(t, o.root)}
+	}
+	outcomes, err := sim.Run(so)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		for _, line := range sim.Lines(outcomes) {
+			if err := contract.Encode(c.stdout, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	fmt.Fprintln(c.stdout, sim.Legend)
+	if o.sweep {
+		return sim.RankingText(c.stdout, outcomes)
+	}
+	return sim.Text(c.stdout, outcomes)
+}
+
+// isMachine says what is missing in a folder that is to be read as a machine's root.
+// Without it, ReadRoot would make up a machine with as many CPUs as this one.
+func isMachine(root string) error {
+	if _, err := os.Stat(filepath.Join(root, "sys/devices/system/cpu")); err != nil {
+		return fmt.Errorf("-root has no machine's CPUs: %w; give the folder that holds its sys and proc", err)
+	}
+	return nil
 }
 
 // writeFile has a file written.

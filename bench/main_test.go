@@ -375,3 +375,46 @@ func TestEverySuiteAsTables(t *testing.T) {
 	assert.Contains(t, out.stdout, "Worker 1: [")
 	assert.NotContains(t, out.stdout, "ants")
 }
+
+func TestSimComparesWithUniformVictims(t *testing.T) {
+	out := runCommand(suites.All(), "sim", "-machine=4n8c", "-load", "uts-t3,service-90", "-seed=7", "-seeds=2")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Regexp(t, `uts-t3 +uniform`, out.stdout)
+	assert.Regexp(t, `tiers-last +[\d.]+ \([\d.]+ to [\d.]+\)`, out.stdout)
+	assert.NotContains(t, out.stdout, "forkjoin")
+
+	out = runCommand(suites.All(), "sim", "-machine=4n8c", "-load=uts-t3", "-json")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Contains(t, out.stdout, `{"suite":"sim","case":"uts-t3-4n8c","impl":"tiers-last","workers":8,"metric":"makespan-ms",`)
+	assert.Contains(t, out.stdout, `"metric":"remote-steals","ratio_to":"uniform","impl":"tiers-last",`)
+
+	out = runCommand(suites.All(), "sim", "-machine=4n8c", "-load=uts-t3", "-sweep")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	assert.Regexp(t, `Best: tiers-last, uniform .*, patience \d\.`, out.stdout)
+}
+
+func TestSimRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		says []string
+	}{
+		{"sim -machine 9n9c", []string{"-machine", `"9n9c"`, "8n512c"}},
+		{"sim -load uts", []string{"-load", `"uts"`, "uts-t1"}},
+		{"sim -seeds 0", []string{"-seeds is 0", "from 1"}},
+		{"sim -seed -1", []string{`"-1"`, "-seed"}},
+		{"sim uts-t1", []string{`"uts-t1"`, "-load"}},
+		{"sim -runs 2", []string{"-runs", "-machine"}},
+		{"deque -sweep", []string{"-sweep", "bench sim"}},
+	} {
+		out := runCommand(suites.All(), strings.Fields(test.args)...)
+		assert.Equal(t, exitUsage, out.status, test.args)
+		assert.Empty(t, out.stdout)
+		for _, part := range test.says {
+			assert.Contains(t, out.stderr, part, test.args)
+		}
+	}
+	out := runCommand(suites.All(), "sim", "-root", t.TempDir())
+	assert.Equal(t, exitFailed, out.status)
+	assert.Contains(t, out.stderr, "-root has no machine's CPUs")
+	assert.Contains(t, runCommand(suites.All(), "sim", "-h").stdout, "8s1024c")
+}

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/internal/sim"
 )
 
 // options is what the command line says.
 type options struct {
-	command string // list, topo, c2c, or measure
+	command string // list, topo, c2c, sim, or measure
 	suites  []runner.Suite
 	json    bool
 	workers int
@@ -27,7 +28,13 @@ type options struct {
 	peers   string
 
 	root, svg, cpus, matrix string
-	given                   map[string]bool // the flags that the command line has
+
+	machine, load string
+	seed          uint64
+	seeds         int
+	sweep         bool
+
+	given map[string]bool // the flags that the command line has
 }
 
 // The commands. What is not one of them is measured, and so is c2c beside other suites;
@@ -37,6 +44,7 @@ const (
 	cmdList    = "list"
 	cmdTopo    = "topo"
 	cmdC2C     = "c2c"
+	cmdSim     = "sim"
 )
 
 // flagsOf names the flags that a command has. Those for measuring are c2c's as well, so
@@ -46,12 +54,13 @@ var flagsOf = map[string][]string{
 	cmdList:    {"json", "peers", "runs", "time", "workers"},
 	cmdTopo:    {"json", "root", "svg"},
 	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
+	cmdSim:     {"json", "load", "machine", "root", "seed", "seeds", "sweep"},
 }
 
 // commandOf returns the command that the names on the command line ask for.
 func commandOf(names []string) string {
 	switch {
-	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo):
+	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo || names[0] == cmdSim):
 		return names[0]
 	case len(names) == 1 && names[0] == cmdC2C:
 		return cmdC2C
@@ -68,6 +77,12 @@ const (
 	shortBudget = time.Second
 )
 
+// simMachines is what bench sim simulates if nothing is said: under 20 seconds on two CPUs.
+const simMachines = "1n8c,4n8c,8n512c"
+
+// maxSeeds is hours of simulation.
+const maxSeeds = 1000
+
 // maxWorkers is beyond every machine there is; more is a slip of the finger.
 const maxWorkers = 4096
 
@@ -75,6 +90,7 @@ const usage = `Usage: bench [flags] [NAME...]      measure all suites in a short
        bench [flags] list [NAME...]  name suites, cases and implementations
        bench topo [flags]            draw the machine; see bench topo -h
        bench c2c [flags]             time a cache line between all CPUs; see bench c2c -h
+       bench sim [flags]             simulate the scheduler on large machines; see bench sim -h
 
 A NAME is a suite, or one case of it: forkjoin, forkjoin/fib35.
 
@@ -106,6 +122,19 @@ With -json the suite's lines are followed by the matrix, in the form of -matrix:
 Flags:
 `
 
+const simUsage = `Usage: bench sim [flags]
+
+Simulates the scheduler on machines of up to 8 nodes and 1024 CPUs, with the code that
+chooses victims in a real pool, and compares its ways of choosing: random victims, the
+nearest first, and those after the last victim. Time is virtual, and the same seeds
+give the same output.
+
+Machines: %s
+Loads:    %s
+
+Flags:
+`
+
 // parseOptions reads the command line. Flags may stand before and after the names
 // of suites, with one dash or two. Every error is one line that names what is wrong
 // and what would be right; flag.ErrHelp means that the usage has been printed.
@@ -132,7 +161,11 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 	switch {
 	case o.command == cmdTopo && len(names) > 1:
 		return o, fmt.Errorf("topo draws a machine and takes no names, such as %q; its flags are %s", names[1], flagNames(cmdTopo))
-	case o.command == cmdTopo:
+	case o.command == cmdSim && len(names) > 1:
+		return o, fmt.Errorf("sim takes no names, such as %q; see -machine and -load; its flags are %s", names[1], flagNames(cmdSim))
+	case o.command == cmdSim && (o.seeds < 1 || o.seeds > maxSeeds):
+		return o, fmt.Errorf("-seeds is %d; it must be from 1 to %d", o.seeds, maxSeeds)
+	case o.command == cmdTopo, o.command == cmdSim:
 		return o, nil
 	case o.command == cmdList:
 		names = names[1:]
@@ -157,10 +190,15 @@ func (o *options) flags() *flag.FlagSet {
 	flags.DurationVar(&o.time, "time", 0,
 		fmt.Sprintf("how long each run lasts at least (default %v, or %v if no suite is named)", fullTime, shortTime))
 	flags.StringVar(&o.peers, "peers", "all", "comma-separated peers to compare with, all or none")
-	flags.StringVar(&o.root, "root", "", "draw the machine whose sys and proc folders are in this `folder`, such as a dump, instead of this one")
+	flags.StringVar(&o.root, "root", "", "draw or simulate the machine whose sys and proc folders are in this `folder`, such as a dump")
 	flags.StringVar(&o.svg, "svg", "", "write a picture to this `file` as well")
 	flags.StringVar(&o.cpus, "cpus", "", "the CPUs to measure between, as a `list` such as 0-3,8 (default all that the process may use)")
 	flags.StringVar(&o.matrix, "matrix", "", "write the matrix to this `file` as well")
+	flags.StringVar(&o.machine, "machine", simMachines, "comma-separated machines to simulate, or all")
+	flags.StringVar(&o.load, "load", "all", "comma-separated loads, or all")
+	flags.Uint64Var(&o.seed, "seed", 1, "where victims and arrivals are from")
+	flags.IntVar(&o.seeds, "seeds", 1, "so many runs, with seeds from -seed on")
+	flags.BoolVar(&o.sweep, "sweep", false, "go through the parameters of the pool's search and tell which are best; takes minutes")
 	return flags
 }
 
@@ -171,7 +209,7 @@ func (o options) checkFlags() error {
 			continue
 		}
 		var others []string
-		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C} {
+		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C, cmdSim} {
 			if slices.Contains(flagsOf[command], name) {
 				others = append(others, "bench "+cmp.Or(command, "[NAME...]"))
 			}
@@ -305,6 +343,8 @@ func printUsage(w io.Writer, command string, flags *flag.FlagSet, known []runner
 		io.WriteString(w, topoUsage)
 	case cmdC2C:
 		io.WriteString(w, c2cUsage)
+	case cmdSim:
+		fmt.Fprintf(w, simUsage, strings.Join(sim.MachineNames(), ", "), strings.Join(sim.LoadNames(), ", "))
 	default:
 		fmt.Fprintf(w, usage, strings.Join(suiteNames(known), ", "), strings.Join(peerNames(known), ", "))
 	}

@@ -15,7 +15,7 @@ import (
 // context's error.
 //
 // Who forks looks for that only when it leaves its fast path. So that it does, the
-// context's goroutine counts the cancelled call in sleep.state, in a place that makes
+// context's goroutine counts the cancelled call in the state of sleep, in a place that makes
 // the whole word positive, as if somebody were hungry, until the call is over.
 //
 // A stolen frame carries its call along, so that the thief belongs to the call while

@@ -13,7 +13,9 @@
 // A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go], [Group],
 // [Worker.Scope], and with more to choose [Pool.Submit] and [Async]: a bound, priorities,
 // delays, deadlines for the start. Tasks from outside lie in the pool's injectors, tasks
-// from inside in their worker's LIFO slot and run queue, from which thieves take half.
+// from inside in their worker's LIFO slot and run queue, from which thieves take half. On a
+// machine with several memory nodes each has injectors of its own, and a loop is divided
+// among the nodes before it is divided further (pieces.go).
 //
 // A goroutine that calls [Pool.Run] or a loop becomes a guest: it starts at once on its
 // own stack, in the place of a worker, and the others take what it forks (guest.go). All
@@ -24,15 +26,16 @@
 //
 //  1. its batch buffer, LIFO slot and run queue, but first the injector every so many
 //     tasks, and urgent tasks before all that (find.go)
-//  2. the injector, of which it takes a share into its batch buffer
+//  2. its node's injector, of which it takes a share into its batch buffer
 //  3. the other workers and the guests, the last one that had something first and then
-//     from a random one on: a fork, or else half of the run queue
-//  4. the injector once more
+//     tier by tier, the nearest first, from a random one on: a fork, or else half of the
+//     run queue (sites.go)
+//  4. the injectors of all nodes
 //
 // and if there is nothing, it spins, yields and at last parks; sleep.md has the protocol by
 // which it does so without missing anything. A pool that sleeps is woken by way of a
 // doorman (doorman.go). How a pool gets on with the other goroutines of its process is
-// the matter of neighbour.go.
+// the matter of neighbour.go, and what becomes of workers whose CPU goes that of away.go.
 //
 // A worker that waits for a stolen fork looks for other forks meanwhile, those of the
 // thief first, and for tasks, which might take long, when it would otherwise go to sleep.

@@ -41,7 +41,7 @@ import (
 //
 // What is private when the owner enters a long function stays so until the next fork
 // or join. That must not keep the others idle, so
-//   - the alwaysPublic oldest frames are published in any case, and those hold most of
+//   - the oldest frames, policy.AlwaysPublic of them, are published in any case, and those hold most of
 //     the work: in a recursion by halves all but a sixteenth of what is pending,
 //   - a worker that begins to wait publishes everything.
 //
@@ -56,11 +56,6 @@ import (
 // there is nothing to steal.
 
 const (
-	// alwaysPublic is how many of the oldest frames thieves can see in any case. Each
-	// costs two atomic operations; with 4 that was 3 to 4% of the time of fib(25), a
-	// small tree, in a profile, and deeper trees have a smaller share so near the root.
-	alwaysPublic = 4
-
 	// blockLen is how many frames a fork stack's array grows by. Programs that halve
 	// a range fork to a depth of 20 to 40.
 	blockLen = 256
@@ -145,7 +140,7 @@ type forkStack interface {
 
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
-	s.eager = alwaysPublic
+	s.eager = policy.AlwaysPublic
 	s.enter(0)
 }
 
@@ -227,7 +222,7 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		// Frames below d stay public, though they need not: they may belong to another
 		// call or recursion than the one that would publish them again.
 		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
-			s.split, s.eager = d, top+alwaysPublic
+			s.split, s.eager = d, top+policy.AlwaysPublic
 			return true
 		}
 	}
@@ -250,7 +245,7 @@ func (s *frames[W, R]) withdraw(d int) int {
 		top, _ := borders(public)
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
-			s.split, s.eager = top, top+alwaysPublic
+			s.split, s.eager = top, top+policy.AlwaysPublic
 			return top
 		}
 	}
@@ -277,7 +272,7 @@ func (s *frames[W, R]) reclaim(d, end int, await func(*latch)) (first outcome[R]
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	s.eager = d + alwaysPublic
+	s.eager = d + policy.AlwaysPublic
 	return first
 }
 

@@ -209,14 +209,14 @@ func requireBorders(t *testing.T, s *frames[int, int], top, split, bottom int) {
 
 func TestTheOldestForksAreAlwaysPublic(t *testing.T) {
 	s := lonelyStack()
-	for i := range alwaysPublic {
+	for i := range policy.AlwaysPublic {
 		s.push(i)
 		requireBorders(t, s, 0, i+1, i+1)
 	}
-	for i := alwaysPublic; i < 2*blockLen; i++ {
+	for i := policy.AlwaysPublic; i < 2*blockLen; i++ {
 		s.push(i)
 		if i < blockLen {
-			requireBorders(t, s, 0, alwaysPublic, i+1)
+			requireBorders(t, s, 0, policy.AlwaysPublic, i+1)
 		}
 	}
 	for d := 2*blockLen - 1; d >= 0; d-- {
@@ -233,13 +233,13 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 			s.sleep.Add(-s.sleep.Load())
 		}
 	}
-	const n = 3 * alwaysPublic
+	const n = 3 * policy.AlwaysPublic
 	full := func() *frames[int, int] {
 		s := lonelyStack()
 		for i := range n {
 			s.push(i)
 		}
-		requireBorders(t, s, 0, alwaysPublic, n)
+		requireBorders(t, s, 0, policy.AlwaysPublic, n)
 		return s
 	}
 	t.Run("at the next fork", func(t *testing.T) {

@@ -5,14 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
 )
 
 // TestJoinsHelpOnlySoDeep is an adversary: each fork that a waiting join helps with waits
 // in turn, and there are always more of them. So the one worker that is free stacks one
-// on the other, but no more than maxHelping, and in the end all are run.
+// on the other, but no more than policy.MaxHelping, and in the end all are run.
 func TestJoinsHelpOnlySoDeep(t *testing.T) {
-	const forks = 4 * maxHelping
+	const forks = 4 * policy.MaxHelping
 	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
 	for range 3 {
 		var depth, deepest, begun atomic.Int32
@@ -24,7 +25,7 @@ func TestJoinsHelpOnlySoDeep(t *testing.T) {
 				if thief == w {
 					return
 				}
-				if thief.helping > maxHelping {
+				if thief.helping > policy.MaxHelping {
 					t.Error(thief.helping, "helps on top of one another")
 				}
 				now := depth.Add(1)
@@ -41,7 +42,7 @@ func TestJoinsHelpOnlySoDeep(t *testing.T) {
 				thief.await(l, false)
 			}
 			fs := []func(*Worker){func(*Worker) {
-				eventually(func() bool { return depth.Load() > maxHelping })
+				eventually(func() bool { return depth.Load() > policy.MaxHelping })
 				before := p.Stats().Workers[1-w.ID()].Attempts
 				time.Sleep(50 * time.Millisecond)
 				if n := p.Stats().Workers[1-w.ID()].Attempts - before; n > 200 {
@@ -56,7 +57,7 @@ func TestJoinsHelpOnlySoDeep(t *testing.T) {
 			close(done)
 		}))
 		require.True(t, closed(done))
-		require.EqualValues(t, maxHelping+1, deepest.Load())
+		require.EqualValues(t, policy.MaxHelping+1, deepest.Load())
 		require.EqualValues(t, forks, begun.Load())
 	}
 	requireAtRest(t, p)
@@ -78,7 +79,7 @@ func TestHelpsOfABusyPoolAreBounded(t *testing.T) {
 		if d := nested[w.ID()]; d > deepest.Load() {
 			deepest.Store(d)
 		}
-		if w.helping > maxHelping {
+		if w.helping > policy.MaxHelping {
 			t.Error(w.helping)
 		}
 		switch {
@@ -101,7 +102,7 @@ func TestHelpsOfABusyPoolAreBounded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Log("deepest", deepest.Load())
-	require.LessOrEqual(t, deepest.Load(), int32(5*(maxHelping+1)))
+	require.LessOrEqual(t, deepest.Load(), int32(5*(policy.MaxHelping+1)))
 }
 
 // TestWhoMayNotHelpKeepsNobodyAsleep: of two workers that sleep, one waits so deep that it
@@ -119,10 +120,10 @@ func TestWhoMayNotHelpKeepsNobodyAsleep(t *testing.T) {
 				meet.wait()
 				switch w.ID() {
 				case waits:
-					w.helping += maxHelping // as if it were that deep
+					w.helping += policy.MaxHelping // as if it were that deep
 					waiter.Store(w)
 					w.await(&l, false)
-					w.helping -= maxHelping
+					w.helping -= policy.MaxHelping
 				case forks:
 					require.True(t, eventually(func() bool {
 						return waiter.Load() != nil && l.state.Load() == latchAlone && p.sleep.Parked(sleeps)
@@ -155,8 +156,8 @@ func TestWhoMayNotHelpTakesTasks(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	done := make(chan struct{})
 	require.NoError(t, p.Go(func(w *Worker) {
-		w.helping += maxHelping
-		defer func() { w.helping -= maxHelping }()
+		w.helping += policy.MaxHelping
+		defer func() { w.helping -= policy.MaxHelping }()
 		l := new(latch)
 		_ = w.Go(func(w *Worker) {
 			g := newGroup(p)

@@ -73,7 +73,7 @@ func occupy(p *Pool) (release func()) {
 // TestPrivateForksAreStolenOnceSomebodyIsIdle: when the others are busy, only the oldest
 // forks are public. Then one becomes idle, and gets work at the next fork or join.
 func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
-	const depth = 3 * alwaysPublic
+	const depth = 3 * policy.AlwaysPublic
 	for _, at := range []string{"fork", "join"} {
 		t.Run(at, func(t *testing.T) {
 			for range stress(50) {
@@ -131,7 +131,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 	if underRace {
 		t.Skip("it looks at what only a sleeping worker may")
 	}
-	const depth = 3 * alwaysPublic
+	const depth = 3 * policy.AlwaysPublic
 
 	// Each way waits and calls look on another goroutine meanwhile.
 	waits := map[string]func(p *Pool, w *Worker, look func()){
@@ -207,7 +207,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 // for a fork of the guest's. (Nobody promises that this ends; but a CPU idles.)
 func TestForksOfAGuestThatWaitsForAGroupAreStolen(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	const depth = 3 * alwaysPublic
+	const depth = 3 * policy.AlwaysPublic
 	for _, group := range []bool{false, true} {
 		t.Run(fmt.Sprint("group ", group), func(t *testing.T) {
 			releases := make([]func(), p.Workers())
@@ -268,7 +268,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 	other.body = s.body
 	stacks := []forkStack{s, other}
 	w.stacks.Store(&stacks)
-	const n = 3 * alwaysPublic
+	const n = 3 * policy.AlwaysPublic
 	for i := range n {
 		s.push(i)
 	}
@@ -280,7 +280,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 	for i := 1; i < n; i++ {
 		other.push(i)
 	}
-	requireBorders(t, other, 0, alwaysPublic, n)
+	requireBorders(t, other, 0, policy.AlwaysPublic, n)
 	w.expose()
 	requireBorders(t, s, 0, n, n)
 	requireBorders(t, other, 0, n, n)
@@ -290,7 +290,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 // oldest.
 func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 	s := lonelyStack()
-	const n = 2 * alwaysPublic
+	const n = 2 * policy.AlwaysPublic
 	w := s.owner
 	for i := range n {
 		s.push(i)

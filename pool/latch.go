@@ -57,7 +57,7 @@ func (w *Worker) await(l *latch, tasks bool) {
 			continue
 		}
 		sleeping := uint32(latchWaiting)
-		if w.guest || w.helping >= maxHelping && !tasks {
+		if w.guest || w.helping >= policy.MaxHelping && !tasks {
 			sleeping = latchAlone
 		}
 		if !l.state.CompareAndSwap(latchPending, sleeping) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Neighbours
@@ -57,7 +58,7 @@ func (w *Worker) Yield() {
 	w.expose()
 	w.giveWay()
 	k := &w.tick
-	if w.guest || k.yields >= budget || w.helping >= maxHelping {
+	if w.guest || k.yields >= budget || w.helping >= policy.MaxHelping {
 		return
 	}
 	if t := w.next(); t != nil {

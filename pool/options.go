@@ -209,7 +209,7 @@ func WithVictimOrder(o VictimOrder) Option {
 // WithUniformLooks sets the probability, from 0 to 1, with which a thief's look at the other
 // workers begins anywhere instead of near. The more of them there are, the closer the
 // number of steals is to the bound for uniform thieves, and the fewer steals are near. The
-// default is 1/64.
+// default is 1/8; see bench sim.
 func WithUniformLooks(probability float64) Option {
 	return func(c *config) error {
 		if !(probability >= 0 && probability <= 1) {
@@ -222,7 +222,7 @@ func WithUniformLooks(probability float64) Option {
 
 // WithPatience sets how many looks a thief takes at the workers on its own node before it
 // turns to other nodes. Between two looks it spins, 50 ns at first, and longer each time. On
-// a machine with one node it changes nothing. The default is 2.
+// a machine with one node it changes nothing. The default is 0.
 func WithPatience(looks int) Option {
 	return func(c *config) error {
 		if looks < 0 {
@@ -232,9 +232,6 @@ func WithPatience(looks int) Option {
 		return nil
 	}
 }
-
-// defaultSearch is what bench sim found best on machines with 2 to 8 nodes.
-var defaultSearch = policy.Parameters{Uniform: 1 << 10, Patience: 2}
 
 // Isolate keeps the other threads of the process off the CPUs of the pool, those of the Go
 // runtime included, until Close: what else the process does, the collector's work for
@@ -300,7 +297,7 @@ func WithCPUs(cpus ...int) Option {
 }
 
 func configure(options []Option) (*config, error) {
-	c := &config{spares: -1, search: defaultSearch, machine: thisMachine}
+	c := &config{spares: -1, search: policy.Defaults, machine: thisMachine}
 	for _, o := range options {
 		if o == nil {
 			return nil, errors.New("pool: New was given a nil Option")

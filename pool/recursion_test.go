@@ -316,7 +316,7 @@ func TestFramesKeepTheirRecursion(t *testing.T) {
 	w := &Worker{pool: new(Pool)}
 	thief := &Worker{pool: w.pool}
 	s := stackOf[Fork[int, int]](w)
-	const depth = 3 * alwaysPublic
+	const depth = 3 * policy.AlwaysPublic
 
 	inner := Recursive(func(f *Fork[int, int], n int) int {
 		switch n {

@@ -102,13 +102,13 @@ func (p *Pool) layOutNodes() {
 		}
 	} else {
 		for _, id := range ids {
-			p.nodes = append(p.nodes, node{id: p.topology.Nodes[id].ID, nearby: nearest(p.topology, id, ids)})
+			p.nodes = append(p.nodes, node{id: p.topology.Nodes[id].ID, nearby: policy.Nearest(p.topology, id, ids)})
 		}
 		for _, cpu := range p.topology.CPUs {
 			for cpu.ID >= len(p.nodeOfCPU) {
 				p.nodeOfCPU = append(p.nodeOfCPU, 0)
 			}
-			p.nodeOfCPU[cpu.ID] = nearest(p.topology, max(cpu.Node, 0), ids)[0]
+			p.nodeOfCPU[cpu.ID] = policy.Nearest(p.topology, max(cpu.Node, 0), ids)[0]
 		}
 	}
 	for i := range p.nodes {
@@ -116,24 +116,6 @@ func (p *Pool) layOutNodes() {
 			p.nodes[i].queues[q] = heist.NewInjector[task]()
 		}
 	}
-}
-
-// nearest returns the indices of ids by the distance of these nodes from one. Of nodes that
-// are as far, those come first whose numbers follow its own, so that not all nodes turn to
-// the same one.
-func nearest(t *numa.Topology, from int, ids []int) []int {
-	order := make([]int, len(ids))
-	for i := range order {
-		order[i] = i
-	}
-	after := func(i int) int { return (ids[i] - from + len(t.Nodes)) % len(t.Nodes) }
-	slices.SortFunc(order, func(a, b int) int {
-		if d := t.Distance(from, ids[a]) - t.Distance(from, ids[b]); d != 0 {
-			return d
-		}
-		return after(a) - after(b)
-	})
-	return order
 }
 
 // siteOn returns the site of whoever may be anywhere on a node.

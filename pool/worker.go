@@ -42,7 +42,7 @@ type Worker struct {
 	hunt      policy.Search
 	binding   binding
 	gaveWayAt int64     // when giveWay was last considered, in heist.Ticks
-	victim    int       // the slot of the last one that had something to steal
+	victim    int       // the slot of the last one that had something to steal, -1 at first
 	searching bool      // counted in the pool's sleep
 	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
@@ -90,7 +90,7 @@ type Worker struct {
 }
 
 func newWorker(p *Pool, id, rank int) *Worker {
-	w := &Worker{pool: p, id: id, rank: rank, site: &p.sites[p.siteOf[id]]}
+	w := &Worker{pool: p, id: id, rank: rank, site: &p.sites[p.siteOf[id]], victim: -1}
 	if p.cpus == nil {
 		w.bell = make(chan struct{}, 1)
 	}
@@ -110,6 +110,10 @@ func newWorker(p *Pool, id, rank int) *Worker {
 // later those behind. A goroutine that waits in a join or for a group may run something
 // else meanwhile, with the same number.
 func (w *Worker) ID() int { return w.id }
+
+// Node returns the system's number of the memory node on which the worker runs: one of
+// [Pool.Nodes]. Guests count as on the node on which they came, spares as on one of them.
+func (w *Worker) Node() int { return w.pool.nodes[w.site.node].id }
 
 // Pool returns the pool to which the worker belongs.
 func (w *Worker) Pool() *Pool { return w.pool }
@@ -264,13 +268,6 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	}
 }
 
-// maxHelping bounds how many jobs a worker runs on top of one another, each in the
-// middle of a wait of the one below, and still takes another fork. What a join helps with
-// may be larger than what it waits for, so without the bound a stack could grow as long as
-// there is anything to find. With it, it is at most maxHelping+1 times as deep as that of
-// a serial run, tasks apart: those are taken before a sleep, for they may have nobody else.
-const maxHelping = 32
-
 // look goes round the queues once: its own first, then the victims', and then the
 // injectors again. It begins with the victim that had something the last time, and goes on
 // from tier to tier. Of a victim it takes a fork before tasks: forks are what somebody
@@ -287,7 +284,7 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 		}
 	}
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
-	forks := (w.guest || p.sleep.Load().Sleepers() >= 0) && w.helping < maxHelping
+	forks := (w.guest || p.sleep.Load().Sleepers() >= 0) && w.helping < policy.MaxHelping
 	victims := p.victims()
 	first := w.victim
 	if l != nil {

@@ -36,6 +36,21 @@ func Distance(t *numa.Topology, a, b int) int {
 	return SameNode
 }
 
+// Nearest returns the indices of ids, which are indices into t.Nodes, by the distance of
+// these nodes from one. Of nodes that are as far, those come first whose numbers follow its
+// own, so that not all nodes turn to the same one.
+func Nearest(t *numa.Topology, from int, ids []int) []int {
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	after := func(i int) int { return (ids[i] - from + len(t.Nodes)) % len(t.Nodes) }
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(t.Distance(from, ids[a])-t.Distance(from, ids[b]), after(a)-after(b))
+	})
+	return order
+}
+
 // find returns the CPU with a number, nil if it is not online.
 func find(t *numa.Topology, id int) *numa.CPU {
 	i, found := slices.BinarySearchFunc(t.CPUs, id, func(c numa.CPU, id int) int { return cmp.Compare(c.ID, id) })

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
+)
+
+// frame is one fork: a range of a tree's nodes that somebody else may take.
+type frame struct {
+	lo, hi int32
+	thief  int32 // 1 + who took it, 0 while nobody is known
+	state  latch
+}
+
+type latch uint8
+
+const (
+	pending latch = iota
+	waiting       // the owner is parked over it
+	alone         // the owner sleeps until it is done, and does nothing else
+	done
+)
+
+// stack is a worker's fork stack. All of it is as in the pool: frames from top to split are
+// public, from split to bottom private.
+type stack struct {
+	frames             []frame
+	top, split, bottom int
+	eager              int
+}
+
+func (s *stack) visible() bool { return s.top < s.split }
+
+// push forks a range and returns its depth.
+func (w *worker) push(lo, hi int32) int {
+	d := w.bottom
+	if d == len(w.frames) {
+		w.frames = append(w.frames, frame{})
+	}
+	w.frames[d] = frame{lo: lo, hi: hi}
+	w.bottom++
+	w.now += fork
+	if w.hungry() || d < w.eager {
+		w.publish()
+	}
+	return d
+}
+
+// hungry says whether somebody could take a fork.
+func (w *worker) hungry() bool {
+	w.read(w.engine.stateWord())
+	return w.engine.sleep.Hungry()
+}
+
+// publish shows all frames to thieves, and wakes one of them if need be.
+func (w *worker) publish() {
+	if w.split >= w.bottom {
+		return
+	}
+	w.write(w.id)
+	w.split = w.bottom
+	if w.mind().WantsForks() {
+		w.wakeOne(w.engine.nodeOf[w.id])
+	}
+}
+
+// pop takes the newest fork back, and says whether it was not stolen. If it was, it is done.
+func (w *worker) pop(d int) bool {
+	w.bottom = d
+	if w.hungry() {
+		w.publish()
+	}
+	if d >= w.split {
+		return true
+	}
+	w.write(w.id)
+	if w.top <= d {
+		w.split, w.eager = d, w.top+policy.AlwaysPublic
+		return true
+	}
+	w.split, w.eager, w.bottom = w.top, w.top+policy.AlwaysPublic, w.top
+	w.await(d) // no panic leaves others above it
+	w.write(w.id)
+	w.top, w.split, w.bottom, w.eager = d, d, d, d+policy.AlwaysPublic
+	return false
+}
+
+// await waits until a stolen fork is done, helping others meanwhile.
+func (w *worker) await(d int) {
+	w.publish()
+	for w.frames[d].state != done {
+		if j, ok := w.search(d, false); ok {
+			w.helping++
+			w.run(j)
+			w.helping--
+			continue
+		}
+		w.sync()
+		if w.frames[d].state == done {
+			break
+		}
+		if w.helping >= policy.MaxHelping {
+			w.frames[d].state = alone
+			w.stopSearching()
+			w.doze(d)
+		} else {
+			w.frames[d].state = waiting
+			w.park(d)
+		}
+		if w.frames[d].state != done {
+			w.frames[d].state = pending
+		}
+	}
+	w.stopSearching()
+	w.now += w.away(int(w.frames[d].thief) - 1) // the result
+}
+
+// doze sleeps until the fork is done.
+func (w *worker) doze(d int) {
+	for w.frames[d].state != done {
+		w.now += park
+		w.alone, w.since = true, w.now
+		w.sleepUntilWoken()
+		w.alone = false
+		w.engine.stats.Parked += w.now - w.since
+	}
+}
+
+// claim takes the oldest public frame of a worker.
+func (w *worker) claim(v *worker) (index int, r heist.StealResult) {
+	top, split := v.top, v.split
+	if top >= split {
+		return 0, heist.Empty
+	}
+	w.write(v.id)
+	if v.top != top || v.split != split {
+		return 0, heist.Retry
+	}
+	v.top++
+	return top, heist.Success
+}
+
+// family counts a range of nodes.
+func (w *worker) family(lo, hi int32) {
+	t := w.engine.tree
+	for {
+		switch hi - lo {
+		case 0:
+			return
+		case 1:
+			w.now += int64(t.cost[lo])
+			w.engine.ranOnce(lo)
+			lo, hi = t.children[lo], t.children[lo+1]
+		default:
+			middle := lo + (hi-lo)/2
+			d := w.push(middle, hi)
+			w.family(lo, middle)
+			if !w.pop(d) {
+				return
+			}
+			lo = middle
+		}
+	}
+}
+
+// runFork runs a claimed frame of another worker, or of its own.
+func (w *worker) runFork(owner *worker, index int) {
+	fr := owner.frames[index]
+	owner.frames[index].thief = int32(w.id) + 1
+	if owner != w {
+		w.now += fetch(w.engine.tree.lines, w.away(owner.id))
+	}
+	w.family(fr.lo, fr.hi)
+	w.sync()
+	w.now += w.away(owner.id) + rmw
+	state := owner.frames[index].state
+	owner.frames[index].state = done
+	switch state {
+	case waiting:
+		if w.engine.sleep.Choose(owner.id) {
+			w.write(w.engine.bitmapWord(w.engine.nodeOf[owner.id]))
+			w.wakeUp(owner)
+		}
+	case alone:
+		if owner.alone {
+			w.now += waker
+			owner.wake(w.now - waker + woken)
+		}
+	}
+}

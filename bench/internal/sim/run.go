@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed53057037/heist/internal/policy"
+)
+
+// Stats is what came of a run.
+type Stats struct {
+	Makespan int64 // ns, until the last node or request was over
+	Work     int64 // ns, of all nodes or requests
+	Span     int64 // ns, of the longest chain of nodes, 0 for requests
+	Depth    int   // of the longest chain, in nodes, 0 for requests
+
+	Steals int64 // thefts that succeeded, of a fork or of tasks
+	Remote int64 // those from another node, its injector included
+	Items  int64 // forks and tasks that they took
+	Failed int64 // visits of a victim that had nothing, or where a race was lost
+	Looks  int64
+	Wakes  int64
+	Parks  int64
+	Parked int64 // ns, of all workers
+
+	// ns, from a request's arrival to the end of its last part, of those that arrive in the
+	// second half: in the first the workers wake up.
+	P50, P99, P999 int64
+}
+
+// RemoteShare is the share of steals that were from another node.
+func (s *Stats) RemoteShare() float64 { return float64(s.Remote) / float64(max(s.Steals, 1)) }
+
+func (s *Stats) stole(items int, remote bool) {
+	s.Steals++
+	s.Items += int64(items)
+	if remote {
+		s.Remote++
+	}
+}
+
+// setup is what runs of a load share.
+type setup struct {
+	*layout
+	order      *policy.Order
+	parameters policy.Parameters
+	lastVictim bool // searches begin with the last victim
+	load       work
+	seed       uint64
+	tweak      func(*engine) // for tests
+}
+
+// run runs a load with one way of choosing victims.
+func (u setup) run() (Stats, error) {
+	l := u.layout
+	e := &engine{layout: l, tree: u.load.tree, slack: defaultSlack}
+	if u.tweak != nil {
+		u.tweak(e)
+	}
+	e.agenda = newAgenda(l.workers + 1)
+	e.sleep.Init(l.nodeOf, l.nodes)
+	e.injectors = make([]queue, l.nodes)
+	e.words = make([]word, l.stateWord()+1)
+	for i := range e.words {
+		e.words[i].reader = -1
+		if i < l.workers {
+			e.words[i].writer = int32(i)
+		} else if i < l.stateWord() {
+			e.words[i].writer = int32(l.firstOf[(i-l.workers)%l.nodes])
+		}
+	}
+	e.load(u.load.service)
+	for i := range l.workers {
+		w := &worker{clock: clock{id: i, at: i}, lastVictim: u.lastVictim, victim: -1, slot: -1, poll: poll}
+		w.eager = policy.AlwaysPublic
+		w.hunt.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
+		e.workers = append(e.workers, w)
+		e.start(w, w.main)
+		// As after the pool's start: all asleep.
+		e.sleep.Announce(i, false)
+	}
+	e.outside = &worker{clock: clock{id: l.workers}}
+	e.start(e.outside, e.outside.arrive)
+	e.agenda.set(l.workers, 0)
+	for !e.over {
+		i, at := e.agenda.first()
+		if at == never {
+			e.failure = e.deadlock()
+			break
+		}
+		if i == l.workers {
+			e.outside.next()
+		} else {
+			e.workers[i].next()
+		}
+	}
+	for _, w := range append(e.workers, e.outside) {
+		w.stop()
+		if w.parked {
+			e.stats.Parked += max(0, e.end-w.since)
+		}
+	}
+	return e.results(), e.failure
+}
+
+// load makes the engine's account of what is to run.
+func (e *engine) load(s *service) {
+	if e.tree != nil {
+		e.left = e.tree.nodes()
+		e.ran = make([]bool, e.left)
+		return
+	}
+	e.service = &service{requests: slices.Clone(s.requests), arriving: s.arriving, lines: s.lines, work: s.work}
+	e.left = len(s.requests)
+	e.ran = make([]bool, e.left)
+	e.unfinished = make([]int32, s.arriving)
+	for i := range e.unfinished {
+		e.unfinished[i] = 1 + s.requests[i].parts
+	}
+}
+
+// start prepares a worker that begins asleep.
+func (e *engine) start(w *worker, body func()) {
+	w.engine = e
+	w.seen = make([]uint32, len(e.words))
+	w.parked = true
+	w.begin(func() {
+		w.parked = false
+		w.searching = w != e.outside // counted by who woke it
+		body()
+	})
+}
+
+// ranOnce notes that a node or a request has run.
+func (e *engine) ranOnce(i int32) {
+	if e.ran[i] && e.failure == nil {
+		e.failure = fmt.Errorf("number %d ran twice", i)
+	}
+	e.ran[i] = true
+	e.left--
+}
+
+// finish ends the run at time t if everything has run.
+func (e *engine) finish(t int64) {
+	if e.end = max(e.end, t); e.left == 0 || e.failure != nil {
+		e.over = true
+	}
+}
+
+// deadlock says who sleeps while there is something to do.
+func (e *engine) deadlock() error {
+	asleep, joining, searching := 0, 0, e.sleep.Load().Searching()
+	queued, forks := 0, 0
+	for _, w := range e.workers {
+		if w.parked {
+			asleep++
+		}
+		if w.bottom > 0 {
+			joining++
+		}
+		queued += w.queued()
+		forks += max(0, w.split-w.top)
+	}
+	for i := range e.injectors {
+		queued += e.injectors[i].len()
+	}
+	return fmt.Errorf("everybody sleeps, and %d of %d nodes or requests have not run: %d of %d workers are parked, %d of all wait for a fork, %d count as searchers; %d tasks are queued and %d forks are public",
+		e.left, len(e.ran), asleep, len(e.workers), joining, searching, queued, forks)
+}
+
+func (e *engine) results() Stats {
+	s := e.stats
+	s.Makespan = e.end
+	if e.tree != nil {
+		s.Work, s.Span, s.Depth = e.tree.work, e.tree.span, e.tree.depth
+		return s
+	}
+	s.Work = e.service.work
+	slices.Sort(e.latencies)
+	at := func(share float64) int64 {
+		if len(e.latencies) == 0 {
+			return 0
+		}
+		return e.latencies[min(int(share*float64(len(e.latencies))), len(e.latencies)-1)]
+	}
+	s.P50, s.P99, s.P999 = at(0.5), at(0.99), at(0.999)
+	return s
+}

@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// plan is a random set of slots and sites.
+type plan struct {
+	siteOf    []int
+	distances [][]int // by thief and victim
+	near      int
+}
+
+func (p *plan) order() *Order {
+	return NewOrder(p.siteOf, len(p.distances), func(thief, victim int) int { return p.distances[thief][victim] }, p.near)
+}
+
+// randomPlan has up to as many different distances as it is told. They need not be
+// symmetric, as measured ones are not.
+func randomPlan(r *rand.Rand, slots, sites, distances int) *plan {
+	var levels []int
+	for range distances {
+		levels = append(levels, r.IntN(300))
+	}
+	p := &plan{near: r.IntN(300)}
+	for range slots {
+		p.siteOf = append(p.siteOf, r.IntN(sites))
+	}
+	for range sites {
+		row := make([]int, sites)
+		for i := range row {
+			row[i] = levels[r.IntN(len(levels))]
+		}
+		p.distances = append(p.distances, row)
+	}
+	return p
+}
+
+// forPlans calls test with all sorts of plans, the same ones each time.
+func forPlans(test func(p *plan)) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		test(randomPlan(r, 1+r.IntN(40), 1+r.IntN(8), 1+r.IntN(10)))
+	}
+	test(randomPlan(r, 1, 1, 1))
+	test(randomPlan(r, 300, 1, 1))
+	test(randomPlan(r, 300, 64, 3))
+	test(randomPlan(r, 20, 20, 200)) // more distances than there can be tiers
+}
+
+// tier returns the tier that a distance should have.
+func tier(o *Order, distance int) int {
+	for i, d := range o.Tiers {
+		if distance <= d {
+			return i
+		}
+	}
+	return len(o.Tiers) - 1
+}
+
+func TestTiersAreTheDistances(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		all := slices.Concat(p.distances...)
+		slices.Sort(all)
+		all = slices.Compact(all)
+		require.Equal(t, all[:min(len(all), MaxTiers)], o.Tiers)
+		for i, d := range o.Tiers {
+			require.Equal(t, d <= p.near, i < o.Near, "distance %d, near is %d", d, p.near)
+		}
+	})
+}
+
+func TestTierOfASlotIsThatOfItsDistance(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		for slot, site := range p.siteOf {
+			var s Search
+			s.Init(o, slot, &Parameters{}, 1)
+			for victim, other := range p.siteOf {
+				require.Equal(t, tier(o, p.distances[site][other]), s.Tier(victim))
+			}
+		}
+	})
+}
+
+// TestDistancesBeyondTheLastTierShareIt, so nobody is left out where there are more.
+func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
+	const slots = 100
+	siteOf := make([]int, slots)
+	for i := range siteOf {
+		siteOf[i] = i
+	}
+	o := NewOrder(siteOf, slots, func(thief, victim int) int { return (victim - thief + slots) % slots }, 1)
+	require.Len(t, o.Tiers, MaxTiers)
+	require.Equal(t, 2, o.Near)
+	var s Search
+	s.Init(o, 0, &Parameters{}, 1)
+	for victim := range slots {
+		require.Equal(t, min(victim, MaxTiers-1), s.Tier(victim))
+	}
+	s.last = true
+	require.Equal(t, siteOf, sorted(victims(&s, -1)))
+}
+
+func TestSlotsOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
+	const slots = 1<<14 + 65 // workers, spares, guests and the doorman
+	siteOf := make([]int, slots)
+	for i := range siteOf {
+		siteOf[i] = i % 3
+	}
+	o := NewOrder(siteOf, 3, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
+	for thief := range 3 {
+		var s Search
+		s.Init(o, thief, &Parameters{}, 7)
+		s.last = true
+		seen := sorted(victims(&s, -1))
+		require.Len(t, seen, slots)
+		require.Len(t, slices.Compact(seen), slots)
+	}
+}
+
+func sorted(s []int) []int {
+	s = slices.Clone(s)
+	slices.Sort(s)
+	return s
+}

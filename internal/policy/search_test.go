@@ -1,0 +1,375 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/stretchr/testify/require"
+)
+
+// victims returns those of one look, in order.
+func victims(s *Search, first int) (all []int) {
+	s.Look(first)
+	for v := s.Victim(); v >= 0; v = s.Victim() {
+		all = append(all, v)
+	}
+	return all
+}
+
+const always, nobody = 1 << 16, -1
+
+func newSearch(o *Order, slot int, p Parameters, seed uint64) *Search {
+	s := new(Search)
+	s.Init(o, slot, &p, seed)
+	s.Begin()
+	return s
+}
+
+func TestTheLastLookVisitsEverySlotOnce(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		for _, uniform := range []uint32{0, always / 2, always} {
+			s := newSearch(o, len(p.siteOf)-1, Parameters{Uniform: uniform}, 3)
+			s.last = true
+			for range 5 {
+				seen := victims(s, nobody)
+				require.Len(t, seen, len(p.siteOf))
+				for want, v := range sorted(seen) {
+					require.Equal(t, want, v)
+				}
+				require.Equal(t, nobody, s.Victim(), "and then nobody any more")
+			}
+		}
+	})
+}
+
+// TestALookVisitsAllThatAreNearAndSomeOfEachFarTier, none of them twice.
+func TestALookVisitsAllThatAreNearAndSomeOfEachFarTier(t *testing.T) {
+	forPlans(func(p *plan) {
+		s := newSearch(p.order(), 0, Parameters{}, 3)
+		want := make([]int, len(p.order().Tiers))
+		for slot := range p.siteOf {
+			want[s.Tier(slot)]++
+		}
+		for tier := range want {
+			if tier >= s.near {
+				want[tier] = min(want[tier], sample)
+			}
+		}
+		for range 5 {
+			seen := victims(s, nobody)
+			got := make([]int, len(want))
+			for i, v := range sorted(seen) {
+				require.True(t, i == 0 || sorted(seen)[i-1] != v, "slot %d is visited twice", v)
+				got[s.Tier(v)]++
+			}
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+func TestNearerTiersComeFirst(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		for slot := range min(len(p.siteOf), 10) {
+			s := newSearch(o, slot, Parameters{}, uint64(slot))
+			last := 0
+			for _, v := range victims(s, nobody) {
+				require.GreaterOrEqual(t, s.Tier(v), last)
+				last = s.Tier(v)
+			}
+		}
+	})
+}
+
+func TestTheLastVictimComesFirst(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		for _, c := range []Parameters{{}, {Uniform: always}, {Patience: 3}} {
+			s := newSearch(o, 0, c, 3)
+			for first := range p.siteOf {
+				seen := victims(s, first)
+				require.Equal(t, first, seen[0])
+				if s.Near() {
+					continue
+				}
+				s.last = true
+				seen = victims(s, first)
+				s.last = false
+				require.Len(t, seen, 1+len(p.siteOf), "it is visited in its tier again")
+				require.Equal(t, len(p.siteOf)-1, sorted(seen[1:])[len(p.siteOf)-1])
+			}
+		}
+	})
+}
+
+func TestTheFirstLooksStayNear(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		if len(o.Tiers) == 1 {
+			return // nothing is far
+		}
+		const looks = 3
+		s := newSearch(o, 0, Parameters{Patience: looks}, 5)
+		near := 0
+		for slot := range p.siteOf {
+			if s.Tier(slot) < o.Near {
+				near++
+			}
+		}
+		for range looks {
+			require.True(t, s.Near())
+			seen := victims(s, nobody)
+			require.Len(t, seen, near, "all that are near")
+			for _, v := range seen {
+				require.Less(t, s.Tier(v), o.Near)
+			}
+			s.Next(heist.Empty)
+		}
+		require.False(t, s.Near())
+		require.True(t, near == len(p.siteOf) || len(victims(s, nobody)) > near)
+		s.Begin()
+		require.True(t, s.Near(), "each search begins near")
+	})
+}
+
+// TestTheLastLookSeesEverything however patient the thief is: it is the one after which it
+// goes to sleep.
+func TestTheLastLookSeesEverything(t *testing.T) {
+	forPlans(func(p *plan) {
+		for _, patience := range []int{0, 1, 2, 1 << 30} {
+			s := newSearch(p.order(), 0, Parameters{Patience: patience}, 5)
+			for range 2 { // searches
+				s.Begin()
+				for looks := 1; ; looks++ {
+					require.Less(t, looks, 1000, "it never ends")
+					seen := victims(s, nobody)
+					action, _ := s.Next(heist.Empty)
+					if action == Park {
+						require.Len(t, seen, len(p.siteOf))
+						break
+					}
+					require.Equal(t, action == Again, s.Last())
+				}
+			}
+		}
+	})
+}
+
+func TestASearchSpinsThenYieldsThenLooksAgainThenParks(t *testing.T) {
+	o := NewOrder([]int{0, 0}, 1, func(int, int) int { return 0 }, 0)
+	for _, c := range []struct {
+		spin   time.Duration
+		yields int
+	}{{0, 0}, {-1, 0}, {0, -1}, {-1, -1}, {time.Microsecond, 3}} {
+		s := newSearch(o, 0, Parameters{}, 1)
+		s.Backoff.Spin, s.Backoff.Yields = c.spin, c.yields
+		stage, yields, spun := Spin, 0, time.Duration(0)
+		for stage != Park {
+			require.Equal(t, stage == Again, s.Last())
+			action, spin := s.Next(heist.Empty)
+			require.GreaterOrEqual(t, action, stage, "never back")
+			stage = action
+			spun += spin
+			if action == Yield {
+				yields++
+			}
+		}
+		total := c.spin
+		if total == 0 {
+			total = heist.DefaultSpin
+		}
+		require.Equal(t, max(total, 0), spun)
+		total2 := c.yields
+		if total2 == 0 {
+			total2 = heist.DefaultYields
+		}
+		require.Equal(t, max(total2, 0), yields)
+	}
+}
+
+// TestLostRacesAreTriedAgainButNotForEver: a producer may have been descheduled in the
+// middle of a push.
+func TestLostRacesAreTriedAgainButNotForEver(t *testing.T) {
+	o := NewOrder([]int{0}, 1, func(int, int) int { return 0 }, 0)
+	s := newSearch(o, 0, Parameters{}, 1)
+	s.Backoff.Spin, s.Backoff.Yields = -1, -1
+	for range lostInARow {
+		action, spin := s.Next(heist.Retry)
+		require.Equal(t, Spin, action)
+		require.Positive(t, spin)
+	}
+	action, _ := s.Next(heist.Retry)
+	require.Equal(t, Again, action)
+	action, _ = s.Next(heist.Retry)
+	require.Equal(t, Park, action)
+}
+
+func TestTheSameSeedGivesTheSameVictims(t *testing.T) {
+	forPlans(func(p *plan) {
+		o := p.order()
+		how := Parameters{Uniform: always / 3, Patience: 2}
+		a, b, c := newSearch(o, 0, how, 42), newSearch(o, 0, how, 42), newSearch(o, 0, how, 43)
+		differ := false
+		for range 20 {
+			mine := victims(a, nobody)
+			require.Equal(t, mine, victims(b, nobody))
+			differ = differ || !equal(mine, victims(c, nobody))
+			for _, s := range []*Search{a, b, c} {
+				if action, _ := s.Next(heist.Empty); action == Park {
+					s.Begin()
+				}
+			}
+		}
+		if len(p.siteOf) >= 10 && o.Near > 0 {
+			require.True(t, differ, "another seed gives the same")
+		}
+	})
+}
+
+func equal(a, b []int) bool {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// chiSquare says how far counts are from being equal. With k counts it is about k-1 if what
+// was counted is equally likely, and above k-1 + 5 sqrt(2(k-1)) once in some million times.
+func chiSquare(counts []int) (x float64) {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	expected := float64(total) / float64(len(counts))
+	for _, n := range counts {
+		x += (float64(n) - expected) * (float64(n) - expected) / expected
+	}
+	return x
+}
+
+// machine256 is a machine with 4 nodes of 64 slots.
+func machine256() *Order {
+	siteOf := make([]int, 256)
+	for i := range siteOf {
+		siteOf[i] = i % 4
+	}
+	return NewOrder(siteOf, 4, func(a, b int) int { return max(a-b, b-a) }, 0)
+}
+
+func TestUniformLooksBeginWithAnySlotAlike(t *testing.T) {
+	o := machine256()
+	for _, slot := range []int{0, 1, 255} {
+		s := newSearch(o, slot, Parameters{Uniform: always, Patience: 1 << 30}, uint64(slot))
+		counts := make([]int, 256)
+		for range 256 * 100 {
+			s.Look(nobody)
+			counts[s.Victim()]++
+		}
+		require.Less(t, chiSquare(counts), 255+5*22.6)
+	}
+}
+
+func TestWithinATierEachSlotIsAsLikelyToBeTheFirst(t *testing.T) {
+	s := newSearch(machine256(), 2, Parameters{}, 9)
+	counts := make([][]int, 4) // by tier
+	for range 64 * 200 {
+		last := -1
+		for _, v := range victims(s, nobody) {
+			if tier := s.Tier(v); tier != last {
+				counts[tier] = append(counts[tier], v)
+				last = tier
+			}
+		}
+	}
+	for tier, firsts := range counts[:3] { // there is no slot at distance 3 from node 2
+		slots := make(map[int]int)
+		for _, v := range firsts {
+			slots[v]++
+		}
+		want := 64
+		if tier == 1 { // the nodes on both sides
+			want = 128
+		}
+		require.Len(t, slots, want)
+		var n []int
+		for _, k := range slots {
+			n = append(n, k)
+		}
+		require.Less(t, chiSquare(n), float64(want-1)+5*16, "tier %d", tier)
+	}
+	require.Empty(t, counts[3])
+}
+
+// TestAsManyLooksAreUniformAsWereAskedFor counts those that begin far away, which is 3 in 4
+// of them.
+func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
+	for _, uniform := range []uint32{0, 1 << 10, always / 2, always} {
+		s := newSearch(machine256(), 0, Parameters{Uniform: uniform}, 11)
+		const looks = 1 << 16
+		far := 0
+		for range looks {
+			s.Look(nobody)
+			if s.Tier(s.Victim()) > 0 {
+				far++
+			}
+		}
+		require.InDelta(t, float64(uniform)*3/4, far, 5*128) // 5 standard deviations
+		if uniform == 0 {
+			require.Zero(t, far)
+		}
+	}
+}
+
+func TestASearchAllocatesNothing(t *testing.T) {
+	for _, how := range []Parameters{{}, {Uniform: always}, {Uniform: 1 << 10, Patience: 2}} {
+		s := newSearch(machine256(), 5, how, 1)
+		sum := 0
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			s.Begin()
+			for {
+				s.Look(7)
+				for v := s.Victim(); v >= 0; v = s.Victim() {
+					sum += s.Tier(v)
+				}
+				if action, _ := s.Next(heist.Empty); action == Park {
+					return
+				}
+			}
+		}))
+		require.Positive(t, sum)
+	}
+}
+
+// BenchmarkVictim is the choice of a victim, the beginning of the look included.
+func BenchmarkVictim(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		how  Parameters
+	}{
+		{"tiers", Parameters{}},
+		{"near", Parameters{Patience: 1 << 30}},
+		{"uniform", Parameters{Uniform: always}},
+		{"default", Parameters{Uniform: 1 << 10, Patience: 2}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newSearch(machine256(), 5, c.how, 1)
+			s.Look(nobody)
+			for b.Loop() {
+				if s.Victim() < 0 {
+					s.Look(nobody)
+				}
+			}
+		})
+	}
+	b.Run("first", func(b *testing.B) { // of a look, after which there is something to steal
+		s := newSearch(machine256(), 5, Parameters{Uniform: 1 << 10, Patience: 2}, 1)
+		for b.Loop() {
+			s.Look(nobody)
+			s.Victim()
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package policy
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newSleep returns what is known of slots on nodes, slot by slot in turn.
+func newSleep(slots, nodes int) (*Sleep, []int) {
+	nodeOf := make([]int, slots)
+	for i := range nodeOf {
+		nodeOf[i] = i % nodes
+	}
+	s := new(Sleep)
+	s.Init(nodeOf, nodes)
+	return s, nodeOf
+}
+
+func TestTheNearestSleeperIsChosen(t *testing.T) {
+	const nodes, slots = 3, 201 // more than a word of the bitmap
+	s, nodeOf := newSleep(slots, nodes)
+	require.True(t, s.Nobody())
+	for slot := range slots {
+		s.Announce(slot, false)
+	}
+	nearby := []int{1, 2, 0}
+	for i := range slots {
+		require.False(t, s.Nobody())
+		slot, ok := s.ChooseNear(nearby, -1)
+		require.True(t, ok)
+		require.Equal(t, nearby[min(i*nodes/slots, nodes-1)], nodeOf[slot], "the %dth", i)
+		require.False(t, s.Parked(slot))
+		s.Woken()
+	}
+	_, ok := s.ChooseNear(nearby, -1)
+	require.False(t, ok)
+	require.True(t, s.Nobody())
+	require.Equal(t, slots, s.Load().Searching())
+	require.Zero(t, s.Load().Sleepers())
+}
+
+func TestOneSlotIsTheLastChoice(t *testing.T) {
+	s, _ := newSleep(4, 2)
+	for slot := range 4 {
+		s.Announce(slot, false)
+	}
+	var chosen []int
+	for range 4 {
+		slot, ok := s.ChooseNear([]int{0, 1}, 0)
+		require.True(t, ok)
+		chosen = append(chosen, slot)
+	}
+	require.Equal(t, []int{2, 1, 3, 0}, chosen, "even those of other nodes come before it")
+	_, ok := s.ChooseNear([]int{0, 1}, 0)
+	require.False(t, ok, "it does not sleep any more")
+}
+
+func TestASleeperIsChosenOnce(t *testing.T) {
+	s, _ := newSleep(130, 3)
+	for range 200 {
+		for slot := range 130 {
+			s.Announce(slot, false)
+		}
+		chosen := make([]atomic.Int32, 130)
+		var wg sync.WaitGroup
+		for who := range 4 {
+			wg.Go(func() {
+				nearby := []int{who % 3, (who + 1) % 3, (who + 2) % 3}
+				for i := range 130 {
+					switch slot, ok := (who*40+i)%130, false; who {
+					case 0:
+						if s.Retract(slot) {
+							chosen[slot].Add(1)
+							s.Add(OneSearching) // like the others
+						}
+					default:
+						if slot, ok = s.ChooseNear(nearby, who); ok {
+							chosen[slot].Add(1)
+							s.Woken()
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for slot := range chosen {
+			require.EqualValues(t, 1, chosen[slot].Load(), "slot %d", slot)
+		}
+		require.Equal(t, 130, s.Load().Searching())
+		require.Zero(t, s.Load().Sleepers())
+		s.Add(-130 * OneSearching)
+	}
+}
+
+func TestAnnounceAndRetractLeaveTheStateAsItWas(t *testing.T) {
+	s, _ := newSleep(6, 3)
+	s.Add(3 * OneSearching)
+	s.Announce(4, true)
+	require.Equal(t, 2, s.Load().Searching())
+	require.Equal(t, 1, s.Load().Sleepers())
+	require.True(t, s.Parked(4))
+	require.True(t, s.Retract(4))
+	require.False(t, s.Retract(4))
+	require.Zero(t, s.Load().Sleepers())
+	require.True(t, s.Nobody())
+	require.False(t, s.StopSearching())
+	require.True(t, s.StopSearching(), "only this one is the last")
+}
+
+// TestNobodySleepsOverAnItem runs the protocol of pool/sleep.md with as little around it as
+// possible: workers on several nodes that take items, announce their sleep and look again,
+// and submitters that look through the nodes in different orders, each of whom waits for its
+// item. Were a sleeper overlooked, everybody would wait for ever.
+func TestNobodySleepsOverAnItem(t *testing.T) {
+	const nodes, workers, submitters = 3, 6, 3
+	rounds := 20_000
+	if testing.Short() {
+		rounds = 2000
+	}
+	s, _ := newSleep(workers, nodes)
+	var items [nodes]atomic.Int32
+	var taken atomic.Int64
+	wake := make([]chan struct{}, workers)
+	choose := func(node, last int) {
+		if slot, ok := s.ChooseNear([]int{node, (node + 1) % nodes, (node + 2) % nodes}, last); ok {
+			s.Woken()
+			wake[slot] <- struct{}{}
+		}
+	}
+	take := func() bool {
+		for node := range items {
+			for n := items[node].Load(); n > 0; n = items[node].Load() {
+				if items[node].CompareAndSwap(n, n-1) {
+					taken.Add(1)
+					return true
+				}
+			}
+		}
+		return false
+	}
+	anyItem := func() bool {
+		for node := range items {
+			if items[node].Load() > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	var over atomic.Bool
+	var crew sync.WaitGroup
+	for slot := range workers {
+		wake[slot] = make(chan struct{}, 1)
+		crew.Go(func() {
+			for searching := false; !over.Load(); {
+				if take() {
+					if searching && s.StopSearching() && anyItem() {
+						choose(slot%nodes, -1)
+					}
+					searching = false
+					continue
+				}
+				s.Announce(slot, searching)
+				searching = false
+				if (anyItem() || over.Load()) && s.Retract(slot) {
+					continue
+				}
+				<-wake[slot]
+				searching = true
+			}
+		})
+	}
+	var group sync.WaitGroup
+	for who := range submitters {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(who), 0))
+			for range rounds {
+				node := r.IntN(nodes)
+				items[node].Add(1)
+				if s.Load().Searching() == 0 {
+					choose(r.IntN(nodes), r.IntN(workers+1)-1)
+				}
+				if r.IntN(2) == 0 {
+					for items[node].Load() > 0 { // so that everybody is about to sleep
+						runtime.Gosched()
+					}
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "everybody sleeps", "%d items lie there", rounds*submitters-int(taken.Load()))
+	}
+	for deadline := time.Now().Add(30 * time.Second); taken.Load() < int64(rounds*submitters); time.Sleep(time.Microsecond) {
+		require.True(t, time.Now().Before(deadline), "items lie there, and everybody sleeps")
+	}
+	over.Store(true)
+	for range workers {
+		choose(0, -1)
+	}
+	crew.Wait()
+}

@@ -1,0 +1,202 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool"
+)
+
+func ExampleWithVictimOrder() {
+	// Thieves that do not care where their victims are, for comparison.
+	p, err := pool.New(pool.WithVictimOrder(pool.Uniform()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	for _, tier := range p.Stats().Tiers {
+		fmt.Println(tier.Name)
+	}
+	// Output: all
+}
+
+func ExampleReadLatencies() {
+	// As the benchmark command measures it: CPUs 0 and 1 are near each other, CPU 2 is not.
+	measured := `{"cpus": [0, 1, 2], "ns": [[0, 48, 97], [48, 0, 96], [97, 96, 0]]}`
+	order, err := pool.ReadLatencies(strings.NewReader(measured))
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := pool.New(pool.WithVictimOrder(order))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	_, err = pool.ReadLatencies(strings.NewReader(`{"cpus": [0, 1], "ns": [[0, 48], [-1, 0]]}`))
+	fmt.Println(err)
+	// Output: pool: latencies: from CPU 1 to CPU 0 it is -1 ns; it must be above 0
+}
+
+// Each node counts what lies in its own memory.
+func ExamplePool_SubmitOn() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	nodes := p.Nodes()
+	parts := make([][]int, len(nodes)) // one for each node; see package numa for their memory
+	for i := range parts {
+		parts[i] = []int{1, 2, 3}
+	}
+	var sum atomic.Int64
+	for i, node := range nodes {
+		err := p.SubmitOn(context.Background(), node, func(*pool.Worker) {
+			for _, n := range parts[i] {
+				sum.Add(int64(n))
+			}
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	p.Close() // returns when all of them are done
+	fmt.Println(sum.Load() == int64(6*len(nodes)))
+	fmt.Println(p.SubmitOn(context.Background(), -1, func(*pool.Worker) {}) != nil) // there is no such node
+	// Output:
+	// true
+	// true
+}
+
+// OnNode goes with other options.
+func ExampleOnNode() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	last := p.Nodes()[len(p.Nodes())-1]
+	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("at once, if possible there") }, pool.OnNode(last), pool.High)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p.Close()
+	// Output: at once, if possible there
+}
+
+func ExampleWorker_Node() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	err = p.Run(func(w *pool.Worker) { fmt.Println(slices.Contains(p.Nodes(), w.Node())) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: true
+}
+
+// A simulation goes over the same cells again and again. Where a node's workers have
+// processed them, they are likely to be in its caches and its memory the next time.
+func ExampleAffinity() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	cells := make([]int, 100_000)
+	affinity := new(pool.Affinity) // of this loop
+	for range 10 {
+		err := pool.For(p, len(cells), func(i int) { cells[i] += i }, affinity.Granularity())
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(cells[1], cells[99_999])
+	// Output: 10 999990
+}
+
+func ExampleIsolate() {
+	// A worker that has a CPU to itself.
+	p, err := pool.New(pool.WithWorkers(1), pool.Isolate())
+	if err != nil { // this process has one CPU, or its system does not bind threads
+		p, err = pool.New(pool.WithWorkers(1))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	answer := make(chan int)
+	if err := p.Go(func(*pool.Worker) { answer <- 6 * 7 }); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(<-answer)
+	p.Close() // gives the CPU back
+	// Output: 42
+}
+
+func ExamplePool_Thefts() {
+	p, err := pool.New(pool.WithWorkers(4))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 1000 {
+		if err := p.Go(func(*pool.Worker) {}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	p.Close()
+
+	sum := uint64(0)
+	for thief, victims := range p.Thefts() {
+		for victim, n := range victims {
+			if thief != victim {
+				sum += n
+			}
+		}
+	}
+	// A worker that waits for a fork may take one of its own, which counts as well; tasks
+	// are only taken from others.
+	fmt.Println("all thefts were counted:", sum == p.Stats().Total().Steals)
+	// Output: all thefts were counted: true
+}
+
+// The system may move a worker whose CPU is busy, but only to CPUs under the same cache.
+func ExampleWithPinning() {
+	p, err := pool.New(pool.WithPinning(pool.PinL3))
+	if errors.Is(err, heist.ErrPinning) {
+		p, err = pool.New(pool.WithPinning(pool.PinNone)) // it may move them anywhere
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	total, err := pool.Reduce(p, []int{1, 2, 3}, 0,
+		func(sum, n int) int { return sum + n }, func(a, b int) int { return a + b })
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(total)
+	// Output: 6
+}
+
+func ExampleWithPatience() {
+	// On a machine whose nodes are far apart: thieves go elsewhere later, and seldom at once.
+	p, err := pool.New(pool.WithPatience(4), pool.WithUniformLooks(1.0/1024))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	_, err = pool.New(pool.WithUniformLooks(2))
+	fmt.Println(err)
+	// Output: pool: WithUniformLooks(2): a probability must be from 0 to 1
+}
