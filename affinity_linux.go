@@ -76,27 +76,35 @@ func (a affinity) give(tid int) error {
 
 // bind gives the calling thread the CPUs and returns the mask that it had.
 func bind(cpus []int) (affinity, error) {
+	isolation.mu.Lock()
+	defer isolation.mu.Unlock()
 	before, err := affinityOf(0)
 	if err != nil {
 		return nil, err
 	}
-	mask := make(affinity, len(before))
-	for _, cpu := range cpus {
-		mask.set(cpu)
-	}
-	isolation.mu.Lock()
-	defer isolation.mu.Unlock()
 	before = unnarrowed(unix.Gettid(), before, isolation.cpus)
-	return before, mask.give(0)
+	return before, bindHere(cpus)
 }
 
-// rebind gives the calling thread the CPUs.
+// rebind gives the calling thread the CPUs again.
 func rebind(cpus []int) error {
+	isolation.mu.Lock()
+	defer isolation.mu.Unlock()
+	return bindHere(cpus)
+}
+
+// bindHere gives the calling thread the CPUs, less those that are isolated, unless all of
+// them are.
+func bindHere(cpus []int) error {
 	mask := make(affinity, len(initial))
 	for _, cpu := range cpus {
 		mask.set(cpu)
 	}
-	return mask.give(0)
+	if err := withoutIsolated(mask).give(0); err != nil {
+		return err
+	}
+	isolation.bound[unix.Gettid()] = mask
+	return nil
 }
 
 // restore gives the calling thread the mask that it had before bind, as far as that is not
@@ -104,7 +112,19 @@ func rebind(cpus []int) error {
 func (a affinity) restore() error {
 	isolation.mu.Lock()
 	defer isolation.mu.Unlock()
-	return narrow(a).give(0)
+	narrowed := withoutIsolated(a)
+	if err := narrowed.give(0); err != nil {
+		return err
+	}
+	if slices.Equal(a, initial) {
+		delete(isolation.bound, unix.Gettid())
+	} else { // another Pin lies below
+		isolation.bound[unix.Gettid()] = a
+	}
+	if !slices.Equal(a, narrowed) {
+		isolation.before[unix.Gettid()] = a
+	}
+	return nil
 }
 
 // initial is the mask that the process was started with. It is read during the

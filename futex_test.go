@@ -171,9 +171,15 @@ func TestParkingLotDoesNotDenyALateWakeUp(t *testing.T) {
 	var lot parkingLot
 	var word atomic.Uint32
 	b := lot.bucket(&word)
-	woken := make(chan bool)
-	go func() { woken <- lot.wait(&word, 0, time.Millisecond) }()
+	woken := make(chan bool, 1)
+	sleep := func() { woken <- lot.wait(&word, 0, time.Millisecond) }
+	go sleep()
 	for asleep := false; !asleep; runtime.Gosched() {
+		select {
+		case <-woken: // nobody saw it asleep
+			go sleep()
+		default:
+		}
 		b.mu.Lock()
 		if asleep = len(b.sleepers) == 1; asleep {
 			time.Sleep(20 * time.Millisecond) // the time is up, and the lock is ours

@@ -13,14 +13,15 @@ import (
 
 // isolation is what the process has isolated. Its fields are under mu.
 //
-// A thread whose whole mask lies within the isolated CPUs was bound there on purpose, and is
-// left alone. Any other thread loses them. New threads inherit the mask of the thread that
-// clones them, which is never a locked one, so they lack these CPUs from the start.
-var isolation struct {
+// Each thread loses the isolated CPUs, unless it has no others: then it was bound there on
+// purpose. New threads inherit the mask of the thread that clones them, which is never a
+// locked one, so they lack these CPUs from the start.
+var isolation = struct {
 	mu     sync.Mutex
 	cpus   []int            // ascending
 	before map[int]affinity // by thread: the mask that it had before it lost some of them
-}
+	bound  map[int]affinity // by thread: the mask that Pin was to give it
+}{before: make(map[int]affinity), bound: make(map[int]affinity)}
 
 func isolate(cpus []int) error {
 	s := &isolation
@@ -71,11 +72,14 @@ func settle(old []int) error {
 		if err != nil {
 			return err
 		}
-		before := make(map[int]affinity)
+		before, bound := make(map[int]affinity), make(map[int]affinity)
 		for _, task := range tasks {
 			tid, err := strconv.Atoi(task.Name())
 			if err != nil {
 				continue
+			}
+			if mask, ok := s.bound[tid]; ok {
+				bound[tid] = mask
 			}
 			changed, err := settleThread(tid, old, before)
 			if err != nil && !errors.Is(err, unix.ESRCH) {
@@ -83,7 +87,7 @@ func settle(old []int) error {
 			}
 			again = again || changed
 		}
-		s.before = before // of threads that are still there
+		s.before, s.bound = before, bound // of threads that are still there
 	}
 	return nil
 }
@@ -93,13 +97,9 @@ func settleThread(tid int, old []int, before map[int]affinity) (changed bool, er
 	if err != nil {
 		return false, err
 	}
-	s := &isolation
 	original := unnarrowed(tid, mask, old)
-	want := original.without(s.cpus)
-	if want.isEmpty() {
-		return false, nil // bound
-	}
-	if len(s.cpus) > 0 {
+	want := withoutIsolated(original)
+	if !slices.Equal(original, want) {
 		before[tid] = original
 	}
 	if slices.Equal(mask, want) {
@@ -110,23 +110,26 @@ func settleThread(tid int, old []int, before map[int]affinity) (changed bool, er
 
 // unnarrowed returns the mask that a thread had before it lost CPUs to an isolation.
 func unnarrowed(tid int, mask affinity, isolated []int) affinity {
-	before, ok := isolation.before[tid]
-	if !ok {
-		before = initial // if the thread is new, its mask is inherited
-	}
-	if slices.Equal(mask, before.without(isolated)) || slices.Equal(mask, before.without(isolation.cpus)) {
-		return before
+	// The number may be that of a thread that is no more. If a thread is new, its mask is
+	// inherited.
+	for _, before := range []affinity{isolation.bound[tid], isolation.before[tid], initial} {
+		if before == nil {
+			continue
+		}
+		for _, less := range [][]int{nil, isolated, isolation.cpus} {
+			if slices.Equal(mask, before.without(less)) {
+				return before
+			}
+		}
 	}
 	return mask
 }
 
-// narrow returns a mask less what is isolated, for a thread that stops being bound, and
-// notes what it was.
-func narrow(mask affinity) affinity {
-	narrowed := mask.without(isolation.cpus)
-	if len(isolation.cpus) == 0 || narrowed.isEmpty() {
-		return mask
+// withoutIsolated returns the mask less what is isolated, or all of it if there is nothing
+// else in it.
+func withoutIsolated(mask affinity) affinity {
+	if less := mask.without(isolation.cpus); !less.isEmpty() {
+		return less
 	}
-	isolation.before[unix.Gettid()] = mask
-	return narrowed
+	return mask
 }

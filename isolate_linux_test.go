@@ -197,7 +197,6 @@ func TestRefusedIsolationChangesNothing(t *testing.T) {
 // thread was bound to, as with a pool on each of two nodes. It must not be taken for one
 // that lost the rest to the isolation.
 func TestAThreadBoundToTheOtherCPUsStaysBound(t *testing.T) {
-	t.Skip("bug: Restore takes a thread that is bound to all CPUs that were left for a narrowed one and unbinds it (unnarrowed in isolate_linux.go)")
 	cpus := twoAllowed(t)
 	mine, others := cpus[0], cpus[1:]
 	for _, c := range []struct {
@@ -288,7 +287,6 @@ func TestRebindingWorksInAnIsolation(t *testing.T) {
 // TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed: a thread may be pinned while an
 // isolation begins or ends.
 func TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed(t *testing.T) {
-	t.Skip("bug: Pin reads the thread's mask before it takes isolation.mu, and Unpin gives back what may have ended since (bind in affinity_linux.go)")
 	cpus := twoAllowed(t)
 	var over atomic.Bool
 	var pinning sync.WaitGroup

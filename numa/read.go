@@ -112,8 +112,11 @@ func (r *reader) topology(affinity func() (Set, error)) *Topology {
 		r.fail(cpuDir, errors.New("no CPUs found"))
 	}
 	// A container may show files of its own making; the scheduler's mask has
-	// the CPUs that can be had.
-	online = online.or(allowed)
+	// the CPUs that can be had. It may also be older than the files, and hold CPUs that
+	// have gone offline since.
+	if len(online.and(allowed)) == 0 {
+		online = online.or(allowed)
+	}
 	if len(online) == 0 {
 		online = firstCPUs(runtime.NumCPU())
 	}

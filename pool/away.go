@@ -32,19 +32,23 @@ type binding struct {
 // stay looks whether the worker runs where it is bound to, and does what it can if not.
 func (w *Worker) stay() {
 	b := &w.binding
-	if b.pinned == nil || b.isAt(numa.CurrentCPU()) {
-		b.away = false
+	if b.pinned == nil || !b.away && b.isAt(numa.CurrentCPU()) {
 		return
 	}
 	if goroutineID() != b.goroutine {
 		return // another goroutine is the worker for now (aside), and that is not bound
 	}
-	if !b.away {
+	back := b.isAt(numa.CurrentCPU())
+	switch {
+	case !b.away && back: // it was moved here just now
+		return
+	case !b.away:
 		b.away = true
 		w.displaced.Add(1)
-	} else if heist.Ticks()-b.tried < w.pool.ticksRebind {
+	case !back && heist.Ticks()-b.tried < w.pool.ticksRebind:
 		return
 	}
+	// It may be on its CPU by chance: only the kernel's consent ends it.
 	b.tried = heist.Ticks()
 	if b.pinned.Rebind() == nil {
 		b.away = !b.isAt(numa.CurrentCPU())

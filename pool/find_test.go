@@ -405,7 +405,7 @@ func TestPullTakesAShare(t *testing.T) {
 
 // TestPullLeavesTheOthersTheirShare while they are busy.
 func TestPullLeavesTheOthersTheirShare(t *testing.T) {
-	skipIfPretended(t)
+	onMachine(t, pretended(1, 4))
 	const workers, lie = 4, 100
 	p := newPool(t, WithWorkers(workers))
 	begun := newBarrier(workers)

@@ -275,7 +275,6 @@ func TestTheWakeUpPrefersASleeperOnTheNode(t *testing.T) {
 // TestTheDoormanLeavesTasksOfOtherNodesAlone: it is a goroutine that runs where the
 // submitter runs.
 func TestTheDoormanLeavesTasksOfOtherNodesAlone(t *testing.T) {
-	t.Skip("bug: with PinAuto, the default, the doorman runs every task of OnNode that comes to an idle pool (notifyOutside in sleep.go)")
 	onMachine(t, pretended(3, 2))
 	p := newPool(t, WithWorkers(6))
 	require.NotNil(t, p.doorman)
@@ -551,18 +550,6 @@ func TestABoundHoldsForAllNodesTogether(t *testing.T) {
 	require.NoError(t, <-submitted)
 }
 
-// TestLoopsLeaveTheQueueBoundAlone: nobody has submitted anything.
-func TestLoopsLeaveTheQueueBoundAlone(t *testing.T) {
-	t.Skip("bug: the tickets of loops lie in the injectors for normal tasks and count for WithQueueBound (goOn in scope.go, waiting in task.go)")
-	p := newNodes(t, 2, 1, WithQueueBound(3))
-	require.NoError(t, p.Pause(context.Background())) // as if all workers were in long tasks
-	defer p.Resume()
-	for range 10 {
-		require.NoError(t, ForWorker(p, 100, func(*Worker, int, int) {}))
-	}
-	require.NoError(t, p.TrySubmit(func(*Worker) {}))
-}
-
 // # Statistics
 
 // big is a machine of several nodes with caches, cores and threads, numbered as Linux does:
@@ -756,7 +743,6 @@ func TestPinningsBindWorkersToWhatIsShared(t *testing.T) {
 
 // TestPinL3WithoutACacheBindsToTheNode, as its comment says.
 func TestPinL3WithoutACacheBindsToTheNode(t *testing.T) {
-	t.Skip("bug: where CPUs have no L3, PinL3 binds each worker to its core alone (boundTo in options.go)")
 	m, bound := bindings(pretended(2, 2)) // which has none
 	onMachine(t, m)
 	newPool(t, WithPinning(PinL3), WithWorkers(4))

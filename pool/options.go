@@ -185,8 +185,8 @@ func WithPollPeriod(n int) Option {
 // WithQueueBound limits how many tasks wait in the injector: [Pool.Submit] waits when
 // there are n, [Pool.TrySubmit] refuses. It is about n: those who submit at the same
 // moment see the same room. What workers have already taken into their queues does not
-// count, nor does what [Pool.Go] and groups queue, which never wait. By default there is
-// no bound.
+// count. [Pool.Go], groups, and the tickets of scopes and of loops over several nodes take
+// room and never wait for it. By default there is no bound.
 func WithQueueBound(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -378,6 +378,9 @@ func boundTo(t *numa.Topology, p Pinning, cpu int, cpus []int) []int {
 	width := p.width()
 	if width == policy.SameCore {
 		return []int{cpu}
+	}
+	if c := policy.CPU(t, cpu); c == nil || c.L3 < 0 {
+		width = policy.SameNode
 	}
 	var bound []int
 	for _, other := range cpus {

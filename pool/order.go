@@ -56,6 +56,9 @@ func ReadLatencies(r io.Reader) (VictimOrder, error) {
 	if err := d.Decode(&doc); err != nil {
 		return VictimOrder{}, fmt.Errorf("pool: latencies: %w", err)
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return VictimOrder{}, errors.New("pool: latencies: something follows the document; there must be one only")
+	}
 	if len(doc.CPUs) == 0 {
 		return VictimOrder{}, errors.New("pool: latencies: no CPUs; the document must have them as \"cpus\"")
 	}
@@ -74,8 +77,11 @@ func ReadLatencies(r io.Reader) (VictimOrder, error) {
 			if i == j {
 				continue
 			}
-			if !(ns > 0 && ns < math.MaxInt32) {
+			if !(ns > 0) {
 				return VictimOrder{}, fmt.Errorf("pool: latencies: from CPU %d to CPU %d it is %v ns; it must be above 0", doc.CPUs[i], doc.CPUs[j], ns)
+			}
+			if ns >= math.MaxInt32 {
+				return VictimOrder{}, fmt.Errorf("pool: latencies: from CPU %d to CPU %d it is %v ns; it must be less than two seconds", doc.CPUs[i], doc.CPUs[j], ns)
 			}
 			all = append(all, ns)
 		}

@@ -362,7 +362,7 @@ func TestPhasesAllocateLittle(t *testing.T) {
 
 // orExit ends a child process in which f hangs; what hangs spins, and would never end.
 func orExit(f func()) {
-	timer := time.AfterFunc(5*time.Second, func() {
+	timer := time.AfterFunc(patience, func() {
 		fmt.Println("HANGS")
 		os.Exit(1)
 	})

@@ -85,6 +85,14 @@ func (ps *pieces) runAt(w *Worker, node int) {
 	}
 }
 
+// runNear runs pieces that are at home on the worker's node, and then those of others, the
+// nearest first.
+func (ps *pieces) runNear(w *Worker) {
+	for _, node := range w.pool.nodes[w.site.node].nearby {
+		ps.runAt(w, node)
+	}
+}
+
 // worthPieces says whether a loop is long enough to be divided among nodes.
 func (s *span) worthPieces(p *Pool) bool {
 	return len(p.nodes) > 1 && (s.hi-s.lo)/max(s.chunk, s.grain) >= worthNodes*len(p.nodes)
@@ -103,12 +111,13 @@ func (s span) runOnNodes(w *Worker, a *Affinity) {
 	w.Scope(func(scope *Scope) {
 		for _, node := range p.nodes[w.site.node].nearby[1:] {
 			for range min(len(ps.next[node]), p.nodes[node].workers) {
-				scope.goOn(w, node, func(w *Worker) { ps.runAt(w, w.site.node) })
+				scope.goOn(w, node, func(w *Worker) { ps.runAt(w, node) })
+			}
+			if len(ps.next[node]) == 0 { // or it would never get one again
+				scope.goOn(w, node, ps.runNear)
 			}
 		}
-		for _, node := range p.nodes[w.site.node].nearby {
-			ps.runAt(w, node)
-		}
+		ps.runNear(w)
 	})
 	a.note(p, ps)
 }

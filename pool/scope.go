@@ -22,6 +22,8 @@ type Scope struct {
 	call   *call   // constant
 	ticket func(*Worker)
 
+	sent []*sent // to other nodes; the owner's alone
+
 	mu       sync.Mutex
 	children []func(*Worker) // that have not begun
 
@@ -83,28 +85,36 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	}
 }
 
-// goOn is Go for a child that should run on a node.
+// sent is a child that has a ticket of its own, in the injector of a node.
+type sent struct {
+	f     func(w *Worker)
+	begun atomic.Bool // whoever runs it writes
+}
+
+// goOn is Go for a child that should run on a node. It is for the owner in the body.
 func (s *Scope) goOn(w *Worker, node int, f func(w *Worker)) {
 	s.pending.Add(1)
-	s.mu.Lock()
-	s.children = append(s.children, f)
-	s.mu.Unlock()
-	if !w.pool.nodes[node].queues[Normal].Push(taskOf(s.ticket)) {
-		s.runOne(w) // the pool takes nothing more
-		return
+	child := &sent{f: f}
+	s.sent = append(s.sent, child)
+	if w.pool.nodes[node].queues[Normal].Push(taskOf(func(w *Worker) { s.runSent(w, child) })) {
+		w.pool.notifyTask(node)
+	} // else the pool takes nothing more, and drain runs it
+}
+
+func (s *Scope) runSent(w *Worker, child *sent) {
+	if child.begun.CompareAndSwap(false, true) {
+		s.run(w, child.f)
 	}
-	w.pool.notifyTask(node)
 }
 
 // drain runs children until all have begun.
 func (s *Scope) drain(w *Worker) {
 	w.expose()
-	for {
-		f := s.take()
-		if f == nil {
-			return
-		}
+	for f := s.take(); f != nil; f = s.take() {
 		s.run(w, f)
+	}
+	for _, child := range s.sent {
+		s.runSent(w, child)
 	}
 }
 

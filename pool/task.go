@@ -310,6 +310,10 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 		}
 		return ErrClosed
 	}
-	p.notifyOutside(node)
+	if node == p.here() {
+		p.notifyOutside(node)
+	} else {
+		p.notifyTask(node) // the doorman would run it here
+	}
 	return nil
 }

@@ -101,7 +101,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 				release := occupyAll(t, p) // so that nobody steals
 				require.NoError(t, p.Run(fill))
 				release()
-				require.EqualValues(t, 256, accepted.Load())
+				require.Zero(t, accepted.Load(), "only the injector takes tasks of guests")
 			}
 			require.True(t, eventually(func() bool { return ran.Load() == accepted.Load() }))
 			requireCloses(t, p)

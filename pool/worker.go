@@ -134,13 +134,13 @@ func (w *Worker) Go(f func(*Worker)) error {
 		return ErrClosed
 	}
 	t := taskOf(f)
-	if !w.guest {
-		t = w.slot.Swap(t) // a full fence, as is Push
-	}
-	if t != nil && !w.ring.Push(t) {
-		if w.guest {
+	if w.guest {
+		// Close does not wait for guests, and only the injector refuses tasks from the
+		// moment on at which it is closed.
+		if !w.injector().Push(t) {
 			return ErrClosed
 		}
+	} else if t = w.slot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
 		w.runAside(t) // it was accepted before the pool began to close
 	}
 	p.notifyTask(w.site.node)

@@ -22,7 +22,7 @@ func Distance(t *numa.Topology, a, b int) int {
 	if a == b {
 		return SameCore
 	}
-	x, y := find(t, a), find(t, b)
+	x, y := CPU(t, a), CPU(t, b)
 	switch {
 	case x == nil || y == nil:
 		return SameNode
@@ -51,8 +51,8 @@ func Nearest(t *numa.Topology, from int, ids []int) []int {
 	return order
 }
 
-// find returns the CPU with a number, nil if it is not online.
-func find(t *numa.Topology, id int) *numa.CPU {
+// CPU returns the CPU with a number, nil if it is not online.
+func CPU(t *numa.Topology, id int) *numa.CPU {
 	i, found := slices.BinarySearchFunc(t.CPUs, id, func(c numa.CPU, id int) int { return cmp.Compare(c.ID, id) })
 	if !found {
 		return nil
