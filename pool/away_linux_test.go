@@ -96,6 +96,9 @@ func TestADisplacedWorkerIsBoundAgainAtTheEndOfATick(t *testing.T) {
 		move(t, thread, other)
 		requireSoon(t, func() bool { return isBoundTo(t, thread, mine) })
 		requireSoon(t, func() bool { return displaced(p) == uint64(i+1) })
+		// Moved again before it has seen that it is back, it would count once.
+		ran := p.Stats().Total().Tasks
+		requireSoon(t, func() bool { return p.Stats().Total().Tasks > ran+2*budget })
 	}
 }
 
