@@ -103,6 +103,7 @@ func bindHere(cpus []int) error {
 	if err := withoutIsolated(mask).give(0); err != nil {
 		return err
 	}
+	isolation.forgetDead()
 	isolation.bound[unix.Gettid()] = mask
 	return nil
 }

@@ -16,12 +16,29 @@ import (
 // Each thread loses the isolated CPUs, unless it has no others: then it was bound there on
 // purpose. New threads inherit the mask of the thread that clones them, which is never a
 // locked one, so they lack these CPUs from the start.
-var isolation = struct {
+var isolation = isolations{before: make(map[int]affinity), bound: make(map[int]affinity)}
+
+type isolations struct {
 	mu     sync.Mutex
 	cpus   []int            // ascending
 	before map[int]affinity // by thread: the mask that it had before it lost some of them
 	bound  map[int]affinity // by thread: the mask that Pin was to give it
-}{before: make(map[int]affinity), bound: make(map[int]affinity)}
+	many   int              // entries of bound at which the dead are looked for
+}
+
+// forgetDead forgets bound threads that have ended, which they need not tell, whenever there
+// are twice as many entries as were left the last time.
+func (s *isolations) forgetDead() {
+	if len(s.bound) < max(s.many, 64) {
+		return
+	}
+	for tid := range s.bound {
+		if _, err := affinityOf(tid); errors.Is(err, unix.ESRCH) {
+			delete(s.bound, tid)
+		}
+	}
+	s.many = 2 * len(s.bound)
+}
 
 func isolate(cpus []int) error {
 	s := &isolation

@@ -339,3 +339,20 @@ func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
 	over.Store(true)
 	churn.Wait()
 }
+
+// TestThreadsThatEndBoundAreForgotten: a goroutine that ends locked takes its thread along,
+// and tells nobody.
+func TestThreadsThatEndBoundAreForgotten(t *testing.T) {
+	cpus := twoAllowed(t)
+	for range 1000 {
+		ended := make(chan error)
+		go func() {
+			_, err := Pin(cpus[0])
+			ended <- err
+		}()
+		require.NoError(t, <-ended)
+	}
+	isolation.mu.Lock()
+	defer isolation.mu.Unlock()
+	require.Less(t, len(isolation.bound), 500)
+}

@@ -56,6 +56,7 @@ type tick struct {
 	yields int    // tasks that Yield has run in this one
 	poll   int    // tasks of its own left before the injector comes first
 	polls  int    // looks at an injector that came first
+	pops   int    // looks for tasks of high or low priority
 
 	period  int           // between two looks at the injector
 	fixed   bool          // it stays as it is
@@ -223,9 +224,19 @@ func (w *Worker) pullUrgent() *task {
 
 func (w *Worker) pullLow() *task { return w.pop(Low) }
 
-// pop takes a task of a priority, from the nearest node that has one.
+// pop takes a task of a priority, from the nearest node that has one; but every
+// otherNodes-th time it begins with another node, for the reason that polled gives.
 func (w *Worker) pop(priority Priority) *task {
-	for _, node := range w.pool.nodes[w.site.node].nearby {
+	nearby := w.pool.nodes[w.site.node].nearby
+	first := 0
+	if len(nearby) > 1 {
+		k := &w.tick
+		if k.pops++; k.pops%otherNodes == 0 {
+			first = k.pops / otherNodes % len(nearby)
+		}
+	}
+	for i := range nearby {
+		node := nearby[(first+i)%len(nearby)]
 		if t, _ := w.pool.nodes[node].queues[priority].Pop(); t != nil {
 			return t
 		}

@@ -345,26 +345,22 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 		endless []Priority
 		own     bool // the worker's own queue never ends either
 		starts  Priority
-		bug     string
 	}{
-		{"normal under own", nil, true, Normal, ""},
-		{"normal under normal", []Priority{Normal}, false, Normal, ""},
-		{"normal under high", []Priority{High}, false, Normal, ""},
-		{"normal under high and normal", []Priority{High, Normal}, false, Normal, ""},
-		{"normal under all", []Priority{High, Normal, Low}, true, Normal, ""},
-		{"high under normal", []Priority{Normal}, true, High, ""},
-		{"high under low", []Priority{Low}, true, High, ""},
-		{"low under normal", []Priority{Normal}, true, Low, ""},
-		{"low under high", []Priority{High}, true, Low, ""},
-		{"high under high", []Priority{High}, false, High, "bug: Worker.pop takes tasks of high priority from the nearest node that has one, always"},
-		{"low under low", []Priority{Low}, false, Low, "bug: Worker.pop takes tasks of low priority from the nearest node that has one, always"},
-		{"high under all", []Priority{High, Normal, Low}, true, High, "bug: as with high under high"},
-		{"low under all", []Priority{High, Normal, Low}, true, Low, "bug: as with low under low"},
+		{"normal under own", nil, true, Normal},
+		{"normal under normal", []Priority{Normal}, false, Normal},
+		{"normal under high", []Priority{High}, false, Normal},
+		{"normal under high and normal", []Priority{High, Normal}, false, Normal},
+		{"normal under all", []Priority{High, Normal, Low}, true, Normal},
+		{"high under normal", []Priority{Normal}, true, High},
+		{"high under low", []Priority{Low}, true, High},
+		{"low under normal", []Priority{Normal}, true, Low},
+		{"low under high", []Priority{High}, true, Low},
+		{"high under high", []Priority{High}, false, High},
+		{"low under low", []Priority{Low}, false, Low},
+		{"high under all", []Priority{High, Normal, Low}, true, High},
+		{"low under all", []Priority{High, Normal, Low}, true, Low},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.bug != "" {
-				t.Skip(c.bug)
-			}
 			p := newNodesCrew(t, 2, 1, WithPollPeriod(period))
 			require.NoError(t, p.Resize(1))
 			var ran atomic.Int64
