@@ -12,7 +12,8 @@ import (
 // A goroutine from outside that needs the pool does not hand its work over and wait:
 // a hand-off costs several microseconds each way. It becomes a guest: it takes a
 // free slot, which is a worker without a thread, and runs its function at once, on its
-// own stack. Tasks that it queues go to the injector. Workers are woken only for the forks that they could take.
+// own stack. Tasks that it queues go to the injector. Workers are woken only for the forks
+// that they could take.
 //
 // While there are guests, as many workers as there are guests leave their forks
 // alone, so that not more threads compute than the pool has workers.
