@@ -1,6 +1,9 @@
 package heist
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The schedule's defaults. They cover a futex wake-up, which takes 4 to 10
 // microseconds here: whoever waits longer than that had better be asleep.
@@ -89,6 +92,9 @@ func (b *Backoff) Seed(seed uint64) { b.rand = NewFastRand(seed) }
 // Reset goes back to the start of the schedule, for a thread that found what it
 // was looking for or that was woken.
 func (b *Backoff) Reset() { b.spun, b.step, b.yielded = 0, 0, 0 }
+
+// End goes to the end of the schedule, for a thread that has been asked to stop.
+func (b *Backoff) End() { b.spun, b.yielded = math.MaxInt64, math.MaxInt }
 
 func (b *Backoff) grow() {
 	if b.step == 0 {

@@ -1,6 +1,7 @@
 package heist
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -102,5 +103,16 @@ func TestLostRacesDoNotLeadToParking(t *testing.T) {
 		require.Zero(t, b.spun)
 		require.Zero(t, b.yielded)
 		require.True(t, b.Wait())
+	}
+}
+
+func TestEndedBackoffParks(t *testing.T) {
+	for _, b := range []Backoff{{}, {Spin: time.Hour, Yields: 1000}, {Spin: math.MaxInt64, Yields: math.MaxInt}} {
+		b.End()
+		_, ok := b.Next()
+		require.False(t, ok)
+		b.Reset()
+		_, ok = b.Next()
+		require.True(t, ok)
 	}
 }

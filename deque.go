@@ -10,7 +10,9 @@ import (
 //
 // One thread owns a deque. It pushes and pops at the bottom; any other thread
 // steals at the top. Items have indices that only grow; index i lives in slot i
-// modulo the array's length. The items are those with top <= i < bottom.
+// modulo the array's length. The items are those with top <= i < bottom. At a push
+// every nanosecond an index would reach 2^63 after 292 years; what happens then is
+// not looked after, here or in the other queues.
 //
 //	        top                 bottom
 //	         |                     |

@@ -7,12 +7,17 @@
 //
 //   - A STLR is not reordered with a later LDAR, which is the full fence that pop
 //     needs between bottom and top. It would be with a LDAPR, so that is not used.
-//   - Loads that follow a LDAR in program order are done after it: top, bottom,
-//     array, slot.
-//   - The CAS is CASAL with LSE (ARMv8.1) and a LDAXR/STLXR pair without. Its
-//     release half keeps the slot's load in front of it.
+//   - Loads that follow a LDAR in program order are done after it: top, then bottom,
+//     then the array and what lies at its address. In pop the array is the owner's own.
+//   - The CAS is one instruction with LSE (ARMv8.1) and a pair without. Steal's is a
+//     release, which keeps the slot's load in front of it; nothing has to stay behind
+//     it. Pop's is an acquire: what was stored before has left with the fence above.
+//   - Pop puts bottom back by a plain store: whoever sees the old one finds the same
+//     items.
 //
-// A STLXR can fail for no visible reason, so the pair is tried again, at most
+// verify/model/deque.pml has these orders and no others.
+//
+// A STLXR or STXR can fail for no visible reason, so the pair is tried again, at most
 // tries times: assembly must not loop without a bound. What is still open then
 // counts as a lost race, after which pop begins anew in Go.
 
@@ -40,8 +45,7 @@
 
 // load sets ITEM to what the slot of the index in INDEX holds.
 #define load \
-	ADD  $deque_array, DEQUE, TMP \
-	LDAR (TMP), ARRAY \
+	MOVD deque_array(DEQUE), ARRAY \
 	MOVD slots_mask(ARRAY), TMP \
 	AND  TMP, INDEX, INDEX \
 	MOVD slots_base(ARRAY), ARRAY \
@@ -89,12 +93,12 @@ last:
 	MOVBU ·hasLSE(SB), TMP
 	CBZ   TMP, pair
 	MOVD  TOP, SEEN
-	CASALD SEEN, (TOPP), NEXT // top is bottom - 1, so NEXT is top + 1
+	CASAD SEEN, (TOPP), NEXT // top is bottom - 1, so NEXT is top + 1
 	CMP   TOP, SEEN
 	BNE   lost
 
 won:
-	STLR NEXT, (BOTTOMP)
+	MOVD NEXT, (BOTTOMP)
 	count(deque_last)
 	MOVD ITEM, item+8(FP)
 	RET
@@ -106,7 +110,7 @@ again:
 	LDAXR (TOPP), SEEN
 	CMP   TOP, SEEN
 	BNE   unpair
-	STLXR NEXT, (TOPP), TMP
+	STXR  NEXT, (TOPP), TMP
 	CBZ   TMP, won
 	SUBS  $1, TRIES, TRIES
 	BNE   again
@@ -116,11 +120,11 @@ unpair:
 	CLREX
 
 lost:
-	STLR NEXT, (BOTTOMP)
+	MOVD NEXT, (BOTTOMP)
 	JMP  ·popLost(SB)
 
 empty:
-	STLR NEXT, (BOTTOMP)
+	MOVD NEXT, (BOTTOMP)
 	JMP  ·popEmpty(SB)
 
 // func asmSteal(d *deque) (item unsafe.Pointer, r StealResult)
@@ -136,7 +140,7 @@ TEXT ·asmSteal(SB), NOSPLIT, $0-17
 	MOVBU ·hasLSE(SB), TMP
 	CBZ   TMP, pair
 	MOVD  TOP, SEEN
-	CASALD SEEN, (TOPP), NEXT
+	CASLD SEEN, (TOPP), NEXT
 	CMP   TOP, SEEN
 	BNE   lost
 
@@ -150,7 +154,7 @@ pair:
 	MOVD $tries, TRIES
 
 again:
-	LDAXR (TOPP), SEEN
+	LDXR  (TOPP), SEEN
 	CMP   TOP, SEEN
 	BNE   unpair
 	STLXR NEXT, (TOPP), TMP

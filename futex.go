@@ -33,6 +33,8 @@ func FutexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
 // woke. It does nothing if n is not positive.
 //
 // Cost: a system call even if nobody sleeps; about 5 microseconds if somebody does.
+//
+//go:noinline
 func FutexWake(addr *atomic.Uint32, n int) int {
 	if n <= 0 {
 		return 0
@@ -44,6 +46,12 @@ func FutexWake(addr *atomic.Uint32, n int) int {
 // P: for a goroutine that is locked to its thread, runtime.Gosched costs two
 // thread switches, this one none if nobody waits. Where there is no system call
 // for it, it is runtime.Gosched.
+//
+// Not inlined: to enter a function is where a loop of Yields gives way when the Go
+// runtime stops the world. In a raw system call it cannot be preempted, and such a loop
+// is nearly always in one: a collection beside it took up to 4 seconds.
+//
+//go:noinline
 func Yield() { yield() }
 
 // parkingLot is the futex of systems that have none to offer: sleepers queue in a

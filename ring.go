@@ -129,7 +129,6 @@ func (r *Ring[T]) spill(item *T) bool {
 	if !r.head.CompareAndSwap(h, h+half) {
 		// A thief was here, so there is room now.
 		clear(batch)
-		r.headSeen = r.head.Load()
 		return r.Push(item)
 	}
 	r.headSeen = h + half
@@ -196,7 +195,7 @@ func (r *Ring[T]) StealInto(dst *Ring[T]) (first *T, n int, result StealResult) 
 	if available <= 0 {
 		return nil, 0, Empty
 	}
-	moved := min(available-available/2, r.slots.len()/2, free+1)
+	moved := min(available-available/2, free+1) // more than half of the capacity means that the head has moved
 	first = r.load(h)
 	for i := int64(1); i < moved; i++ {
 		storeSlot(dst.slots.at(dt+i-1), unsafe.Pointer(r.load(h+i)))
