@@ -162,7 +162,7 @@ func (w *Worker) obey() (leave bool) {
 		// others. One sleeper more may take forks now, and if this worker was the hot
 		// one, another one has to be.
 		if p.latency {
-			p.wakeOne(w.site.node)
+			p.wakeOne(w.site.node, -1)
 		} else {
 			p.notifySeen()
 		}

@@ -112,7 +112,8 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 // nobody, so somebody must be woken when it leaves.
 func TestForkIsTakenWhenAWorkerTooManyLeaves(t *testing.T) {
 	for range stress(20) {
-		p := newCrew(t, WithWorkers(2), WithSpares(1))
+		// Without a doorman, who could have the place of the spare.
+		p := newCrew(t, WithWorkers(2), WithSpares(1), WithPinning(PinCores))
 		var begun, release [2]chan struct{}
 		for i := range begun {
 			begun[i], release[i] = make(chan struct{}), make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -75,7 +76,7 @@ func crewUnrest(p *Pool) string {
 		return fmt.Sprintf("%d of %d workers rest", p.resting.Load(), c.active)
 	case p.anyTask():
 		return "a task lies in a queue"
-	case p.anyFork():
+	case slices.ContainsFunc(p.victims(), (*Worker).anyFork):
 		return "a fork lies in a fork stack"
 	case (p.orders.Load()&orderLeave != 0) != (c.surplus() > 0):
 		return fmt.Sprintf("the orders are %b with %d workers too many", p.orders.Load(), c.surplus())
@@ -1397,4 +1398,25 @@ func crewSoak(t *testing.T, seed, round uint64) {
 	requireCloses(t, p)
 	require.Equal(t, accepted.Load(), ran.Load(), "tasks that were accepted and tasks that ran")
 	require.Equal(t, exploded.Load(), handled.Load())
+}
+
+// TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin: WithSpin may be long.
+func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
+	for name, wait := range map[string]func(p *Pool) error{
+		"Close":  func(*Pool) error { return nil },
+		"Pause":  func(p *Pool) error { return p.Pause(t.Context()) },
+		"Resize": func(p *Pool) error { return p.Resize(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := New(WithWorkers(2), WithSpin(time.Hour))
+			require.NoError(t, err)
+			ran := make(chan struct{})
+			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+			require.True(t, closed(ran))
+			require.True(t, returns(func() { err = wait(p) }))
+			require.NoError(t, err)
+			require.True(t, returns(func() { err = p.Close() }))
+			require.NoError(t, err)
+		})
+	}
 }

@@ -73,8 +73,14 @@ func (w *Worker) retreat() {
 		w.standsFor.Store(nil)
 		state := p.sleep.Announce(owner.id, w.searching)
 		w.searching = false
-		if (p.worthWaking(state) || owner.isTooMany()) && p.sleep.Choose(owner.id) {
-			owner.wakeUp()
+		if p.worthWaking(state) || owner.isTooMany() {
+			if p.sleep.Choose(owner.id) {
+				owner.wakeUp()
+			} else {
+				// It was woken before, perhaps too early to see what the doorman sees; and while
+				// the doorman still counted as a searcher, it did not have to answer for that.
+				p.wakeOne(w.site.node, -1)
+			}
 		}
 	}
 	p.resting.Add(1)

@@ -280,7 +280,7 @@ func ExampleFind() {
 	defer p.Close()
 
 	// The first power of two whose digits are all even and which has more than one.
-	powers := make([]int, 60)
+	powers := make([]int, 30)
 	for i := range powers {
 		powers[i] = 1 << i
 	}

@@ -289,7 +289,7 @@ func (s *frames[W, R]) publish() {
 	s.split = s.bottom
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	if s.sleep.Load().WantsForks() {
-		s.owner.pool.wakeOne(s.owner.site.node)
+		s.owner.pool.wakeOne(s.owner.site.node, s.owner.id)
 	}
 }
 

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 )
@@ -103,7 +104,9 @@ type Future[T any] struct {
 }
 
 // Async queues f to be run by the pool, with the options of [Pool.Submit], and returns its
-// future. If the pool does not take it, the future has the error already. It never blocks.
+// future. If the pool does not take it, the future has the error already; if f is too late
+// for a [StartBy], it has [ErrLate] when the function for that case has returned. It never
+// blocks.
 //
 // Cost: two allocations beyond the closure f.
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
@@ -112,11 +115,22 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 		future.end(errNilFunc("Async"))
 	} else if o, task, err := p.prepare("Async", future.task(f), options); err != nil {
 		future.end(err)
-	} else if err := p.accept(task, o); err != nil {
-		future.end(err)
+	} else {
+		if o.deadline { // late or not, it is over then
+			task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
+				o.late(w)
+				return none, ErrLate
+			}))
+		}
+		if err := p.accept(task, o); err != nil {
+			future.end(err)
+		}
 	}
 	return future
 }
+
+// ErrLate is the error of a [Future] whose function was not begun in time, see [StartBy].
+var ErrLate = errors.New("pool: the function was not begun by its deadline (StartBy)")
 
 // task runs f and keeps what comes of it.
 func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {

@@ -488,3 +488,16 @@ func TestFuturesAndOtherTasksTogether(t *testing.T) {
 		})
 	}
 }
+
+// TestAFutureThatCameTooLateIsDone: another function runs in the place of its own, and who
+// waits must hear of that.
+func TestAFutureThatCameTooLateIsDone(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ran := false
+	f := Async(p, func(*Worker) (int, error) { return 1, nil }, StartBy(time.Time{}, func(*Worker) { ran = true }))
+	_, err := f.Wait(t.Context())
+	require.ErrorIs(t, err, ErrLate)
+	require.True(t, ran)
+	f = Async(p, func(*Worker) (int, error) { return 1, nil }, StartBy(time.Time{}, func(*Worker) { panic("too late") }))
+	require.Panics(t, func() { _, _ = f.Wait(t.Context()) })
+}

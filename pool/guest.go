@@ -138,7 +138,6 @@ func (p *Pool) queue(ctx context.Context) (slot int, err error) {
 func (p *Pool) leave(w *Worker) {
 	w.unwindAll()
 	w.forget()
-	w.handOver()
 	w.goroutine.Store(0)
 	p.freePlace()
 	g := &p.guests
@@ -157,8 +156,8 @@ func (p *Pool) leave(w *Worker) {
 func (p *Pool) freePlace() {
 	state := p.sleep.Add(policy.OneSleeper)
 	nobody := state.Sleepers() >= p.Workers() && p.crew.lent.Load() == 0
-	if state.WantsForks() && !nobody && p.anyFork() {
-		p.wakeOne(p.here())
+	if state.WantsForks() && !nobody {
+		p.notifySeen()
 	}
 }
 

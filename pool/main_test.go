@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -190,7 +191,7 @@ func unrest(p *Pool) string {
 		return "the doorman is not at the door"
 	case p.anyTask():
 		return "a task lies in a queue"
-	case p.anyFork():
+	case slices.ContainsFunc(p.victims(), (*Worker).anyFork):
 		return "a fork lies in a fork stack"
 	}
 	for i := range p.Workers() {

@@ -48,6 +48,9 @@ type machine struct {
 var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin} // tests pretend to have another
 
 // Pinning says to what workers are bound.
+//
+// On Linux a process that a task starts inherits the CPUs of the task's worker. To give it
+// all of them, start it in a goroutine of its own and wait for that in [Worker.Block].
 type Pinning int
 
 const (
@@ -56,8 +59,8 @@ const (
 	// stand-in that is not bound, which starts sooner than a thread wakes up on another
 	// CPU. It is the default.
 	PinAuto Pinning = iota
-	// PinCores binds each worker to a CPU, without exception; New fails if the system
-	// cannot.
+	// PinCores binds each worker to a CPU, without exception but for the spares of
+	// [WithSpares], which have all CPUs of the pool; New fails if the system cannot.
 	PinCores
 	// PinNone leaves it to Go's scheduler and the system where workers run: they are
 	// goroutines that are not locked to threads. For a pool that shares its machine

@@ -96,7 +96,8 @@ func ReadLatencies(r io.Reader) (VictimOrder, error) {
 				if !found {
 					tier--
 				}
-				o.levels[[2]int{doc.CPUs[i], doc.CPUs[j]}] = int(math.Ceil(firsts[tier] * tierRatio))
+				// Even the slowest that was measured comes before what was not.
+				o.levels[[2]int{doc.CPUs[i], doc.CPUs[j]}] = int(min(math.Ceil(firsts[tier]*tierRatio), unmeasured-1))
 			}
 		}
 	}

@@ -309,7 +309,7 @@ func (p *Pool) end() {
 	p.exit.Store(true) // under the lock: from here on nobody joins
 	p.crew.mu.Unlock()
 	for range p.slots {
-		p.wakeOne(0)
+		p.wakeOne(0, -1)
 	}
 	if p.atDoor.CompareAndSwap(true, false) {
 		p.doorman.bell <- struct{}{}

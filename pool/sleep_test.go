@@ -3,6 +3,7 @@ package pool
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -340,4 +341,16 @@ func TestLateWakeUpIsHarmless(t *testing.T) {
 		})
 		require.Equal(t, 1, y)
 	}))
+}
+
+// TestWhoIsWokenLooksFirstWhereWorkWasSeen: what lies nearest to it is likely to be a smaller
+// piece than what it was woken for.
+func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for slot := range p.Workers() {
+		requireAtRest(t, p)
+		p.wakeOne(0, slot)
+		requireAtRest(t, p)
+		require.True(t, slices.ContainsFunc(p.slots[:p.Workers()], func(w *Worker) bool { return w.victim == slot }))
+	}
 }

@@ -72,7 +72,7 @@ type startBy struct {
 func (s startBy) set(o *taskOptions) { o.deadline, o.startBy, o.late = true, s.deadline, s.late }
 
 // StartBy gives a task's start a deadline: if no worker has come to it by then, late runs
-// in its place, when a worker does come to it.
+// in its place, when a worker does come to it. The [Future] of an [Async] then has [ErrLate].
 func StartBy(deadline time.Time, late func(w *Worker)) TaskOption { return startBy{deadline, late} }
 
 type onNode int

@@ -99,12 +99,17 @@ func (s *Sleep) Announce(slot int, searching bool) State {
 }
 
 // Retract takes Announce back, and says whether that succeeded. If not, somebody has
-// chosen the slot and is about to wake it.
-func (s *Sleep) Retract(slot int) bool {
+// chosen the slot and is about to wake it. Who was a searcher is one again: others may have
+// woken nobody because of it, so it has to go through StopSearching.
+func (s *Sleep) Retract(slot int, searching bool) bool {
 	if !s.Choose(slot) {
 		return false
 	}
-	s.Add(-OneSleeper)
+	change := -OneSleeper
+	if searching {
+		change += OneSearching
+	}
+	s.Add(change)
 	return true
 }
 

@@ -75,7 +75,7 @@ func TestASleeperIsChosenOnce(t *testing.T) {
 				for i := range 130 {
 					switch slot, ok := (who*40+i)%130, false; who {
 					case 0:
-						if s.Retract(slot) {
+						if s.Retract(slot, false) {
 							chosen[slot].Add(1)
 							s.Add(OneSearching) // like the others
 						}
@@ -105,10 +105,12 @@ func TestAnnounceAndRetractLeaveTheStateAsItWas(t *testing.T) {
 	require.Equal(t, 2, s.Load().Searching())
 	require.Equal(t, 1, s.Load().Sleepers())
 	require.True(t, s.Parked(4))
-	require.True(t, s.Retract(4))
-	require.False(t, s.Retract(4))
+	require.True(t, s.Retract(4, true))
+	require.False(t, s.Retract(4, true))
+	require.Equal(t, 3, s.Load().Searching(), "others may have relied on it")
 	require.Zero(t, s.Load().Sleepers())
 	require.True(t, s.Nobody())
+	require.False(t, s.StopSearching())
 	require.False(t, s.StopSearching())
 	require.True(t, s.StopSearching(), "only this one is the last")
 }
@@ -166,8 +168,7 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 					continue
 				}
 				s.Announce(slot, searching)
-				searching = false
-				if (anyItem() || over.Load()) && s.Retract(slot) {
+				if (anyItem() || over.Load()) && s.Retract(slot, searching) {
 					continue
 				}
 				<-wake[slot]

@@ -169,12 +169,12 @@ func (c *clock) mind() policy.State {
 // notifyTask is the pool's, after a task has become visible.
 func (c *clock) notifyTask(node int) {
 	if c.mind().Searching() == 0 {
-		c.wakeOne(node)
+		c.wakeOne(node, -1)
 	}
 }
 
 // wakeOne is the pool's.
-func (c *clock) wakeOne(node int) {
+func (c *clock) wakeOne(node, slot int) {
 	e := c.engine
 	for n := range e.nodes {
 		c.read(e.bitmapWord(n))
@@ -186,9 +186,13 @@ func (c *clock) wakeOne(node int) {
 	if c.id < e.layout.workers {
 		last = c.id
 	}
-	if slot, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
-		c.write(e.bitmapWord(e.nodeOf[slot]))
-		c.wakeUp(e.workers[slot])
+	if i, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
+		w := e.workers[i]
+		if slot >= 0 {
+			w.victim = slot
+		}
+		c.write(e.bitmapWord(e.nodeOf[i]))
+		c.wakeUp(w)
 	}
 }
 
@@ -202,30 +206,21 @@ func (c *clock) wakeUp(w *worker) {
 	w.rouse(c.now - waker)
 }
 
-// anyTask and anyFork are the pool's, with a look at each slot.
-func (c *clock) anyTask() bool {
+// anyWork is the pool's, with a look at each slot.
+func (c *clock) anyWork(forks bool) (node, slot int, ok bool) {
 	e := c.engine
 	for node := range e.injectors {
 		c.read(e.injectorWord(node))
 		if e.injectors[node].len() > 0 {
-			return true
+			return node, -1, true
 		}
 	}
 	for i, v := range e.workers {
-		if c.visit(i) && v.queued() > 0 {
-			return true
+		if c.visit(i) && (v.queued() > 0 || forks && v.visible()) {
+			return e.nodeOf[i], i, true
 		}
 	}
-	return false
-}
-
-func (c *clock) anyFork() bool {
-	for i, v := range c.engine.workers {
-		if c.visit(i) && v.visible() {
-			return true
-		}
-	}
-	return false
+	return 0, -1, false
 }
 
 // visit is before a look at the queues of a worker. It says whether there may be something.

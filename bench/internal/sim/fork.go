@@ -60,7 +60,7 @@ func (w *worker) publish() {
 	w.write(w.id)
 	w.split = w.bottom
 	if w.mind().WantsForks() {
-		w.wakeOne(w.engine.nodeOf[w.id])
+		w.wakeOne(w.engine.nodeOf[w.id], w.id)
 	}
 }
 

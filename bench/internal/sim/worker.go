@@ -193,9 +193,6 @@ func (w *worker) pullAnywhere() (int32, bool) {
 // search looks for work of others until it finds some, until the fork at depth wait is done
 // if it is not -1, or until it is time to sleep.
 func (w *worker) search(wait int, tasks bool) (job, bool) {
-	if !w.searching && !w.startSearching() {
-		return job{}, false
-	}
 	for w.hunt.Begin(); ; {
 		j, r := w.look(wait, tasks || w.hunt.Last(), w.hunt.Last())
 		if r == heist.Success {
@@ -204,6 +201,12 @@ func (w *worker) search(wait int, tasks bool) (job, bool) {
 		}
 		if wait >= 0 && w.frames[wait].state == done {
 			return job{}, false
+		}
+		if !w.searching {
+			if !w.startSearching() {
+				return job{}, false
+			}
+			continue
 		}
 		switch action, spin := w.hunt.Next(r); action {
 		case policy.Spin:
@@ -258,6 +261,9 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 		if r == heist.Success {
 			w.victim = k
 			e.stats.stole(items, e.nodeOf[k] != e.nodeOf[w.id])
+			if items > 1 && !w.searching {
+				w.notifyTask(e.nodeOf[w.id])
+			}
 			return j, r
 		}
 		e.stats.Failed++
@@ -326,8 +332,8 @@ func (w *worker) stopSearching() {
 }
 
 func (w *worker) notifySeen() {
-	if w.anyTask() || w.mind().Sleepers() > 0 && w.anyFork() {
-		w.wakeOne(w.engine.nodeOf[w.id])
+	if node, slot, ok := w.anyWork(w.mind().Sleepers() > 0); ok {
+		w.wakeOne(node, slot)
 	}
 }
 
@@ -340,7 +346,6 @@ func (w *worker) park(wait int) {
 	w.write(bitmap)
 	w.write(e.stateWord())
 	state := e.sleep.Announce(w.id, w.searching)
-	w.searching = false
 	if (wait >= 0 && w.frames[wait].state == done || !e.skipRecheck && w.worthWaking(state)) && w.retract(bitmap) {
 		return
 	}
@@ -359,11 +364,12 @@ func (w *worker) park(wait int) {
 func (w *worker) retract(bitmap int) bool {
 	w.write(bitmap)
 	w.write(w.engine.stateWord())
-	return w.engine.sleep.Retract(w.id)
+	return w.engine.sleep.Retract(w.id, w.searching)
 }
 
 func (w *worker) worthWaking(state policy.State) bool {
-	return w.anyTask() || state.Sleepers() > 0 && w.anyFork()
+	_, _, ok := w.anyWork(state.Sleepers() > 0)
+	return ok
 }
 
 // rouse is what the system does to the worker when somebody wakes it at time t.
