@@ -147,7 +147,8 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 			printUsage(help, commandOf(names), flags, known)
 			return o, err
 		} else if err != nil {
-			return o, fmt.Errorf("%w; the flags are %s", err, flagNames(commandOf(names)))
+			// flag quotes values, but not a name.
+			return o, fmt.Errorf("%s; the flags are %s", strings.ReplaceAll(err.Error(), "\n", `\n`), flagNames(commandOf(names)))
 		}
 		if rest = flags.Args(); len(rest) > 0 {
 			names, rest = append(names, rest[0]), rest[1:]
