@@ -1,4 +1,4 @@
-package verify
+package main
 
 import (
 	"os"

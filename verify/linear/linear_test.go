@@ -2,11 +2,6 @@ package linear
 
 import (
 	"math/rand/v2"
-	"os"
-	"runtime"
-	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,87 +9,65 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/verify/claim"
 )
 
-// client does one operation on the queue under test.
-type client func(input) output
+const how = "histories of racing threads, checked by porcupine against a sequential specification"
 
-// recordAndCheck lets the clients race, each with a random choice among its kinds of
-// operation, and has the history judged. It does so many times, for a history must be
-// short to be judged quickly.
-func recordAndCheck(t *testing.T, m porcupine.Model, newClients func() ([]client, [][]kind)) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("HEIST_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err, "HEIST_SEED must be a number")
-	}
-	// Deque.Push is a release store without a fence: the owner may read the clock
-	// before the store has left its core, and then the item seems to appear late.
-	// Operations end when their stores are visible, so a fence comes before the
-	// clock is read.
-	var fence atomic.Int64
-	histories, operations := 1500, 12
-	if testing.Short() {
-		histories = 300
-	}
-	for h := range histories {
-		clients, kinds := newClients()
-		records := make([][]porcupine.Operation, len(clients))
-		var ready, done sync.WaitGroup
-		ready.Add(len(clients))
-		start := time.Now()
-		for c := range clients {
-			done.Go(func() {
-				rng := rand.New(rand.NewPCG(seed, uint64(h*len(clients)+c)))
-				ready.Done()
-				ready.Wait()
-				for i := range operations {
-					in := input{kinds[c][rng.IntN(len(kinds[c]))], c*operations + i}
-					if rng.IntN(4) == 0 {
-						heist.Pause(rng.IntN(40))
-					} else if rng.IntN(8) == 0 {
-						runtime.Gosched()
-					}
-					call := time.Since(start)
-					out := clients[c](in)
-					fence.Add(1)
-					records[c] = append(records[c], porcupine.Operation{
-						ClientId: c, Input: in, Output: out,
-						Call: int64(call), Return: int64(time.Since(start)),
-					})
-				}
-			})
-		}
-		done.Wait()
-		var history []porcupine.Operation
-		for _, r := range records {
-			history = append(history, r...)
-		}
-		require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(m, history, 30*time.Second),
-			"history %d of HEIST_SEED=%d is not linearizable: %v", h, seed, history)
-	}
+// said is what a test reports as its amount.
+func said(t *testing.T, histories, operations, together int) {
+	claim.Amount(t, "%s histories, %s operations, %s of them while another one ran",
+		claim.Count(histories), claim.Count(operations), claim.Count(together))
 }
 
-func one(item *int) output {
+func pointers(items []int) []*int {
+	var ps []*int
+	for i := range items {
+		ps = append(ps, &items[i])
+	}
+	return ps
+}
+
+// took is the output of an operation that took items, or none.
+func took(r heist.StealResult, items ...*int) output {
+	out := output{result: r}
+	for _, item := range items {
+		if item != nil {
+			out.items = append(out.items, *item)
+		}
+	}
+	return out
+}
+
+func popped(item *int) output {
 	if item == nil {
+		return took(heist.Empty)
+	}
+	return took(heist.Success, item)
+}
+
+// queueOfBatches is what Ring and Injector have in common.
+type queueOfBatches interface {
+	Push(*int) bool
+	PushBatch([]*int) int
+}
+
+// pushTo pushes one item by Push and several by PushBatch.
+func pushTo(q queueOfBatches, in input) output {
+	n := 0
+	if len(in.items) > 1 {
+		n = q.PushBatch(pointers(in.items))
+	} else if q.Push(&in.items[0]) {
+		n = 1
+	}
+	return accepted(in, n)
+}
+
+func accepted(in input, n int) output {
+	if n == 0 {
 		return output{result: heist.Empty}
 	}
-	return output{heist.Success, []int{*item}}
-}
-
-func pushed(ok bool) output {
-	if ok {
-		return output{result: heist.Success}
-	}
-	return output{result: heist.Empty}
-}
-
-func stolen(item *int, r heist.StealResult) output {
-	if r != heist.Success {
-		return output{result: r}
-	}
-	return one(item)
+	return output{heist.Success, in.items[:n]}
 }
 
 // anyDeque is what Deque and PortableDeque have in common.
@@ -104,114 +77,219 @@ type anyDeque interface {
 	Steal() (*int, heist.StealResult)
 }
 
-func dequeClients(d anyDeque) ([]client, [][]kind) {
-	owner := func(in input) output {
-		if in.kind == push {
-			return pushed(d.Push(&in.item))
-		}
-		return one(d.Pop())
+// dequeScene has an owner and two thieves, and a deque that grows, or is soon at its
+// limit.
+func dequeScene(t *testing.T, rng *rand.Rand, portable bool) scene {
+	config := heist.DequeConfig{Capacity: 1 << rng.IntN(3), Limit: rng.IntN(6)}
+	var d anyDeque
+	var err error
+	if portable {
+		d, err = heist.NewPortableDeque[int](config)
+	} else {
+		d, err = heist.NewDeque[int](config)
 	}
-	thief := func(input) output { return stolen(d.Steal()) }
-	return []client{owner, thief, thief}, [][]kind{{push, push, pop}, {steal}, {steal}}
+	require.NoError(t, err)
+	owner := func(in input) output {
+		if in.kind == pop {
+			return popped(d.Pop())
+		}
+		if d.Push(&in.items[0]) {
+			return accepted(in, 1)
+		}
+		return accepted(in, 0)
+	}
+	thief := client{do: func(input) output {
+		item, r := d.Steal()
+		return took(r, item)
+	}, kinds: []kind{steal}}
+	return scene{
+		model(dequeSpec(config.Limit)),
+		[]client{{owner, []kind{push, push, pop}, 1}, thief, thief},
+	}
 }
 
 func TestDequeIsLinearizable(t *testing.T) {
-	for name, make := range map[string]func() (anyDeque, error){
-		"Deque":         func() (anyDeque, error) { return heist.NewDeque[int](heist.DequeConfig{Capacity: 2}) },
-		"PortableDeque": func() (anyDeque, error) { return heist.NewPortableDeque[int](heist.DequeConfig{Capacity: 2}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recordAndCheck(t, model(dequeSpec), func() ([]client, [][]kind) {
-				d, err := make()
-				require.NoError(t, err)
-				return dequeClients(d)
-			})
-		})
-	}
+	claim.That(t, "Deque is linearizable, while it grows and at its limit", how)
+	n := amounts()
+	operations, together := check(t, n, func(rng *rand.Rand) scene { return dequeScene(t, rng, false) })
+	said(t, n, operations, together)
+}
+
+func TestPortableDequeIsLinearizable(t *testing.T) {
+	claim.That(t, "PortableDeque is linearizable, while it grows and at its limit", how)
+	n := amounts()
+	operations, together := check(t, n, func(rng *rand.Rand) scene { return dequeScene(t, rng, true) })
+	said(t, n, operations, together)
+}
+
+func newRing(t *testing.T, capacity int) *heist.Ring[int] {
+	r, err := heist.NewRing[int](capacity, nil)
+	require.NoError(t, err)
+	return r
 }
 
 func TestRingIsLinearizable(t *testing.T) {
-	const capacity = 4
-	recordAndCheck(t, model(ringSpec(capacity)), func() ([]client, [][]kind) {
-		r, err := heist.NewRing[int](capacity, nil)
-		require.NoError(t, err)
+	claim.That(t, "Ring is linearizable, with batches and stolen halves", how)
+	n := amounts()
+	operations, together := check(t, n, func(rng *rand.Rand) scene {
+		capacity := 2 << rng.IntN(3)
+		r := newRing(t, capacity)
 		owner := func(in input) output {
-			if in.kind == push {
-				return pushed(r.Push(&in.item))
+			if in.kind == pop {
+				return popped(r.Pop())
 			}
-			return one(r.Pop())
+			return pushTo(r, in)
 		}
 		thief := func() client {
-			own, err := heist.NewRing[int](capacity, nil)
-			require.NoError(t, err)
-			return func(input) output {
+			own := newRing(t, capacity)
+			return client{do: func(input) output {
 				first, n, result := r.StealInto(own)
-				out := stolen(first, result)
-				for range max(n-1, 0) {
+				out := took(result, first)
+				for range n - 1 {
 					out.items = append(out.items, *own.Pop())
 				}
 				return out
-			}
+			}, kinds: []kind{steal}}
 		}
-		return []client{owner, thief(), thief()}, [][]kind{{push, push, pop}, {steal}, {steal}}
+		return scene{
+			model(ringSpec(capacity)),
+			[]client{{owner, []kind{push, push, pop}, most}, thief(), thief()},
+		}
 	})
+	said(t, n, operations, together)
+}
+
+func injectorClient(in *heist.Injector[int], room, batch int, kinds ...kind) client {
+	return client{func(op input) output {
+		switch op.kind {
+		case push:
+			return pushTo(in, op)
+		case shut:
+			in.Close()
+			return output{result: heist.Success}
+		}
+		dst := make([]*int, room)
+		n, result := in.PullBatch(dst)
+		return took(result, dst[:n]...)
+	}, kinds, batch}
 }
 
 func TestInjectorIsLinearizable(t *testing.T) {
-	recordAndCheck(t, model(injectorSpec), func() ([]client, [][]kind) {
+	claim.That(t, "Injector is linearizable, with batches, while somebody closes it", how)
+	n := amounts()
+	operations, together := check(t, n, func(rng *rand.Rand) scene {
 		in := heist.NewInjector[int]()
-		c := func(op input) output {
-			if op.kind == push {
-				return pushed(in.Push(&op.item))
-			}
-			dst := make([]*int, 3)
-			n, result := in.PullBatch(dst)
-			out := output{result: result}
-			for _, item := range dst[:n] {
-				out.items = append(out.items, *item)
-			}
-			return out
-		}
-		return []client{c, c, c}, [][]kind{{push}, {push, steal}, {steal}}
+		last := []kind{steal, steal, steal, push, push, push, push, push, push, push, push, shut}
+		return scene{model(injectorSpec), []client{
+			injectorClient(in, 2+rng.IntN(3), most, push, steal, steal), // stays in one segment
+			injectorClient(in, 1+rng.IntN(4), most, push, push, steal),
+			injectorClient(in, 1+rng.IntN(4), most, last...),
+		}}
 	})
+	said(t, n, operations, together)
+}
+
+// A segment is left when it is full, so this injector is nearly full when the history
+// begins, and is emptied by large pulls.
+func TestInjectorIsLinearizableFromSegmentToSegment(t *testing.T) {
+	claim.That(t, "Injector is linearizable where one segment follows another", how)
+	const firstSegment = 256
+	n := amounts() / 2
+	operations, together := check(t, n, func(rng *rand.Rand) scene {
+		in := heist.NewInjector[int]()
+		before := make([]int, firstSegment-rng.IntN(8))
+		for i := range before {
+			before[i] = -i
+		}
+		require.Equal(t, len(before), in.PushBatch(pointers(before)))
+		return scene{model(injectorSpec, before...), []client{
+			injectorClient(in, heist.MaxPull, 1, push, push, push, steal),
+			injectorClient(in, heist.MaxPull, 1, push, push, steal),
+			injectorClient(in, heist.MaxPull, 1, push, steal, steal, shut),
+		}}
+	})
+	said(t, n, operations, together)
 }
 
 // A checker that accepts everything proves nothing: these histories are wrong, and it
 // must say so.
 func TestTheCheckerRefusesWrongHistories(t *testing.T) {
-	at := func(c int, in input, out output, call, ret int64) porcupine.Operation {
-		return porcupine.Operation{ClientId: c, Input: in, Output: out, Call: call, Return: ret}
+	claim.That(t, "the checker refuses wrong histories", "a history with one wrong answer for each rule of the specifications")
+	at := func(c int, k kind, pushed []int, out output, call, ret int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: c, Input: input{k, pushed}, Output: out, Call: call, Return: ret}
 	}
-	ok := output{result: heist.Success}
-	took := func(items ...int) output { return output{heist.Success, items} }
-	for name, c := range map[string]struct {
+	success := func(items ...int) output { return output{heist.Success, items} }
+	refused := output{result: heist.Empty}
+	in := func(items ...int) []int { return items }
+	wrong := map[string]struct {
 		spec    spec
 		history []porcupine.Operation
 	}{
-		"an item is taken twice": {dequeSpec, []porcupine.Operation{
-			at(0, input{push, 1}, ok, 0, 1),
-			at(0, input{pop, 0}, took(1), 2, 5),
-			at(1, input{steal, 0}, took(1), 3, 6),
+		"an item is taken twice": {dequeSpec(0), []porcupine.Operation{
+			at(0, push, in(1), success(1), 0, 1),
+			at(0, pop, nil, success(1), 2, 5),
+			at(1, steal, nil, success(1), 3, 6),
 		}},
-		"a deque is found empty that is not": {dequeSpec, []porcupine.Operation{
-			at(0, input{push, 1}, ok, 0, 1),
-			at(1, input{steal, 0}, output{result: heist.Empty}, 2, 3),
+		"a deque is found empty that is not": {dequeSpec(0), []porcupine.Operation{
+			at(0, push, in(1), success(1), 0, 1),
+			at(1, steal, nil, refused, 2, 3),
 		}},
-		"the owner gets the oldest item": {dequeSpec, []porcupine.Operation{
-			at(0, input{push, 1}, ok, 0, 1), at(0, input{push, 2}, ok, 2, 3),
-			at(0, input{pop, 0}, took(1), 4, 5),
+		"the owner finds a deque empty that is not": {dequeSpec(0), []porcupine.Operation{
+			at(0, push, in(1), success(1), 0, 1),
+			at(0, pop, nil, refused, 2, 3),
+		}},
+		"the owner gets the oldest item": {dequeSpec(0), []porcupine.Operation{
+			at(0, push, in(1), success(1), 0, 1), at(0, push, in(2), success(2), 2, 3),
+			at(0, pop, nil, success(1), 4, 5),
+		}},
+		"a deque without a limit refuses an item": {dequeSpec(0), []porcupine.Operation{
+			at(0, push, in(1), refused, 0, 1),
+		}},
+		"a deque refuses an item below its limit": {dequeSpec(2), []porcupine.Operation{
+			at(0, push, in(1), success(1), 0, 1), at(0, push, in(2), refused, 2, 3),
+		}},
+		"a deque accepts an item at its limit": {dequeSpec(1), []porcupine.Operation{
+			at(0, push, in(1), success(1), 0, 1), at(0, push, in(2), success(2), 2, 3),
 		}},
 		"a thief takes more than half of a ring": {ringSpec(4), []porcupine.Operation{
-			at(0, input{push, 1}, ok, 0, 1), at(0, input{push, 2}, ok, 2, 3),
-			at(1, input{steal, 0}, took(1, 2), 4, 5),
+			at(0, push, in(1, 2), success(1, 2), 0, 1),
+			at(1, steal, nil, success(1, 2), 4, 5),
+		}},
+		"a ring takes more than fits": {ringSpec(2), []porcupine.Operation{
+			at(0, push, in(1, 2, 3), success(1, 2, 3), 0, 1),
+		}},
+		"a ring takes the end of a batch": {ringSpec(2), []porcupine.Operation{
+			at(0, push, in(1, 2, 3), success(2, 3), 0, 1),
 		}},
 		"an injector changes the order": {injectorSpec, []porcupine.Operation{
-			at(0, input{push, 1}, ok, 0, 1), at(0, input{push, 2}, ok, 2, 3),
-			at(1, input{steal, 0}, took(2, 1), 4, 5),
+			at(0, push, in(1), success(1), 0, 1), at(0, push, in(2), success(2), 2, 3),
+			at(1, steal, nil, success(2, 1), 4, 5),
 		}},
-	} {
+		"a batch is torn": {injectorSpec, []porcupine.Operation{
+			at(0, push, in(1, 2), success(1, 2), 0, 5), at(1, push, in(3), success(3), 0, 5),
+			at(2, steal, nil, success(1, 3, 2), 6, 7),
+		}},
+		"an injector takes a part of a batch": {injectorSpec, []porcupine.Operation{
+			at(0, push, in(1, 2), success(1), 0, 1),
+		}},
+		"a closed injector accepts an item": {injectorSpec, []porcupine.Operation{
+			at(0, shut, nil, success(), 0, 1),
+			at(1, push, in(1), success(1), 2, 3),
+		}},
+		"an open injector refuses an item": {injectorSpec, []porcupine.Operation{
+			at(1, push, in(1), refused, 0, 1),
+			at(0, shut, nil, success(), 2, 3),
+		}},
+		"a closed injector loses an item": {injectorSpec, []porcupine.Operation{
+			at(1, push, in(1), success(1), 0, 1),
+			at(0, shut, nil, success(), 2, 3),
+			at(1, steal, nil, refused, 4, 5),
+		}},
+	}
+	for name, c := range wrong {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(model(c.spec), c.history, time.Minute))
 		})
 	}
+	claim.Amount(t, "%s histories, all refused", claim.Count(len(wrong)))
 }

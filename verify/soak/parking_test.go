@@ -1,4 +1,3 @@
-// Package soak runs the pool for long.
 package soak
 
 import (
@@ -11,22 +10,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/verify/claim"
 )
 
-var (
-	tasks = flag.Int("tasks", 2_000_000, "how many tasks TestParkingLosesNoTask runs in all")
-	seed  = flag.Uint64("seed", 1, "of all choices")
-)
+var tasks = flag.Int("tasks", 0, "how many tasks TestParkingLosesNoTask runs in all; 0 is 2 million, 100 million for a claim")
+
+func chosenTasks() int {
+	switch {
+	case *tasks > 0:
+		return *tasks
+	case claim.Full():
+		return 100_000_000
+	}
+	return 2_000_000
+}
 
 // TestParkingLosesNoTask has tasks come in bursts, and between two bursts time for the
 // workers to fall asleep, or nearly: the gaps are as long as a worker spins, give or take.
 // Half of the tasks of a burst come from outside and spawn the other half.
 func TestParkingLosesNoTask(t *testing.T) {
+	claim.That(t, "no task is lost while workers fall asleep and wake up", "bursts of tasks with gaps as long as a worker spins, each task counted")
 	const most = 4000
 	p, err := pool.New()
 	require.NoError(t, err)
 	defer p.Close()
-	random := rand.New(rand.NewPCG(*seed, 0))
+	seed := chosenSeed()
+	random := rand.New(rand.NewPCG(seed, 0))
 	var (
 		ran    [most]atomic.Uint32 // how often each task of the burst
 		left   atomic.Int64
@@ -49,8 +58,8 @@ func TestParkingLosesNoTask(t *testing.T) {
 		}
 	}
 	parks := p.Stats().Total().Parks
-	bursts, total := 0, 0
-	for ; total < *tasks; bursts++ {
+	bursts, total, want := 0, 0, chosenTasks()
+	for ; total < want; bursts++ {
 		n := 2 << random.IntN(11) // many small bursts, in which a wake-up matters most
 		left.Store(int64(n))
 		for i := 0; i < n; i += 2 {
@@ -59,11 +68,11 @@ func TestParkingLosesNoTask(t *testing.T) {
 		select {
 		case <-over:
 		case <-time.After(time.Minute):
-			t.Fatalf("seed %d, burst %d: %d of %d tasks never ran", *seed, bursts, left.Load(), n)
+			t.Fatalf("seed %d, burst %d: %d of %d tasks never ran", seed, bursts, left.Load(), n)
 		}
 		for i := range n {
 			if k := ran[i].Swap(0); k != 1 {
-				t.Fatalf("seed %d, burst %d: task %d ran %d times", *seed, bursts, i, k)
+				t.Fatalf("seed %d, burst %d: task %d ran %d times", seed, bursts, i, k)
 			}
 		}
 		total += n
@@ -75,4 +84,5 @@ func TestParkingLosesNoTask(t *testing.T) {
 	parks = p.Stats().Total().Parks - parks
 	t.Logf("%d tasks in %d bursts, none lost, none run twice; workers parked %d times", total, bursts, parks)
 	require.NotZero(t, parks)
+	claim.Amount(t, "%s tasks, %s parks", claim.Count(total), claim.Count(parks))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,17 +81,7 @@ func TestLastCPURunsTheWholePool(t *testing.T) {
 
 func TestShrinkingTheCPUSetLosesNothing(t *testing.T) {
 	m := machine(t)
-	const cgroups = "/sys/fs/cgroup"
-	group := cgroups + "/heist"
-	write(t, "+cpuset", cgroups, "cgroup.subtree_control")
-	require.NoError(t, os.Mkdir(group, 0o755))
-	pid := strconv.Itoa(os.Getpid())
-	write(t, pid, group, "cgroup.procs")
-	t.Cleanup(func() {
-		write(t, pid, cgroups, "cgroup.procs")
-		require.NoError(t, os.Remove(group))
-	})
-
+	group := joinGroup(t, "heist", "cpuset")
 	p := newPool(t, allCPUs(m))
 	underLoad(t, p, func(settle func()) {
 		for _, cpus := range []numa.Set{m.NodeCPUs(m.Nodes() - 1), {0}, {1, m.CPUs() - 1}} {

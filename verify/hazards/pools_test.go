@@ -1,0 +1,290 @@
+package hazards
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/verify/claim"
+)
+
+// TestAnts146CallersAreServedAfterPanics: a worker of ants that panicked ended without a word
+// to those who waited in Submit for a free worker, so when all had panicked, the callers waited
+// until the next purge of idle workers.
+//
+// Here a worker that has given a panic to the handler goes on (pool/worker.go, liveOn), and
+// room is offered to those who wait when a task is taken from the queue, not when it has ended
+// (pool/find.go, pull). In a group a panicked task ends as any other (pool/group.go, run).
+func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
+	claim.That(t, "ants#146: callers that wait for room are served though every task panics",
+		"submitters at the bound, and groups at their limit, with tasks that all panic")
+	var panics, accepted atomic.Int64
+	n := 0
+	for workers := 1; workers <= 2; workers++ {
+		p := newPool(t, pool.WithWorkers(workers), pool.WithQueueBound(1),
+			pool.WithPanicHandler(func(*pool.PanicError) { panics.Add(1) }))
+		each := rounds(500)
+		const submitters = 4
+		finishes(t, "Submit after panics", func() {
+			together(submitters, func(int) {
+				for range each {
+					if p.Submit(context.Background(), func(*pool.Worker) { panic("task") }) == nil {
+						accepted.Add(1)
+					}
+				}
+			})
+		})
+		finishes(t, "a group at its limit after panics", func() {
+			for range each / 10 {
+				g, _ := p.Group(context.Background())
+				g.SetLimit(1)
+				for range 10 {
+					g.Go(func() error { panic("task") })
+				}
+				func() {
+					defer func() {
+						if _, ok := recover().(*pool.PanicError); !ok {
+							t.Error("Wait did not panic with a PanicError")
+						}
+					}()
+					_ = g.Wait()
+				}()
+			}
+		})
+		requireCloses(t, p)
+		n += submitters * each
+	}
+	require.EqualValues(t, n, accepted.Load())
+	require.EqualValues(t, n, panics.Load())
+	claim.Amount(t, "%s tasks", claim.Count(n))
+}
+
+// TestAnts197TaskSubmits: a task of ants that submitted another one waited for a free worker,
+// which might be the one that it ran on, or all others might wait likewise.
+//
+// Here a submission inside a task never waits for room (pool/task.go, waitForRoom), a group at
+// its limit runs tasks while it waits inside one (pool/group.go, waitForRoom), and what is
+// queued lies where other workers and the same one find it.
+func TestAnts197TaskSubmits(t *testing.T) {
+	claim.That(t, "ants#197: a task may submit, in any way, to the pool that runs it, though that is full and has one worker",
+		"tasks that submit at the bound of the queue and at a group's limit")
+	var ran atomic.Int64
+	count := func(*pool.Worker) { ran.Add(1) }
+	countErr := func() error { ran.Add(1); return nil }
+	ctx := context.Background()
+	ways := []func(p *pool.Pool, w *pool.Worker) error{
+		func(p *pool.Pool, _ *pool.Worker) error { return p.Submit(ctx, count) },
+		func(p *pool.Pool, _ *pool.Worker) error { return p.TrySubmit(count) },
+		func(p *pool.Pool, _ *pool.Worker) error { return p.Go(count) },
+		func(_ *pool.Pool, w *pool.Worker) error { return w.Go(count) },
+		func(p *pool.Pool, _ *pool.Worker) error {
+			_, err := p.SubmitAll(ctx, []func(*pool.Worker){count})
+			return err
+		},
+		func(p *pool.Pool, _ *pool.Worker) error {
+			_, err := pool.Async(p, func(*pool.Worker) (int, error) { return 0, countErr() }).Wait(ctx)
+			return err
+		},
+		func(p *pool.Pool, _ *pool.Worker) error {
+			g, _ := p.Group(ctx)
+			g.SetLimit(1)
+			g.Go(countErr)
+			g.Go(countErr)
+			ran.Add(-1)
+			return g.Wait()
+		},
+		func(_ *pool.Pool, w *pool.Worker) error {
+			w.Scope(func(s *pool.Scope) { s.Go(w, count) })
+			return nil
+		},
+	}
+	n := rounds(2000)
+	for workers := 1; workers <= 2; workers++ {
+		p := newPool(t, pool.WithWorkers(workers), pool.WithQueueBound(1))
+		var refused atomic.Int64
+		finishes(t, "Submit inside tasks", func() {
+			for range n {
+				err := p.Submit(ctx, func(w *pool.Worker) {
+					for _, submit := range ways {
+						if submit(p, w) != nil {
+							refused.Add(1)
+						}
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			_, err := pool.Async(p, func(*pool.Worker) (int, error) { return 0, nil }).Wait(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		eventually(t, "tasks that have not run", func() bool {
+			return ran.Load() == int64(workers*n*len(ways)) || refused.Load() > 0
+		})
+		require.Zero(t, refused.Load())
+		requireCloses(t, p)
+	}
+	claim.Amount(t, "%s tasks submitted inside tasks", claim.Count(ran.Load()))
+}
+
+// TestWorkerpool76SubmitRacesWithClose: Submit of workerpool sent on a channel that Stop
+// closed, which panics, and a look whether the pool is stopped does not help, for that may
+// happen in between.
+//
+// Here a push and the end of a queue settle it in one word: Close seals the last segment of the
+// injector, and a push that has not claimed its slot before is refused (injector.go, Close and
+// Push; pool/pool.go, drain).
+//
+// Whatever was accepted must have run when Close returns, once, and what was refused never.
+// There are more submitters than CPUs, so that the system holds some of them up between their
+// look at the pool and their push.
+func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
+	claim.That(t, "workerpool#76: a submission that races with Close is either refused with ErrClosed or run before Close returns",
+		"all ways to submit, from outside and from tasks, while the pool is closed")
+	ctx := context.Background()
+	ways := []func(*pool.Pool, func(*pool.Worker)) error{
+		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Go(f) },
+		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Submit(ctx, f) },
+		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Submit(ctx, f, pool.High) },
+		func(p *pool.Pool, f func(*pool.Worker)) error {
+			return p.Submit(ctx, f, pool.After(time.Microsecond))
+		},
+		func(p *pool.Pool, f func(*pool.Worker)) error {
+			_, err := p.SubmitAll(ctx, []func(*pool.Worker){f})
+			return err
+		},
+		func(p *pool.Pool, f func(*pool.Worker)) error {
+			g, _ := p.Group(ctx)
+			g.GoWorker(func(w *pool.Worker) error { f(w); return nil })
+			return g.Wait()
+		},
+	}
+	const backlog = 1000 // lest Close takes long
+	submitters := max(crowd(t), 2*len(ways))
+	var accepted, refused, wrong, inside atomic.Int64
+	n := rounds(100)
+	for i := range n {
+		p, err := pool.New(pool.WithWorkers(2), pool.WithQueueBound(1+i%8), pool.WithPinning(pool.PinNone))
+		require.NoError(t, err)
+		var ran atomic.Int64
+		var here, there atomic.Int64
+		task := func(w *pool.Worker) {
+			if w.Go(func(*pool.Worker) { ran.Add(1) }) == nil {
+				there.Add(1)
+			}
+			ran.Add(1)
+		}
+		finishes(t, "Close while others submit", func() {
+			together(1+submitters, func(who int) {
+				if who == submitters {
+					time.Sleep(time.Duration(rand.IntN(int(2 * time.Millisecond))))
+					if err := p.Close(); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				for {
+					switch err := ways[who%len(ways)](p, task); {
+					case err == nil:
+						here.Add(1)
+						yieldUntil(func() bool { return here.Load()-ran.Load() < backlog })
+						continue
+					case errors.Is(err, pool.ErrClosed):
+						refused.Add(1)
+					default:
+						wrong.Add(1)
+					}
+					return
+				}
+			})
+		})
+		require.Zero(t, wrong.Load(), "submissions that ended with another error than ErrClosed")
+		require.Equal(t, here.Load()+there.Load(), ran.Load(), "tasks accepted, and tasks that ran before Close returned")
+		accepted.Add(here.Load())
+		inside.Add(there.Load())
+	}
+	require.NotZero(t, accepted.Load())
+	claim.Amount(t, "%s pools, %s tasks accepted from outside and %s inside", claim.Count(n),
+		claim.Count(accepted.Load()), claim.Count(inside.Load()))
+}
+
+// TestPond61ContextEndsWithTasksQueued: when the context of a pond pool was cancelled, its
+// workers ended and left the queued tasks behind, for which StopAndWait went on to wait.
+//
+// Here a pool has no context, and what was accepted is run (pool/doc.go). The context of a
+// group or a call tells the functions, and ends waits, but takes no task out of a queue, so
+// that each one ends and is counted (pool/group.go, run and done; pool/task.go, waitForRoom).
+//
+// As in the report, a task that waits for the context keeps the only worker busy while others
+// queue up behind it; then the context is cancelled. The task goes on until those who wait with
+// the context have been let go.
+func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
+	claim.That(t, "pond#61: when a context ends while tasks are queued, all waits return and each accepted task has run",
+		"groups, futures, submitters and loops with one context, cancelled behind a busy worker")
+	n := rounds(300)
+	tasks := 0
+	for i := range n {
+		p := newPool(t, pool.WithWorkers(1), pool.WithQueueBound(4))
+		ctx, cancel := context.WithCancel(context.Background())
+		var ran, accepted, cancelled atomic.Int64
+		untilCancelled := func() error { ran.Add(1); <-ctx.Done(); return ctx.Err() }
+		g, groupCtx := p.Group(ctx)
+		var waits sync.WaitGroup // those that must end before the worker is free
+		waits.Add(2)
+		g.Go(func() error { defer waits.Wait(); return untilCancelled() })
+		accepted.Add(1)
+		for range i % 4 {
+			g.Go(untilCancelled)
+			accepted.Add(1)
+		}
+		future := pool.Async(p, func(*pool.Worker) (int, error) { return 7, untilCancelled() })
+		accepted.Add(1)
+		finishes(t, "waits whose context ends", func() {
+			together(4, func(who int) {
+				switch who {
+				case 0:
+					for {
+						err := p.Submit(ctx, func(*pool.Worker) { ran.Add(1) })
+						if err != nil {
+							if !errors.Is(err, context.Canceled) {
+								t.Errorf("Submit returned %v", err)
+							}
+							cancelled.Add(1)
+							waits.Done()
+							return
+						}
+						accepted.Add(1)
+					}
+				case 1:
+					if err := g.Wait(); !errors.Is(err, context.Canceled) {
+						t.Errorf("Group.Wait returned %v", err)
+					}
+				case 2:
+					if _, err := future.Wait(ctx); !errors.Is(err, context.Canceled) {
+						t.Errorf("Future.Wait returned %v", err)
+					}
+					waits.Done()
+				case 3:
+					heist.Spin(time.Duration(rand.IntN(50_000)))
+					cancel()
+				}
+			})
+		})
+		require.Error(t, groupCtx.Err())
+		requireCloses(t, p)
+		require.Equal(t, accepted.Load(), ran.Load(), "tasks accepted, and tasks that ran before Close returned")
+		require.EqualValues(t, 1, cancelled.Load())
+		tasks += int(ran.Load())
+	}
+	claim.Amount(t, "%s cancelled contexts, %s tasks", claim.Count(n), claim.Count(tasks))
+}

@@ -1,0 +1,123 @@
+package hazards
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/verify/claim"
+)
+
+// TestRayon746NobodySleepsOverAJob: rayon woke all of its threads for every job and let them
+// spin, and the protocol that replaced this in #746 at first compared a counter of events, of
+// which its review found that it could roll over to its old value, and then the last thread
+// would have fallen asleep over a job.
+//
+// Here a worker compares nothing that could come again: it announces its sleep and then
+// looks into every queue (pool/sleep.go, park), and a submitter wakes one worker at most
+// (notifyTask, wakeOne).
+func TestRayon746NobodySleepsOverAJob(t *testing.T) {
+	claim.That(t, "rayon#746: no worker sleeps over a job, a job wakes one worker and not all, and an idle pool does nothing",
+		"jobs at random moments of the workers' way to sleep")
+	p := newPool(t, pool.WithWorkers(8), pool.WithPinning(pool.PinNone), pool.WithSpin(0))
+	parks := func() uint64 { return p.Stats().Total().Parks }
+	ran := make(chan struct{}, 1)
+	submit := func() {
+		require.NoError(t, p.Go(func(*pool.Worker) { ran <- struct{}{} }))
+		soon(t, ran, "a job that came when workers fell asleep")
+	}
+	n := rounds(30_000)
+	for range n {
+		submit()
+		heist.Spin(time.Duration(rand.IntN(10_000)))
+	}
+	requireIdle(t, p)
+	before := parks()
+	require.NotZero(t, before)
+	m := rounds(1000)
+	for i := range m {
+		submit()
+		eventually(t, "the worker that was woken to sleep again", func() bool { return parks() > before+uint64(i) })
+	}
+	requireIdle(t, p)
+	require.EqualValues(t, m, parks()-before, "sleeps, which is how many were woken, for jobs that came to a sleeping pool")
+	claim.Amount(t, "%s jobs at random moments, %s to a sleeping pool", claim.Count(n), claim.Count(m))
+}
+
+// requireIdle waits until nobody in the pool does anything any more.
+func requireIdle(t *testing.T, p *pool.Pool) {
+	t.Helper()
+	last, quiet := ^uint64(0), 0
+	eventually(t, "idle workers look for work for ever", func() bool {
+		time.Sleep(time.Millisecond)
+		now := p.Stats().Total()
+		if did := now.Attempts + now.Parks; did != last {
+			last, quiet = did, 0
+		}
+		quiet++
+		return quiet > 20
+	})
+}
+
+// TestRayon929LatchOutlivesItsOwner: a thread that set a SpinLatch went on to use the
+// registry through the latch, which the thread that it had just released had freed.
+//
+// Here a thief takes what it needs before it completes the latch and touches nothing of the
+// frame afterwards (pool/latch.go, complete, and pool/fork.go, run); a wake-up that comes
+// when its worker waits for something else already, or for nothing, does no harm (sleepAlone,
+// and park's bit).
+//
+// The owners use the frame of a stolen fork at once for the next, which is stolen as well,
+// and now and then leave the pool, or close it, instead.
+func TestRayon929LatchOutlivesItsOwner(t *testing.T) {
+	claim.That(t, "rayon#929: whoever completes a latch touches nothing that its waiter uses again, or has left",
+		"stolen forks whose frames, guest slots and pools are given up or used again at once")
+	type value [4]uint64 // larger than what is stored at once
+	var joins, stolen, wrong atomic.Uint64
+	join := func(w *pool.Worker, n uint64) {
+		var begun atomic.Bool
+		_, v := pool.Both(w,
+			func(*pool.Worker) (none struct{}) {
+				for i := 0; i < 1000 && !begun.Load(); i++ {
+					heist.Yield()
+				}
+				if begun.Load() {
+					stolen.Add(1)
+				}
+				return none
+			},
+			func(*pool.Worker) value {
+				begun.Store(true)
+				heist.Spin(time.Duration(n % 7 * 200))
+				return value{n, n, n, n}
+			})
+		joins.Add(1)
+		if v != (value{n, n, n, n}) {
+			wrong.Add(1)
+		}
+	}
+	const guests = 2
+	for range rounds(20) {
+		p := newPool(t, pool.WithWorkers(2*guests), pool.WithPinning(pool.PinNone))
+		finishes(t, "a join", func() {
+			together(guests, func(int) {
+				for i := range uint64(100) {
+					_ = p.Run(func(w *pool.Worker) {
+						for j := range i % 8 {
+							join(w, 8*i+j)
+						}
+					})
+				}
+			})
+		})
+		requireCloses(t, p)
+	}
+	require.Zero(t, wrong.Load(), "results of other forks, or parts of them")
+	require.NotZero(t, stolen.Load())
+	claim.Amount(t, "%s joins, %s of them stolen", claim.Count(joins.Load()), claim.Count(stolen.Load()))
+}

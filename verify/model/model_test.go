@@ -1,0 +1,146 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/verify/claim"
+)
+
+var update = flag.Bool("update", false, "write code.sum anew: say that the models say the same as the code")
+
+func TestDequeModel(t *testing.T) {
+	check(t, "deque.pml", "the deque loses no item and gives none twice, on amd64 and on arm64")
+}
+
+func TestRingModel(t *testing.T) {
+	check(t, "ring.pml", "the ring loses no item and gives none twice, while its thieves are stolen from too")
+}
+
+func TestForkModel(t *testing.T) {
+	check(t, "fork.pml", "a fork runs once, and no frame is used again while a thief holds it, on amd64 and on arm64")
+}
+
+func TestSleepModel(t *testing.T) {
+	check(t, "sleep.pml", "workers never all sleep with work left, and every wake-up is accounted for")
+}
+
+// check verifies a model's configurations, the larger ones as the run allows, and lets its
+// mutants be caught.
+func check(t *testing.T, file, says string) {
+	claim.That(t, says, "a Promela model, all interleavings within its bounds; mutants of it must be caught")
+	t.Parallel()
+	needSpin(t)
+	m, err := readModel(file)
+	require.NoError(t, err)
+
+	configurations := m.upTo(amount())
+	sound := make([]verified, len(configurations))
+	t.Run("configuration", func(t *testing.T) {
+		for i, c := range configurations {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				v, err := m.generate(t.Context(), t.TempDir(), c)
+				require.NoError(t, err)
+				o, err := v.verify(t.Context())
+				require.NoError(t, err)
+				sound[i] = verified{v, o}
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	states := 0
+	for _, v := range sound {
+		states += v.states
+	}
+	said := fmt.Sprintf("%s states in %d configurations", claim.Count(states), len(sound))
+	if amount() < m.mutantScale {
+		claim.Amount(t, "%s", said)
+		return
+	}
+	require.Empty(t, neverReached(sound), "assertions that are never evaluated")
+
+	slices.SortStableFunc(sound, func(a, b verified) int { return a.states - b.states })
+	caught := make([]string, len(m.mutants))
+	t.Run("mutant", func(t *testing.T) {
+		for i, mu := range m.mutants {
+			t.Run(mu.name, func(t *testing.T) {
+				t.Parallel()
+				by, err := m.catch(t.Context(), mu, sound, t.TempDir)
+				require.NoError(t, err)
+				caught[i] = fmt.Sprintf("%s (%s)", plain(mu.name), by)
+			})
+		}
+	})
+	claim.Amount(t, "%s; %d mutants caught: %s", said, len(caught), strings.Join(caught, ", "))
+}
+
+func plain(name string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "MUTANT_"), "_", " "))
+}
+
+func amount() scale {
+	switch {
+	case testing.Short():
+		return small
+	case claim.Full():
+		return full
+	}
+	return ordinary
+}
+
+// needSpin skips the test where there is nothing to run a model with. The full amounts are
+// not had without.
+func needSpin(t *testing.T) {
+	for _, program := range []string{"spin", "gcc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			require.False(t, claim.Full(), "%s is not installed: apt install spin gcc", program)
+			t.Skipf("%s is not installed, so no model is verified: apt install spin gcc", program)
+		}
+	}
+}
+
+func models(t *testing.T) []*model {
+	files, err := filepath.Glob("*.pml")
+	require.NoError(t, err)
+	var all []*model
+	for _, file := range files {
+		m, err := readModel(file)
+		require.NoError(t, err)
+		all = append(all, m)
+	}
+	return all
+}
+
+func TestNoModelIsForgotten(t *testing.T) {
+	text, err := os.ReadFile("model_test.go")
+	require.NoError(t, err)
+	for _, m := range models(t) {
+		require.Contains(t, string(text), `check(t, "`+m.file+`", `, "no test verifies this model")
+	}
+}
+
+func TestModelsStandForTheCode(t *testing.T) {
+	claim.That(t, "the models are of the code as it is", "hashes of the functions and types that each model names")
+	all := models(t)
+	is, err := sums("../..", all)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, writeSums("code.sum", is))
+	}
+	was, err := readSums("code.sum")
+	require.NoError(t, err)
+	require.Empty(t, changes(all, is, was),
+		"look whether each model still says what the code does, change it if not, then: go test ./verify/model -update")
+	claim.Amount(t, "%d pieces of code, %d models", len(is), len(all))
+}

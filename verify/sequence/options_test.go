@@ -1,0 +1,112 @@
+package sequence
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/verify/claim"
+)
+
+// drawn is an option of New.
+type drawn struct {
+	name   string // what an error about it has to say
+	option pool.Option
+	valid  bool
+}
+
+// drawOption draws an option that is valid or not, of those whose validity depends on
+// nothing else.
+func drawOption(t *rapid.T) drawn {
+	const most = 8192
+	n := rapid.OneOf(rapid.IntRange(-2, 9), rapid.SampledFrom([]int{most + 1, math.MaxInt, math.MinInt})).Draw(t, "n")
+	allowed, err := heist.Allowed()
+	require.NoError(t, err)
+	switch rapid.IntRange(0, 12).Draw(t, "option") {
+	case 0:
+		return drawn{"WithWorkers", pool.WithWorkers(n), n >= 1 && n <= most}
+	case 1:
+		return drawn{"WithSpares", pool.WithSpares(n), n >= 0 && n <= most}
+	case 2:
+		d := time.Duration(min(n, 9)) // Close waits for workers that spin
+		return drawn{"WithSpin", pool.WithSpin(d), d >= 0}
+	case 3:
+		return drawn{"WithPollPeriod", pool.WithPollPeriod(n), n >= 1}
+	case 4:
+		return drawn{"WithQueueBound", pool.WithQueueBound(n), n >= 1}
+	case 5:
+		return drawn{"WithPatience", pool.WithPatience(n), n >= 0}
+	case 6:
+		q := rapid.SampledFrom([]float64{math.NaN(), math.Inf(-1), -1e-9, 0, 0.5, 1, 1.5}).Draw(t, "probability")
+		return drawn{"WithUniformLooks", pool.WithUniformLooks(q), q >= 0 && q <= 1}
+	case 7:
+		if rapid.Bool().Draw(t, "nil") {
+			return drawn{"WithPanicHandler", pool.WithPanicHandler(nil), false}
+		}
+		return drawn{"WithPanicHandler", pool.WithPanicHandler(func(*pool.PanicError) {}), true}
+	case 8:
+		p := pool.Pinning(n)
+		return drawn{"WithPinning", pool.WithPinning(p), p >= pool.PinAuto && p <= pool.PinNodes}
+	case 9:
+		cpus := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(allowed), -1, 1<<20)), 0, 3).Draw(t, "cpus")
+		valid := len(cpus) > 0
+		for i, cpu := range cpus {
+			valid = valid && slices.Contains(allowed, cpu) && !slices.Contains(cpus[:i], cpu)
+		}
+		return drawn{"WithCPUs", pool.WithCPUs(cpus...), valid}
+	case 10:
+		return drawn{"WithMaxWorkers", pool.WithMaxWorkers(n), n >= 1 && n <= most}
+	case 11:
+		return drawn{"nil Option", nil, false}
+	default:
+		return drawn{"WithVictimOrder", pool.WithVictimOrder(pool.Uniform()), true}
+	}
+}
+
+// TestNewRefusesWhatIsInvalidByName gives New options in any number and order. The first
+// that is invalid by itself is the one that the error names; else the error, if there is
+// one, names two that contradict each other.
+func TestNewRefusesWhatIsInvalidByName(t *testing.T) {
+	claim.That(t, "New takes what is valid, and names what is not", "random lists of options by rapid, judged one by one")
+	var refused, taken atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		var options []pool.Option
+		firstWrong := ""
+		for range rapid.IntRange(0, 4).Draw(t, "options") {
+			d := drawOption(t)
+			options = append(options, d.option)
+			if !d.valid && firstWrong == "" {
+				firstWrong = d.name
+			}
+		}
+		p, err := pool.New(options...)
+		switch {
+		case firstWrong != "":
+			require.ErrorContains(t, err, firstWrong)
+		case err != nil:
+			contradiction := strings.Contains(err.Error(), "WithMaxWorkers") || strings.Contains(err.Error(), "WithCPUs and PinNone")
+			require.True(t, contradiction, err)
+		}
+		if err != nil {
+			require.Nil(t, p)
+			refused.Add(1)
+			return
+		}
+		ran := make(chan struct{})
+		require.NoError(t, p.Go(func(*pool.Worker) { close(ran) }))
+		<-ran
+		require.NoError(t, p.Close())
+		taken.Add(1)
+	})
+	require.NotZero(t, refused.Load())
+	require.NotZero(t, taken.Load())
+	claim.Amount(t, "%s lists refused, %s taken", claim.Count(refused.Load()), claim.Count(taken.Load()))
+}

@@ -1,0 +1,90 @@
+// Package sequence makes random sequences of calls to a pool and to a reference that does
+// everything at once, in the caller, and compares what both say. It also runs all fuzz
+// targets of heist, each for a while.
+package sequence
+
+import (
+	"github.com/seed53057037/heist/pool"
+)
+
+// reference is the simplest pool there is. It keeps no goroutines, and what a pool must
+// answer when nobody else calls it follows from a few numbers.
+type reference struct {
+	workers, maxWorkers int
+	bound               int // 0 for none
+	paused, closed      bool
+
+	waiting int          // tasks that count for the bound, while the pool is paused
+	queue   []int        // tasks that wait for Resume
+	ran     map[int]int  // task -> how often it ran
+	panics  int          // that nobody waits for
+	tasks   int          // that ran
+	blowsUp map[int]bool // tasks that panic
+}
+
+func newReference(workers, maxWorkers, bound int) *reference {
+	return &reference{workers: workers, maxWorkers: maxWorkers, bound: bound, ran: make(map[int]int), blowsUp: make(map[int]bool)}
+}
+
+// full says whether there is no room for one more task that counts.
+func (r *reference) full() bool { return r.bound > 0 && r.waiting >= r.bound }
+
+// take takes a task if it is not closed. Counts says whether the task counts for the bound.
+func (r *reference) take(task int, counts bool) error {
+	if r.closed {
+		return pool.ErrClosed
+	}
+	if !r.paused {
+		r.run(task)
+		return nil
+	}
+	if counts {
+		r.waiting++
+	}
+	r.queue = append(r.queue, task)
+	return nil
+}
+
+// takeIfRoom is take for those who would rather not wait.
+func (r *reference) takeIfRoom(task int) error {
+	if !r.closed && r.full() {
+		return pool.ErrFull
+	}
+	return r.take(task, true)
+}
+
+func (r *reference) run(task int) {
+	r.ran[task]++
+	r.tasks++
+	if r.blowsUp[task] {
+		r.panics++
+	}
+}
+
+func (r *reference) resume() {
+	r.paused, r.waiting = false, 0
+	for _, task := range r.queue {
+		r.run(task)
+	}
+	r.queue = nil
+}
+
+func (r *reference) resize(n int) (valid bool, err error) {
+	switch {
+	case n < 1 || n > r.maxWorkers:
+		return false, nil
+	case r.closed:
+		return true, pool.ErrClosed
+	}
+	r.workers = n
+	return true, nil
+}
+
+func (r *reference) close() error {
+	if r.closed {
+		return pool.ErrClosed
+	}
+	r.resume()
+	r.closed = true
+	return nil
+}

@@ -1,0 +1,848 @@
+package sequence
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/verify/claim"
+)
+
+// TestMain chooses how many sequences there are, unless the command line does.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if checks := 300; !given {
+		switch {
+		case claim.Full():
+			checks = 8_000
+		case testing.Short():
+			checks = 60
+		}
+		if err := flag.Set("rapid.checks", strconv.Itoa(checks)); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var (
+	background = context.Background()
+	errGaveUp  = errors.New("the caller gave up")
+	errOwn     = errors.New("a function's own error")
+)
+
+// hang is after how long something counts as never done.
+const hang = time.Minute
+
+// impatient is a context that ends as soon as somebody waits for its end, which calls with
+// room for a task do not.
+type impatient struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newImpatient() impatient {
+	ctx, cancel := context.WithCancelCause(background)
+	return impatient{ctx, cancel}
+}
+
+func (c impatient) Done() <-chan struct{} {
+	c.cancel(errGaveUp)
+	return c.Context.Done()
+}
+
+// player makes the calls.
+type player struct {
+	t   *rapid.T
+	p   *pool.Pool
+	ref *reference
+
+	ran     map[int]*atomic.Int32 // task -> how often it ran
+	left    atomic.Int64          // accepted tasks that have not run
+	done    chan struct{}         // gets something whenever left comes to 0
+	panics  atomic.Int32          // that came to the handler
+	scopes  bool                  // somebody used what makes tasks of its own
+	next    int
+	waiters []func() // what waits for Resume to be waited for
+}
+
+var sequences, calls atomic.Int64
+
+// play is one sequence.
+func play(t *rapid.T) {
+	maxWorkers := rapid.IntRange(1, 5).Draw(t, "maxWorkers")
+	workers := rapid.IntRange(1, maxWorkers).Draw(t, "workers")
+	bound := rapid.IntRange(0, 4).Draw(t, "bound")
+	pl := &player{t: t, ref: newReference(workers, maxWorkers, bound), ran: make(map[int]*atomic.Int32), done: make(chan struct{}, 1)}
+	options := []pool.Option{
+		pool.WithWorkers(workers), pool.WithMaxWorkers(maxWorkers),
+		pool.WithPanicHandler(func(e *pool.PanicError) { pl.panics.Add(1) }),
+	}
+	if bound > 0 {
+		options = append(options, pool.WithQueueBound(bound))
+	}
+	if rapid.Bool().Draw(t, "unpinned") {
+		options = append(options, pool.WithPinning(pool.PinNone))
+	}
+	var err error
+	pl.p, err = pool.New(options...)
+	require.NoError(t, err)
+	defer func() { _ = pl.p.Close() }() // for a sequence that fails
+	pl.scopes = len(pl.p.Nodes()) > 1   // loops use some, too
+	actions := pl.actions()
+	for name, action := range actions {
+		actions[name] = func(t *rapid.T) {
+			pl.t = t
+			calls.Add(1)
+			action(t)
+		}
+	}
+	actions[""] = func(t *rapid.T) { pl.t = t; pl.compare() }
+	t.Repeat(actions)
+	pl.t = t
+	pl.close()
+	pl.compare()
+	pl.close()
+	sequences.Add(1)
+}
+
+func (pl *player) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"Go":            pl.goes,
+		"Submit":        pl.submit,
+		"TrySubmit":     pl.trySubmit,
+		"SubmitOn":      pl.submitOn,
+		"SubmitAll":     pl.submitAll,
+		"After":         pl.delayed,
+		"Async":         pl.async,
+		"Group":         pl.group,
+		"limited Group": pl.limitedGroup,
+		"Run":           pl.run,
+		"Worker.Go":     pl.workerGo,
+		"Join":          pl.join,
+		"loops":         pl.loops,
+		"algorithms":    pl.algorithms,
+		"nil":           pl.nils,
+		"nonsense":      pl.nonsense,
+		"Resize":        pl.resize,
+		"Pause":         pl.pause,
+		"Resume":        func(*rapid.T) { pl.resume() },
+		"Close inside":  pl.closeInside,
+		"Close":         pl.mayClose,
+	}
+}
+
+// compare waits for what must have been done, and compares. While the pool is paused
+// nothing is waited for, and nothing may run.
+func (pl *player) compare() {
+	if !pl.ref.paused {
+		for pl.left.Load() > 0 {
+			select {
+			case <-pl.done:
+			case <-time.After(hang):
+				pl.t.Fatalf("%d tasks were never done", pl.left.Load())
+			}
+		}
+		for _, wait := range pl.waiters {
+			wait()
+		}
+		pl.waiters = nil
+	}
+	for task, ran := range pl.ran {
+		require.EqualValues(pl.t, pl.ref.ran[task], ran.Load(), "how often task %d ran", task)
+	}
+	require.Equal(pl.t, pl.ref.workers, pl.p.Workers())
+	if pl.ref.paused {
+		return
+	}
+	// A task that has run may not have ended: its panic comes to the handler after that.
+	for begin := time.Now(); int(pl.panics.Load()) < pl.ref.panics && time.Since(begin) < hang; {
+		time.Sleep(10 * time.Microsecond)
+	}
+	require.EqualValues(pl.t, pl.ref.panics, pl.panics.Load(), "panics that came to the handler")
+	total := pl.p.Stats().Total()
+	if pl.scopes {
+		require.GreaterOrEqual(pl.t, total.Tasks, uint64(pl.ref.tasks))
+	} else {
+		require.EqualValues(pl.t, pl.ref.tasks, total.Tasks, "tasks in Stats")
+	}
+}
+
+// task makes a task, which may panic, and counts itself.
+func (pl *player) task() (task int, f func(*pool.Worker)) {
+	task = pl.next
+	pl.next++
+	pl.ran[task] = new(atomic.Int32)
+	pl.ref.blowsUp[task] = rapid.IntRange(0, 9).Draw(pl.t, "panics") == 9
+	return task, pl.body(task)
+}
+
+func (pl *player) body(task int) func(*pool.Worker) {
+	ran, blowsUp := pl.ran[task], pl.ref.blowsUp[task]
+	pl.left.Add(1)
+	return func(*pool.Worker) {
+		ran.Add(1)
+		pl.finish()
+		if blowsUp {
+			panic(task)
+		}
+	}
+}
+
+func (pl *player) finish() {
+	if pl.left.Add(-1) == 0 {
+		select {
+		case pl.done <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// answered compares an answer with that of the reference. A task that was refused is not
+// to be waited for.
+func (pl *player) answered(want, got error) {
+	if want != nil {
+		pl.finish()
+	}
+	pl.same(want, got)
+}
+
+func (pl *player) same(want, got error) {
+	if want == nil {
+		require.NoError(pl.t, got)
+	} else {
+		require.ErrorIs(pl.t, got, want)
+	}
+}
+
+func (pl *player) goes(*rapid.T) {
+	task, f := pl.task()
+	pl.answered(pl.ref.take(task, true), pl.p.Go(f))
+}
+
+// options draws those of a task, and says whether it counts for the bound.
+func (pl *player) options(f func(*pool.Worker)) (options []pool.TaskOption, counts bool) {
+	counts = true
+	for _, o := range rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(pl.t, "options") {
+		switch o {
+		case 0:
+			options, counts = append(options, pool.High), false
+		case 1:
+			options, counts = append(options, pool.Low), false
+		case 2: // the last priority is the one that holds
+			options, counts = append(options, pool.Normal), true
+		case 3:
+			options = append(options, pool.StartBy(time.Now().Add(time.Hour), func(*pool.Worker) { panic("not yet") }))
+		case 4:
+			options = append(options, pool.StartBy(time.Time{}, f))
+		}
+	}
+	return options, counts
+}
+
+// submit does not wait for room.
+func (pl *player) submit(t *rapid.T) {
+	task, f := pl.task()
+	options, counts := pl.options(f)
+	impatient := newImpatient()
+	defer impatient.cancel(nil)
+	var ctx context.Context = impatient
+	if !pl.ref.paused { // there will be room
+		ctx = impatient.Context
+	}
+	var want error
+	switch gaveUp := rapid.Bool().Draw(t, "given up"); {
+	case gaveUp:
+		impatient.cancel(errGaveUp)
+		want = errGaveUp
+	case counts && !pl.ref.closed && pl.ref.full():
+		want = errGaveUp
+	default:
+		want = pl.ref.take(task, counts)
+	}
+	got := pl.p.Submit(ctx, f, options...)
+	if errors.Is(want, errGaveUp) && pl.ref.closed && errors.Is(got, pool.ErrClosed) {
+		want = pool.ErrClosed // both are true
+	}
+	pl.answered(want, got)
+}
+
+func (pl *player) trySubmit(*rapid.T) {
+	task, f := pl.task()
+	options, counts := pl.options(f)
+	want := pl.ref.takeIfRoom
+	if !counts {
+		want = func(task int) error { return pl.ref.take(task, false) }
+	}
+	pl.answered(want(task), pl.p.TrySubmit(f, options...))
+}
+
+func (pl *player) submitOn(t *rapid.T) {
+	task, f := pl.task()
+	nodes := pl.p.Nodes()
+	node := rapid.SampledFrom(append(nodes[:len(nodes):len(nodes)], -1, slices.Max(nodes)+1)).Draw(t, "node")
+	if !slices.Contains(nodes, node) {
+		pl.finish()
+		err := pl.p.SubmitOn(background, node, f)
+		require.ErrorContains(t, err, "no worker on node "+strconv.Itoa(node))
+		return
+	}
+	pl.answered(pl.ref.take(task, false), pl.p.SubmitOn(background, node, f, pool.High))
+}
+
+// submitAll gives up when there is no room: what was queued until then is.
+func (pl *player) submitAll(t *rapid.T) {
+	var tasks []int
+	var fs []func(*pool.Worker)
+	for range rapid.IntRange(0, 6).Draw(t, "tasks") {
+		task, f := pl.task()
+		tasks, fs = append(tasks, task), append(fs, f)
+	}
+	var ctx context.Context = background
+	if pl.ref.paused { // else there will be room
+		impatient := newImpatient()
+		defer impatient.cancel(nil)
+		ctx = impatient
+	}
+	var want error
+	wantQueued := 0
+	if pl.ref.closed {
+		want = pool.ErrClosed
+	}
+	for _, task := range tasks {
+		if want == nil && pl.ref.full() {
+			want = errGaveUp
+		}
+		if want != nil {
+			pl.finish()
+			continue
+		}
+		require.NoError(t, pl.ref.take(task, true))
+		wantQueued++
+	}
+	queued, err := pl.p.SubmitAll(ctx, fs)
+	require.Equal(t, wantQueued, queued)
+	pl.same(want, err)
+}
+
+func (pl *player) delayed(t *rapid.T) {
+	if pl.ref.paused {
+		t.Skip("it is not known when it would be queued")
+	}
+	task, f := pl.task()
+	delay := time.Duration(rapid.IntRange(-1, 500).Draw(t, "delay")) * time.Microsecond
+	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.After(delay)))
+}
+
+// async waits at once, or when the pool goes on.
+func (pl *player) async(t *rapid.T) {
+	task, f := pl.task()
+	pl.ref.blowsUp[task] = false // it does not come to the handler
+	f = pl.body(task)
+	pl.finish() // the body that task has made is not used
+	outcome := rapid.IntRange(0, 2).Draw(t, "outcome")
+	want := pl.ref.take(task, true)
+	future := pool.Async(pl.p, func(w *pool.Worker) (int, error) {
+		f(w)
+		switch outcome {
+		case 1:
+			return 0, errOwn
+		case 2:
+			panic(errOwn)
+		}
+		return task, nil
+	})
+	if want != nil {
+		pl.finish()
+		require.True(t, future.Done())
+		_, err := future.Wait(background)
+		pl.same(want, err)
+		return
+	}
+	if pl.ref.paused {
+		ctx, cancel := context.WithCancelCause(background)
+		cancel(errGaveUp)
+		_, err := future.Wait(ctx)
+		require.ErrorIs(t, err, errGaveUp)
+		require.False(t, future.Done())
+	}
+	pl.waiters = append(pl.waiters, func() {
+		for range 2 {
+			switch outcome {
+			case 2:
+				require.ErrorIs(pl.t, panicOf(func() { _, _ = future.Wait(background) }), errOwn)
+			case 1:
+				_, err := future.Wait(background)
+				require.ErrorIs(pl.t, err, errOwn)
+			default:
+				got, err := future.Wait(background)
+				require.NoError(pl.t, err)
+				require.Equal(pl.t, task, got)
+			}
+			require.True(pl.t, future.Done())
+		}
+	})
+}
+
+// panicOf returns the error with which f panics.
+func panicOf(f func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	f()
+	return nil
+}
+
+// group has members of which some fail; one fails first, and its error is the group's.
+func (pl *player) group(t *rapid.T) {
+	g, ctx := pl.p.Group(background)
+	members := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 5).Draw(t, "members")
+	for _, m := range members {
+		task, _ := pl.task()
+		pl.finish()
+		pl.ref.blowsUp[task] = false
+		f := pl.body(task)
+		if pl.ref.take(task, true) != nil {
+			pl.finish()
+		}
+		g.GoWorker(func(w *pool.Worker) error {
+			f(w)
+			switch m {
+			case 4:
+				return errOwn
+			case 5:
+				panic(errOwn)
+			}
+			return nil
+		})
+	}
+	closed := pl.ref.closed
+	pl.waiters = append(pl.waiters, func() {
+		var err error
+		panicked := panicOf(func() { err = g.Wait() })
+		switch {
+		case closed && len(members) > 0:
+			require.ErrorIs(pl.t, err, pool.ErrClosed)
+		case slices.Contains(members, 5):
+			require.ErrorIs(pl.t, panicked, errOwn)
+		case slices.Contains(members, 4):
+			require.ErrorIs(pl.t, err, errOwn)
+			require.ErrorIs(pl.t, context.Cause(ctx), errOwn)
+		default:
+			require.NoError(pl.t, err)
+		}
+		require.Error(pl.t, ctx.Err())
+	})
+}
+
+// limitedGroup fills a group while the pool is paused: there is room up to the limit.
+func (pl *player) limitedGroup(t *rapid.T) {
+	if !pl.ref.paused {
+		t.Skip("it is not known how many tasks there are at once")
+	}
+	g, _ := pl.p.Group(background)
+	limit := rapid.IntRange(0, 3).Draw(t, "limit")
+	g.SetLimit(limit)
+	for i := range rapid.IntRange(1, 5).Draw(t, "tasks") {
+		task, _ := pl.task()
+		pl.finish()
+		pl.ref.blowsUp[task] = false
+		f := pl.body(task)
+		accepted := g.TryGo(func() error { f(nil); return nil })
+		require.Equal(t, i < limit, accepted)
+		if accepted {
+			require.NoError(t, pl.ref.take(task, true))
+			require.ErrorContains(t, panicOf(func() { g.SetLimit(7) }), "Group.SetLimit")
+		} else {
+			pl.finish()
+		}
+	}
+	pl.waiters = append(pl.waiters, func() { require.NoError(pl.t, g.Wait()) })
+}
+
+// run is a guest, and one in the guest.
+func (pl *player) run(t *rapid.T) {
+	depth := rapid.IntRange(0, 3).Draw(t, "depth")
+	ran := 0
+	var nest func(*pool.Worker)
+	nest = func(w *pool.Worker) {
+		if ran++; ran > depth {
+			return
+		}
+		require.Same(t, pl.p, w.Pool())
+		require.Less(t, w.ID(), pl.p.Slots())
+		require.NoError(t, pl.p.Run(nest))
+	}
+	want := error(nil)
+	if pl.ref.closed {
+		want, depth = pool.ErrClosed, -1
+	}
+	pl.same(want, pl.p.Run(nest))
+	require.Equal(t, depth+1, ran)
+	panicked := panicOf(func() { pl.same(want, pl.p.Run(func(*pool.Worker) { panic(errOwn) })) })
+	if !pl.ref.closed {
+		require.ErrorIs(t, panicked, errOwn)
+	}
+}
+
+// workerGo queues tasks from a guest.
+func (pl *player) workerGo(t *rapid.T) {
+	n := rapid.IntRange(0, 4).Draw(t, "tasks")
+	if pl.ref.closed {
+		t.Skip("there is no worker to be had")
+	}
+	require.NoError(t, pl.p.Run(func(w *pool.Worker) {
+		for range n {
+			task, f := pl.task()
+			pl.answered(pl.ref.take(task, true), w.Go(f))
+		}
+	}))
+}
+
+// join computes a number by a tree of forks, and in order.
+func (pl *player) join(t *rapid.T) {
+	if pl.ref.closed {
+		t.Skip("there is no worker to be had")
+	}
+	n := rapid.IntRange(0, 200).Draw(t, "n")
+	way := rapid.IntRange(0, 4).Draw(t, "way")
+	require.NoError(t, pl.p.Run(func(w *pool.Worker) {
+		require.Equal(t, n*(n+1)/2, sumBy(w, way, 0, n+1))
+	}))
+	got, err := tree.Run(pl.p, [2]int{0, n + 1})
+	require.NoError(t, err)
+	require.Equal(t, n*(n+1)/2, got)
+}
+
+var tree = pool.Recursive(func(f *pool.Fork[[2]int, int], r [2]int) int {
+	if r[1]-r[0] == 1 {
+		return r[0]
+	}
+	mid := (r[0] + r[1]) / 2
+	x, y := f.Join([2]int{r[0], mid}, [2]int{mid, r[1]})
+	return x + y
+})
+
+// sumBy adds the numbers from lo to hi-1, in one of the ways to fork.
+func sumBy(w *pool.Worker, way, lo, hi int) (sum int) {
+	if hi-lo == 1 {
+		return lo
+	}
+	mid := (lo + hi) / 2
+	var x, y int
+	left := func(w *pool.Worker) { x = sumBy(w, way, lo, mid) }
+	right := func(w *pool.Worker) { y = sumBy(w, way, mid, hi) }
+	switch way {
+	case 0:
+		half := func(w *pool.Worker, r [2]int) int { return sumBy(w, way, r[0], r[1]) }
+		x, y = pool.Join(w, half, [2]int{lo, mid}, half, [2]int{mid, hi})
+	case 1:
+		x, y = pool.Both(w,
+			func(w *pool.Worker) int { return sumBy(w, way, lo, mid) },
+			func(w *pool.Worker) int { return sumBy(w, way, mid, hi) })
+	case 2:
+		w.Do(left, right)
+	case 3:
+		left(w)
+		right(w)
+	case 4:
+		x, y = tree.Call(w, [2]int{lo, mid}), sumBy(w, 0, mid, hi)
+	}
+	return x + y
+}
+
+// place draws a place, and the error of a call there.
+func (pl *player) place() (pool.Place, error) {
+	switch {
+	case rapid.Bool().Draw(pl.t, "cancelled"):
+		ctx, cancel := context.WithCancelCause(background)
+		cancel(errGaveUp)
+		return pl.p.With(ctx), errGaveUp
+	case pl.ref.closed:
+		return pl.p, pool.ErrClosed
+	}
+	return pl.p, nil
+}
+
+func (pl *player) granularity() []pool.Granularity {
+	switch n := rapid.IntRange(0, 5).Draw(pl.t, "grain"); n {
+	case 0:
+		return nil
+	case 1:
+		return []pool.Granularity{pool.Lazy}
+	default:
+		return []pool.Granularity{pool.Grain(n)}
+	}
+}
+
+// scopesAllowed is for calls that use a scope. That makes tasks which nobody counts, and
+// they take room.
+func (pl *player) scopesAllowed() bool {
+	allowed := pl.ref.bound == 0
+	pl.scopes = pl.scopes || allowed
+	return allowed
+}
+
+// loops calls each item once, and none if there is an error from the beginning.
+func (pl *player) loops(t *rapid.T) {
+	n := rapid.IntRange(0, 300).Draw(t, "n")
+	at, want := pl.place()
+	g := pl.granularity()
+	counts := make([]atomic.Int32, n)
+	items := make([]int, n)
+	for i := range items {
+		items[i] = i
+	}
+	item := func(i int) { counts[i].Add(1) }
+	between := func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			item(i)
+		}
+	}
+	loops := map[string]func() error{
+		"For":       func() error { return pool.For(at, n, item, g...) },
+		"ForRange":  func() error { return pool.ForRange(at, n, between, g...) },
+		"ForWorker": func() error { return pool.ForWorker(at, n, func(_ *pool.Worker, lo, hi int) { between(lo, hi) }, g...) },
+		"ForEach":   func() error { return pool.ForEach(at, items, func(i *int) { item(*i) }, g...) },
+		"Phases":    func() error { return pool.Phases(at, n, 1, func(_, lo, hi int) { between(lo, hi) }) },
+	}
+	if pl.scopesAllowed() {
+		loops["Each"] = func() error { return pool.Each(at, slices.Values(items), item) }
+	}
+	for name, loop := range loops {
+		pl.same(want, loop())
+		for i := range counts {
+			ran := counts[i].Swap(0)
+			require.Equal(t, want == nil, ran == 1, "%s of item %d, which was done %d times", name, i, ran)
+		}
+	}
+}
+
+// algorithms gives the same as the standard library, or as a loop.
+func (pl *player) algorithms(t *rapid.T) {
+	s := rapid.SliceOfN(rapid.IntRange(-50, 50), 0, 400).Draw(t, "numbers")
+	at, want := pl.place()
+	g := pl.granularity()
+	if len(s) > 0 {
+		least, most, err := pool.MinMax(at, s)
+		pl.same(want, err)
+		if want == nil {
+			require.Equal(t, []int{slices.Min(s), slices.Max(s)}, []int{least, most})
+		}
+	} else {
+		_, _, err := pool.MinMax(at, s)
+		require.ErrorIs(t, err, pool.ErrEmpty)
+	}
+	byTens := func(a, b int) int { return cmp.Compare(a/10, b/10) }
+	odd := func(v int) bool { return v%2 != 0 }
+	double := func(v int) int { return 2 * v }
+	doubled := make([]int, len(s))
+	totals := make([]int, len(s))
+	sum := 0
+	for i, v := range s {
+		doubled[i] = 2 * v
+		sum += v
+		totals[i] = sum
+	}
+	plus := func(a, b int) int { return a + b }
+	type algorithm struct {
+		want any
+		do   func(s []int) (any, error)
+	}
+	algorithms := map[string]algorithm{
+		"Sort":           {slices.Sorted(slices.Values(s)), func(s []int) (any, error) { return s, pool.Sort(at, s) }},
+		"SortFunc":       {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortFunc(at, s, byTens) }},
+		"SortStableFunc": {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortStableFunc(at, s, byTens) }},
+		"Map":            {doubled, func(s []int) (any, error) { return pool.Map(at, s, double, g...) }},
+		"MapTo":          {doubled, func(s []int) (any, error) { return s, pool.MapTo(at, s, s, double, g...) }},
+		"Scan":           {totals, func(s []int) (any, error) { return s, pool.Scan(at, s, s, plus) }},
+		"Reduce":         {sum, func(s []int) (any, error) { return pool.Reduce(at, s, 0, plus, plus) }},
+		"Find":           {slices.IndexFunc(s, odd), func(s []int) (any, error) { return pool.Find(at, s, odd) }},
+		"Filter": {slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) }),
+			func(s []int) (any, error) { return pool.Filter(at, s, odd) }},
+	}
+	if pl.scopesAllowed() {
+		algorithms["Collect"] = algorithm{doubled, func(s []int) (any, error) { return pool.Collect(at, slices.Values(s), double) }}
+	}
+	for name, c := range algorithms {
+		got, err := c.do(slices.Clone(s))
+		pl.same(want, err)
+		if want == nil {
+			require.True(t, equal(c.want, got), "%s of %v: %v instead of %v", name, s, got, c.want)
+		}
+	}
+}
+
+// equal does not tell nil from an empty slice.
+func equal(a, b any) bool {
+	x, ok := a.([]int)
+	if !ok {
+		return a == b
+	}
+	return slices.Equal(x, b.([]int))
+}
+
+// nils gives nil for a function: the error says to what, whether the pool is closed or not.
+func (pl *player) nils(t *rapid.T) {
+	p := pl.p
+	var none func(*pool.Worker)
+	nothing := func(*pool.Worker) {}
+	s := []int{1, 2}
+	for name, call := range map[string]func() error{
+		"Pool.Go":              func() error { return p.Go(nil) },
+		"Pool.Submit was":      func() error { return p.Submit(background, none) },
+		"Pool.TrySubmit":       func() error { return p.TrySubmit(none) },
+		"Pool.Submit":          func() error { return p.SubmitOn(background, p.Nodes()[0], none) },
+		"Pool.SubmitAll":       func() error { _, err := p.SubmitAll(background, []func(*pool.Worker){nothing, nil}); return err },
+		"nil TaskOption":       func() error { return p.Submit(background, nothing, nil) },
+		"StartBy":              func() error { return p.TrySubmit(nothing, pool.StartBy(time.Now(), nil)) },
+		"priority 7":           func() error { return p.TrySubmit(nothing, pool.Priority(7)) },
+		"Pool.Run":             func() error { return p.Run(nil) },
+		"Bound.Run":            func() error { return p.With(background).Run(nil) },
+		"Async":                func() error { _, err := pool.Async[int](p, nil).Wait(background); return err },
+		"Group.Go ":            func() error { g, _ := p.Group(background); g.Go(nil); return g.Wait() },
+		"Group.GoWorker":       func() error { g, _ := p.Group(background); g.GoWorker(nil); return g.Wait() },
+		"Group.TryGo":          func() error { g, _ := p.Group(background); g.TryGo(nil); return g.Wait() },
+		"For ":                 func() error { return pool.For(p, 1, nil) },
+		"ForRange":             func() error { return pool.ForRange(p, 1, nil) },
+		"ForWorker":            func() error { return pool.ForWorker(p, 1, nil) },
+		"ForEach":              func() error { return pool.ForEach(p, s, nil) },
+		"Phases":               func() error { return pool.Phases(p, 1, 1, nil) },
+		"Each":                 func() error { return pool.Each(p, slices.Values(s), nil) },
+		"Collect":              func() error { _, err := pool.Collect[int, int](p, nil, func(i int) int { return i }); return err },
+		"Map":                  func() error { _, err := pool.Map[int, int](p, s, nil); return err },
+		"Reduce":               func() error { _, err := pool.Reduce(p, s, 0, nil, func(a, b int) int { return a }); return err },
+		"Scan":                 func() error { return pool.Scan(p, s, s, nil) },
+		"Filter":               func() error { _, err := pool.Filter(p, s, nil); return err },
+		"Find":                 func() error { _, err := pool.Find(p, s, nil); return err },
+		"SortFunc":             func() error { return pool.SortFunc(p, s, nil) },
+		"Recursive":            func() error { return panicOf(func() { pool.Recursive[int, int](nil) }) },
+		"nil as its place":     func() error { return pool.For(nil, 1, func(int) {}) },
+		"nil as its place; it": func() error { return pool.Sort(nil, s) },
+	} {
+		require.ErrorContains(t, call(), name)
+	}
+	if !pl.ref.closed {
+		require.NoError(t, p.Run(func(w *pool.Worker) {
+			require.ErrorContains(t, w.Go(nil), "Worker.Go")
+			for name, call := range map[string]func(){
+				"Worker.Block": func() { w.Block(nil) },
+				"Worker.Do":    func() { w.Do(nothing, nil) },
+				"Worker.Scope": func() { w.Scope(nil) },
+				"Scope.Go":     func() { w.Scope(func(s *pool.Scope) { s.Go(w, nil) }) },
+			} {
+				require.ErrorContains(t, panicOf(call), name)
+			}
+		}))
+	}
+}
+
+// nonsense gives numbers that make none.
+func (pl *player) nonsense(t *rapid.T) {
+	n := -1 - rapid.IntRange(0, 1000).Draw(t, "n")
+	s := []int{1, 2}
+	for name, call := range map[string]func() error{
+		fmt.Sprintf("given %d items", n):                  func() error { return pool.For(pl.p, n, func(int) {}) },
+		fmt.Sprintf("given %d items; it", n):              func() error { return pool.ForRange(pl.p, n, func(int, int) {}) },
+		fmt.Sprintf("Phases was given %d", n):             func() error { return pool.Phases(pl.p, n, 1, func(_, _, _ int) {}) },
+		fmt.Sprintf("Phases was given 1 items and %d", n): func() error { return pool.Phases(pl.p, 1, n, func(_, _, _ int) {}) },
+		"MapTo": func() error { return pool.MapTo(pl.p, s[:1], s, func(i int) int { return i }) },
+		"Scan":  func() error { return pool.Scan(pl.p, s[:1], s, func(a, b int) int { return a }) },
+		"Grain": func() error { return panicOf(func() { pool.Grain(n) }) },
+	} {
+		require.ErrorContains(t, call(), name)
+	}
+}
+
+func (pl *player) resize(t *rapid.T) {
+	n := rapid.IntRange(-1, pl.ref.maxWorkers+1).Draw(t, "n")
+	got := pl.p.Resize(n)
+	if valid, want := pl.ref.resize(n); valid {
+		pl.same(want, got)
+	} else {
+		require.ErrorContains(t, got, fmt.Sprintf("Resize(%d)", n))
+	}
+}
+
+func (pl *player) pause(*rapid.T) {
+	pl.compare()
+	got := pl.p.Pause(background)
+	if pl.ref.closed {
+		pl.same(pool.ErrClosed, got)
+		return
+	}
+	pl.same(nil, got)
+	pl.ref.paused = true
+}
+
+func (pl *player) resume() {
+	pl.p.Resume()
+	pl.ref.resume()
+}
+
+func (pl *player) mayClose(t *rapid.T) {
+	if rapid.IntRange(0, 4).Draw(t, "close") == 0 {
+		pl.close()
+	}
+}
+
+func (pl *player) close() { pl.same(pl.ref.close(), pl.p.Close()) }
+
+// closeInside is an error that is not ErrClosed, and closes nothing.
+func (pl *player) closeInside(t *rapid.T) {
+	if pl.ref.paused || pl.ref.closed {
+		t.Skip("nobody would run the task")
+	}
+	task, _ := pl.task()
+	pl.finish()
+	pl.ref.blowsUp[task] = false
+	f := pl.body(task)
+	require.NoError(t, pl.ref.take(task, true))
+	errs, err := pool.Async(pl.p, func(w *pool.Worker) (map[string]error, error) {
+		f(w)
+		return map[string]error{
+			"Close or Shutdown": pl.p.Close(),
+			"Close":             pl.p.Shutdown(background),
+			"Pause":             pl.p.Pause(background),
+		}, nil
+	}).Wait(background)
+	require.NoError(t, err)
+	for _, name := range slices.Sorted(maps.Keys(errs)) {
+		require.ErrorContains(t, errs[name], name)
+		require.NotErrorIs(t, errs[name], pool.ErrClosed)
+	}
+}
+
+func TestSequencesOfCallsAreThoseOfAReference(t *testing.T) {
+	claim.That(t, "any sequence of calls gets the answers of a serial executor",
+		"random sequences by rapid: what each call returns, what ran how often, Workers and Stats after each call")
+	sequences.Store(0)
+	calls.Store(0)
+	rapid.Check(t, play)
+	claim.Amount(t, "%s sequences, %s calls", claim.Count(sequences.Load()), claim.Count(calls.Load()))
+}
+
+// FuzzSequence lets go test choose the bytes that the choices of a sequence are made of.
+func FuzzSequence(f *testing.F) {
+	for seed := range uint64(8) {
+		random := rand.NewChaCha8([32]byte{byte(seed)})
+		choices := make([]byte, 4096)
+		_, _ = random.Read(choices) // it never fails
+		f.Add(choices)
+	}
+	f.Fuzz(rapid.MakeFuzz(play))
+}
