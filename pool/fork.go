@@ -434,6 +434,27 @@ func (w *Worker) unwind(m int) {
 	w.marks = w.marks[:m]
 }
 
+// inner is something that a worker does in the middle of something else, and that ends
+// before it: what its forks must not outlive, and the call that it does not belong to.
+type inner struct {
+	mark int
+	call *call
+}
+
+// begin begins something in the middle of what the worker does.
+func (w *Worker) begin() inner {
+	w.expose() // what belongs to the outer call
+	in := inner{w.mark(), w.call}
+	w.call = nil
+	return in
+}
+
+// end ends it, also in a deferred call.
+func (w *Worker) end(in inner) {
+	w.unwind(in.mark)
+	w.call = in.call
+}
+
 // unwindAll takes back all forks that are left.
 func (w *Worker) unwindAll() {
 	for _, s := range w.forkStacks() {

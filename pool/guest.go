@@ -67,6 +67,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 		return err
 	}
 	if host {
+		defer w.end(w.begin())
 		f(w)
 		return nil
 	}
@@ -111,6 +112,15 @@ func (p *Pool) expose(goroutine uintptr) {
 	for _, w := range p.victims() {
 		if w.goroutine.Load() == goroutine {
 			w.expose()
+		}
+	}
+}
+
+// replace gives all places of one goroutine to another, while the first waits.
+func (p *Pool) replace(goroutine, by uintptr) {
+	for _, w := range p.victims() {
+		if w.goroutine.Load() == goroutine {
+			w.goroutine.Store(by)
 		}
 	}
 }

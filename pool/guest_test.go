@@ -163,6 +163,46 @@ func TestWhoeverIsInsideNeedsNoOtherSlot(t *testing.T) {
 	leave()
 }
 
+// TestNoForkOutlivesItsRunWithoutASlot: what a recovered panic leaves behind ends with Run,
+// also if Run found no slot and ran in the caller's own place.
+func TestNoForkOutlivesItsRunWithoutASlot(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		run  func(p *Pool, f func(w *Worker)) error
+	}{
+		{"Run", func(p *Pool, f func(w *Worker)) error { return p.Run(f) }},
+		{"bound", func(p *Pool, f func(w *Worker)) error { return p.With(t.Context()).Run(f) }},
+		{"recursion", func(p *Pool, f func(w *Worker)) error {
+			_, err := Recursive(func(at *Fork[int, int], _ int) int { f(at.Worker()); return 0 }).Run(p, 0)
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(2))
+			leave := full(t, p)
+			left, outlived := make(chan bool), make(chan bool)
+			var over, late atomic.Bool
+			require.NoError(t, p.Go(func(w *Worker) {
+				err := test.run(p, func(w *Worker) {
+					defer func() { left <- recover() != nil }()
+					Join(w,
+						func(*Worker, int) int { panic("leaves the other function behind") }, 0,
+						func(*Worker, int) int { late.Store(over.Load()); return 0 }, 0)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				over.Store(true)
+				leave()
+				stolenJoin(w, nop[int], nop[int]) // the oldest fork is stolen first
+				outlived <- late.Load()
+			}))
+			require.True(t, <-left)
+			require.False(t, <-outlived)
+		})
+	}
+}
+
 func TestGuestSlots(t *testing.T) {
 	for workers, want := range map[int]int{1: 8, 2: 8, 3: 12, 16: 64, 17: 64, maxWorkers: 64} {
 		require.Equal(t, want, guestSlots(workers), "%d workers", workers)

@@ -84,28 +84,16 @@ func (w *Worker) awaitAside(l *latch) {
 
 // aside calls f, which may end by runtime.Goexit. In a deferred call that would cut
 // short the call and all that is still to be tidied up there. So another goroutine is
-// the worker meanwhile, and the caller waits for it.
+// the worker meanwhile, in all places that the caller has, and the caller waits for it.
 func (w *Worker) aside(f func()) {
-	host := w
-	if w.guest {
-		host = w.pool.workerOf(w.goroutine.Load())
-	}
-	places := []*Worker{w}
-	if host != nil && host != w {
-		places = append(places, host)
-	}
-	be := func(goroutine uintptr) {
-		for _, w := range places {
-			w.goroutine.Store(goroutine)
-		}
-	}
 	original, ended := w.goroutine.Load(), make(chan struct{})
 	go func() {
+		self := goroutineID()
 		defer func() {
-			be(original)
+			w.pool.replace(self, original)
 			close(ended)
 		}()
-		be(goroutineID())
+		w.pool.replace(original, self)
 		f()
 	}()
 	<-ended

@@ -50,9 +50,10 @@ func (b *Bound) Run(f func(w *Worker)) (err error) {
 // visit is one blocking call at a place.
 type visit struct {
 	w     *Worker
-	guest bool // w is a slot that was taken for the visit
+	guest bool   // w is a slot that was taken for the visit
+	host  *inner // of a visit by who needed a slot and had a place
 	call  *call
-	mark  int         // of a visit with a call that is no guest's
+	inner inner       // of a visit with a call
 	stop  func() bool // of the context
 }
 
@@ -92,6 +93,10 @@ func enter(at Place) (v visit, err error) {
 			return v, err
 		}
 		v.w, v.guest = w, !has
+		if has {
+			in := w.begin()
+			v.host = &in
+		}
 	}
 	if ctx != nil {
 		v.begin(ctx)
@@ -103,6 +108,9 @@ func enter(at Place) (v visit, err error) {
 func (v *visit) leave(err *error) {
 	if v.guest {
 		defer v.w.pool.leave(v.w)
+	}
+	if v.host != nil {
+		defer v.w.end(*v.host)
 	}
 	switch c := v.call; {
 	case c == nil:
@@ -121,9 +129,9 @@ func (v *visit) leave(err *error) {
 // begin makes what the worker does from here on part of a call.
 func (v *visit) begin(ctx context.Context) {
 	w := v.w
-	w.expose() // what belongs to the outer call
-	c := &call{outer: w.call, ctx: ctx}
-	v.call, v.mark = c, w.mark()
+	v.inner = w.begin()
+	c := &call{outer: v.inner.call, ctx: ctx}
+	v.call = c
 	v.stop = context.AfterFunc(ctx, func() { c.cancel(w.pool) })
 	w.call = c
 }
@@ -131,9 +139,7 @@ func (v *visit) begin(ctx context.Context) {
 // end goes back to the outer call. Until the last fork of this one is over the call can
 // still be cancelled, and thieves be told so.
 func (v *visit) end() {
-	w, c := v.w, v.call
-	w.unwind(v.mark)
+	v.w.end(v.inner)
 	v.stop()
-	c.finish(w.pool)
-	w.call = c.outer
+	v.call.finish(v.w.pool)
 }

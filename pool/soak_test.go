@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,7 +30,19 @@ type plant struct {
 // more when its scope is over.
 type scope struct {
 	over   atomic.Bool
-	errors *atomic.Int64
+	faults *faults
+}
+
+// faults are what went wrong in a round.
+type faults struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (f *faults) add(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, fmt.Sprintf(format, args...))
 }
 
 func (n plant) child(i uint64) plant {
@@ -40,9 +54,9 @@ func (n plant) child(i uint64) plant {
 // growInScope grows a tree whose scope ends with the function that the caller calls
 // this in. What it leaves behind by a panic is over then, too.
 func growInScope(run func(f func(w *Worker)) error, n plant) (value uint64) {
-	n.scope = &scope{errors: n.errors}
+	n.scope = &scope{faults: n.faults}
 	if err := run(func(w *Worker) { value = tryGrow(w, n) }); err != nil {
-		n.errors.Add(1)
+		n.faults.add("tree %d: %v", n.seed, err)
 	}
 	n.over.Store(true)
 	return value
@@ -66,7 +80,7 @@ func alone(f func(w *Worker)) error {
 // without a pool if w is nil.
 func grow(w *Worker, n plant) uint64 {
 	if n.over.Load() {
-		n.errors.Add(1)
+		n.faults.add("tree %d, depth %d: it ran when its scope was over", n.seed, n.depth)
 	}
 	kind := rand.New(rand.NewPCG(n.seed, 0)).IntN(20)
 	switch {
@@ -113,14 +127,14 @@ func growTogether(w *Worker, n plant, kind int) uint64 {
 		x = growInScope(w.Pool().Run, a)
 		y = growInScope(w.Pool().Run, b)
 	default: // a detached task, which checks itself
-		b.scope = &scope{errors: b.errors}
+		b.scope = &scope{faults: b.faults}
 		err := w.Go(func(w *Worker) {
-			if growInScope(alone, b) != tryGrow(w, b) {
-				b.errors.Add(1)
+			if want, got := growInScope(alone, b), tryGrow(w, b); got != want {
+				b.faults.add("detached tree %d, depth %d: %d instead of %d", b.seed, b.depth, got, want)
 			}
 		})
 		if err != nil {
-			b.errors.Add(1)
+			b.faults.add("detached tree %d: %v", b.seed, err)
 		}
 		x = grow(w, a)
 	}
@@ -179,18 +193,18 @@ func TestSoak(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, round))
 		p := newPool(t, WithWorkers(1+r.IntN(6)))
 		goroutines := 1 + r.IntN(4)
-		var errors atomic.Int64
+		var faults faults
 		together(goroutines, func(who int) {
 			r := rand.New(rand.NewPCG(seed, round<<32+uint64(who)))
 			for range 5 {
-				n := plant{seed: r.Uint64(), depth: 12, scope: &scope{errors: &errors}}
+				n := plant{seed: r.Uint64(), depth: 12, scope: &scope{faults: &faults}}
 				if want, got := growInScope(alone, n), growInScope(p.Run, n); got != want {
 					t.Errorf("tree %d: %d instead of %d", n.seed, got, want)
 				}
 			}
 		})()
 		requireAtRest(t, p)
-		require.Zero(t, errors.Load(), "functions that ran too late, and wrong results of tasks")
+		require.Empty(t, faults.told)
 		requireCloses(t, p)
 	}
 }

@@ -177,12 +177,7 @@ func (w *Worker) runNested(j job) {
 		j.forks.run(w, j.index)
 		return
 	}
-	m, call := w.mark(), w.call
-	w.call = nil
-	defer func() { // after the handler, which may end by runtime.Goexit
-		w.unwind(m)
-		w.call = call
-	}()
+	defer w.end(w.begin()) // after the handler, which may end by runtime.Goexit
 	defer func() {
 		if v := recover(); v != nil {
 			w.pool.detached(v)
