@@ -133,6 +133,7 @@ func TestAModelMustSayWhatItIs(t *testing.T) {
 		"which code it stands for": "// configuration (small): one: -DN=1\n",
 		"what MUTANT_X spoils":     header + "// configuration (small): one:\n#ifdef MUTANT_X\n#endif\n",
 		"does not have it":         header + "// configuration (small): one:\n// mutant MUTANT_X: much\n",
+		"\"two\", which is no":     header + "// configuration (small): one:\n// mutant MUTANT_X, in two: much\n#ifdef MUTANT_X\n#endif\n",
 		"cannot be read":           header + "// configuration (small): one:\n// mutant X: much\n",
 		"not a scale":              header + "// configuration (huge): one:\n",
 	} {

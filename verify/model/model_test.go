@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -64,13 +63,12 @@ func check(t *testing.T, file, says string) {
 		states += v.states
 	}
 	said := fmt.Sprintf("%s states in %d configurations", claim.Count(states), len(sound))
-	if amount() < m.mutantScale {
+	if amount() == small {
 		claim.Amount(t, "%s", said)
 		return
 	}
 	require.Empty(t, neverReached(sound), "assertions that are never evaluated")
 
-	slices.SortStableFunc(sound, func(a, b verified) int { return a.states - b.states })
 	caught := make([]string, len(m.mutants))
 	t.Run("mutant", func(t *testing.T) {
 		for i, mu := range m.mutants {

@@ -53,63 +53,62 @@ these stay small, workers sleep at first (ASLEEP), but for one that is in the mi
 
 // configuration (small): two tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG
 // configuration (small): tasks that queue tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DLONG
-// configuration (full): several tasks in hands: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DTASKS=3 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
+// configuration: several tasks in hands: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DTASKS=3 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
 // configuration (small): a fork: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DPATIENT -DEARLY
 // configuration (small): a fork and a task: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DLONG
 // configuration (small): a fork and a doorman: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DDOORMAN
 // configuration (small): nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=1 -DFORKS=0 -DLONG; pan: -DNP -l -f
-// configuration (full): two nodes: -DWORKERS=2 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG
-// configuration (full): two nodes, nobody searches for ever: -DWORKERS=2 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG; pan: -DNP -l -f
-// configuration (full): two tasks and one more: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=1 -DFORKS=0 -DLONG
-// configuration (full): a guest and a fork: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=0 -DSPAWNS=0 -DFORKS=1 -DGUEST -DPATIENT
-// configuration (full): a doorman and a task that queues tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DDOORMAN -DLONG
-// configuration (full): a doorman and two tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DDOORMAN -DLONG
-// configuration (full): a doorman, a fork and a task: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DDOORMAN
+// configuration: two nodes: -DWORKERS=2 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG
+// configuration: two nodes, nobody searches for ever: -DWORKERS=2 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG; pan: -DNP -l -f
+// configuration: two tasks and one more: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=1 -DFORKS=0 -DLONG
+// configuration: a guest and a fork: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=0 -DSPAWNS=0 -DFORKS=1 -DGUEST -DPATIENT
+// configuration: a doorman and a task that queues tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DDOORMAN -DLONG
+// configuration: a doorman and two tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DDOORMAN -DLONG
+// configuration: a doorman, a fork and a task: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DDOORMAN
 // configuration (full): three workers and a fork: -DWORKERS=3 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTED -DSUBMITTERS=0 -DSPAWNS=0 -DFORKS=1 -DLONG -DPATIENT
-// configuration (full): two tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
-// configuration (full): tasks that queue tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=3 -DFORKS=0 -DLONG -DEARLY
-// configuration (full): a fork and two tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=1 -DLONG -DEARLY
+// configuration: two tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
+// configuration: tasks that queue tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=3 -DFORKS=0 -DLONG -DEARLY
+// configuration: a fork and two tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=1 -DLONG -DEARLY
 // configuration (full): a fork, two tasks and one more: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=1 -DFORKS=1
 // configuration (full): workers that are awake: -DWORKERS=2 -DNODES=1 -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
 // configuration (full): three workers: -DWORKERS=3 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG; pan: -DCOLLAPSE
-// configuration (full): tasks that queue tasks, nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DLONG -DEARLY; pan: -DNP -l -f
-// configuration (full): a fork, nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=1 -DFORKS=1; pan: -DNP -l -f
+// configuration: tasks that queue tasks, nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DLONG -DEARLY; pan: -DNP -l -f
+// configuration: a fork, nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=1 -DFORKS=1; pan: -DNP -l -f
 
-// mutants (full)
 // mutant MUTANT_PUSH_WITHOUT_FENCE: a submitter looks for sleepers before its item is visible
 // mutant MUTANT_SUBMIT_WITHOUT_NOTIFY: a submitter wakes nobody
 // mutant MUTANT_QUEUE_WITHOUT_NOTIFY: a task that queues another wakes nobody
-// mutant MUTANT_PULL_WITHOUT_NOTIFY: who pulls several tasks from an injector wakes nobody for the others
-// mutant MUTANT_ROB_WITHOUT_NOTIFY: who steals several tasks wakes nobody for the others, though it does not count as a searcher and nobody else saw them in its hands
-// mutant MUTANT_PUBLISH_WITHOUT_NOTIFY: who publishes a fork wakes nobody
-// mutant MUTANT_STATE_BEFORE_BIT: a sleeper is counted before its bit is set
+// mutant MUTANT_PULL_WITHOUT_NOTIFY, in several tasks in hands: who pulls several tasks from an injector wakes nobody for the others
+// mutant MUTANT_ROB_WITHOUT_NOTIFY, in tasks that queue tasks, with early looks: who steals several tasks wakes nobody for the others, though it does not count as a searcher and nobody else saw them in its hands
+// mutant MUTANT_PUBLISH_WITHOUT_NOTIFY, in a fork: who publishes a fork wakes nobody
+// mutant MUTANT_STATE_BEFORE_BIT, in a guest and a fork: a sleeper is counted before its bit is set
 // mutant MUTANT_PARK_WITHOUT_LOOK: no look at the queues after the announcement
-// mutant MUTANT_PARK_WITHOUT_LATCH: no look at the latch after the announcement
-// mutant MUTANT_PARK_WITH_LATCH_PENDING: the latch is not moved to waiting before the announcement
-// mutant MUTANT_LATCH_STAYS_WAITING: the latch is not moved back to pending after the sleep
+// mutant MUTANT_PARK_WITHOUT_LATCH, in a fork: no look at the latch after the announcement
+// mutant MUTANT_PARK_WITH_LATCH_PENDING, in a fork: the latch is not moved to waiting before the announcement
+// mutant MUTANT_LATCH_STAYS_WAITING, in a fork, nobody searches for ever: the latch is not moved back to pending after the sleep
 // mutant MUTANT_LOOK_NOT_AT_SLOTS: the look after the announcement leaves out LIFO slots
-// mutant MUTANT_LOOK_AT_OWN_NODE_ONLY: it leaves out the injectors of other nodes
-// mutant MUTANT_LOOK_NOT_AT_FORKS: it leaves out forks
+// mutant MUTANT_LOOK_AT_OWN_NODE_ONLY, in two nodes: it leaves out the injectors of other nodes
+// mutant MUTANT_LOOK_NOT_AT_FORKS, in a guest and a fork: it leaves out forks
 // mutant MUTANT_LAST_LOOK_NOT_AT_SLOTS: the last look of a search leaves out LIFO slots
-// mutant MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY: it leaves out the injectors of other nodes
-// mutant MUTANT_RETRACT_IGNORES_LOST_BIT: a worker that finds its bit gone goes on, and does not wait for whoever took it
-// mutant MUTANT_RETRACT_IS_NO_SEARCHER: a searcher that takes its announcement back, because its latch is done perhaps, is not counted as one again, and does not answer for what it saw
+// mutant MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY, in two nodes, nobody searches for ever: it leaves out the injectors of other nodes
+// mutant MUTANT_RETRACT_IGNORES_LOST_BIT, in tasks that queue tasks, nobody searches for ever: a worker that finds its bit gone goes on, and does not wait for whoever took it
+// mutant MUTANT_RETRACT_IS_NO_SEARCHER, in a fork and a task: a searcher that takes its announcement back, because its latch is done perhaps, is not counted as one again, and does not answer for what it saw
 // mutant MUTANT_LAST_SEARCHER_LEAVES: whoever brings searching to 0 does not look
-// mutant MUTANT_LAST_SEARCHER_FORGETS_FORKS: it does not look for forks
+// mutant MUTANT_LAST_SEARCHER_FORGETS_FORKS, in a guest and a fork: it does not look for forks
 // mutant MUTANT_WOKEN_AFTER_WAKING: a waker counts the woken worker after it has woken it
-// mutant MUTANT_WOKEN_IS_NO_SEARCHER: a woken worker is not counted as a searcher
+// mutant MUTANT_WOKEN_IS_NO_SEARCHER, in a fork and a doorman: a woken worker is not counted as a searcher
 // mutant MUTANT_CLEAR_WITHOUT_WAKING: a waker clears the bit and does not wake
-// mutant MUTANT_WAKE_OWN_NODE_ONLY: a waker looks for sleepers on its own node only
-// mutant MUTANT_UNPARK_WITHOUT_BIT: who completes a latch wakes the waiter without clearing its bit
-// mutant MUTANT_COMPLETE_WITHOUT_UNPARK: who completes a latch wakes nobody
-// mutant MUTANT_COMPLETE_WITHOUT_WAKING_ALONE: who completes a guest's latch wakes nobody
-// mutant MUTANT_WAITER_TAKES_NO_TASKS: a worker that waits for a fork takes no tasks, and sleeps whether there are any or not
-// mutant MUTANT_FREE_PLACE_WITHOUT_LOOK: a guest that leaves wakes nobody for the forks that were left alone because of it
-// mutant MUTANT_RETREAT_WITHOUT_LOOK: the doorman gives its place back without looking
-// mutant MUTANT_RETREAT_LEAVES_IT_TO_OWNER: the doorman has seen a task, and wakes nobody because the owner of its place was woken before
-// mutant MUTANT_IDLE_BEFORE_LOOK: the doorman takes the place of a worker that may still take its bit back, which may be the doorman's by then
-// mutant MUTANT_DOORMAN_TAKES_ANY_PLACE: the doorman takes the place of a worker that waits for a fork
-// mutant MUTANT_WAKE_PASSES_STAND_IN: a waker wakes the owner of a place, not the doorman who has it
+// mutant MUTANT_WAKE_OWN_NODE_ONLY, in two nodes: a waker looks for sleepers on its own node only
+// mutant MUTANT_UNPARK_WITHOUT_BIT, in a fork, nobody searches for ever: who completes a latch wakes the waiter without clearing its bit
+// mutant MUTANT_COMPLETE_WITHOUT_UNPARK, in a fork: who completes a latch wakes nobody
+// mutant MUTANT_COMPLETE_WITHOUT_WAKING_ALONE, in a guest and a fork: who completes a guest's latch wakes nobody
+// mutant MUTANT_WAITER_TAKES_NO_TASKS, in a fork and a task: a worker that waits for a fork takes no tasks, and sleeps whether there are any or not
+// mutant MUTANT_FREE_PLACE_WITHOUT_LOOK, in a guest and a fork: a guest that leaves wakes nobody for the forks that were left alone because of it
+// mutant MUTANT_RETREAT_WITHOUT_LOOK, in a fork and a doorman: the doorman gives its place back without looking
+// mutant MUTANT_RETREAT_LEAVES_IT_TO_OWNER, in a doorman and two tasks: the doorman has seen a task, and wakes nobody because the owner of its place was woken before
+// mutant MUTANT_IDLE_BEFORE_LOOK, in a doorman, a fork and a task: the doorman takes the place of a worker that may still take its bit back, which may be the doorman's by then
+// mutant MUTANT_DOORMAN_TAKES_ANY_PLACE, in a doorman, a fork and a task: the doorman takes the place of a worker that waits for a fork
+// mutant MUTANT_WAKE_PASSES_STAND_IN, in a fork and a doorman: a waker wakes the owner of a place, not the doorman who has it
 
 #ifdef DOORMAN
 #define DOORMEN 1
