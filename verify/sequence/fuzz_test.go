@@ -53,19 +53,30 @@ func targets(t *testing.T) (all []target) {
 
 var execs = regexp.MustCompile(`execs: (\d+)`)
 
+// Before Go 1.27 a run sometimes fails because its time is up (golang/go#75804). No input
+// has failed then, and none is written down.
+var (
+	timeIsUp = regexp.MustCompile(`(?m)^--- FAIL: .*\n\s+context deadline exceeded$`)
+	newInput = regexp.MustCompile(`Failing input written`)
+)
+
 // minimizing is how often a new input is tried in a shorter form. What threads cover
 // changes from run to run, so without a limit minutes would go by with it.
 const minimizing = "10x"
+
+const duration = "5s"
 
 // fuzz runs a target and returns how many inputs it has seen. An input that fails is
 // written down by go test in the package's testdata, from which it is tried again for
 // ever after.
 func (f target) fuzz(t *testing.T) (inputs int64) {
-	c := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", "10s",
+	c := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", duration,
 		"-fuzzminimizetime", minimizing, "-parallel", strconv.Itoa(runtime.NumCPU()), ".")
 	c.Dir = f.folder
 	out, err := c.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	if !timeIsUp.Match(out) || newInput.Match(out) {
+		require.NoError(t, err, "%s", out)
+	}
 	for _, m := range execs.FindAllSubmatch(out, -1) {
 		n, err := strconv.ParseInt(string(m[1]), 10, 64)
 		require.NoError(t, err)
@@ -79,7 +90,7 @@ func (f target) fuzz(t *testing.T) (inputs int64) {
 // asked for. With their seeds they run as tests of their own packages.
 func TestEveryParserAndQueueIsFuzzed(t *testing.T) {
 	claim.That(t, "nothing that parses, no queue and no sequence of calls has an input that breaks it",
-		"all fuzz targets of the repository, found by parsing its tests, 10 seconds each")
+		"all fuzz targets of the repository, found by parsing its tests, "+duration+" each")
 	all := targets(t)
 	require.GreaterOrEqual(t, len(all), 14, "the repository has more targets than were found")
 	if !claim.Full() {

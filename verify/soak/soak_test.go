@@ -34,7 +34,7 @@ func chosenDuration() time.Duration {
 	case *duration > 0:
 		return *duration
 	case claim.Full():
-		return 2 * time.Minute
+		return time.Minute
 	case testing.Short():
 		return 3 * time.Second
 	}
