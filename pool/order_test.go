@@ -95,7 +95,7 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 	order := func(thief int) (victims []int) {
 		h := &p.slots[thief].hunt
 		h.Begin()
-		h.Look(-1)
+		h.Look(-1, -1)
 		for v := h.Victim(); v >= 0; v = h.Victim() {
 			if v < p.first {
 				victims = append(victims, v)

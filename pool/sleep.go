@@ -53,7 +53,7 @@ func (p *Pool) wakeOne(node, slot int) {
 	if i, ok := p.sleep.ChooseNear(p.nodes[node].nearby, p.workerHere()); ok {
 		w := p.slots[i]
 		if slot >= 0 {
-			w.victim = slot
+			w.hint = slot
 		}
 		w.wakeUp()
 	}

@@ -3,7 +3,6 @@ package pool
 import (
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -346,11 +345,35 @@ func TestLateWakeUpIsHarmless(t *testing.T) {
 // TestWhoIsWokenLooksFirstWhereWorkWasSeen: what lies nearest to it is likely to be a smaller
 // piece than what it was woken for.
 func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
-	p := newPool(t, WithWorkers(3))
-	for slot := range p.Workers() {
-		requireAtRest(t, p)
-		p.wakeOne(0, slot)
-		requireAtRest(t, p)
-		require.True(t, slices.ContainsFunc(p.slots[:p.Workers()], func(w *Worker) bool { return w.victim == slot }))
+	p := newPool(t, WithWorkers(3), WithPinning(PinNone))
+	busy, over := newBarrier(3), make(chan struct{})
+	found := make(chan []bool)
+	for range 3 {
+		require.NoError(t, p.Go(func(w *Worker) {
+			if busy.wait(); w.id != 0 {
+				<-over
+				return
+			}
+			// Both others have a task. The worker sleeps, as far as anybody knows, and is woken.
+			var right []bool
+			for seen := 1; seen < 3; seen++ {
+				var tasks [3]*task
+				for i := 1; i < 3; i++ {
+					tasks[i] = taskOf(func(*Worker) {})
+					p.slots[i].ring.Push(tasks[i])
+				}
+				p.sleep.Announce(w.id, false)
+				p.wakeOne(0, seen)
+				<-w.bell
+				p.sleep.StopSearching()
+				hinted := w.hint == seen
+				j, _ := w.look(nil, true, false)
+				right = append(right, hinted && j.task == tasks[seen] && w.hint == -1)
+				p.slots[3-seen].ring.Pop()
+			}
+			found <- right
+		}))
 	}
+	require.Equal(t, []bool{true, true}, <-found)
+	close(over)
 }

@@ -42,10 +42,10 @@ type Worker struct {
 	hunt      policy.Search
 	binding   binding
 	gaveWayAt int64 // when giveWay was last considered, in heist.Ticks
-	// victim is the slot that a look visits first: of the last one that had something to
-	// steal, or where the waker saw something; -1 at first. Whoever has cleared the
-	// worker's bit may write it too, before it wakes the worker.
-	victim    int
+	victim    int   // the slot of the last one that had something to steal; -1 at first
+	// hint is where the waker saw something: the slot that the next look visits first, or -1.
+	// Whoever has cleared the worker's bit may write it too, before it wakes the worker.
+	hint      int
 	searching bool      // counted in the pool's sleep
 	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
@@ -93,7 +93,7 @@ type Worker struct {
 }
 
 func newWorker(p *Pool, id, rank int) *Worker {
-	w := &Worker{pool: p, id: id, rank: rank, site: &p.sites[p.siteOf[id]], victim: -1}
+	w := &Worker{pool: p, id: id, rank: rank, site: &p.sites[p.siteOf[id]], victim: -1, hint: -1}
 	if p.cpus == nil {
 		w.bell = make(chan struct{}, 1)
 	}
@@ -275,10 +275,10 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 }
 
 // look goes round the queues once: its own first, then the victims', and then the
-// injectors again. It begins with the victim that had something the last time, and goes on
-// from tier to tier. Of a victim it takes a fork before tasks: forks are what somebody
-// waits for. Who waits for a stolen fork begins with its thief, whose forks are likely to
-// be parts of it (Wagner and Calder's leapfrogging, 1993).
+// injectors again. It goes from tier to tier, and begins each with the victim that had
+// something the last time, if it is there. Of a victim it takes a fork before tasks: forks
+// are what somebody waits for. Who waits for a stolen fork begins with its thief, whose forks
+// are likely to be parts of it (Wagner and Calder's leapfrogging, 1993).
 func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
@@ -292,13 +292,14 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
 	forks := (w.guest || p.sleep.Load().Sleepers() >= 0) && w.helping < policy.MaxHelping
 	victims := p.victims()
-	first := w.victim
+	hint := w.hint
+	w.hint = -1
 	if l != nil {
 		if thief := int(l.thief.Load()); thief > 0 {
-			first = thief - 1
+			hint = thief - 1
 		}
 	}
-	w.hunt.Look(first)
+	w.hunt.Look(hint, w.victim)
 	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
 		if k >= len(victims) {
 			continue // it has not been made

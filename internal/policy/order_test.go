@@ -103,7 +103,7 @@ func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
 	for victim := range slots {
 		require.Equal(t, min(victim, MaxTiers-1), s.Tier(victim))
 	}
-	s.last = true
+	s.final = true
 	require.Equal(t, siteOf, sorted(victims(&s, -1)))
 }
 
@@ -117,7 +117,7 @@ func TestSlotsOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
 	for thief := range 3 {
 		var s Search
 		s.Init(o, thief, &Parameters{}, 7)
-		s.last = true
+		s.final = true
 		seen := sorted(victims(&s, -1))
 		require.Len(t, seen, slots)
 		require.Len(t, slices.Compact(seen), slots)

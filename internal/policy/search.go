@@ -44,7 +44,7 @@ type Parameters struct {
 //
 //	s.Begin()
 //	for {
-//		s.Look(first)
+//		s.Look(hint, last)
 //		for v := s.Victim(); v >= 0; v = s.Victim() {
 //			... if there is something: return
 //		}
@@ -62,11 +62,12 @@ type Search struct {
 
 	looks int
 	lost  int  // races in a row
-	last  bool // this is the last look
+	final bool // this is the last look
 
 	// Of the look:
 
-	first           int32 // the victim that comes before all others; -1 for none
+	first           int32 // the next victim, before what follows from the rest; -1 for none
+	last            int32 // the victim that comes first in its tier; -1 for none
 	at, lo, hi      int32 // the next victim, and the part of the list that is gone through
 	left            int32 // victims of that part that are left
 	tier, lastTiers int
@@ -82,18 +83,19 @@ func (s *Search) Init(o *Order, slot int, p *Parameters, seed uint64) {
 // Begin begins a search.
 func (s *Search) Begin() {
 	s.Backoff.Reset()
-	s.looks, s.lost, s.last = 0, 0, false
+	s.looks, s.lost, s.final = 0, 0, false
 }
 
 // Last says whether this is the last look, which has to see everything.
-func (s *Search) Last() bool { return s.last }
+func (s *Search) Last() bool { return s.final }
 
 // Near says whether this look stays with near victims.
-func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.last }
+func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.final }
 
-// Look begins a look over the victims. First, if it is not -1, comes before all others.
-func (s *Search) Look(first int) {
-	s.first, s.left = int32(first), 0
+// Look begins a look over the victims. Hint, if it is not -1, comes before all others, and
+// last before the others of its tier.
+func (s *Search) Look(hint, last int) {
+	s.first, s.last, s.left = int32(hint), int32(last), 0
 	s.tier, s.lastTiers = 0, len(s.list.ends)
 	switch {
 	case s.lastTiers == 1: // nothing to choose
@@ -123,6 +125,10 @@ func (s *Search) Victim() int {
 		}
 		s.tier++
 		s.start()
+		if last := s.last; last >= 0 && s.Tier(int(last)) == s.tier-1 {
+			s.last = -1
+			return int(last)
+		}
 	}
 	s.left--
 	victim := s.list.slots[s.at]
@@ -141,7 +147,7 @@ func (s *Search) start() {
 	if s.left > 0 {
 		s.at = s.lo + int32(s.rand.N(uint32(s.left)))
 	}
-	if s.tier > s.near && !s.last {
+	if s.tier > s.near && !s.final {
 		s.left = min(s.left, sample)
 	}
 }
@@ -183,9 +189,9 @@ func (s *Search) Next(r heist.StealResult) (Action, time.Duration) {
 		return Spin, spin
 	case ok:
 		return Yield, 0
-	case s.last:
+	case s.final:
 		return Park, 0
 	}
-	s.last = true
+	s.final = true
 	return Again, 0
 }

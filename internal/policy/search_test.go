@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +10,10 @@ import (
 )
 
 // victims returns those of one look, in order.
-func victims(s *Search, first int) (all []int) {
-	s.Look(first)
+func victims(s *Search, hint int) []int { return victimsAfter(s, hint, nobody) }
+
+func victimsAfter(s *Search, hint, last int) (all []int) {
+	s.Look(hint, last)
 	for v := s.Victim(); v >= 0; v = s.Victim() {
 		all = append(all, v)
 	}
@@ -31,7 +34,7 @@ func TestTheLastLookVisitsEverySlotOnce(t *testing.T) {
 		o := p.order()
 		for _, uniform := range []uint32{0, always / 2, always} {
 			s := newSearch(o, len(p.siteOf)-1, Parameters{Uniform: uniform}, 3)
-			s.last = true
+			s.final = true
 			for range 5 {
 				seen := victims(s, nobody)
 				require.Len(t, seen, len(p.siteOf))
@@ -83,7 +86,23 @@ func TestNearerTiersComeFirst(t *testing.T) {
 	})
 }
 
-func TestTheLastVictimComesFirst(t *testing.T) {
+// TestTheLastVictimComesFirstInItsTier, and not before those that are nearer: a thief that
+// once got something from afar would stay there.
+func TestTheLastVictimComesFirstInItsTier(t *testing.T) {
+	forPlans(func(p *plan) {
+		s := newSearch(p.order(), 0, Parameters{}, 3)
+		for last := range p.siteOf {
+			seen := victimsAfter(s, nobody, last)
+			first := slices.IndexFunc(seen, func(v int) bool { return s.Tier(v) == s.Tier(last) })
+			require.Equal(t, last, seen[first])
+			for _, v := range seen[:first] {
+				require.Less(t, s.Tier(v), s.Tier(last))
+			}
+		}
+	})
+}
+
+func TestTheHintComesFirst(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
 		for _, c := range []Parameters{{}, {Uniform: always}, {Patience: 3}} {
@@ -94,9 +113,9 @@ func TestTheLastVictimComesFirst(t *testing.T) {
 				if s.Near() {
 					continue
 				}
-				s.last = true
+				s.final = true
 				seen = victims(s, first)
-				s.last = false
+				s.final = false
 				require.Len(t, seen, 1+len(p.siteOf), "it is visited in its tier again")
 				require.Equal(t, len(p.siteOf)-1, sorted(seen[1:])[len(p.siteOf)-1])
 			}
@@ -266,7 +285,7 @@ func TestUniformLooksBeginWithAnySlotAlike(t *testing.T) {
 		s := newSearch(o, slot, Parameters{Uniform: always, Patience: 1 << 30}, uint64(slot))
 		counts := make([]int, 256)
 		for range 256 * 100 {
-			s.Look(nobody)
+			s.Look(nobody, nobody)
 			counts[s.Victim()]++
 		}
 		require.Less(t, chiSquare(counts), 255+5*22.6)
@@ -312,7 +331,7 @@ func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
 		const looks = 1 << 16
 		far := 0
 		for range looks {
-			s.Look(nobody)
+			s.Look(nobody, nobody)
 			if s.Tier(s.Victim()) > 0 {
 				far++
 			}
@@ -331,7 +350,7 @@ func TestASearchAllocatesNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			s.Begin()
 			for {
-				s.Look(7)
+				s.Look(7, 9)
 				for v := s.Victim(); v >= 0; v = s.Victim() {
 					sum += s.Tier(v)
 				}
@@ -357,10 +376,10 @@ func BenchmarkVictim(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := newSearch(machine256(), 5, c.how, 1)
-			s.Look(nobody)
+			s.Look(nobody, nobody)
 			for b.Loop() {
 				if s.Victim() < 0 {
-					s.Look(nobody)
+					s.Look(nobody, nobody)
 				}
 			}
 		})
@@ -368,7 +387,7 @@ func BenchmarkVictim(b *testing.B) {
 	b.Run("first", func(b *testing.B) { // of a look, after which there is something to steal
 		s := newSearch(machine256(), 5, Parameters{Uniform: 1 << 10, Patience: 2}, 1)
 		for b.Loop() {
-			s.Look(nobody)
+			s.Look(nobody, nobody)
 			s.Victim()
 		}
 	})

@@ -189,7 +189,7 @@ func (c *clock) wakeOne(node, slot int) {
 	if i, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
 		w := e.workers[i]
 		if slot >= 0 {
-			w.victim = slot
+			w.hint = slot
 		}
 		c.write(e.bitmapWord(e.nodeOf[i]))
 		c.wakeUp(w)

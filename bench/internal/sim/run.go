@@ -71,7 +71,7 @@ func (u setup) run() (Stats, error) {
 	}
 	e.load(u.load.service)
 	for i := range l.workers {
-		w := &worker{clock: clock{id: i, at: i}, lastVictim: u.lastVictim, victim: -1, slot: -1, poll: poll}
+		w := &worker{clock: clock{id: i, at: i}, lastVictim: u.lastVictim, victim: -1, hint: -1, slot: -1, poll: poll}
 		w.eager = policy.AlwaysPublic
 		w.hunt.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
 		e.workers = append(e.workers, w)

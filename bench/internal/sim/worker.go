@@ -17,6 +17,7 @@ type worker struct {
 	hunt       policy.Search
 	lastVictim bool // searches begin with the last victim
 	victim     int
+	hint       int // where the waker saw something, or -1
 	searching  bool
 	helping    int
 	lifo, poll int
@@ -241,17 +242,18 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 		}
 	}
 	forks := w.mind().Sleepers() >= 0 && w.helping < policy.MaxHelping
-	first := -1
+	hint, last := w.hint, -1
+	w.hint = -1
 	if w.lastVictim {
-		first = w.victim
+		last = w.victim
 	}
 	if wait >= 0 {
 		if thief := int(w.frames[wait].thief); thief > 0 {
-			first = thief - 1
+			hint = thief - 1
 		}
 	}
 	result := heist.Empty
-	w.hunt.Look(first)
+	w.hunt.Look(hint, last)
 	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
 		if !w.visit(k) {
 			e.stats.Failed++
