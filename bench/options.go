@@ -126,7 +126,7 @@ const simUsage = `Usage: bench sim [flags]
 
 Simulates the scheduler on machines of up to 8 nodes and 1024 CPUs, with the code that
 chooses victims in a real pool, and compares its ways of choosing: random victims, the
-nearest first, and those after the last victim. Time is virtual, and the same seeds
+nearest first, and so with each tier's last victim first. Time is virtual, and the same seeds
 give the same output.
 
 Machines: %s

@@ -33,7 +33,7 @@ var programs = map[string]func() error{
 func duration() time.Duration {
 	switch {
 	case claim.Full():
-		return 5 * time.Second
+		return 3 * time.Second
 	case testing.Short():
 		return 300 * time.Millisecond
 	}

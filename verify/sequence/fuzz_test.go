@@ -64,7 +64,7 @@ var (
 // changes from run to run, so without a limit minutes would go by with it.
 const minimizing = "10x"
 
-const duration = "5s"
+const duration = "3s"
 
 // fuzz runs a target and returns how many inputs it has seen. An input that fails is
 // written down by go test in the package's testdata, from which it is tried again for

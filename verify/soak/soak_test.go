@@ -34,7 +34,7 @@ func chosenDuration() time.Duration {
 	case *duration > 0:
 		return *duration
 	case claim.Full():
-		return time.Minute
+		return 30 * time.Second
 	case testing.Short():
 		return 3 * time.Second
 	}

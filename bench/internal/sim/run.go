@@ -44,7 +44,7 @@ type setup struct {
 	*layout
 	order      *policy.Order
 	parameters policy.Parameters
-	lastVictim bool // searches begin with the last victim
+	lastVictim bool // a tier begins with the last victim
 	load       work
 	seed       uint64
 	tweak      func(*engine) // for tests

@@ -25,7 +25,7 @@ func Strategies() []Strategy {
 	return []Strategy{
 		{Name: Uniform, About: "all victims alike, from a random one on"},
 		{Name: "tiers", About: "the nearest tier first, each from a random victim on", tiers: true, parameters: policy.Defaults},
-		{Name: "tiers-last", About: "the same after the last victim, as the pool does", tiers: true, lastVictim: true, parameters: policy.Defaults},
+		{Name: "tiers-last", About: "the same, in each tier the last victim first, as the pool does", tiers: true, lastVictim: true, parameters: policy.Defaults},
 	}
 }
 

@@ -15,7 +15,7 @@ type worker struct {
 	slot        int32 // the LIFO slot: a request, or -1
 
 	hunt       policy.Search
-	lastVictim bool // searches begin with the last victim
+	lastVictim bool // a tier begins with the last victim
 	victim     int
 	hint       int // where the waker saw something, or -1
 	searching  bool
