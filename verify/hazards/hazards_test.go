@@ -23,7 +23,7 @@ const patience = time.Minute
 func rounds(n int) int {
 	switch {
 	case claim.Full() && !underRace:
-		return 10 * n
+		return 5 * n
 	case testing.Short() || underRace:
 		return max(1, n/10)
 	}

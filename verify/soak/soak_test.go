@@ -18,7 +18,7 @@ import (
 var (
 	seed     = flag.Uint64("seed", 0, "of all choices; 0 takes one from the clock")
 	rounds   = flag.Int("rounds", 0, "how many programs TestSoak runs; 0 is as many as there is time for")
-	duration = flag.Duration("duration", 0, "how long TestSoak goes on; 0 is 10 seconds, 3 with -short, 2 minutes for a claim")
+	duration = flag.Duration("duration", 0, "how long TestSoak goes on; 0 is 10 seconds, 3 with -short, 30 for a claim")
 )
 
 // chosenSeed is the seed of a test.

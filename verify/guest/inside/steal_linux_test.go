@@ -220,16 +220,6 @@ func shareOfNearSteals(t *testing.T, m guest.Machine, order pool.VictimOrder) (s
 	return 100 * float64(within-withinBefore) / float64(all-allBefore), true
 }
 
-var sink atomic.Uint32
-
-//go:noinline
-func spin(n int) (x uint32) {
-	for i := range n {
-		x = x*1664525 + uint32(i)
-	}
-	return x
-}
-
 // TestWorkThatStartsOnOneNode prints how long it takes, compared with uniform random
 // victims, when all work starts on one node. It is a figure and no assertion: an emulated
 // machine keeps no time.
