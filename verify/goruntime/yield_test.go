@@ -1,6 +1,7 @@
 package goruntime
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -10,24 +11,37 @@ import (
 	"github.com/seed53057037/heist/verify/goruntime/child"
 )
 
-func init() { programs["yields"] = stopBesideYields }
+func init() {
+	programs["yields"] = func() error { return stopBeside(heist.Yield) }
+	programs["pause"] = func() error { return stopBeside(func() { heist.Pause(math.MaxInt32) }) } // minutes
+}
 
 // TestALoopOfYieldsLetsTheWorldStop does without the signals that preempt goroutines, for they
 // hardly ever come outside of the system call, and within it they have no effect. A loop that never
 // looks whether it should give way stops the program for ever here.
 func TestALoopOfYieldsLetsTheWorldStop(t *testing.T) {
 	claim.That(t, "a loop of Yields lets the world stop", "collections beside such a loop, in a child with GODEBUG=asyncpreemptoff=1")
+	stopsBeside(t, "yields")
+}
+
+// TestALongPauseLetsTheWorldStop is the same for the assembly of a pause.
+func TestALongPauseLetsTheWorldStop(t *testing.T) {
+	claim.That(t, "a long Pause lets the world stop", "collections beside one of minutes, in a child with GODEBUG=asyncpreemptoff=1")
+	stopsBeside(t, "pause")
+}
+
+func stopsBeside(t *testing.T, program string) {
 	var collections int
-	child.Result(t, child.Command(t, "yields", "GODEBUG=asyncpreemptoff=1"), &collections)
+	child.Result(t, child.Command(t, program, "GODEBUG=asyncpreemptoff=1"), &collections)
 	claim.Amount(t, "%d collections", collections)
 }
 
-func stopBesideYields() error {
+func stopBeside(f func()) error {
 	var begun, enough atomic.Bool
 	go func() {
 		begun.Store(true)
 		for !enough.Load() {
-			heist.Yield()
+			f()
 		}
 	}()
 	for !begun.Load() {
