@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -101,25 +102,84 @@ func TestImpossibleCPUsAreNamed(t *testing.T) {
 	}
 }
 
+// pretendMoreCPUs makes the package believe that the process may use n CPUs that the machine
+// does not have, until the test ends, and returns them. The kernel refuses them alone, and
+// leaves them out beside others, as it does with CPUs that have gone offline.
+func pretendMoreCPUs(t *testing.T, n int) (pretended []int) {
+	t.Helper()
+	real := initial
+	initial = slices.Clone(initial)
+	for cpu := len(initial)*wordBits - 1; len(pretended) < n; cpu-- { // in the mask's size, but hardly CPUs
+		if slices.Contains(real.cpus(), cpu) {
+			initial = real
+			t.Skip("this machine has nearly as many CPUs as the kernel's mask has bits")
+		}
+		initial.set(cpu)
+		pretended = append(pretended, cpu)
+	}
+	t.Cleanup(func() {
+		initial = real
+		for tid := range masks(t) { // some may have been started meanwhile
+			_ = real.give(tid)
+		}
+	})
+	return pretended
+}
+
 // The kernel may know better, for instance after the CPU went offline.
 func TestRefusalOfTheKernelIsPassedOn(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before := mask(t)
-	last := len(initial)*wordBits - 1 // in the mask's size, but hardly a CPU
-	if slices.Contains(initial.cpus(), last) {
-		t.Skip("this machine has as many CPUs as the kernel's mask has bits")
-	}
-	real := initial
-	defer func() { initial = real }()
-	initial = slices.Clone(initial)
-	initial.set(last)
+	last := pretendMoreCPUs(t, 1)[0]
 
 	p, err := Pin(last)
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot pin to CPUs [%d]: sched_setaffinity", last))
 	require.Nil(t, p)
 	require.Equal(t, before, mask(t))
+}
+
+// TestCPUsBetweenThoseAllowedAreNotAllowed: the kernel would leave such a CPU out without a word
+// as long as it has another.
+func TestCPUsBetweenThoseAllowedAreNotAllowed(t *testing.T) {
+	last := pretendMoreCPUs(t, 1)[0]
+	cpus, err := Allowed()
+	require.NoError(t, err)
+	for between := cpus[len(cpus)-2] + 1; between < last; between += 7 {
+		p, err := Pin(cpus[0], between)
+		require.ErrorContains(t, err, fmt.Sprintf("heist: cannot pin to CPU %d: this process may use CPUs %v", between, cpus))
+		require.Nil(t, p)
+		isolated, err := Isolate(between)
+		require.ErrorContains(t, err, fmt.Sprintf("heist: cannot isolate CPU %d: this process may use CPUs %v", between, cpus))
+		require.Nil(t, isolated)
+	}
+}
+
+// TestRebindingSaysThatTheCPUsAreGone, and does not leave it at the CPUs that the thread has
+// instead.
+func TestRebindingSaysThatTheCPUsAreGone(t *testing.T) {
+	last := pretendMoreCPUs(t, 1)[0]
+	p, err := Pin(initial.cpus()[0], last)
+	require.NoError(t, err)
+	p.cpus = p.cpus[1:] // the CPU that is left goes offline, too
+	err = p.Rebind()
+	require.ErrorIs(t, err, unix.EINVAL)
+	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot pin to CPUs [%d] again: sched_setaffinity", last))
+	require.NoError(t, p.Unpin())
+}
+
+// TestBindingIsKeptApartFromTheCallersSlice, which may be used for the next worker's CPUs.
+func TestBindingIsKeptApartFromTheCallersSlice(t *testing.T) {
+	cpus := twoAllowed(t)
+	mine := []int{cpus[1]}
+	p, err := Pin(mine...)
+	require.NoError(t, err)
+	mine[0] = cpus[0]
+	require.NoError(t, initial.give(0)) // as the system does when the CPU goes offline
+	require.NoError(t, p.Rebind())
+	requireMask(t, cpus[1:2])
+	require.NoError(t, p.Unpin())
 }
 
 func TestRefusedUnpinSaysThatTheThreadStaysBound(t *testing.T) {
@@ -154,52 +214,82 @@ func TestUnknownMaskIsReported(t *testing.T) {
 	require.Nil(t, p)
 }
 
-// A goroutine that ends while it is locked takes its thread with it, and that can be
-// seen.
-func TestFailedPinLeavesTheGoroutineUnlocked(t *testing.T) {
-	endOf := func(body func()) (thread int) {
-		tid := make(chan int)
-		go func() {
-			runtime.LockOSThread() // to learn the thread's number in peace
-			id := unix.Gettid()
-			body()
-			runtime.UnlockOSThread()
-			tid <- id
-		}()
-		return <-tid
-	}
-	exists := func(tid int) bool {
-		_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
-		return err == nil
-	}
-	if !exists(unix.Gettid()) {
+// endOf runs body on a goroutine that ends then, and returns its thread. A goroutine that ends
+// while it is locked takes its thread with it, and that can be seen.
+func endOf(t *testing.T, body func()) (thread int) {
+	t.Helper()
+	if !threadExists(unix.Gettid()) {
 		t.Skip("there is no /proc to count threads in")
 	}
+	tid := make(chan int)
+	go func() {
+		runtime.LockOSThread() // to learn the thread's number in peace
+		id := unix.Gettid()
+		body()
+		runtime.UnlockOSThread()
+		tid <- id
+	}()
+	return <-tid
+}
 
-	real := initial
-	defer func() { initial = real }()
-	last := len(initial)*wordBits - 1
-	initial = slices.Clone(initial)
-	initial.set(last)
-	var failed []int
+func threadExists(tid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
+	return err == nil
+}
+
+func TestPinLeavesTheGoroutineUnlockedAfterItFailedOrWasUndone(t *testing.T) {
+	first, last := initial.cpus()[0], pretendMoreCPUs(t, 1)[0]
+	var over []int
 	for range 8 {
-		failed = append(failed,
-			endOf(func() { _, _ = Pin() }),
-			endOf(func() { _, _ = Pin(-1) }),
-			endOf(func() { _, _ = Pin(last) }))
+		over = append(over,
+			endOf(t, func() { _, _ = Pin() }),
+			endOf(t, func() { _, _ = Pin(-1) }),
+			endOf(t, func() { _, _ = Pin(last) }),
+			endOf(t, func() {
+				if p, err := Pin(first); err == nil {
+					_ = p.Unpin()
+				}
+			}))
 	}
 	// The opposite, to see that threads end, and to give them time for it. It may
 	// get a thread of those before.
 	ended := map[int]bool{os.Getpid(): true} // the main thread stays in any case
 	for range 3 {
-		locked := endOf(runtime.LockOSThread)
-		for !ended[locked] && exists(locked) {
+		locked := endOf(t, runtime.LockOSThread)
+		for !ended[locked] && threadExists(locked) {
 			Yield()
 		}
 		ended[locked] = true
 	}
-	for _, tid := range failed {
-		require.True(t, ended[tid] || exists(tid), "thread %d has ended", tid)
+	for _, tid := range over {
+		require.True(t, ended[tid] || threadExists(tid), "thread %d has ended", tid)
+	}
+}
+
+// TestThreadThatStaysBoundIsUsedByNobodyElse: after a refused Unpin the goroutine is still
+// locked, and takes the thread along when it ends.
+func TestThreadThatStaysBoundIsUsedByNobodyElse(t *testing.T) {
+	cpus := twoAllowed(t)
+	thread := os.Getpid()
+	for thread == os.Getpid() { // the main thread stays in any case
+		thread = endOf(t, func() {
+			p, err := Pin(cpus[0])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			before := p.before
+			p.before = make(affinity, len(before)) // no CPU at all, which the kernel refuses
+			if p.Unpin() == nil {
+				t.Error("it was not refused")
+			}
+			if unix.Gettid() == os.Getpid() {
+				_ = before.restore()
+			}
+		})
+	}
+	for deadline := time.Now().Add(30 * time.Second); threadExists(thread); Yield() {
+		require.True(t, time.Now().Before(deadline), "the bound thread %d is still there", thread)
 	}
 }
 
@@ -247,6 +337,8 @@ func TestMaskHasAnyNumberOfCPUs(t *testing.T) {
 	}
 	require.Equal(t, cpus, a.cpus())
 	require.Empty(t, affinity(nil).cpus())
+	require.Equal(t, []int{1, 31, 32, 64, 127, 128}, a.without([]int{0, 2, 63, 191, 192, 1000}).cpus())
+	require.Equal(t, cpus, a.cpus(), "it is another mask")
 
 	_, err := affinityOf(math.MaxInt32) // no such thread
 	require.ErrorIs(t, err, unix.ESRCH)

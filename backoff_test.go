@@ -92,6 +92,37 @@ func TestBackoffsAreNotAlike(t *testing.T) {
 	require.NotEqual(t, a.rand, b.rand)
 }
 
+// TestSeededBackoffsAreAlike, also after they have begun again: a search that is to be repeated
+// has to spin as often as the first time.
+func TestSeededBackoffsAreAlike(t *testing.T) {
+	spins := func(seed uint64) (all []time.Duration) {
+		b := Backoff{Spin: 50 * time.Microsecond}
+		b.Seed(seed)
+		for range 5 {
+			for spin, ok := b.Next(); ok; spin, ok = b.Next() {
+				all = append(all, spin)
+			}
+			all = append(all, b.NextLost())
+			b.Reset()
+		}
+		return all
+	}
+	require.Equal(t, spins(1), spins(1))
+	require.NotEqual(t, spins(1), spins(2))
+
+	b := Backoff{Spin: 50 * time.Microsecond}
+	b.Seed(1)
+	var first, second [5]time.Duration
+	for i := range first {
+		first[i], _ = b.Next()
+	}
+	b.Reset()
+	for i := range second {
+		second[i], _ = b.Next()
+	}
+	require.NotEqual(t, first, second, "one backoff does not repeat itself")
+}
+
 // After a lost race there is something to find, so however many are lost, the
 // thread is as far from parking as before.
 func TestLostRacesDoNotLeadToParking(t *testing.T) {

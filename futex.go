@@ -34,6 +34,8 @@ func FutexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
 //
 // Cost: a system call even if nobody sleeps; about 5 microseconds if somebody does.
 //
+// Not inlined, for the reason that [Yield] gives.
+//
 //go:noinline
 func FutexWake(addr *atomic.Uint32, n int) int {
 	if n <= 0 {

@@ -101,15 +101,45 @@ func TestWakeWakesAsManyAsItShould(t *testing.T) {
 	})
 }
 
+// testWakeOfAll wakes with numbers of which the lower halves, as the kernel sees them, may be
+// 0 or negative, when it is sure that everybody sleeps.
+func testWakeOfAll(t *testing.T, f futex, asleepOn func(word *atomic.Uint32) int) {
+	t.Helper()
+	const sleepers = 7
+	for _, n := range []int64{math.MaxInt64, math.MaxInt64 - 1, 1 << 40, 1 << 32, 1<<32 - 1, 1<<32 + 1, 1 << 31, math.MaxInt32, 1<<30 + 1, 1 << 30, sleepers} {
+		var word atomic.Uint32
+		wait := together(sleepers, func(int) {
+			for word.Load() == 0 {
+				f.wait(&word, 0, -1)
+			}
+		})
+		for asleepOn(&word) < sleepers {
+			runtime.Gosched()
+		}
+		word.Store(1)
+		require.Equal(t, sleepers, f.wake(&word, int(min(n, math.MaxInt))), "of %d", n)
+		wait()
+		require.Zero(t, f.wake(&word, math.MaxInt))
+	}
+}
+
+func TestParkingLotWakesAllAndCountsThem(t *testing.T) {
+	var lot parkingLot
+	testWakeOfAll(t, futex{lot.wait, lot.wake}, lot.asleepOn)
+}
+
+// asleepOn returns how many sleep on a word that shares its bucket with no other.
+func (p *parkingLot) asleepOn(word *atomic.Uint32) int {
+	b := p.bucket(word)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.sleepers)
+}
+
 func TestParkingLotWakesInTheOrderOfArrival(t *testing.T) {
 	var lot parkingLot
 	var word atomic.Uint32
-	asleep := func() int {
-		b := lot.bucket(&word)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return len(b.sleepers)
-	}
+	asleep := func() int { return lot.asleepOn(&word) }
 	woke := make(chan int)
 	const sleepers = 5
 	for i := range sleepers {
@@ -153,17 +183,33 @@ func TestParkingLotForgetsSleepers(t *testing.T) {
 	var lot parkingLot
 	var word atomic.Uint32
 	b := lot.bucket(&word)
+	requireForgotten := func() {
+		t.Helper()
+		require.Empty(t, b.sleepers)
+		require.NotZero(t, cap(b.sleepers))
+		for _, s := range b.sleepers[:cap(b.sleepers)] {
+			require.Zero(t, s)
+		}
+	}
 	for range 3 {
 		together(4, func(who int) {
 			for lot.wait(&word, 0, time.Duration(who+1)*time.Microsecond) {
 			}
 		})()
 	}
-	require.Empty(t, b.sleepers)
-	require.NotZero(t, cap(b.sleepers))
-	for _, s := range b.sleepers[:cap(b.sleepers)] {
-		require.Zero(t, s)
+	requireForgotten()
+
+	wait := together(4, func(int) { lot.wait(&word, 0, -1) })
+	for lot.asleepOn(&word) < 4 {
+		runtime.Gosched()
 	}
+	require.Equal(t, 1, lot.wake(&word, 1))
+	for _, s := range b.sleepers[3:cap(b.sleepers)] {
+		require.Zero(t, s, "behind those that still sleep")
+	}
+	require.Equal(t, 3, lot.wake(&word, 4))
+	wait()
+	requireForgotten()
 }
 
 // A sleeper whose time is up may find that it was woken in the meantime.

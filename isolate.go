@@ -18,8 +18,8 @@ type Isolation struct{ cpus []int }
 // be left for the other threads, if a CPU is isolated already or not allowed (see
 // [Allowed]), and with [ErrPinning] on systems other than Linux; then nothing has changed.
 //
-// Anybody may call it. Cost: two system calls for each thread of the process, some of
-// them twice.
+// Anybody may call it. Cost: some five system calls for each thread of the process, and the
+// world stops twice for a moment; more where threads end all the time.
 func Isolate(cpus ...int) (*Isolation, error) {
 	if len(cpus) == 0 {
 		return nil, errors.New("heist: Isolate without a CPU; give at least one, see Allowed")
@@ -42,13 +42,16 @@ func Isolate(cpus ...int) (*Isolation, error) {
 	return &Isolation{cpus: slices.Clone(cpus)}, nil
 }
 
-// Restore gives the CPUs back to all threads that have lost them. Only the first call does
-// something.
+// Restore gives the CPUs back to all threads that have lost them. After an error, which can
+// be that the process has no file descriptor left, the isolation is still there, and Restore
+// can be called again. After a success further calls do nothing.
 func (i *Isolation) Restore() error {
 	if i.cpus == nil {
 		return nil
 	}
-	cpus := i.cpus
+	if err := unisolate(i.cpus); err != nil {
+		return err
+	}
 	i.cpus = nil
-	return unisolate(cpus)
+	return nil
 }

@@ -1,15 +1,22 @@
 package heist
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // masks returns the CPUs of all threads of the process.
@@ -140,6 +147,246 @@ func TestIsolationsExistSideBySide(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
+// TestARestoreThatIsRepeatedEndsNoOtherIsolation: the CPUs may have been isolated again since,
+// by somebody else.
+func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
+	cpus := twoAllowed(t)
+	first, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	requireMaskOfAll(t, cpus[1:])
+	require.NoError(t, first.Restore())
+	requireAllowedEverywhere(t, cpus)
+
+	second, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	require.NoError(t, first.Restore())
+	requireMaskOfAll(t, cpus[1:])
+	_, err = Isolate(cpus[0])
+	require.ErrorContains(t, err, "isolated already")
+	require.NoError(t, second.Restore())
+	requireAllowedEverywhere(t, cpus)
+
+	third, err := Isolate(cpus[1:]...)
+	require.NoError(t, err)
+	require.NoError(t, first.Restore())
+	require.NoError(t, second.Restore())
+	requireMaskOfAll(t, cpus[:1])
+	require.NoError(t, third.Restore())
+	requireAllowedEverywhere(t, cpus)
+}
+
+// TestIsolationIsKeptApartFromTheCallersSlice, which may be used for something else meanwhile.
+func TestIsolationIsKeptApartFromTheCallersSlice(t *testing.T) {
+	cpus := twoAllowed(t)
+	mine := []int{cpus[0]}
+	isolated, err := Isolate(mine...)
+	require.NoError(t, err)
+	mine[0] = cpus[1]
+	require.NoError(t, isolated.Restore())
+	requireAllowedEverywhere(t, cpus)
+}
+
+// TestThreadsClonedInOneIsolationLiveThroughTheNext: nothing is known of them but the mask that
+// they were born with, and that must not be taken for one that they were bound to.
+func TestThreadsClonedInOneIsolationLiveThroughTheNext(t *testing.T) {
+	cpus := twoAllowed(t)
+	pinned, err := Pin(cpus[0])
+	require.NoError(t, err)
+	requireMasks := func(others []int) {
+		t.Helper()
+		for tid, mask := range masks(t) {
+			if tid == unix.Gettid() {
+				require.Equal(t, cpus[:1], mask, "the bound thread")
+			} else {
+				require.Equal(t, others, mask, "thread %d", tid)
+			}
+		}
+	}
+	isolated, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	moreThreads(10, func() {
+		requireMasks(cpus[1:])
+		require.NoError(t, isolated.Restore())
+		requireMasks(cpus)
+		isolated, err = Isolate(cpus[1:]...)
+		require.NoError(t, err)
+		moreThreads(10, func() {
+			requireMasks(cpus[:1])
+			require.NoError(t, isolated.Restore())
+			requireMasks(cpus)
+			isolated, err = Isolate(cpus[0])
+			require.NoError(t, err)
+			requireMasks(cpus[1:])
+		})
+	})
+	require.NoError(t, isolated.Restore())
+	requireMasks(cpus)
+	require.NoError(t, pinned.Unpin())
+	requireAllowedEverywhere(t, cpus)
+}
+
+// forOrders calls test with these numbers in every order.
+func forOrders(numbers []int, test func(order []int)) {
+	var extend func(order, rest []int)
+	extend = func(order, rest []int) {
+		if len(rest) == 0 {
+			test(order)
+		}
+		for i := range rest {
+			extend(append(slices.Clip(order), rest[i]), slices.Delete(slices.Clone(rest), i, i+1))
+		}
+	}
+	extend(nil, numbers)
+}
+
+// without returns the CPUs but some.
+func without(cpus []int, some map[int]*Isolation) []int {
+	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return some[cpu] != nil })
+}
+
+// TestIsolationsEndInAnyOrder: at each moment threads lack the CPUs whose isolation is in
+// force, and no others, in whatever isolation they were cloned.
+func TestIsolationsEndInAnyOrder(t *testing.T) {
+	cpus := twoAllowed(t)
+	isolated := make(map[int]*Isolation) // by CPU
+	some := cpus[:min(3, len(cpus)-1)]
+	forOrders(some, func(begins []int) {
+		forOrders(some, func(ends []int) {
+			for _, cpu := range begins {
+				var err error
+				isolated[cpu], err = Isolate(cpu)
+				require.NoError(t, err)
+				moreThreads(1, func() {
+					requireMaskOfAll(t, without(cpus, isolated))
+					if cpu == begins[len(begins)-1] {
+						requireToEndInOrder(t, isolated, ends, func() { requireMaskOfAll(t, without(cpus, isolated)) })
+					}
+				})
+			}
+		})
+	})
+	requireAllowedEverywhere(t, cpus)
+}
+
+// requireToEndInOrder restores the isolations, and calls test after each of them.
+func requireToEndInOrder(t *testing.T, isolated map[int]*Isolation, order []int, test func()) {
+	t.Helper()
+	for _, cpu := range order {
+		require.NoError(t, isolated[cpu].Restore())
+		delete(isolated, cpu)
+		test()
+	}
+}
+
+// TestThreadsNarrowedBySomebodyElseStayAsNarrow: all threads have less than the process was
+// started with, as taskset -a leaves them, and on machines with two CPUs, too, there are
+// several isolations.
+func TestThreadsNarrowedBySomebodyElseStayAsNarrow(t *testing.T) {
+	cpus := twoAllowed(t)
+	before := masks(t)
+	some := append(pretendMoreCPUs(t, 3)[:2], cpus[0])
+	isolated := make(map[int]*Isolation) // by CPU
+	requireMasks := func() {
+		t.Helper()
+		now := masks(t)
+		for tid := range before { // those that are cloned meanwhile are born with less
+			if mask, ok := now[tid]; ok {
+				require.Equal(t, without(cpus, isolated), mask, "thread %d in the isolation of %v", tid, isolated)
+			}
+		}
+	}
+	forOrders(some, func(begins []int) {
+		forOrders(some, func(ends []int) {
+			for _, cpu := range begins {
+				var err error
+				isolated[cpu], err = Isolate(cpu)
+				require.NoError(t, err)
+				requireMasks()
+			}
+			requireToEndInOrder(t, isolated, ends, requireMasks)
+		})
+	})
+}
+
+// TestAnIsolationThatIsOverIsForgotten: a thread that somebody binds afterwards to what an
+// isolation once left it has not lost anything to the next one.
+func TestAnIsolationThatIsOverIsForgotten(t *testing.T) {
+	cpus := twoAllowed(t)
+	pretendMoreCPUs(t, 1)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	isolated, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	requireMask(t, cpus[1:])
+	require.NoError(t, isolated.Restore())
+	requireMask(t, cpus)
+
+	mine, err := affinityOf(0)
+	require.NoError(t, err)
+	require.NoError(t, mine.without(cpus[:1]).give(0)) // as a C library might
+	isolated, err = Isolate(cpus[0])
+	require.NoError(t, err)
+	require.NoError(t, isolated.Restore())
+	requireMask(t, cpus[1:])
+}
+
+// TestRestoreEndsThoughACPUHasGone: the kernel does not give a CPU that is offline, however
+// often it is asked.
+func TestRestoreEndsThoughACPUHasGone(t *testing.T) {
+	cpus := twoAllowed(t)
+	gone := pretendMoreCPUs(t, 1)[0]
+	for _, some := range [][]int{{gone}, {cpus[0], gone}} {
+		isolated, err := Isolate(some...)
+		require.NoError(t, err)
+		restored := make(chan error, 1)
+		go func() { restored <- isolated.Restore() }()
+		select {
+		case err := <-restored:
+			require.NoError(t, err)
+			requireAllowedEverywhere(t, cpus)
+		case <-time.After(30 * time.Second):
+			require.Fail(t, "it asks for ever", "for %v", some)
+		}
+	}
+}
+
+// outOfFiles calls f while the process cannot open any file.
+func outOfFiles(t *testing.T, f func()) {
+	t.Helper()
+	var before unix.Rlimit
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before))
+	none := unix.Rlimit{Cur: 0, Max: before.Max}
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &none, nil))
+	defer func() { require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil)) }()
+	f()
+}
+
+// TestIsolationThatFailsCanBeTriedAgain, its beginning and its end. A server that has run out
+// of file descriptors cannot list its threads, but soon has some again.
+func TestIsolationThatFailsCanBeTriedAgain(t *testing.T) {
+	cpus := twoAllowed(t)
+	var isolated *Isolation
+	var err error
+	outOfFiles(t, func() { isolated, err = Isolate(cpus[0]) })
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot isolate CPUs [%d]: ", cpus[0]))
+	require.Nil(t, isolated)
+	requireAllowedEverywhere(t, cpus)
+	isolated, err = Isolate(cpus[0])
+	require.NoError(t, err)
+	requireMaskOfAll(t, cpus[1:])
+
+	outOfFiles(t, func() { err = isolated.Restore() })
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot give CPUs [%d] back to all threads: ", cpus[0]))
+	requireMaskOfAll(t, cpus[1:])
+	_, err = Isolate(cpus[0])
+	require.ErrorContains(t, err, "isolated already")
+	require.NoError(t, isolated.Restore())
+	requireAllowedEverywhere(t, cpus)
+	require.NoError(t, isolated.Restore())
+}
+
 func TestIsolationSaysWhatItCannotDo(t *testing.T) {
 	cpus := twoAllowed(t)
 	_, err := Isolate()
@@ -256,6 +503,22 @@ func TestAThreadBoundToMoreThanTheIsolatedCPUsLosesThose(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
+// TestAThreadBoundInAnIsolationGetsWhatIsLeft of its CPUs, and the others afterwards.
+func TestAThreadBoundInAnIsolationGetsWhatIsLeft(t *testing.T) {
+	cpus := twoAllowed(t)
+	isolated, err := Isolate(cpus[0])
+	require.NoError(t, err)
+	pinned, err := Pin(cpus[0], cpus[1])
+	require.NoError(t, err)
+	requireMask(t, cpus[1:2])
+	require.NoError(t, pinned.Rebind())
+	requireMask(t, cpus[1:2])
+	require.NoError(t, isolated.Restore())
+	requireMask(t, cpus[:2])
+	require.NoError(t, pinned.Unpin())
+	requireAllowedEverywhere(t, cpus)
+}
+
 func requireMaskOfAll(t *testing.T, want []int) {
 	t.Helper()
 	for tid, mask := range masks(t) {
@@ -329,7 +592,7 @@ func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
 			}
 		})
 	}
-	for range stress(300) {
+	for range stress(150) {
 		isolated, err := Isolate(cpus[0])
 		require.NoError(t, err)
 		requireMaskOfAll(t, cpus[1:])
@@ -355,4 +618,58 @@ func TestThreadsThatEndBoundAreForgotten(t *testing.T) {
 	isolation.mu.Lock()
 	defer isolation.mu.Unlock()
 	require.Less(t, len(isolation.bound), 500)
+}
+
+const sandboxed = "HEIST_TEST_SANDBOXED"
+
+// The other half of TestSandboxThatForbidsBindingIsReported: it runs in the child.
+func TestSandboxedChild(t *testing.T) {
+	if os.Getenv(sandboxed) == "" {
+		t.Skip("not the child")
+	}
+	cpus := twoAllowed(t)
+	runtime.LockOSThread()
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the system call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_SCHED_SETAFFINITY, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 || initial.give(0) == nil {
+		t.Skip("there is no such sandbox here: ", errno)
+	}
+	runtime.UnlockOSThread()
+
+	for range 2 { // and not "isolated already"
+		isolated, err := Isolate(cpus[0])
+		require.ErrorIs(t, err, unix.EPERM)
+		require.ErrorContains(t, err, fmt.Sprintf("heist: cannot isolate CPUs [%d]: sched_setaffinity", cpus[0]))
+		require.Nil(t, isolated)
+		requireAllowedEverywhere(t, cpus)
+	}
+	pinned, err := Pin(cpus[0])
+	require.ErrorIs(t, err, unix.EPERM)
+	require.Nil(t, pinned)
+	requireAllowedEverywhere(t, cpus)
+}
+
+// TestSandboxThatForbidsBindingIsReported: a container may let the process see its CPUs, and
+// choose none.
+func TestSandboxThatForbidsBindingIsReported(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(self, "-test.run=^TestSandboxedChild$", "-test.v")
+	child.Env = append(os.Environ(), sandboxed+"=1", "GORACE=atexit_sleep_ms=0")
+	output, err := child.CombinedOutput()
+	if errors.Is(err, unix.ENOEXEC) {
+		t.Skip("an emulator runs this test but cannot start it again")
+	}
+	require.NoError(t, err, "%s", output)
+	if strings.Contains(string(output), "--- SKIP: TestSandboxedChild") {
+		t.Skipf("%s", output)
+	}
+	require.Contains(t, string(output), "--- PASS: TestSandboxedChild")
 }

@@ -2,7 +2,10 @@ package heist
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -101,6 +104,44 @@ func TestRandomSeedsDiffer(t *testing.T) {
 		require.False(t, seen[seed])
 		seen[seed] = true
 	}
+}
+
+// TestRandomSeedsOfOneMomentDiffer: many goroutines may ask for one while the clock shows the
+// same time, as it does here all along and, for microseconds at least, on some systems.
+func TestRandomSeedsOfOneMomentDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const goroutines, each = 8, 2000
+		moment := time.Now()
+		seeds := make([][]uint64, goroutines)
+		together(goroutines, func(who int) {
+			for range each {
+				seeds[who] = append(seeds[who], RandomSeed())
+			}
+		})()
+		all := slices.Concat(seeds...)
+		slices.Sort(all)
+		require.Len(t, slices.Compact(all), goroutines*each)
+		require.Equal(t, moment, time.Now())
+	})
+}
+
+// TestRandomSeedsDifferFromRunToRun: a process that has just begun counts its calls anew, and
+// has another time, if by no more than a nanosecond.
+func TestRandomSeedsDifferFromRunToRun(t *testing.T) {
+	calls := seeds.Load()
+	defer func() { seeds.Store(calls) }()
+	synctest.Test(t, func(t *testing.T) {
+		seen := map[uint64]bool{}
+		for run := range 100 {
+			seeds.Store(0)
+			for call := range 10 {
+				seed := RandomSeed()
+				require.False(t, seen[seed], "run %d, call %d", run, call)
+				seen[seed] = true
+			}
+			time.Sleep(time.Nanosecond)
+		}
+	})
 }
 
 func TestNIsBelowN(t *testing.T) {

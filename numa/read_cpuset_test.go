@@ -54,6 +54,18 @@ func TestCpusetsLimitWhatIsAllowed(t *testing.T) {
 			"/sys/fs/cgroup/jobs/system/cpuset.cpus":   "1\n",
 			"/sys/fs/cgroup/jobs/batch/cpuset.cpus":    "5-6\n",
 		}, "5-6"},
+		"cgroup v1, a name that is like the controller's": {files{
+			"/proc/self/cgroup":     "3:name=cpusets:/user\n2:cpusets,cpu:/user\n1:cpuset:/batch\n",
+			"/proc/mounts":          "none /cg cgroup rw,cpuset 0 0\n",
+			"/cg/user/cpuset.cpus":  "0\n",
+			"/cg/batch/cpuset.cpus": "5-6\n",
+		}, "5-6"},
+		"cgroup v2, a name with colons": {files{
+			"/proc/self/cgroup": "0::/service/job:1:2\n",
+			"/proc/mounts":      "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
+			"/sys/fs/cgroup/service/job:1:2/cpuset.cpus.effective": "3\n",
+			"/sys/fs/cgroup/service/job/cpuset.cpus.effective":     "4\n",
+		}, "3"},
 		"cgroup v1, named only": {files{
 			"/proc/self/cgroup": "1:name=systemd:/system\n",
 			"/proc/mounts":      "none /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0\n",

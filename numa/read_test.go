@@ -202,6 +202,61 @@ func TestTwoNodesWithDistances(t *testing.T) {
 	require.Equal(t, 10, got.Distance(1, 1))
 }
 
+// TestDistancesMayDifferByDirection: each node's file is its own row, from it to the others.
+func TestDistancesMayDifferByDirection(t *testing.T) {
+	got := readSound(t, smt().with(files{
+		"node/online":         "0-2\n",
+		"node/node2/cpulist":  "\n",
+		"node/node0/distance": "10 17 65535\n",
+		"node/node1/distance": "28 10 12\n",
+		"node/node2/distance": "11 31 10\n",
+	}))
+	for from, row := range [][]int{{10, 17, 65535}, {28, 10, 12}, {11, 31, 10}} {
+		require.Equal(t, row, got.Nodes[from].Distances)
+		for to, distance := range row {
+			require.Equal(t, distance, got.Distance(from, to), "from %d to %d", from, to)
+		}
+	}
+	require.Contains(t, got.String(), "distances 28 10 12\n")
+	requireRoundTrip(t, got)
+
+	// One row is unknown: what is known is not used for the way back.
+	got, err := read(smt().with(files{"node/node0/distance": "10\n"}).inMemory(), "", nil)
+	require.ErrorContains(t, err, "1 distances for 2 nodes")
+	require.Equal(t, []int{20, 21}, []int{got.Distance(0, 1), got.Distance(1, 0)})
+}
+
+// TestAbsurdMemoryIsUnknown, not another number: it is 0 and an error that quotes the file.
+func TestAbsurdMemoryIsUnknown(t *testing.T) {
+	for _, total := range []string{
+		"-1 kB", "-9223372036854775808 kB", "-0x1 kB", "9007199254740992 kB", "9223372036854775807 kB",
+		"9223372036854775808 kB", "18014398509481984 kB", "18446744073709551615 kB", "99999999999999999999999999 kB",
+		"", "kB", " kB", "x kB", "1e3 kB", "1.5 kB", "0x10 kB", "0b1 kB", "1_000 kB", "1,024 kB", "1 024 kB", "1024", "1024 B", "1024 KB", "1024 MB",
+		"1024 kB kB", "1024kB", "NaN kB", "Inf kB", "\x00 kB", "\n1024 kB",
+	} {
+		for file, f := range map[string]files{
+			"node/node1/meminfo": smt(),
+			"/proc/meminfo":      {"cpu/present": "0\n", "cpu/online": "0\n"},
+		} {
+			text := "Node 1 MemTotal: " + total + "\nNode 1 MemFree: 1 kB\n"
+			got, err := read(f.with(files{file: text}).inMemory(), "", nil)
+			requireUsable(t, got)
+			require.Zero(t, got.Nodes[len(got.Nodes)-1].MemoryBytes, "%q", total)
+			require.ErrorContains(t, err, "numa: "+filepath.FromSlash(treePath(file))+": MemTotal ", "%q", total)
+			require.ErrorContains(t, err, "is no number of kB", "%q", total)
+			require.Less(t, len(err.Error()), 200)
+			require.NotContains(t, err.Error(), "\n", "it is one error")
+		}
+	}
+	for total, want := range map[string]int64{
+		"0 kB": 0, "1 kB": 1024, "007 kB": 7 << 10, "9007199254740991 kB": 9007199254740991 << 10, // the most that fits
+	} {
+		got := readSound(t, smt().with(files{"node/node1/meminfo": "Node 1 MemTotal:\t" + total + " \n"}))
+		require.Equal(t, want, got.Nodes[1].MemoryBytes, "%q", total)
+		requireRoundTrip(t, got)
+	}
+}
+
 func TestHardwareThreadsShareACore(t *testing.T) {
 	got := readSound(t, smt())
 	require.Equal(t, []string{"0,4", "1,5", "2,6", "3,7"}, lists(got.Cores))
@@ -384,6 +439,25 @@ func TestAffinityMaskStandsInForMissingSys(t *testing.T) {
 	require.Equal(t, Set{4, 5}, got.Allowed)
 }
 
+// TestAffinityMaskMayBeOlderThanTheFiles: of the CPUs that the process was started with, some
+// may have gone offline since, or been taken out.
+func TestAffinityMaskMayBeOlderThanTheFiles(t *testing.T) {
+	got, err := read(smt().with(files{"cpu/online": "0-5\n"}).inMemory(), "", func() (Set, error) { return Set{4, 5, 6, 9}, nil })
+	requireUsable(t, got)
+	require.NoError(t, err)
+	require.Equal(t, "0-5", got.Online.String())
+	require.Equal(t, "0-7", got.Complete.String())
+	require.Equal(t, Set{4, 5}, got.Allowed)
+}
+
+func TestCPUsInNoNodeAreReported(t *testing.T) {
+	got, err := read(smt().with(files{"node/node1/cpulist": "2-3,6\n"}).inMemory(), "", nil)
+	requireUsable(t, got)
+	require.ErrorContains(t, err, filepath.FromSlash(nodeDir)+": CPUs 7 are in no node")
+	require.Equal(t, -1, got.NodeOf(7))
+	require.Equal(t, 1, got.NodeOf(6))
+}
+
 func TestUnknownAffinityIsReported(t *testing.T) {
 	refused := errors.New("refused")
 	got, err := read(smt().inMemory(), "", func() (Set, error) { return nil, refused })
@@ -403,6 +477,48 @@ func (u unreadable) Open(file string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrPermission}
 	}
 	return u.FS.Open(file)
+}
+
+// leaky is a tree that tells how many of its files are open.
+type leaky struct {
+	fs.FS
+	open *int
+}
+
+type leakyFile struct {
+	fs.File
+	open *int
+}
+
+func (c leaky) Open(name string) (fs.File, error) {
+	file, err := c.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	*c.open++
+	return leakyFile{file, c.open}, nil
+}
+
+func (c leakyFile) Close() error {
+	*c.open--
+	return c.File.Close()
+}
+
+func (c leakyFile) ReadDir(n int) ([]fs.DirEntry, error) { return c.File.(fs.ReadDirFile).ReadDir(n) }
+
+// TestEveryFileIsClosed, at once: a large machine has more of them than a process may have open.
+func TestEveryFileIsClosed(t *testing.T) {
+	open := 0
+	got, err := read(leaky{smt().with(files{
+		"node/node0/meminfo": strings.Repeat(" ", maxFile+1),
+		"cpu/present":        "garbage",
+		"/proc/self/cgroup":  "0::/a\n",
+		"/proc/mounts":       "cgroup2 /cg cgroup2 rw 0 0\n",
+	}).inMemory(), &open}, "", nil)
+	requireUsable(t, got)
+	require.ErrorContains(t, err, "longer than")
+	require.Len(t, got.Nodes, 2)
+	require.Zero(t, open)
 }
 
 func TestUnreadablePartsAreNamedAndTheRestIsUsed(t *testing.T) {
@@ -461,6 +577,7 @@ func TestGarbageIsNamedAndTheRestIsUsed(t *testing.T) {
 		{"cpu/cpu1/topology/package_cpus_list", "0-99999999", "", nil}, // CPU 0 spoke for it
 		{"cpu/cpu0/topology/package_cpus_list", "0-99999999", "limit of 65536", nil},
 		{"cpu/cpu0/cache/index3/level", "three", `"three" is no number`, nil},
+		{"cpu/cpu0/cache/index3/level", "4294967299", `"4294967299" is no number`, nil}, // 3 in its lower half
 		{"cpu/cpu0/cache/index3/shared_cpu_list", "0,,1", "not a CPU number", nil},
 		{"node/node0/meminfo", "MemTotal: 12 MB", `MemTotal " 12 MB" is no number of kB`,
 			func(want *Topology) { want.Nodes[0].MemoryBytes = 0 }},
@@ -473,6 +590,8 @@ func TestGarbageIsNamedAndTheRestIsUsed(t *testing.T) {
 		{"node/node1/distance", "21", "1 distances for 2 nodes",
 			func(want *Topology) { want.Nodes[1].Distances = nil }},
 		{"node/node1/distance", "21 -10", `"-10" is no distance`,
+			func(want *Topology) { want.Nodes[1].Distances = nil }},
+		{"node/node1/distance", "65536 10", `"65536" is no distance`,
 			func(want *Topology) { want.Nodes[1].Distances = nil }},
 		{"node/node1/distance", "0 0", `"0" is no distance`,
 			func(want *Topology) { want.Nodes[1].Distances = nil }},

@@ -2,6 +2,7 @@ package numa
 
 import (
 	"math"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -122,6 +123,59 @@ func TestParseMaskReadsOldKernelsMasks(t *testing.T) {
 		_, err := parseMask(mask)
 		require.ErrorContains(t, err, "CPU mask", mask)
 	}
+}
+
+// TestMaskWordsHaveEightDigits, but for the first one: a digit too many or too few would move
+// all CPUs above it by four, and nobody would notice.
+func TestMaskWordsHaveEightDigits(t *testing.T) {
+	const digits = "012345678"
+	for n := range len(digits) + 1 {
+		word := digits[len(digits)-n:] // 8, 78, 678 and so on
+		first, firstErr := parseMask(word + ",00000000,80000001")
+		last, lastErr := parseMask("1," + word)
+		middle, middleErr := parseMask("1," + word + ",00000000")
+		require.Equal(t, n >= 1 && n <= 8, firstErr == nil, "%q", word)
+		require.Equal(t, n == 8, lastErr == nil, "%q", word)
+		require.Equal(t, n == 8, middleErr == nil, "%q", word)
+		if n < 1 || n > 8 {
+			require.ErrorContains(t, firstErr, strconv.Quote(word)+" is no word of 32 bits")
+			require.Nil(t, first)
+			continue
+		}
+		value, err := strconv.ParseUint(word, 16, 32)
+		require.NoError(t, err)
+		want := Set{0, 31}
+		for bit := range 32 {
+			if value>>bit&1 == 1 {
+				want = append(want, 64+bit)
+			}
+		}
+		require.Equal(t, want, first, "%q", word)
+		if n < 8 {
+			require.ErrorContains(t, lastErr, strconv.Quote(word)+" is no word of 32 bits")
+			require.Nil(t, last)
+			require.Nil(t, middle)
+		}
+	}
+	seven, err := parseMask("1234567,00000000\n")
+	require.NoError(t, err)
+	require.Equal(t, "32-34,37-38,40,42,46,48-49,53,56", seven.String())
+
+	highest, err := parseMask("80000000" + strings.Repeat(",00000000", maxCPUs/32-1))
+	require.NoError(t, err)
+	require.Equal(t, Set{maxCPUs - 1}, highest)
+}
+
+// TestMaskOfTheWrongWidthIsRefusedWithItsFile, and the list stands in for it.
+func TestMaskOfTheWrongWidthIsRefusedWithItsFile(t *testing.T) {
+	for _, mask := range []string{"0000000,0000033", "000000033", "1,33"} {
+		got, err := read(smt().with(files{"cpu/cpu0/cache/index3/shared_cpu_map": mask + "\n"}).inMemory(), "", nil)
+		requireUsable(t, got)
+		require.ErrorContains(t, err, filepath.FromSlash("cpu0/cache/index3/shared_cpu_map")+": CPU mask "+strconv.Quote(mask))
+		require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.L3), mask)
+	}
+	got := readSound(t, smt().with(files{"cpu/cpu0/cache/index3/shared_cpu_map": "0000000,00000033\n"}))
+	require.Equal(t, []string{"0-1,4-5", "2-3,6-7"}, lists(got.L3))
 }
 
 func FuzzParseSet(f *testing.F) {
