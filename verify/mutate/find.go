@@ -1,0 +1,232 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/big"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// file is a file that is mutated.
+type file struct {
+	pkg    *goPackage
+	path   string // absolute
+	label  string // the path from the module's root, with slashes
+	text   []byte
+	syntax *ast.File
+	tokens *token.File
+}
+
+func readFile(p *goPackage, path string) (*file, error) {
+	label, err := filepath.Rel(p.Module.Dir, path)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{pkg: p, path: path, label: filepath.ToSlash(label)}
+	if f.text, err = os.ReadFile(path); err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	f.syntax, err = parser.ParseFile(files, path, f.text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	f.tokens = files.File(f.syntax.FileStart)
+	return f, nil
+}
+
+// change is a mutant of a file before it has a name.
+type change struct {
+	from, to int // offsets
+	text     string
+	what     string
+}
+
+// mutants returns all mutants of the file, in the order of their lines.
+func (f *file) mutants() []mutant {
+	if ast.IsGenerated(f.syntax) {
+		return nil
+	}
+	var changes []change
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if onlyText(n) {
+			return false
+		}
+		changes = append(changes, f.changes(n)...)
+		return true
+	})
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.from, b.from) })
+	all := make([]mutant, len(changes))
+	times := map[string]int{}
+	for i, c := range changes {
+		line := f.tokens.Line(f.tokens.Pos(c.from))
+		// A colon and a blank separate a name from the reason in survivors.txt.
+		name := fmt.Sprintf("%s:%d: %s", f.label, line, strings.ReplaceAll(c.what, ": ", ":"))
+		if times[name]++; times[name] > 1 { // the same twice in a line
+			name = fmt.Sprintf("%s (%d)", name, times[name])
+		}
+		all[i] = mutant{name, f, c.from, c.to, c.text}
+	}
+	return all
+}
+
+// onlyText says whether the node makes a text for people: the methods String and Error, and
+// the arguments of errors and panics.
+func onlyText(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		return n.Recv != nil && (n.Name.Name == "String" || n.Name.Name == "Error")
+	case *ast.CallExpr:
+		switch called := n.Fun.(type) {
+		case *ast.Ident:
+			return called.Name == "panic"
+		case *ast.SelectorExpr:
+			from, ok := called.X.(*ast.Ident)
+			return ok && (from.Name == "fmt" && called.Sel.Name == "Errorf" || from.Name == "errors" && called.Sel.Name == "New")
+		}
+	}
+	return false
+}
+
+// instead is what an operator is replaced by. The negated conditions of ifs are mutants of
+// their own, so that < need not become >= here.
+var instead = map[token.Token]token.Token{
+	token.LSS: token.LEQ, token.LEQ: token.LSS,
+	token.GTR: token.GEQ, token.GEQ: token.GTR,
+	token.EQL: token.NEQ, token.NEQ: token.EQL,
+	token.LAND: token.LOR, token.LOR: token.LAND,
+	token.INC: token.DEC, token.DEC: token.INC,
+}
+
+// changes returns the changes of a node itself, not of those in it.
+func (f *file) changes(n ast.Node) (all []change) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		if to, ok := instead[n.Op]; ok {
+			what := fmt.Sprintf("%s %s %s to %s", f.brief(n.X), n.Op, f.brief(n.Y), to)
+			all = append(all, f.operator(n.OpPos, n.Op, to, what))
+		}
+		if (n.Op == token.ADD || n.Op == token.SUB) && isOne(n.Y) {
+			what := fmt.Sprintf("%s to %s", f.brief(n), f.brief(n.X))
+			all = append(all, f.replace(n.X.End(), n.End(), "", what))
+		}
+	case *ast.BasicLit:
+		value, ok := new(big.Int).SetString(n.Value, 0)
+		if n.Kind != token.INT || !ok {
+			break
+		}
+		next := value.Add(value, big.NewInt(1)).String()
+		if strings.HasPrefix(n.Value, "0x") {
+			next = fmt.Sprintf("%#x", value)
+		}
+		all = append(all, f.replace(n.Pos(), n.End(), next, n.Value+" to "+next))
+	case *ast.IncDecStmt:
+		to := instead[n.Tok]
+		x := f.brief(n.X)
+		all = append(all, f.operator(n.TokPos, n.Tok, to, fmt.Sprintf("%s%s to %s%s", x, n.Tok, x, to)))
+	case *ast.IfStmt:
+		// The negation of a comparison with == or != is that with the other operator.
+		if c, ok := n.Cond.(*ast.BinaryExpr); !ok || c.Op != token.EQL && c.Op != token.NEQ {
+			negated := "!(" + f.source(n.Cond.Pos(), n.Cond.End()) + ")"
+			all = append(all, f.replace(n.Cond.Pos(), n.Cond.End(), negated, fmt.Sprintf("if %s negated", f.brief(n.Cond))))
+		}
+		// If the body is one statement that can be dropped, it is dropped for itself.
+		if checksError(n.Cond) && len(n.Body.List) > 0 && !(len(n.Body.List) == 1 && droppable(n.Body.List[0])) {
+			text := "{" + f.newlines(n.Body.Pos(), n.Body.End()) + "}"
+			all = append(all, f.replace(n.Body.Pos(), n.Body.End(), text, fmt.Sprintf("if %s without its body", f.brief(n.Cond))))
+		}
+	case ast.Stmt:
+		if droppable(n) {
+			all = append(all, f.replace(n.Pos(), n.End(), f.newlines(n.Pos(), n.End()), f.brief(n)+" dropped"))
+		}
+	}
+	return all
+}
+
+// droppable says whether a statement is one of those that are dropped: a call, a defer, an
+// assignment to fields.
+func droppable(s ast.Stmt) bool {
+	switch s := s.(type) {
+	case *ast.ExprStmt:
+		_, call := ast.Unparen(s.X).(*ast.CallExpr)
+		return call
+	case *ast.DeferStmt:
+		return true
+	case *ast.AssignStmt:
+		return !slices.ContainsFunc(s.Lhs, func(x ast.Expr) bool {
+			_, field := ast.Unparen(x).(*ast.SelectorExpr)
+			return !field
+		})
+	}
+	return false
+}
+
+var errorName = regexp.MustCompile(`(?i)err(or)?s?\d*$`)
+
+// checksError says whether a condition compares an error with nil. Without types, an error
+// is what is called so.
+func checksError(condition ast.Expr) (checks bool) {
+	ast.Inspect(condition, func(n ast.Node) bool {
+		if c, ok := n.(*ast.BinaryExpr); ok && c.Op == token.NEQ && name(c.Y) == "nil" && errorName.MatchString(name(c.X)) {
+			checks = true
+		}
+		return !checks
+	})
+	return checks
+}
+
+// name returns the name of a variable or a field, and nothing for other expressions.
+func name(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	}
+	return ""
+}
+
+func isOne(x ast.Expr) bool {
+	literal, ok := x.(*ast.BasicLit)
+	return ok && literal.Value == "1"
+}
+
+func (f *file) replace(from, to token.Pos, text, what string) change {
+	return change{f.tokens.Offset(from), f.tokens.Offset(to), text, what}
+}
+
+func (f *file) operator(at token.Pos, was, is token.Token, what string) change {
+	return f.replace(at, at+token.Pos(len(was.String())), is.String(), what)
+}
+
+func (f *file) source(from, to token.Pos) string {
+	return string(f.text[f.tokens.Offset(from):f.tokens.Offset(to)])
+}
+
+// newlines returns the ends of lines in a part of the file. They stay when the rest goes,
+// so that what follows keeps its line numbers.
+func (f *file) newlines(from, to token.Pos) string {
+	return strings.Repeat("\n", strings.Count(f.source(from, to), "\n"))
+}
+
+// brief returns what a name says of a node: its first line, which is shortened if it is
+// long.
+func (f *file) brief(n ast.Node) string {
+	const most = 60
+	line, _, more := strings.Cut(f.source(n.Pos(), n.End()), "\n")
+	brief := []rune(strings.Join(strings.Fields(line), " "))
+	if len(brief) > most {
+		brief, more = brief[:most], true
+	}
+	if more {
+		return string(brief) + "..."
+	}
+	return string(brief)
+}

@@ -1,0 +1,18 @@
+// Package overlay lets the go command build changed files in the place of others, which stay
+// as they are (go help build). What did not change comes from the build cache.
+package overlay
+
+import (
+	"encoding/json"
+	"os"
+)
+
+// Write writes an overlay to a file. Replace has the names of the changed files by those of
+// the originals; all are absolute.
+func Write(name string, replace map[string]string) error {
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, 0o666)
+}
