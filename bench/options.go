@@ -126,8 +126,9 @@ const simUsage = `Usage: bench sim [flags]
 
 Simulates the scheduler on machines of up to 8 nodes and 1024 CPUs, with the code that
 chooses victims in a real pool, and compares its ways of choosing: random victims, the
-nearest first, and so with each tier's last victim first. Time is virtual, and the same seeds
-give the same output.
+nearest tier first, and in each tier the last victim first. The last one also stands against
+a pool in which who waits for a thief runs other forks meanwhile, called help, instead of
+lending its place. Time is virtual, and the same seeds give the same output.
 
 Machines: %s
 Loads:    %s

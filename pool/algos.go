@@ -143,6 +143,7 @@ func Scan[T any](at Place, out, s []T, op func(T, T) T) (err error) {
 		return err
 	}
 	defer v.leave(&err)
+	defer inLoop()
 	parts := 1
 	if n := v.w.pool.idle(); n > 0 && len(s) >= shortScan {
 		parts = min(n+2, len(s)/(shortScan/8))
@@ -343,6 +344,7 @@ func batches[T any](at Place, values iter.Seq[T], begin func(batch []T) (handle 
 		return err
 	}
 	defer v.leave(&err)
+	defer inLoop()
 	w := v.w
 	w.Scope(func(s *Scope) {
 		size, target := 1, w.pool.ticksChunk

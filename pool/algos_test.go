@@ -576,7 +576,7 @@ func TestPanicOfASequenceArrives(t *testing.T) {
 					panic("the sequence")
 				}, func(int) { running.Add(1); work(300); running.Add(-1) })
 			})
-			require.Equal(t, "the sequence", v)
+			require.Equal(t, "the sequence", v.(*PanicError).Value)
 			require.Zero(t, running.Load())
 			requireAtRest(t, p)
 		}

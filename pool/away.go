@@ -22,11 +22,10 @@ const rebindPeriod = 10 * time.Millisecond
 
 // binding is what a worker is bound to. Owner only.
 type binding struct {
-	pinned    *heist.Pinned // nil if it is not
-	goroutine uintptr       // which is locked to the thread that is bound
-	cpus      []int         // ascending
-	away      bool
-	tried     int64 // in heist.Ticks
+	pinned *heist.Pinned // nil if it is not
+	cpus   []int         // ascending
+	away   bool
+	tried  int64 // in heist.Ticks
 }
 
 // stay looks whether the worker runs where it is bound to, and does what it can if not.
@@ -34,9 +33,6 @@ func (w *Worker) stay() {
 	b := &w.binding
 	if b.pinned == nil || !b.away && b.isAt(numa.CurrentCPU()) {
 		return
-	}
-	if goroutineID() != b.goroutine {
-		return // another goroutine is the worker for now (aside), and that is not bound
 	}
 	back := b.isAt(numa.CurrentCPU())
 	switch {

@@ -79,18 +79,11 @@ func TestADisplacedWorkerIsBoundAgainAtTheEndOfATick(t *testing.T) {
 		case tid <- unix.Gettid():
 		default:
 		}
-		if !enough.Load() && !w.doorman {
+		if !enough.Load() {
 			_ = w.Go(again)
 		}
 	}
-	for p.Stats().Workers[0].Tasks == 0 { // the doorman may be first
-		require.NoError(t, p.Go(func(w *Worker) {
-			if !w.doorman {
-				again(w)
-			}
-		}))
-		requireSoon(t, func() bool { return p.Stats().Total().Tasks > 0 })
-	}
+	require.NoError(t, p.Go(again))
 	thread := <-tid
 	for i := range stress(10) {
 		move(t, thread, other)
@@ -158,57 +151,6 @@ func TestARebindIsTriedNowAndThen(t *testing.T) {
 	})
 }
 
-// TestWhoStandsInForAWorkerIsNotDisplaced: a goroutine that is the worker while that one
-// tidies up is not bound, and must not be.
-func TestWhoStandsInForAWorkerIsNotDisplaced(t *testing.T) {
-	mine, other := twoCPUs(t)
-	p := newPool(t, WithCPUs(mine), WithPinning(PinCores))
-	asWorker(t, p, func(w *Worker) {
-		w.aside(func() {
-			pinned, err := heist.Pin(other)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			w.stay()
-			if cpus := threadCPUs(t); len(cpus) != 1 || cpus[0] != other {
-				t.Errorf("it was bound to %v", cpus)
-			}
-			if err := pinned.Unpin(); err != nil {
-				t.Error(err)
-			}
-		})
-		require.Zero(t, displaced(p))
-	})
-}
-
-// TestWhoStandsInDoesNotBringAWorkerBack: where that goroutine runs says nothing of the
-// worker's thread.
-func TestWhoStandsInDoesNotBringAWorkerBack(t *testing.T) {
-	mine, other := twoCPUs(t)
-	p := newPool(t, WithCPUs(mine), WithPinning(PinCores))
-	asWorker(t, p, func(w *Worker) {
-		real := w.binding.cpus
-		w.binding.cpus = []int{other} // as if it had been moved to mine
-		w.stay()
-		w.aside(func() {
-			pinned, err := heist.Pin(other)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			w.stay()
-			if err := pinned.Unpin(); err != nil {
-				t.Error(err)
-			}
-		})
-		w.stay()
-		require.EqualValues(t, 1, displaced(p))
-		w.binding.cpus = real
-		w.stay()
-	})
-}
-
 // TestAWorkerThatIsBackByChanceIsBoundAgain: its CPU is online again, and the system moved
 // its thread there before the worker tried to have it back.
 func TestAWorkerThatIsBackByChanceIsBoundAgain(t *testing.T) {
@@ -235,7 +177,7 @@ func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 	for _, pinning := range []Pinning{PinL3, PinNodes} {
 		p := newPool(t, WithPinning(pinning), WithWorkers(1))
 		tid := threadOf(t, p)
-		for _, cpu := range p.cpusOf(0) {
+		for _, cpu := range p.places[0].site.cpus {
 			requireAtRest(t, p)
 			move(t, tid, cpu)
 			asWorker(t, p, func(w *Worker) { w.stay(); require.Equal(t, []int{cpu}, threadCPUs(t)) })

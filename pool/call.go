@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
+	"time"
 
-	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist"
 )
 
 // # Cancellation
@@ -14,9 +16,16 @@ import (
 // as the value, and the call's own deferred function recovers it and returns the
 // context's error.
 //
-// Who forks looks for that only when it leaves its fast path. So that it does, the
-// context's goroutine counts the cancelled call in the state of sleep, in a place that makes
-// the whole word positive, as if somebody were hungry, until the call is over.
+// A fork looks for that only when it leaves its fast path. So whoever finds that the context has
+// ended first marks the call as cancelled and then raises an alarm at every fork stack of the
+// pool: it sets eager, below which forks leave the fast path, so that the next fork does. The
+// owner of a stack lowers eager again, and then looks at its call. In whatever order the two meet,
+// the owner sees the mark or leaves the fast path once more. So a cancelled call costs others one
+// fork each, however long it goes on.
+//
+// The context's end is found by a goroutine of the context, which may have to wait for a P while
+// the pool computes on all of them, and therefore by the call's own workers too: between two
+// chunks of a loop, at published forks, and before stolen ones, they look every 50 microseconds.
 //
 // A stolen frame carries its call along, so that the thief belongs to the call while
 // it runs the frame.
@@ -24,8 +33,10 @@ import (
 // call is a blocking call that may be given up before its end, because its context
 // was. Nil is a call that may not.
 type call struct {
+	pool    *Pool           // constant
 	outer   *call           // constant: what it is nested in; may be nil
 	ctx     context.Context // constant
+	stop    func() bool     // of the context's goroutine; constant
 	state   atomic.Uint32
 	unwound atomic.Bool // whoever unwinds writes
 }
@@ -36,19 +47,47 @@ const (
 	callOver
 )
 
-// cancel is for the context's goroutine.
-func (c *call) cancel(p *Pool) {
-	p.sleep.Add(policy.OneCancelled) // before finish can find it cancelled
-	if !c.state.CompareAndSwap(callRuns, callCancelled) {
-		p.sleep.Add(-policy.OneCancelled)
+// lookPeriod is how often a worker looks at the context of its call. A look takes some 20 ns.
+const lookPeriod = 50 * time.Microsecond
+
+func newCall(ctx context.Context, p *Pool, outer *call) *call {
+	c := &call{pool: p, outer: outer, ctx: ctx}
+	c.stop = context.AfterFunc(ctx, c.cancel)
+	return c
+}
+
+// cancel is for whoever finds that the context has ended.
+func (c *call) cancel() {
+	if c.state.CompareAndSwap(callRuns, callCancelled) {
+		c.pool.workers.each(func(w *Worker) {
+			for _, s := range w.forkStacks() {
+				s.alarm()
+			}
+		})
+		c.pool.cancelled.Add(1)
 	}
 }
 
 // finish is for whoever made the call, at its end.
-func (c *call) finish(p *Pool) {
+func (c *call) finish() {
+	c.stop()
 	if !c.state.CompareAndSwap(callRuns, callOver) {
-		p.sleep.Add(-policy.OneCancelled)
+		c.pool.cancelled.Add(-1)
 	}
+}
+
+// err is what a cancelled call returns. Its workers may have seen that the deadline has passed
+// before the context's own timer has had a P, which it has as soon as the caller waits.
+func (c *call) err() error {
+	if c.ctx.Err() == nil {
+		wait("the end of its context", func() {
+			select {
+			case <-c.ctx.Done():
+			case <-time.After(time.Second): // the context is not the standard library's
+			}
+		})
+	}
+	return cmp.Or(context.Cause(c.ctx), context.DeadlineExceeded)
 }
 
 // stopped says whether what belongs to the call need not go on.
@@ -59,6 +98,29 @@ func (c *call) stopped() bool {
 		}
 	}
 	return false
+}
+
+// look is check, and now and then a look at the contexts first.
+func (c *call) look(w *Worker) {
+	if c == nil {
+		return
+	}
+	c.poll(w, heist.Ticks())
+	c.check()
+}
+
+// poll looks at the contexts if w has not for a while.
+func (c *call) poll(w *Worker, now int64) {
+	if c == nil || now-w.lookedAt < w.pool.ticksLook {
+		return
+	}
+	w.lookedAt = now
+	for ; c != nil; c = c.outer {
+		deadline, ok := c.ctx.Deadline()
+		if c.ctx.Err() != nil || ok && !time.Now().Before(deadline) {
+			c.cancel()
+		}
+	}
 }
 
 // check unwinds the caller if its call was cancelled, up to the outermost that was.

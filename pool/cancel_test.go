@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -16,8 +15,7 @@ import (
 
 var errStop = errors.New("enough of it")
 
-// cancelledCalls is the number in the uppermost part of the state.
-func cancelledCalls(p *Pool) policy.State { return (p.sleep.Load() + 1<<47) >> 48 }
+func cancelledCalls(p *Pool) int64 { return p.cancelled.Load() }
 
 // entries are the ways to begin a call with a context.
 var entries = map[string]func(p *Pool, ctx context.Context, f func(w *Worker)) error{
@@ -475,10 +473,10 @@ func TestScopeOfACancelledCall(t *testing.T) {
 // inside an inner one, which took a frame of its own back meanwhile. When the inner call
 // is cancelled, a thief that runs them must not take them for its.
 func TestFramesKeepTheirCall(t *testing.T) {
-	w := &Worker{pool: new(Pool)}
-	thief := &Worker{pool: w.pool}
+	w := &Worker{pool: new(Pool), goroutine: goroutineID()}
+	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
 	hungry := func(yes bool) {
-		setState(w.pool, cancelledCalls(w.pool)*policy.OneCancelled+map[bool]policy.State{true: policy.OneSearching}[yes])
+		setState(w.pool, map[bool]policy.State{true: policy.OneSearching}[yes])
 	}
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * policy.AlwaysPublic
@@ -597,74 +595,4 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 	runtime.Gosched()
 	requireAtRest(t, p)
 	require.EqualValues(t, p.Workers(), p.sleep.Load())
-}
-
-// TestCancelAndFinishAtTheSameTime: whichever comes first, the count is 0 at the end.
-func TestCancelAndFinishAtTheSameTime(t *testing.T) {
-	p := new(Pool)
-	for range stress(20_000) {
-		c := new(call)
-		together(2, func(who int) {
-			if who == 0 {
-				c.cancel(p)
-			} else {
-				c.finish(p)
-			}
-		})()
-		require.Zero(t, p.sleep.Load())
-	}
-}
-
-func TestCountsOfCancelledCallsDisturbNoOthers(t *testing.T) {
-	for _, c := range []policy.State{0, 1, 100, 1<<15 - 1} {
-		for _, s := range []policy.State{0, 1, maxWorkers} {
-			for _, sp := range []policy.State{-maxGuests, -1, 0, 1, maxWorkers} {
-				var sl policy.Sleep
-				state := c*policy.OneCancelled + s*policy.OneSearching + sp*policy.OneSleeper
-				sl.Add(state)
-				what := fmt.Sprintf("%d cancelled, %d searching, %d spare", c, s, sp)
-				require.EqualValues(t, s, state.Searching(), what)
-				require.EqualValues(t, sp, state.Sleepers(), what)
-				require.Equal(t, sp > 0 && 8*s <= sp, state.WantsForks(), what)
-				require.Equal(t, c > 0 || s > 0 || sp > 0, sl.Hungry(), what)
-			}
-		}
-	}
-}
-
-// TestTheQueueForSlotsForgetsCancelledWaiters and lets the others in.
-func TestTheQueueForSlotsForgetsCancelledWaiters(t *testing.T) {
-	p := newPool(t, WithWorkers(1))
-	for round := range stress(50) {
-		leave := full(t, p)
-		var ran, refused atomic.Int32
-		ctx, cancel := context.WithCancelCause(context.Background())
-		wait := together(40, func(who int) {
-			place := Place(p)
-			if who%2 == 0 {
-				place = p.With(ctx)
-			}
-			got, err := forkFib.Run(place, 8)
-			switch {
-			case err == nil && got == serialFib(8):
-				ran.Add(1)
-			case who%2 == 0 && errors.Is(err, errStop):
-				refused.Add(1)
-			default:
-				t.Error(got, err)
-			}
-		})
-		require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 40 }))
-		if round%2 == 0 {
-			cancel(errStop)
-			leave()
-		} else {
-			go cancel(errStop)
-			leave()
-		}
-		require.True(t, returns(wait), "somebody waits for ever")
-		require.EqualValues(t, 40, ran.Load()+refused.Load())
-		require.GreaterOrEqual(t, ran.Load(), int32(20))
-		require.Zero(t, p.guests.waiting.Load())
-	}
 }

@@ -6,47 +6,25 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-
-	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # The crew
 //
-// How many workers there are can change: Resize asks for another number, and a task
-// that must wait for something lends its place to a spare worker (Block). Those who join
-// start as any worker does; those who are too many leave between two tasks: they hand
-// their queues to the injector and end, with their thread.
-//
-// Which are too many is a matter of rank, the order in which workers are made: it is
-// those whose rank is not below the size that was asked for, and as many of them as are
-// not needed in somebody's place. A spare that sleeps when its place is taken back may
-// stay asleep; the next Block finds it there. Since it must not be woken for a fork
-// it counts against the sleepers in the state, as a guest does.
+// The crew are a pool's places and the workers that take turns in them. How many places there are
+// can change (Resize); how many workers there are follows from how many of them wait: each place
+// that is neither asleep nor closed has one who computes in it. Workers without a place are idle,
+// on the list of their site, and beyond some that are kept for the next wake-up they end.
 
 // crew is who works for a pool. Its fields are under mu unless it says otherwise.
 type crew struct {
 	mu      sync.Mutex
-	changed sync.Cond    // somebody rests, or what await waits for may have changed
+	changed sync.Cond    // a worker became idle, or what await waits for may have changed
 	waiting atomic.Int32 // callers of await; they write
 
-	size    atomic.Int32 // how many there should be; anybody reads
-	lent    atomic.Int32 // places that blocked tasks have lent; anybody reads
-	active  int          // how many there are, those who end not included
-	doormen int          // 1 if there is one; constant
-	works   []bool       // by rank: who they are
-	paused  bool
+	size   atomic.Int32 // how many places there should be; anybody reads
+	paused bool
 
 	gaveUp atomic.Bool // a Shutdown came back before the end, and nobody else yet
-}
-
-func (c *crew) init(size, capacity int) {
-	c.changed.L = &c.mu
-	c.works = make([]bool, capacity)
-	for i := range size {
-		c.works[i] = true
-	}
-	c.size.Store(int32(size))
-	c.active = size
 }
 
 // await returns when the condition holds, which it asks under mu whenever something
@@ -77,38 +55,11 @@ func (c *crew) signal() {
 	}
 }
 
-// surplus is how many workers are too many.
-func (c *crew) surplus() int { return max(0, c.active-c.wanted()) }
-
-func (c *crew) wanted() int { return int(c.size.Load()+c.lent.Load()) + c.doormen }
-
 // Orders to workers.
 const (
 	orderHold  = 1 << iota // the pool is paused
-	orderLeave             // there are too many
+	orderClose             // there are too many places
 )
-
-// fit brings the crew to the size that it should have, after a change that left before
-// as the surplus from before it.
-func (p *Pool) fit(before int) {
-	c := &p.crew
-	for rank := 0; c.active < c.wanted() && !p.exit.Load(); rank++ {
-		if c.works[rank] {
-			continue
-		}
-		c.works[rank] = true
-		c.active++
-		id := p.idOf(rank)
-		if p.slots[id] == nil {
-			p.slots[id] = newWorker(p, id, rank)
-			p.reach.Store(max(p.reach.Load(), int32(id)+1))
-		}
-		p.ended.Add(1)
-		go p.slots[id].start(p.cpusOf(rank), nil)
-	}
-	p.sleep.Add(policy.State(before - c.surplus()))
-	p.order(orderLeave, c.surplus() > 0)
-}
 
 func (p *Pool) order(what uint32, on bool) {
 	if on {
@@ -118,120 +69,147 @@ func (p *Pool) order(what uint32, on bool) {
 	}
 }
 
-// idOf returns the ID of the worker with a rank: guests and the doorman, if there is one,
-// lie between the first workers and the others.
-func (p *Pool) idOf(rank int) int {
-	if rank < p.first {
-		return rank
-	}
-	return rank + p.nGuests + p.crew.doormen
-}
-
-// cpusOf returns the CPUs to which the worker with a rank is bound, nil for none: a
-// spare may run on any that the pool has.
-func (p *Pool) cpusOf(rank int) []int {
-	if rank < p.maxWorkers && p.cpus != nil {
-		return p.bindings[rank%len(p.bindings)]
-	}
-	return p.cpus
-}
-
-// obey is for a worker between two tasks that has seen an order. It says whether the
-// worker has to end.
-func (w *Worker) obey() (leave bool) {
-	p := w.pool
-	c := &p.crew
-	w.stopSearching() // wakes another one for what this one was woken for
-	w.forget()
-	if p.orders.Load()&orderHold != 0 {
-		p.resting.Add(1)
-		c.signal()
-		c.mu.Lock()
-		for c.paused {
-			c.changed.Wait()
-		}
-		p.resting.Add(-1) // under the lock, or the next Pause would think that it is held
-		c.mu.Unlock()
-	}
-	if !w.isTooMany() || p.closing.Load() {
-		return false
-	}
-	w.handOver() // before it is off the list, or drain would not see the tasks
-	if leave = w.resign(); leave {
-		// What this worker has seen before it parked, and stayed awake for, is left to
-		// others. One sleeper more may take forks now, and if this worker was the hot
-		// one, another one has to be.
-		if p.latency {
-			p.wakeOne(w.site.node, -1)
-		} else {
-			p.notifySeen()
-		}
-	}
-	return leave
-}
-
-// ordered says whether there is an order for the worker.
+// ordered says whether the worker should give up its place.
 func (w *Worker) ordered() bool {
-	return w.pool.orders.Load() != 0 && (w.pool.orders.Load()&orderHold != 0 || w.isTooMany())
-}
-
-func (w *Worker) isTooMany() bool {
-	return w.pool.orders.Load()&orderLeave != 0 && w.rank >= w.pool.Workers()
-}
-
-// resign takes the worker off the list, if there are still too many. From then on its
-// place may be another one's.
-func (w *Worker) resign() bool {
-	p := w.pool
-	c := &p.crew
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.surplus()
-	if before == 0 || p.exit.Load() {
-		return false
+	if len(w.stash) > 0 {
+		return false // nobody else sees what is there
 	}
-	w.goroutine.Store(0)
-	c.works[w.rank] = false
-	c.active--
-	p.fit(before)
-	c.changed.Broadcast()
+	return w.owed.Load() > 0 || w.pool.orders.Load() != 0 && (w.pool.held() || w.isTooMany())
+}
+
+// held says whether no task is to begin. A running task that waits may wait for one that has not
+// begun, so while one does, the pool goes on.
+func (p *Pool) held() bool {
+	return p.orders.Load()&orderHold != 0 && p.waits.Load() == 0
+}
+
+// isTooMany says whether the pool has more places than it should have, and this is one that
+// should not be there.
+func (pl *place) isTooMany() bool {
+	return pl.pool.orders.Load()&orderClose != 0 && pl.rank >= pl.pool.Workers()
+}
+
+// obey is for a worker that is in the middle of nothing and was ordered to give up its place. It
+// says whether it has.
+func (w *Worker) obey() bool {
+	w.stopSearching() // wakes another one for what this one was woken for
+	if w.isTooMany() && w.owed.Load() == 0 {
+		return w.closePlace()
+	}
+	w.giveUp()
 	return true
 }
 
-// handOver moves the worker's tasks to the injector.
-func (w *Worker) handOver() {
-	for t := w.take(); t != nil; t = w.take() {
-		if w.injector().Push(t) {
-			w.pool.notifyTask(w.site.node)
-		} else { // the pool is closing, and this was accepted before
-			w.runAside(t)
+// closePlace closes the worker's place, unless the pool has come to need it meanwhile.
+func (w *Worker) closePlace() bool {
+	p, pl := w.pool, w.place
+	if p.closing.Load() {
+		w.giveUp() // it does no harm, and the injectors may be closed
+		return true
+	}
+	for t := w.takeOwn(); t != nil; t = w.takeOwn() { // before it is off the list, or drain would not see the tasks
+		if !w.injector().Push(t) { // the pool began to close just now, and this was accepted before
+			w.run(job{task: t})
+			return true
+		}
+		p.notifyTask(w.site.node)
+	}
+	p.crew.mu.Lock()
+	defer p.crew.mu.Unlock()
+	if pl.rank < p.Workers() {
+		return false
+	}
+	pl.open = false
+	p.order(orderClose, p.anyTooMany())
+	pl.mu.Lock()
+	pl.unlink(w)
+	pl.mu.Unlock()
+	w.place = nil
+	w.trim()
+	w.home = nil
+	w.kept = w.site.push(w)
+	p.active.Add(-1)
+	p.crew.changed.Broadcast()
+	// What this worker has seen and stayed awake for is left to others, and if it was the hot one,
+	// another one has to be.
+	if p.latency {
+		p.wakeOne(pl.site.node, -1)
+	} else {
+		p.notifySeen()
+	}
+	return true
+}
+
+// anyTooMany says whether there is a place that should not be there, under crew.mu.
+func (p *Pool) anyTooMany() bool {
+	for rank := p.Workers(); rank < p.maxWorkers; rank++ {
+		if pl := p.placeOf(rank); pl != nil && pl.open {
+			return true
 		}
 	}
+	return false
+}
+
+// placeOf returns the place with a rank, or nil if it was never made.
+func (p *Pool) placeOf(rank int) *place {
+	if i := p.indexOf(rank); i < int(p.reach.Load()) {
+		return p.places[i]
+	}
+	return nil
+}
+
+// indexOf returns the index of the place with a rank: those for guests lie between the first
+// ones and the others.
+func (p *Pool) indexOf(rank int) int {
+	if rank < p.first {
+		return rank
+	}
+	return rank + p.nGuests
 }
 
 // Resize changes the number of workers to n, from 1 to [WithMaxWorkers]. New workers start
 // at once; those who are too many finish the task that they are in and leave the others
 // to the rest. Anybody may call it, any number at the same time; the last one counts.
 func (p *Pool) Resize(n int) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
 	if n < 1 || n > p.maxWorkers {
 		return fmt.Errorf("pool: Resize(%d): this pool can have from 1 to %d workers; WithMaxWorkers sets the limit", n, p.maxWorkers)
 	}
 	if p.closing.Load() {
 		return ErrClosed
 	}
+	var opened []*place
 	c := &p.crew
 	c.mu.Lock()
-	before := c.surplus()
+	if p.exit.Load() {
+		c.mu.Unlock()
+		return ErrClosed
+	}
 	c.size.Store(int32(n))
-	p.fit(before)
-	surplus := c.surplus() > 0
-	c.mu.Unlock()
-	for rank := n; surplus && rank < len(c.works); rank++ {
-		if id := p.idOf(rank); id < int(p.reach.Load()) && p.sleep.Choose(id) {
-			p.slots[id].wakeUp() // to leave
+	for rank := range p.maxWorkers {
+		pl := p.placeOf(rank)
+		switch {
+		case rank < n && pl == nil:
+			pl = newPlace(p, p.indexOf(rank), rank)
+			p.places[pl.index] = pl
+			p.reach.Store(int32(pl.index) + 1)
+			fallthrough
+		case rank < n && !pl.open:
+			pl.open = true
+			opened = append(opened, pl)
+		case rank >= n && pl != nil && pl.open && p.sleep.Choose(pl.index):
+			p.sleep.Taken()
+			pl.open = false
 		}
 	}
-	p.notifySeen() // one who sleeps and was too many may take forks now
+	p.order(orderClose, p.anyTooMany())
+	c.mu.Unlock()
+	for _, pl := range opened {
+		pl.doze() // and wakes up, if there is something to do
+	}
+	p.notifySeen()
 	return nil
 }
 
@@ -240,7 +218,13 @@ func (p *Pool) Resize(n int) error {
 // a running task waits for goes on, and so do guests, without help. [Pool.Resume] ends
 // it, and so does Close; the end of ctx ends only the wait. A task must not pause its own
 // pool, for which it would wait.
-func (p *Pool) Pause(ctx context.Context) error {
+func (p *Pool) Pause(ctx context.Context) (err error) {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext("Pool.Pause")
+	}
 	if p.current() != nil {
 		return errors.New("pool: Pause was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
@@ -254,9 +238,11 @@ func (p *Pool) Pause(ctx context.Context) error {
 	p.order(orderHold, true)
 	c.mu.Unlock()
 	resumed := false
-	err := c.awaitContext(ctx, func() bool {
-		resumed = !c.paused
-		return resumed || p.allRest()
+	wait("Pool.Pause of another pool", func() {
+		err = c.awaitContext(ctx, func() bool {
+			resumed = !c.paused
+			return resumed || p.allRest()
+		})
 	})
 	if err == nil && resumed {
 		return errors.New("pool: Resume was called before all workers had paused")
@@ -266,57 +252,174 @@ func (p *Pool) Pause(ctx context.Context) error {
 
 // Resume ends a Pause. It does nothing if the pool is not paused.
 func (p *Pool) Resume() {
+	if p.usable() != nil {
+		return
+	}
 	c := &p.crew
 	c.mu.Lock()
 	c.paused = false
 	p.order(orderHold, false)
 	c.changed.Broadcast()
 	c.mu.Unlock()
+	if p.latency {
+		p.wakeOne(0, -1) // one is to watch
+	}
+	p.notifySeen() // the first who wakes up wakes the next
 }
 
 // Block calls f, which waits for something: the network, a lock, a channel, another
-// process. Meanwhile a spare worker takes the caller's place, so that the pool computes
-// on as many CPUs as before, and the caller's queued tasks and forks can be stolen. If as
-// many places are lent as [WithSpares] allows, the worker just waits. F must not use the
-// worker. A guest frees its place while it waits.
+// process. Meanwhile the caller's place is lent: another worker computes in it, and the caller's
+// queued tasks and forks can be stolen. When f has returned, the caller goes on at once. F must
+// not use the worker. A guest does not count as computing while it waits.
 //
-// Cost: a lock, and the start of a goroutine if no spare is asleep.
+// As many places may be lent at a time as there are tasks. Cost: a microsecond, and the
+// start of a goroutine if no worker is idle.
 func (w *Worker) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("Worker.Block"))
 	}
-	p := w.pool
-	goroutine := w.goroutine.Load()
-	p.expose(goroutine)
-	places := p.guestPlaces(goroutine)
-	p.sleep.Add(places * policy.OneSleeper)
-	defer p.sleep.Add(-places * policy.OneSleeper)
-	if p.workerOf(goroutine) != nil && p.lend() {
-		defer p.unlend()
-	}
-	p.notifySeen() // there may be work for somebody who sleeps
-	f()
+	w.mustBeMine("Worker.Block")
+	wait("Worker.Block", f)
 }
 
-// lend lets a spare worker work, unless all of them do.
-func (p *Pool) lend() bool {
-	c := &p.crew
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if int(c.lent.Load()) >= p.spares {
+// # Idle workers
+
+// sparesPerSite is how many idle workers a site keeps beyond those that its places need: for the
+// next ones that lend their places. Each is a goroutine, or a thread if it is bound.
+const sparesPerSite = 8
+
+// push makes w one of the site's idle workers, and says whether it is. If there are enough, or
+// the pool has ended, w has to end.
+func (s *site) push(w *Worker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.idle) >= s.places+sparesPerSite {
 		return false
 	}
-	before := c.surplus()
-	c.lent.Add(1)
-	p.fit(before)
+	s.idle = append(s.idle, w)
 	return true
 }
 
-func (p *Pool) unlend() {
-	c := &p.crew
-	c.mu.Lock()
-	before := c.surplus()
-	c.lent.Add(-1)
-	p.fit(before)
-	c.mu.Unlock()
+// pop takes the one who came last, whose stack is the most likely to be in the cache, or returns
+// nil.
+func (s *site) pop() *Worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle) - 1
+	if n < 0 {
+		return nil
+	}
+	w := s.idle[n]
+	s.idle[n] = nil
+	s.idle = s.idle[:n]
+	return w
+}
+
+// hire starts a worker for a place. If the pool has ended, only a guest that has stayed longer can
+// have woken the place: then the worker is not bound, nobody waits for its end, and it ends when it
+// would become idle.
+func (p *Pool) hire(pl *place) {
+	s := pl.site
+	s.mu.Lock()
+	late := s.closed
+	if !late {
+		p.ended.Add(1) // under the lock, before close: whoever waits for the end waits for this one
+	}
+	s.mu.Unlock()
+	w := p.newWorker(s, false, !late && s.bind())
+	w.late = late
+	w.granted.Store(pl)
+	go w.start(nil)
+}
+
+// close ends all idle workers, and those who would become idle.
+func (s *site) close() {
+	s.mu.Lock()
+	idle := s.idle
+	s.closed, s.idle = true, nil
+	s.mu.Unlock()
+	for _, w := range idle {
+		w.parker.unpark() // without a place
+	}
+}
+
+// mostBound is how many workers of the process are bound to CPUs at a time, each by a thread of
+// its own. The Go runtime ends a process that has 10,000 threads (debug.SetMaxThreads). A
+// site's share is as many as it keeps when they are idle. Those who come beyond that, because as
+// many others wait, are not bound.
+const mostBound = maxWorkers
+
+var boundWorkers atomic.Int32
+
+// bind says whether the next worker of the site is to be bound, and counts it.
+func (s *site) bind() bool {
+	if s.cpus == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bound >= s.places+sparesPerSite {
+		return false
+	}
+	if boundWorkers.Add(1) > mostBound {
+		boundWorkers.Add(-1)
+		return false
+	}
+	s.bound++
+	return true
+}
+
+// unbind is for a bound worker that ends.
+func (s *site) unbind() {
+	s.mu.Lock()
+	s.bound--
+	s.mu.Unlock()
+	boundWorkers.Add(-1)
+}
+
+// # All workers
+
+// workerList holds all workers of a pool by their IDs, guests too.
+type workerList struct {
+	mu   sync.Mutex
+	all  []*Worker // nil for an ID that is free
+	free []int
+}
+
+// add gives w a number.
+func (l *workerList) add(w *Worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 0 {
+		w.id, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		w.id = len(l.all)
+		l.all = append(l.all, nil)
+	}
+	l.all[w.id] = w
+}
+
+// remove takes back the number of a worker that has ended.
+func (l *workerList) remove(w *Worker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all[w.id] = nil
+	l.free = append(l.free, w.id)
+}
+
+// len returns a number above all that are in use.
+func (l *workerList) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+func (l *workerList) each(f func(w *Worker)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.all {
+		if w != nil {
+			f(w)
+		}
+	}
 }

@@ -108,50 +108,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 	}
 }
 
-// TestForkIsTakenWhenAWorkerTooManyLeaves: while that is in a task, the fork of a guest wakes
 // nobody, so somebody must be woken when it leaves.
-func TestForkIsTakenWhenAWorkerTooManyLeaves(t *testing.T) {
-	for range stress(20) {
-		// Without a doorman, who could have the place of the spare.
-		p := newCrew(t, WithWorkers(2), WithSpares(1), WithPinning(PinCores))
-		var begun, release [2]chan struct{}
-		for i := range begun {
-			begun[i], release[i] = make(chan struct{}), make(chan struct{})
-		}
-		require.NoError(t, p.Go(func(w *Worker) {
-			w.Block(func() { close(begun[0]); <-release[0] })
-		}))
-		require.True(t, closed(begun[0]))
-		other := make(chan struct{})
-		meet := newBarrier(2)
-		for range 2 { // the second worker and the spare
-			require.NoError(t, p.Go(func(w *Worker) {
-				meet.wait()
-				if w.rank < p.Workers() {
-					<-other
-				} else {
-					close(begun[1])
-					<-release[1]
-				}
-			}))
-		}
-		require.True(t, closed(begun[1]))
-		close(other)
-		close(release[0])
-		require.True(t, whenSpare(p, 1)) // both workers sleep, and the spare is too many
-		taken := false
-		require.NoError(t, p.Run(func(w *Worker) {
-			ran := make(chan struct{})
-			w.Do(
-				func(*Worker) {
-					close(release[1])
-					taken = within(ran)
-				},
-				func(*Worker) { close(ran) })
-		}))
-		require.True(t, taken, "both workers sleep, and nobody takes the fork")
-	}
-}
 
 // TestWhoLeavesHandsOnWhatItSaw: a worker that stays awake, because it sees tasks just as it
 // parks, may find that it is too many before it has taken one. A task that blocks again and
@@ -165,14 +122,6 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 		require.True(t, closed(went), "two tasks lie in the injector and everybody sleeps")
 		pause()
 	}
-}
-
-// whenSpare waits until nobody searches and so many more sleep than are too many.
-func whenSpare(p *Pool, n int) bool {
-	return eventually(func() bool {
-		state := p.sleep.Load()
-		return state.Searching() == 0 && state.Sleepers() == n
-	})
 }
 
 // TestJoinerInALeaversPlaceIsKnown has a worker leave and another one join in the same
@@ -220,38 +169,54 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 	}
 }
 
-// TestNothingStartsAfterAPauseThatFollowsAResume has a worker that Resume lets go come to
-// the next Pause before it has said that it works again.
+// TestNothingStartsAfterAPauseThatFollowsAResume has a worker that Resume wakes come to the next
+// Pause before it has begun with anything.
 func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
-	c := &p.crew
-	for range stress(30) {
+	p := newCrew(t, WithWorkers(2))
+	for range stress(300) {
 		require.NoError(t, p.Pause(context.Background()))
-		var ran atomic.Bool
-		require.NoError(t, p.Go(func(*Worker) { ran.Store(true) }))
-		require.True(t, eventually(func() bool { // the worker is up and held
-			return p.resting.Load() >= 1 && p.sleep.Load() == 0
-		}))
-
-		c.mu.Lock() // Resume
-		c.paused = false
-		p.order(orderHold, false)
-		c.changed.Broadcast()
-		time.Sleep(3 * time.Millisecond) // the worker comes to the lock
-		var before bool
-		wait := together(1, func(int) {
-			if err := p.Pause(context.Background()); err != nil {
-				t.Error(err)
-			}
-			before = ran.Load()
-		})
-		time.Sleep(3 * time.Millisecond) // and so does Pause
-		c.pass()
-		require.True(t, returns(wait))
-		time.Sleep(2 * time.Millisecond)
+		var ran atomic.Int32
+		for range 3 {
+			require.NoError(t, p.Go(func(*Worker) { ran.Add(1) }))
+		}
+		p.Resume()
+		pause()
+		require.NoError(t, p.Pause(context.Background()))
+		before := ran.Load()
+		time.Sleep(100 * time.Microsecond)
 		require.Equal(t, before, ran.Load(), "a task started after Pause had returned")
 		p.Resume()
-		require.True(t, eventually(ran.Load))
+		require.True(t, eventually(func() bool { return ran.Load() == 3 }))
+	}
+}
+
+// TestWhatARunningTaskWaitsForGoesOnInAPausedPool, or Pause would wait for the task for ever.
+func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newCrew(t, WithWorkers(workers))
+		for range stress(100) {
+			begun, release := make(chan struct{}), make(chan struct{})
+			var sum atomic.Int32
+			require.NoError(t, p.Go(func(w *Worker) {
+				close(begun)
+				<-release
+				g := newGroup(p)
+				for range 10 {
+					g.Go(func() error { sum.Add(1); return nil })
+				}
+				if err := g.Wait(); err != nil {
+					t.Error(err)
+				}
+			}))
+			<-begun
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			require.Error(t, p.Pause(ctx)) // begins the pause
+			close(release)
+			require.NoError(t, p.Pause(context.Background()))
+			require.EqualValues(t, 10, sum.Load())
+			p.Resume()
+		}
 	}
 }
 
@@ -260,7 +225,7 @@ func requireHot(t *testing.T, p *Pool) {
 	t.Helper()
 	why := ""
 	hot := eventually(func() bool {
-		if why = crewUnrest(p); why == "" && !p.watched.Load() {
+		if why = unrest(p); why == "" && !p.watched.Load() {
 			why = "nobody watches"
 		}
 		return why == ""
@@ -287,46 +252,6 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 		}))
 		close(release)
 		requireHot(t, p)
-	}
-}
-
-// TestHotWorkerKeepsStillBesideASpareThatSleeps: the standing order to a spare that sleeps,
-// and does not hear it, must not keep the hot worker running round, seldom at rest.
-func TestHotWorkerKeepsStillBesideASpareThatSleeps(t *testing.T) {
-	for range stress(10) {
-		p := newCrew(t, WithWorkers(2), WithHotWorker())
-		requireHot(t, p)
-		var begun, release [3]chan struct{}
-		for i := range begun {
-			begun[i], release[i] = make(chan struct{}), make(chan struct{})
-		}
-		wait := func(i int) func(*Worker) {
-			return func(*Worker) { close(begun[i]); <-release[i] }
-		}
-		watched := func(sleepers int) bool {
-			return eventually(func() bool {
-				return p.sleep.Load().Sleepers() == sleepers && p.watched.Load() && int(p.resting.Load()) > sleepers
-			})
-		}
-		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { wait(0)(w) }) }))
-		require.True(t, closed(begun[0]) && watched(1)) // by the spare
-		require.NoError(t, p.Go(wait(1)))
-		require.True(t, closed(begun[1]))
-		require.NoError(t, p.Go(wait(2))) // the last worker
-		require.True(t, closed(begun[2]))
-		close(release[2])
-		require.True(t, watched(0))
-		close(release[1])
-		require.True(t, watched(1)) // the spare sleeps
-		close(release[0])
-		require.True(t, eventually(func() bool { return p.sleep.Parked(0) || p.sleep.Parked(1) }))
-		require.True(t, eventually(func() bool {
-			looks := p.Stats().Total().Attempts
-			time.Sleep(20 * time.Millisecond)
-			return p.Stats().Total().Attempts == looks
-		}), "the hot worker of an idle pool runs round and round")
-		requireHot(t, p)
-		requireCloses(t, p)
 	}
 }
 
@@ -367,10 +292,7 @@ func TestLeaverForgetsItsForks(t *testing.T) {
 	meet.wait()
 	require.NoError(t, p.Resize(1))
 	close(release)
-	require.True(t, eventually(func() bool { return crewUnrest(p) == "" && p.slots[1].goroutine.Load() == 0 }))
-	for _, s := range p.slots[1].forkStacks() {
-		require.Empty(t, leftovers(s))
-	}
+	require.True(t, eventually(func() bool { return unrest(p) == "" }))
 }
 
 // TestPanicHandlerThatCallsGoexitLosesNoWorker, as a handler does that calls FailNow.

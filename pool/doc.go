@@ -1,5 +1,5 @@
-// Package pool is a work-stealing scheduler: fork-join and tasks on pinned worker
-// threads that steal from each other.
+// Package pool is a work-stealing scheduler: fork-join and tasks on workers that steal from each
+// other, goroutines or threads that are bound to CPUs.
 //
 // # Forks and tasks
 //
@@ -18,7 +18,7 @@
 // among the nodes before it is divided further (pieces.go).
 //
 // A goroutine that calls [Pool.Run] or a loop becomes a guest: it starts at once on its
-// own stack, in the place of a worker, and the others take what it forks (guest.go). All
+// own stack, and the workers take what it forks (guest.go). All
 // blocking calls take a [Place]: a pool, a worker, or one of them with a context that
 // ends the call early (call.go).
 //
@@ -32,28 +32,27 @@
 //     run queue (sites.go)
 //  4. the injectors of all nodes
 //
-// and if there is nothing, it spins, yields and at last parks; sleep.md has the protocol by
-// which it does so without missing anything. A pool that sleeps is woken by way of a
-// doorman (doorman.go). How a pool gets on with the other goroutines of its process is
-// the matter of neighbour.go, and what becomes of workers whose CPU goes that of away.go.
+// and if there is nothing, it spins, yields and at last becomes idle, and its place goes to sleep;
+// sleep.md has the protocol by which it does so without missing anything. How a pool gets on with
+// the other goroutines of its process is the matter of neighbour.go, and what becomes of workers
+// whose CPU goes that of away.go.
 //
-// A worker that waits for a stolen fork looks for other forks meanwhile, those of the
-// thief first, and for tasks, which might take long, when it would otherwise go to sleep.
-// A worker that waits for a group, a future or a scope looks for both. So a lock must not be
-// held across a join or a wait: what runs meanwhile may want it. A task that waits for
-// anything else says so by [Worker.Block], and a spare worker takes its place (crew.go).
+// # Waiting
+//
+// Nothing runs on top of a wait. A worker that waits for a stolen fork, a scope, a future, a group
+// or in [Worker.Block] lends its place, the right to compute, to another worker, and goes on when
+// what it waits for is done (waiting.md). So a program hangs only if it would hang with a goroutine
+// for each task and each guest, and a lock may be held across a join. A task that waits for anything
+// that heist does not know of says so by [Worker.Block].
 //
 // # What is promised
 //
 // What was accepted is done exactly once, before [Pool.Close] returns; what was not
-// accepted was refused with an error. A panic reaches whoever waits for the function
+// accepted was refused with an error, and what is skipped because its context has ended is counted.
+// A panic reaches whoever waits for the function
 // that panicked, with its stack; if nobody waits, it ends the process, as it does in
 // a goroutine, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a
-// task may submit, fork, open a group and wait for it. At no time do more tasks run than
-// there are workers, those that block aside.
-//
-// One thing breaks this: runtime.Goexit, which testing's FailNow calls too, ends a
-// whole goroutine. In a task or fork that a waiting worker or guest helps with, it takes
-// along whatever waits below on the same stack. A worker is replaced, a guest's
-// goroutine is not.
+// task may submit, fork, open a group and wait for it. No more tasks run at a time than
+// there are workers; only one that comes back from a wait goes on at once, beside the one that works
+// in its place, until that has ended what it is in.
 package pool

@@ -19,7 +19,7 @@ var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
 })
 
 func Example() {
-	p, err := pool.New() // a pinned worker for each CPU
+	p, err := pool.New() // a worker for each CPU
 	if err != nil {
 		log.Fatal(err)
 	}

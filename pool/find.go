@@ -53,7 +53,6 @@ type tick struct {
 	turn   uint32 // tasks taken
 	lifo   int    // tasks from the LIFO slot in a row
 	budget int    // tasks left in this tick
-	yields int    // tasks that Yield has run in this one
 	poll   int    // tasks of its own left before the injector comes first
 	polls  int    // looks at an injector that came first
 	pops   int    // looks for tasks of high or low priority
@@ -96,7 +95,6 @@ func (k *tick) measure(perNanosecond float64) {
 // others should wait.
 func (k *tick) end() {
 	k.budget = int(min(max(giveWayPeriod/k.average, 1), budget))
-	k.yields = 0
 }
 
 // pause is for a worker that runs out of tasks: the time until the next does not count.
@@ -126,25 +124,26 @@ func (w *Worker) choose() *task {
 	}
 	if k.budget--; k.budget <= 0 { // of looks too, which cost time as well
 		k.end()
+		w.trim() // no fork is in use between two tasks
 		w.giveWay()
 		w.stay()
 	}
 	if k.poll <= 1 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)
-		k.poll = k.period
+		k.poll = max(k.period, 2) // with 1 the worker would never come to its own
 		if t, _ := w.pull(w.polled()); t != nil {
 			return t
 		}
 	}
-	if t := w.take(); t != nil {
+	if t := w.takeOwn(); t != nil {
 		return t
 	}
 	t, _ := w.pullAny()
 	return t
 }
 
-// take takes the next of the worker's own tasks.
-func (w *Worker) take() *task {
+// takeOwn takes the next of the worker's own tasks.
+func (w *Worker) takeOwn() *task {
 	k := &w.tick
 	if t := w.batch.Pop(); t != nil {
 		k.lifo = 0
@@ -159,16 +158,12 @@ func (w *Worker) take() *task {
 		}
 	}
 	k.lifo = 0
-	return w.ring.Pop()
-}
-
-// queued returns how many tasks lie in the worker's queues.
-func (w *Worker) queued() int {
-	n := w.ring.Len() + w.batch.Len()
-	if w.slot.Load() != nil {
-		n++
+	if t := w.ring.Pop(); t != nil || len(w.stash) == 0 {
+		return t
 	}
-	return n
+	t := w.stash[0]
+	w.stash = w.stash[1:]
+	return t
 }
 
 // pull takes a share of what lies in a node's injector, from 4 tasks to 64, returns the
@@ -191,9 +186,6 @@ func (w *Worker) pull(node int) (*task, heist.StealResult) {
 	p.room.offer(p)
 	return first, r
 }
-
-// injector returns the one for normal tasks of the worker's node.
-func (w *Worker) injector() *heist.Injector[task] { return w.pool.nodes[w.site.node].queues[Normal] }
 
 // polled returns the node whose injector comes first this time: mostly the worker's own,
 // and every otherNodes-th time another one, or what lies there could wait for ever if all

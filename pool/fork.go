@@ -50,9 +50,8 @@ import (
 // The owner takes its newest frame d back. If d is private it is the owner's. If it is
 // public, then either top <= d, and the owner lowers split to d; or top > d, and the
 // frame is with a thief. So are all frames between d and top: left there by a panic
-// that user code recovered. The owner puts bottom where top is, so that nothing that
-// it does meanwhile overwrites them, helps others until their latches are done, and
-// then moves everything back to d. No thief can touch public meanwhile: it says that
+// that user code recovered. The owner waits until their latches are done (waiting.go), and then
+// moves everything back to d. No thief can touch public meanwhile: it says that
 // there is nothing to steal.
 
 const (
@@ -69,9 +68,12 @@ type stack struct {
 
 	bottom int // number of forks that were not joined
 	split  int // as in public
-	eager  int // forks at a smaller depth are published at once
 	base   int // depth of the first frame of the current block
-	used   int // no frame from here on was written since forget
+	used   int // no frame from here on was written since it was cleared
+
+	// Forks at a smaller depth are published at once. The owner writes it, and whoever cancels
+	// a call: that has every stack's next fork leave the fast path (call.go).
+	eager atomic.Uintptr
 
 	_ pad
 
@@ -134,23 +136,29 @@ type forkStack interface {
 	// cut takes back the frames from depth d on, without running them, and waits
 	// for those that were stolen. It may be called in a deferred call.
 	cut(d int)
-	// forget clears the frames that were used, lest they keep garbage alive.
-	forget()
+	// trim clears the frames that are not in use, lest they keep garbage alive. If none is, it
+	// also lets go of the memory of all but the first.
+	trim()
+
+	// For whoever cancels a call:
+
+	// alarm has the owner's next fork look whether its call was cancelled.
+	alarm()
 }
 
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
-	s.eager = policy.AlwaysPublic
 	s.enter(0)
+	s.eager.Store(alarmed) // an alarm from before the stack was there counts as well
 }
 
 // A fork is a push before the one function, and a pop after it. Where speed matters,
 // the common case of both stands in the join itself, for the compiler would not inline
 // it from here:
 //
-//	d := s.bottom
+//	d, eager := s.bottom, int(s.eager.Load())
 //	i := uint(d - s.base)
-//	if d < s.eager || i >= blockLen || s.sleep.Hungry() {
+//	if d < eager || i >= blockLen || s.sleep.Hungry() {
 //		s.push(what)
 //	} else {
 //		s.block[i].what = what
@@ -168,22 +176,42 @@ func (s *frames[W, R]) init(w *Worker) {
 //go:noinline
 func (s *frames[W, R]) push(what W) {
 	w := s.owner
-	w.call.check()
+	w.mustBeMine("a join")
+	if s.eager.Load() == alarmed {
+		top, _ := borders(s.public.Load())
+		s.publishBelow(top + policy.AlwaysPublic)
+	}
+	w.call.look(w)
 	d := s.bottom
 	if uint(d-s.base) >= blockLen {
 		s.enter(d)
 	}
 	s.block[d-s.base].what = what
 	s.bottom = d + 1
-	if d+1 < s.eager {
+	eager := int(s.eager.Load())
+	if d+1 < eager {
 		s.used = max(s.used, d+1)
 	} else { // the common case does not keep account
 		s.used = max(s.used, s.base+blockLen)
 	}
 	if s.sleep.Hungry() {
 		w.expose()
-	} else if d < s.eager {
+	} else if d < eager {
 		s.publish()
+	}
+}
+
+// alarmed is an eager that no depth reaches.
+const alarmed = 1 << 30
+
+func (s *stack) alarm() { s.eager.Store(alarmed) }
+
+// publishBelow sets eager. An alarm that it overwrites is not lost: every call whose cancellation
+// came before the alarm is seen here, or by the look that follows an alarm.
+func (s *stack) publishBelow(depth int) {
+	s.eager.Store(uintptr(depth))
+	if s.owner.call.stopped() {
+		s.eager.Store(alarmed)
 	}
 }
 
@@ -222,7 +250,8 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		// Frames below d stay public, though they need not: they may belong to another
 		// call or recursion than the one that would publish them again.
 		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
-			s.split, s.eager = d, top+policy.AlwaysPublic
+			s.split = d
+			s.publishBelow(top + policy.AlwaysPublic)
 			return true
 		}
 	}
@@ -230,8 +259,7 @@ func (s *frames[W, R]) takeBack(d int) bool {
 
 // settle waits for the thief of the fork at depth d and returns its result.
 func (s *frames[W, R]) settle(d int) R {
-	top := s.withdraw(d)
-	out := s.reclaim(d, top, func(l *latch) { s.owner.await(l, false) })
+	out := s.reclaim(d, s.withdraw(d))
 	resume(out.ending)
 	return out.result
 }
@@ -245,7 +273,8 @@ func (s *frames[W, R]) withdraw(d int) int {
 		top, _ := borders(public)
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
-			s.split, s.eager = top, top+policy.AlwaysPublic
+			s.split = top
+			s.publishBelow(top + policy.AlwaysPublic)
 			return top
 		}
 	}
@@ -255,24 +284,20 @@ func (s *frames[W, R]) withdraw(d int) int {
 // reclaim waits until thieves are done with the frames from d to end-1, makes d the
 // next frame, and returns what came of it. What came of the others, which a panic
 // left behind, nobody wants to know any more.
-func (s *frames[W, R]) reclaim(d, end int, await func(*latch)) (first outcome[R]) {
-	s.bottom = end // what is forked while helping must not overwrite them
-	for i := d; i < end; i++ {
-		await(&s.at(i).latch)
-	}
-	// Helping can end in a runtime.Goexit that leads out of here, and then the
-	// enclosing cut begins anew. So nothing is put away before all is done.
+func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
+	s.bottom = end // trim must not clear what thieves work in
 	for i := end - 1; i >= d; i-- {
 		fr := s.at(i)
+		s.owner.await(&fr.latch)
 		fr.latch.state.Store(latchPending)
-		fr.latch.thief.Store(0)
 		first, fr.outcome = fr.outcome, outcome[R]{}
+		fr.what = *new(W)
 	}
 	s.bottom, s.split = d, d
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	s.eager = d + policy.AlwaysPublic
+	s.publishBelow(d + policy.AlwaysPublic)
 	return first
 }
 
@@ -289,7 +314,7 @@ func (s *frames[W, R]) publish() {
 	s.split = s.bottom
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	if s.sleep.Load().WantsForks() {
-		s.owner.pool.wakeOne(s.owner.site.node, s.owner.id)
+		s.owner.pool.wakeOne(s.owner.site.node, s.owner.home.index)
 	}
 }
 
@@ -312,7 +337,6 @@ func (s *stack) claim() (int, heist.StealResult) {
 
 func (s *frames[W, R]) run(thief *Worker, index int) {
 	fr := s.at(index)
-	fr.latch.thief.Store(uint32(thief.id) + 1)
 	m, call := thief.mark(), thief.call
 	thief.call = fr.call
 	returned := false
@@ -324,10 +348,30 @@ func (s *frames[W, R]) run(thief *Worker, index int) {
 		thief.call = call
 		fr.latch.complete(s.owner)
 	}()
-	thief.call.check()
+	thief.call.look(thief)
 	fr.result = fr.body(thief, fr.what)
 	returned = true
 }
+
+// tidy is deferred by a join at depth d that takes the slow path: if one of its functions panicked,
+// or called runtime.Goexit, the other one must not stay behind. The fast path leaves that to the
+// next join below on the stack, or to the end of the job; but since each block is entered by
+// the slow path, a function that recovers panics in a loop leaves no more than a block of frames.
+func (s *frames[W, R]) tidy(d int) {
+	switch {
+	case s.bottom > d:
+		s.cut(d)
+		if d > 0 && d == s.base {
+			s.enter(d - 1) // so that the next fork enters the block again
+		}
+	case d == 0 && s.used <= exactlyUsed:
+		s.trim()
+	}
+}
+
+// exactlyUsed is for how many frames a stack knows that no more were used: so few are cleared at
+// the end of the outermost join, 256 only between tasks and at waits.
+const exactlyUsed = policy.AlwaysPublic
 
 func (s *stack) depth() int { return s.bottom }
 
@@ -336,18 +380,28 @@ func (s *frames[W, R]) cut(d int) {
 		return
 	}
 	if end := s.withdraw(d); end > d {
-		s.reclaim(d, end, s.owner.awaitAside)
+		s.reclaim(d, end)
 	}
 }
 
-func (s *frames[W, R]) forget() {
-	if s.used == 0 {
+func (s *frames[W, R]) trim() {
+	blocks := *s.blocks.Load()
+	for i := s.bottom; i < s.used; {
+		block := blocks[i/blockLen][i%blockLen:]
+		block = block[:min(s.used-i, len(block))]
+		clear(block)
+		i += len(block)
+	}
+	if s.bottom > 0 { // forks that take the fast path do not say so
+		s.used = min(s.used, (s.bottom/blockLen+1)*blockLen)
 		return
 	}
-	for i, block := range *s.blocks.Load() {
-		clear(block[:max(0, min(s.used-i*blockLen, blockLen))])
-	}
 	s.used = 0
+	if len(blocks) > 1 {
+		first := blocks[:1:1]
+		s.blocks.Store(&first)
+		s.enter(0)
+	}
 }
 
 // at returns the frame at depth d, which must have been entered.
@@ -452,7 +506,11 @@ func (w *Worker) begin() inner {
 // end ends it, also in a deferred call.
 func (w *Worker) end(in inner) {
 	w.unwind(in.mark)
-	w.call = in.call
+	if w.call = in.call; w.call.stopped() { // the inner forks have answered its alarm
+		for _, s := range w.forkStacks() {
+			s.alarm()
+		}
+	}
 }
 
 // unwindAll takes back all forks that are left.
@@ -463,9 +521,9 @@ func (w *Worker) unwindAll() {
 	w.marks = w.marks[:0]
 }
 
-// forget drops what the frames still refer to. All forks must be over.
-func (w *Worker) forget() {
+// trim drops what frames refer to that are not in use.
+func (w *Worker) trim() {
 	for _, s := range w.forkStacks() {
-		s.forget()
+		s.trim()
 	}
 }

@@ -122,11 +122,11 @@ func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
 		for _, f := range stages() {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<depth, f(w, depth)) }))
 		}
-		for _, w := range p.victims() {
+		p.workers.each(func(w *Worker) {
 			for _, s := range w.forkStacks() {
 				require.Zero(t, s.depth())
 			}
-		}
+		})
 	})
 }
 
@@ -193,7 +193,7 @@ func takesBack(s *frames[int, int], d int) bool {
 // can play owner and thief step by step.
 func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
-	s.init(&Worker{pool: new(Pool)})
+	s.init(&Worker{pool: new(Pool), goroutine: goroutineID()})
 	s.body = func(_ *Worker, n int) int { return 10 * n }
 	s.owner.stacks.Store(&[]forkStack{s})
 	return s

@@ -3,48 +3,32 @@ package pool
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
+	"sync/atomic"
+	"unsafe"
 )
 
 // waiters are those who wait for something that happens once. Who makes it happen calls
 // release, after it has become visible; who waits says by a condition whether it has.
 type waiters struct {
-	mu      sync.Mutex
-	latches []waiting     // workers, which help others meanwhile
-	over    chan struct{} // closed for everybody else; nil if nobody waits
-}
-
-type waiting struct {
-	latch *latch
-	w     *Worker
+	mu   sync.Mutex
+	over chan struct{} // closed to let them go; nil if nobody waits
 }
 
 // release lets all waiters go, unless it finds, under the lock that waiters take, that
 // they must wait on.
 func (ws *waiters) release(must func() bool) {
 	ws.mu.Lock()
-	if must != nil && must() {
-		ws.mu.Unlock()
-		return
-	}
-	latches, over := ws.latches, ws.over
-	ws.latches, ws.over = nil, nil
-	ws.mu.Unlock()
-	for _, l := range latches {
-		l.latch.complete(l.w)
-	}
-	if over != nil {
-		close(over)
+	defer ws.mu.Unlock()
+	if ws.over != nil && (must == nil || !must()) {
+		close(ws.over)
+		ws.over = nil
 	}
 }
 
 // wait returns when done does, which is asked under the lock, or with the cause when ctx
-// ends before. A worker runs other tasks meanwhile.
-func (ws *waiters) wait(p *Pool, ctx context.Context, done func() bool) error {
-	goroutine := goroutineID()
-	p.expose(goroutine)
-	w := p.workerOf(goroutine)
+// ends before. The goroutine's places are lent meanwhile.
+func (ws *waiters) wait(ctx context.Context, what string, done func() bool) error {
 	for {
 		ws.mu.Lock()
 		if done() {
@@ -55,46 +39,26 @@ func (ws *waiters) wait(p *Pool, ctx context.Context, done func() bool) error {
 			ws.mu.Unlock()
 			return context.Cause(ctx)
 		}
-		if w == nil {
-			if ws.over == nil {
-				ws.over = make(chan struct{})
-			}
-			over := ws.over
-			ws.mu.Unlock()
+		if ws.over == nil {
+			ws.over = make(chan struct{})
+		}
+		over := ws.over
+		ws.mu.Unlock()
+		wait(what, func() {
 			select {
 			case <-over:
 			case <-ctx.Done():
 			}
-			continue
-		}
-		l := new(latch)
-		ws.latches = append(ws.latches, waiting{l, w})
-		ws.mu.Unlock()
-		w.awaitContext(ctx, l)
-		if ctx.Err() != nil {
-			ws.forget(l)
-		}
+		})
 	}
-}
-
-// forget takes a latch off the list that nobody waits for any more.
-func (ws *waiters) forget(l *latch) {
-	ws.mu.Lock()
-	ws.latches = slices.DeleteFunc(ws.latches, func(other waiting) bool { return other.latch == l })
-	ws.mu.Unlock()
-}
-
-// awaitContext is await with tasks, which ends with ctx too.
-func (w *Worker) awaitContext(ctx context.Context, l *latch) {
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { l.complete(w) })()
-	}
-	w.await(l, true)
 }
 
 // Future is the result of a function that runs in a pool. Create it with [Async].
 type Future[T any] struct {
 	pool *Pool
+	f    func(w *Worker) (T, error) // if a waiter may run it in place, else nil; constant
+
+	begun atomic.Bool // whoever runs f writes
 
 	waiters
 	done     bool // under waiters.mu, like the rest
@@ -105,13 +69,15 @@ type Future[T any] struct {
 
 // Async queues f to be run by the pool, with the options of [Pool.Submit], and returns its
 // future. If the pool does not take it, the future has the error already; if f is too late
-// for a [StartBy], it has [ErrLate] when the function for that case has returned. It never
-// blocks.
+// for a [StartBy], it has [ErrLate] when the function for that case has returned. At the bound of
+// [WithQueueBound] it waits for room, as Submit does.
 //
 // Cost: two allocations beyond the closure f.
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
 	future := &Future[T]{pool: p}
-	if f == nil {
+	if err := p.usable(); err != nil {
+		future.end(err)
+	} else if f == nil {
 		future.end(errNilFunc("Async"))
 	} else if o, task, err := p.prepare("Async", future.task(f), options); err != nil {
 		future.end(err)
@@ -121,6 +87,14 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 				o.late(w)
 				return none, ErrLate
 			}))
+		} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
+			future.f = f
+		}
+		if o.counts() {
+			if err := p.waitForRoom(context.Background()); err != nil {
+				future.end(err)
+				return future
+			}
 		}
 		if err := p.accept(task, o); err != nil {
 			future.end(err)
@@ -132,26 +106,82 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 // ErrLate is the error of a [Future] whose function was not begun in time, see [StartBy].
 var ErrLate = errors.New("pool: the function was not begun by its deadline (StartBy)")
 
-// task runs f and keeps what comes of it.
+// task runs f and keeps what comes of it, unless a waiter has begun with it.
 func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {
 	return func(w *Worker) {
-		var value T
-		m := w.mark()
-		err := ErrGoexit
-		defer func() {
-			var panicked *PanicError
-			if v := recover(); v != nil {
-				panicked, err = newPanicError(v), nil
-			}
-			w.unwind(m)
-			t.mu.Lock()
-			t.value, t.err, t.panicked = value, err, panicked
-			t.done = true
-			t.mu.Unlock()
-			t.release(nil)
-		}()
-		value, err = f(w)
+		if t.begun.CompareAndSwap(false, true) {
+			t.run(w, f)
+		} else {
+			w.pool.stale.Add(-1)
+		}
 	}
+}
+
+func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
+	var value T
+	in := w.begin()
+	w.inside = &inside{t, codeOf(f), w.inside}
+	err := ErrGoexit
+	defer func() {
+		var panicked *PanicError
+		if v := recover(); v != nil {
+			panicked, err = newPanicError(v), nil
+		}
+		w.inside = w.inside.outer
+		w.end(in)
+		t.mu.Lock()
+		t.value, t.err, t.panicked = value, err, panicked
+		t.done = true
+		t.mu.Unlock()
+		t.release(nil)
+	}()
+	value, err = f(w)
+}
+
+// inside is a future or a group whose function a worker is in.
+type inside struct {
+	of    any
+	code  uintptr // of the function
+	outer *inside
+}
+
+// codeOf returns where the code of a function is.
+func codeOf[F any](f F) uintptr { return **(**uintptr)(unsafe.Pointer(&f)) }
+
+// isInside says whether the calling goroutine is in a function of a future or a group, which must
+// not wait for itself.
+func (p *Pool) isInside(of any) bool {
+	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
+		for in := w.inside; in != nil; in = in.outer {
+			if in.of == of {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxInPlace is how many futures a worker runs in place on top of one another, each waited for by
+// the one below: with more a stack could grow as long as there are futures. MaxStale is how
+// many queued tasks may be there of futures that were run in place: as many as a worker's queues
+// hold. Beyond either, a waiter lends its place, and another worker runs what is queued.
+const maxInPlace, maxStale = 128, 256
+
+// runInPlace runs the future's function if nobody has begun with it, and the caller computes in
+// the pool.
+func (t *Future[T]) runInPlace(ctx context.Context) {
+	// A waiter that may give up must not be in the middle of the function then.
+	if t.f == nil || t.begun.Load() || ctx.Done() != nil {
+		return
+	}
+	w := t.pool.computes(goroutineID())
+	if w == nil || w.inPlace >= maxInPlace || t.pool.stale.Load() >= maxStale || !t.begun.CompareAndSwap(false, true) {
+		return
+	}
+	t.pool.stale.Add(1)
+	w.inPlace++
+	defer func() { w.inPlace-- }()
+	t.run(w, t.f)
 }
 
 func (t *Future[T]) end(err error) {
@@ -162,13 +192,27 @@ func (t *Future[T]) end(err error) {
 
 // Wait returns what the function has returned, when it has, or the cause when ctx ends
 // before that; the function is not stopped by that. If it panicked, Wait panics with a
-// [*PanicError]; if it called runtime.Goexit, the error is [ErrGoexit].
+// [*PanicError]; if it called runtime.Goexit, the error is [ErrGoexit]. The function itself cannot
+// wait for its future: it gets [ErrOwnWait].
 //
-// Anybody may call it, any number of times. Inside a task it runs other tasks meanwhile,
-// as [Group.Wait] does.
+// Anybody may call it, any number of times. A task that waits lends its place. If nobody has
+// begun with the function, and ctx cannot end, a task or guest of the pool runs it in place, which
+// takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well.
 func (t *Future[T]) Wait(ctx context.Context) (T, error) {
-	if err := t.wait(t.pool, ctx, func() bool { return t.done }); err != nil {
-		var none T
+	var none T
+	if ctx == nil {
+		return none, errNilContext("Future.Wait")
+	}
+	if t.pool == nil {
+		return none, errNoPool
+	}
+	if !t.Done() {
+		if t.pool.isInside(t) {
+			return none, ErrOwnWait
+		}
+		t.runInPlace(ctx)
+	}
+	if err := t.wait(ctx, "Future.Wait", func() bool { return t.done }); err != nil {
 		return none, err
 	}
 	if t.panicked != nil {
@@ -176,6 +220,9 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 	return t.value, t.err
 }
+
+// ErrOwnWait is what the function of a [Group] or a [Future] gets that waits for just that.
+var ErrOwnWait = errors.New("pool: a function waits for the group or future that it belongs to, which would never end")
 
 // Done says whether the function has returned, so that Wait would not wait.
 func (t *Future[T]) Done() bool {

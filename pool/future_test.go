@@ -94,21 +94,16 @@ func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
 	require.EqualError(t, err, "pool: Async was given a nil function")
 }
 
-// TestAsyncNeverBlocks, also at the bound.
-func TestAsyncNeverBlocks(t *testing.T) {
+// TestAsyncKeepsToTheBound: it waits for room, as Submit does.
+func TestAsyncKeepsToTheBound(t *testing.T) {
 	p, release := boundedPool(t, 1)
-	futures := make([]*Future[int], 10)
-	require.True(t, returns(func() {
-		for i := range futures {
-			futures[i] = Async(p, func(*Worker) (int, error) { return i, nil })
-		}
-	}))
+	future := make(chan *Future[int])
+	go func() { future <- Async(p, func(*Worker) (int, error) { return 2, nil }) }()
+	require.True(t, waits(p, 1))
 	release()
-	for i, f := range futures {
-		n, err := waitFor(t, f)
-		require.NoError(t, err)
-		require.Equal(t, i, n)
-	}
+	n, err := waitFor(t, <-future)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
 }
 
 func TestPanicReachesEveryWaitForAFuture(t *testing.T) {

@@ -2,7 +2,7 @@
 
 package pool
 
-const goroutineIDAllocates = false // for tests
+const goroutineIDAllocates = false
 
 // goroutineID identifies the calling goroutine as long as it lives: it is the address
 // of the runtime's record of it, which is only compared.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-const goroutineIDAllocates = true // for tests
+const goroutineIDAllocates = true
 
 // goroutineID identifies the calling goroutine. The runtime tells its number only at the
 // head of a stack trace; that takes microseconds, and more on a deep stack.

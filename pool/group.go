@@ -18,10 +18,13 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 // anywhere, then Wait.
 type Group struct {
 	pool   *Pool
+	parent context.Context // constant
 	cancel context.CancelCauseFunc
 	limit  int // of tasks at once; negative for none; constant while tasks run
 
 	pending atomic.Int64 // tasks that have not ended
+	failed  atomic.Bool  // there was an error or a panic; whoever had it writes
+	skipped atomic.Int64 // tasks that never began; whoever skips one writes
 	ended   waiters      // those who wait until pending is 0
 	room    waiters      // those who wait until it is below the limit
 
@@ -31,11 +34,22 @@ type Group struct {
 }
 
 // Group returns a new group and a context that is derived from ctx and cancelled by
-// the first error or panic of the group, and when Wait returns.
+// the first error or panic of the group, and when Wait returns. After an error or a panic, and
+// once ctx has ended, functions of the group that have not begun never do: see [Group.Skipped].
 func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return &Group{pool: p, cancel: cancel, limit: -1}, ctx
+	if err := p.usable(); err != nil {
+		panic(err)
+	}
+	if ctx == nil {
+		panic(errNilContext("Pool.Group"))
+	}
+	derived, cancel := context.WithCancelCause(ctx)
+	return &Group{pool: p, parent: ctx, cancel: cancel, limit: -1}, derived
 }
+
+// Skipped returns how many functions of the group never began, because of an error or the
+// end of the context. (An errgroup begins them all the same.)
+func (g *Group) Skipped() int { return int(g.skipped.Load()) }
 
 // SetLimit limits how many tasks of the group there are at once, queued ones included, to
 // n; negative is no limit. It panics while there are tasks.
@@ -47,7 +61,7 @@ func (g *Group) SetLimit(n int) {
 }
 
 // Go queues f to be run by the pool. If the group is at its limit it waits, and a caller
-// inside a task runs other tasks meanwhile; without a limit it never blocks. If the
+// inside a task lends its place meanwhile; without a limit it never blocks. If the
 // pool is closed, f does not run and Wait returns [ErrClosed], unless there was an error
 // before.
 //
@@ -58,7 +72,7 @@ func (g *Group) Go(f func() error) {
 		return
 	}
 	g.waitForRoom()
-	g.submit(func(w *Worker) { g.run(w, func(*Worker) error { return f() }) })
+	g.submit(func(w *Worker) { g.run(w, codeOf(f), func(*Worker) error { return f() }) })
 }
 
 // GoWorker is Go for a function that forks: it is given the worker that runs it.
@@ -68,7 +82,7 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 		return
 	}
 	g.waitForRoom()
-	g.submit(func(w *Worker) { g.run(w, f) })
+	g.submit(func(w *Worker) { g.run(w, codeOf(f), f) })
 }
 
 // TryGo is Go, but does nothing and returns false where that would wait.
@@ -80,7 +94,7 @@ func (g *Group) TryGo(f func() error) bool {
 	if !g.enter() {
 		return false
 	}
-	g.submit(func(w *Worker) { g.run(w, func(*Worker) error { return f() }) })
+	g.submit(func(w *Worker) { g.run(w, codeOf(f), func(*Worker) error { return f() }) })
 	return true
 }
 
@@ -103,7 +117,7 @@ func (g *Group) enter() bool {
 
 func (g *Group) waitForRoom() {
 	if !g.enter() {
-		_ = g.room.wait(g.pool, context.Background(), g.enter)
+		_ = g.room.wait(context.Background(), "room in a Group", g.enter)
 	}
 }
 
@@ -115,8 +129,18 @@ func (g *Group) submit(f func(*Worker)) {
 	}
 }
 
-func (g *Group) run(w *Worker, f func(*Worker) error) {
-	m := w.mark()
+func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
+	defer g.done()
+	if g.parent.Err() != nil {
+		g.fail(context.Cause(g.parent))
+	}
+	if g.failed.Load() {
+		g.skipped.Add(1)
+		w.pool.skipped.Add(1)
+		return
+	}
+	in := w.begin()
+	w.inside = &inside{g, code, w.inside}
 	returned := false
 	defer func() {
 		if !returned {
@@ -126,8 +150,8 @@ func (g *Group) run(w *Worker, f func(*Worker) error) {
 				g.fail(ErrGoexit)
 			}
 		}
-		w.unwind(m)
-		g.done()
+		w.inside = w.inside.outer
+		w.end(in)
 	}()
 	err := f(w)
 	returned = true
@@ -140,6 +164,7 @@ func (g *Group) fail(err error) {
 	g.mu.Lock()
 	if g.err == nil {
 		g.err = err
+		g.failed.Store(true)
 		g.cancel(err)
 	}
 	g.mu.Unlock()
@@ -149,6 +174,7 @@ func (g *Group) panic(e *PanicError) {
 	g.mu.Lock()
 	if g.panicked == nil {
 		g.panicked = e
+		g.failed.Store(true)
 		g.cancel(e)
 	}
 	g.mu.Unlock()
@@ -167,14 +193,17 @@ func (g *Group) done() {
 }
 
 // Wait returns when all tasks of the group have ended, with the first error that one
-// of them returned. If one of them panicked, Wait panics with the first [*PanicError].
+// of them returned, or the cause of the context's end if that kept some from beginning. If one of
+// them panicked, Wait panics with the first [*PanicError].
 //
-// Anybody may call it. Called inside a task it runs other tasks meanwhile, so that
-// groups in groups make progress even on a single worker. A task must wait only for
-// groups that it opened itself: what a worker runs while it waits stands on the waiter's
-// stack, and would wait for ever for a group that the waiter belongs to.
+// Anybody may call it. A task that waits lends its place, so that groups in groups make progress
+// even on a single worker. A function of the group itself cannot wait for it: it gets
+// [ErrOwnWait].
 func (g *Group) Wait() error {
-	_ = g.ended.wait(g.pool, context.Background(), func() bool { return g.pending.Load() == 0 })
+	if g.pool.isInside(g) {
+		return ErrOwnWait
+	}
+	_ = g.ended.wait(context.Background(), "Group.Wait", func() bool { return g.pending.Load() == 0 })
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
 	g.mu.Unlock()

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -55,17 +54,15 @@ func TestMoreGuestsThanSlots(t *testing.T) {
 	}
 }
 
-// TestGuestIDs has as many guests inside at once as there are slots.
-func TestGuestIDs(t *testing.T) {
+// TestAnyNumberOfGuestsComputesAtOnce, more than there are places where thieves look for them.
+func TestAnyNumberOfGuestsComputesAtOnce(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
-		slots := guestSlots(workers)
-		require.GreaterOrEqual(t, p.Slots(), workers+slots)
-
-		meet := newBarrier(slots)
+		guests := 2*guestPlaces(workers) + 3
+		meet := newBarrier(guests)
 		var mu sync.Mutex
 		times := make(map[int]int)
-		together(slots, func(int) {
+		together(guests, func(int) {
 			_ = p.Run(func(w *Worker) {
 				mu.Lock()
 				times[w.ID()]++
@@ -76,96 +73,36 @@ func TestGuestIDs(t *testing.T) {
 				}
 			})
 		})()
-		for id := workers; id < workers+slots; id++ {
-			require.Equal(t, 1, times[id], "guest %d", id)
-		}
-		require.Len(t, times, slots)
+		require.Len(t, times, guests, "numbers of those who are inside at the same time")
+		requireAtRest(t, p)
 	}
 }
 
-// full takes all guest slots of a pool and returns a function that leaves them.
-func full(t *testing.T, p *Pool) (leave func()) {
-	slots := p.nGuests
-	inside := newBarrier(slots + 1)
-	out := make(chan struct{})
-	wait := together(slots, func(int) {
-		if err := p.Run(func(*Worker) { inside.wait(); <-out }); err != nil {
-			t.Error(err)
-		}
-	})
-	inside.wait()
-	return func() {
-		close(out)
-		wait()
-	}
-}
-
-func TestGuestsQueueForSlots(t *testing.T) {
+// TestACallInsideIsTheSameWorkers: who calls at the pool in a task, or in another call, goes on as
+// the worker that it is.
+func TestACallInsideIsTheSameWorkers(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	leave := full(t, p)
-	var ran atomic.Int32
-	wait := together(50, func(int) {
-		if err := p.Run(func(w *Worker) { ran.Add(1); fib(w, 5) }); err != nil {
-			t.Error(err)
-		}
-	})
-	require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 50 }))
-	require.Zero(t, ran.Load())
-	leave()
-	wait()
-	require.EqualValues(t, 50, ran.Load())
-	require.Zero(t, p.guests.waiting.Load())
-}
-
-func TestTheWaitForASlotEndsWithTheContext(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	leave := full(t, p)
-	defer leave()
-	ctx, cancel := context.WithCancel(context.Background())
-	failed := make(chan error)
-	go func() {
-		failed <- p.With(ctx).Run(func(*Worker) { t.Error("it runs") })
-	}()
-	require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 1 }))
-	cancel()
-	require.ErrorIs(t, <-failed, context.Canceled)
-}
-
-func TestTheWaitForASlotEndsWithThePool(t *testing.T) {
-	p, err := New(WithWorkers(1))
-	require.NoError(t, err)
-	leave := full(t, p)
-	failed := make(chan error)
-	go func() {
-		failed <- p.Run(func(*Worker) { t.Error("it runs") })
-	}()
-	require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 1 }))
-	require.NoError(t, p.Close())
-	require.ErrorIs(t, <-failed, ErrClosed)
-	leave()
-}
-
-// TestWhoeverIsInsideNeedsNoOtherSlot nests calls of Run when all slots are taken: to
-// wait would be a deadlock.
-func TestWhoeverIsInsideNeedsNoOtherSlot(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	leave := full(t, p)
 	result := make(chan int)
 	require.NoError(t, p.Go(func(w *Worker) {
 		_ = p.Run(func(same *Worker) {
 			if same != w {
-				t.Error("a task has another place than its own")
+				t.Error("a task has another worker than its own")
 			}
 			result <- fib(same, 12)
 		})
 	}))
 	require.Equal(t, serialFib(12), <-result)
-	leave()
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.NoError(t, p.Run(func(same *Worker) { require.Same(t, w, same) }))
+		w.Block(func() { // the guest does not compute at the moment
+			require.NoError(t, p.Run(func(other *Worker) { require.NotSame(t, w, other) }))
+		})
+	}))
 }
 
-// TestNoForkOutlivesItsRunWithoutASlot: what a recovered panic leaves behind ends with Run,
-// also if Run found no slot and ran in the caller's own place.
-func TestNoForkOutlivesItsRunWithoutASlot(t *testing.T) {
+// TestNoForkOutlivesItsRunInsideATask: what a recovered panic leaves behind ends with Run,
+// also if Run goes on as the caller's worker.
+func TestNoForkOutlivesItsRunInsideATask(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		run  func(p *Pool, f func(w *Worker)) error
@@ -179,7 +116,6 @@ func TestNoForkOutlivesItsRunWithoutASlot(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPool(t, WithWorkers(2))
-			leave := full(t, p)
 			left, outlived := make(chan bool), make(chan bool)
 			var over, late atomic.Bool
 			require.NoError(t, p.Go(func(w *Worker) {
@@ -193,7 +129,6 @@ func TestNoForkOutlivesItsRunWithoutASlot(t *testing.T) {
 					t.Error(err)
 				}
 				over.Store(true)
-				leave()
 				stolenJoin(w, nop[int], nop[int]) // the oldest fork is stolen first
 				outlived <- late.Load()
 			}))
@@ -203,9 +138,9 @@ func TestNoForkOutlivesItsRunWithoutASlot(t *testing.T) {
 	}
 }
 
-func TestGuestSlots(t *testing.T) {
+func TestGuestPlaces(t *testing.T) {
 	for workers, want := range map[int]int{1: 8, 2: 8, 3: 12, 16: 64, 17: 64, maxWorkers: 64} {
-		require.Equal(t, want, guestSlots(workers), "%d workers", workers)
+		require.Equal(t, want, guestPlaces(workers), "%d workers", workers)
 	}
 }
 
@@ -237,7 +172,7 @@ func TestRunInsideTasks(t *testing.T) {
 		for range stress(200) {
 			g.GoWorker(func(w *Worker) error {
 				return p.Run(func(inner *Worker) {
-					if inner == w || inner.ID() < p.Workers() || fib(inner, 8)+fib(w, 5) != serialFib(8)+serialFib(5) {
+					if inner != w || fib(inner, 8)+fib(w, 5) != serialFib(8)+serialFib(5) {
 						wrong.Add(1)
 					}
 				})

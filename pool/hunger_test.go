@@ -187,11 +187,11 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 							waiter := goroutineID()
 							wait(p, w, func() {
 								time.Sleep(20 * time.Millisecond) // until it waits
-								for _, w := range p.victims() {
-									if w.goroutine.Load() == waiter {
+								p.workers.each(func(w *Worker) {
+									if w.goroutine == waiter {
 										hidden = append(hidden, private(w)...)
 									}
-								}
+								})
 							})
 						})
 						return nil

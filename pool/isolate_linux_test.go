@@ -108,7 +108,6 @@ func TestOtherThreadsAreOffTheCPUsOfAnIsolatedPoolUntilItCloses(t *testing.T) {
 		{WithCPUs(allowed(t)[0]), WithWorkers(3)},
 	} {
 		p := newPool(t, append(options, Isolate())...)
-		require.Nil(t, p.doorman, "it would not be bound")
 		before.requireIsolated(t, p.cpus, p.Workers())
 		require.NoError(t, For(p, 10_000, func(int) { work(100) }))
 		require.NoError(t, p.Run(func(w *Worker) {
@@ -132,7 +131,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		return
 	}
 	before := maskedThreads(masks(t))
-	p := newCrew(t, WithCPUs(mine), WithWorkers(2), WithMaxWorkers(4), WithSpares(2), Isolate())
+	p := newCrew(t, WithCPUs(mine), WithWorkers(2), WithMaxWorkers(4), Isolate())
 	check := func() {
 		t.Helper()
 		moreThreads(func() {
@@ -153,7 +152,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		for range 4 {
 			require.NoError(t, p.Go(func(*Worker) { runtime.Goexit() }))
 		}
-		requireCrewAtRest(t, p)
+		requireAtRest(t, p)
 		check()
 		meet, release := newBarrier(3), make(chan struct{})
 		for range 2 {
@@ -165,7 +164,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		requireRunsTogether(t, p, 2) // spares
 		check()
 		close(release)
-		requireCrewAtRest(t, p)
+		requireAtRest(t, p)
 		check()
 	}
 	require.NoError(t, p.Close())

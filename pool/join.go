@@ -2,9 +2,8 @@ package pool
 
 // Join runs f(w, a) and g(w, b), possibly at the same time, and returns both results.
 // The caller runs f at once; g is offered to the other workers, and the caller runs
-// it as well if none of them took it. While another worker runs g, the caller helps
-// with other forks, and with tasks when it would otherwise sleep. So do not hold a lock
-// across a join.
+// it as well if none of them took it. While another worker runs g, the caller waits, and
+// lends its place.
 //
 // A panic in g continues in the caller; from a g that another worker ran, it arrives
 // as a [*PanicError] with the value and that worker's stack. A panic in f leaves g
@@ -20,9 +19,10 @@ package pool
 // of the calls of f and g, if g is not stolen; arguments and results are copied, so
 // large ones are better passed by pointer.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
+	w.debug("Join")
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
-		d := s.bottom
-		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.Hungry() {
+		d, eager := s.bottom, int(s.eager.Load())
+		if i := uint(d - s.base); i < blockLen && d >= eager && !s.sleep.Hungry() {
 			what := &s.block[i].what
 			what.f, what.arg = g, b // one by one: together they may be too much for registers
 			s.bottom = d + 1
@@ -44,6 +44,7 @@ func joinInPublic[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*
 	s := applications[B, Y](w)
 	w.hot = s
 	d := s.bottom
+	defer s.tidy(d)
 	s.push(application[B, Y]{g, b})
 	x = f(w, a)
 	return x, s.pop(d, application[B, Y]{g, b})
@@ -71,9 +72,10 @@ type closure[Y any] func(*Worker) Y
 //
 // Cost: that of a Join, and one allocation: the closure g, if it captures variables.
 func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
+	w.debug("Both")
 	if s, ok := w.hot.(*frames[closure[Y], Y]); ok {
-		d := s.bottom
-		if i := uint(d - s.base); i < blockLen && d >= s.eager && !s.sleep.Hungry() {
+		d, eager := s.bottom, int(s.eager.Load())
+		if i := uint(d - s.base); i < blockLen && d >= eager && !s.sleep.Hungry() {
 			s.block[i].what = g
 			s.bottom = d + 1
 			x = f(w)
@@ -92,6 +94,7 @@ func bothInPublic[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x 
 	s := closures[Y](w)
 	w.hot = s
 	d := s.bottom
+	defer s.tidy(d)
 	s.push(g)
 	x = f(w)
 	return x, s.pop(d, g)
@@ -136,6 +139,7 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 			panic(errNilFunc("Worker.Do"))
 		}
 	}
+	w.mustBeMine("Worker.Do")
 	s, ok := w.hot.(*frames[action, struct{}])
 	if !ok {
 		s = actions(w)

@@ -107,8 +107,8 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 //
 // Called from outside, with a pool as the place, a short loop runs in the caller alone
 // and costs some 30 ns more than it would without a pool; see [Place] for whoever else
-// may call it. A panic in f ends the loop and continues in the caller, when no f runs
-// any more. The error is [ErrClosed], or that of the place's context: then some items
+// may call it. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
+// runs any more. The error is [ErrClosed], or that of the place's context: then some items
 // were left out.
 func For(at Place, n int, f func(i int), g ...Granularity) error {
 	if f == nil {
@@ -192,8 +192,9 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // looks long, that may be because of cold caches, so it asks twice as many, until it has
 // measured for a while. Each look costs 12 ns.
 func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk int, err error) {
+	defer inLoop()
 	p, ok := at.(*Pool)
-	if !ok || n <= 0 || len(g) > 0 || p.closing.Load() {
+	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 {
 		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].grain > 0 {
 			return 0, 1, err
 		}
@@ -209,12 +210,12 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk in
 		now := heist.Ticks()
 		took := max(now-last, 1)
 		last = now
-		next = 16 * done
+		next = times(16, done, n)
 		if float64(took)*float64(n-done) >= float64(p.ticksAlone)*float64(items) {
 			if now-start >= p.ticksAlone/probeTime {
-				return done, int(min(max(p.ticksChunk*int64(items)/took, 1), int64(n))), nil
+				return done, int(min(max(float64(p.ticksChunk)*float64(items)/float64(took), 1), float64(n/2+1))), nil
 			}
-			next = 2 * done
+			next = times(2, done, n)
 		}
 		if next > n/2 && done < n/2 {
 			next = n / 2
@@ -226,6 +227,14 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk in
 			}
 		}
 	}
+}
+
+// times returns k*i, but no more than n, for any n that there is.
+func times(k, i, n int) int {
+	if i > n/k {
+		return n
+	}
+	return k * i
 }
 
 // span is a part of a loop's range.
@@ -253,6 +262,7 @@ func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi in
 		return err
 	}
 	defer v.leave(&err)
+	defer inLoop()
 	left.loop = &loop{body: body}
 	var how Granularity
 	if len(g) > 0 {
@@ -338,6 +348,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		next := s.lo + min(s.chunk, (s.hi-s.lo)/8+1)
 		s.body(w, s.lo, next)
 		now := heist.Ticks()
+		w.call.poll(w, now)
 		switch took := now - start; {
 		case took > 2*target:
 			s.chunk = max(int(float64(s.chunk)*float64(target)/float64(took)), 1)

@@ -714,9 +714,9 @@ func (c *canceller) tick() {
 	}
 }
 
-// seesCancellation waits for the context's goroutine.
+// seesCancellation waits until a call has been cancelled.
 func seesCancellation(p *Pool) bool {
-	return eventually(func() bool { return p.sleep.Load() > policy.OneCancelled/2 })
+	return eventually(func() bool { return cancelledCalls(p) > 0 })
 }
 
 func TestCancelledLoopLeavesItemsOut(t *testing.T) {

@@ -168,11 +168,14 @@ func requireAtRest(t testing.TB, p *Pool) {
 		return why == ""
 	})
 	require.True(t, rests, "the pool does not come to rest: %s", why)
-	for _, w := range p.victims() {
-		for _, s := range w.forkStacks() {
-			require.Empty(t, leftovers(s), "in the fork stack %T of slot %d", s, w.id)
+	p.workers.each(func(w *Worker) {
+		if p.latency && w.place != nil {
+			return // it watches
 		}
-	}
+		for _, s := range w.forkStacks() {
+			require.Empty(t, leftovers(s), "in the fork stack %T of worker %d", s, w.id)
+		}
+	})
 }
 
 // unrest says what keeps a pool from being at rest.
@@ -180,28 +183,57 @@ func unrest(p *Pool) string {
 	p.crew.mu.Lock()
 	defer p.crew.mu.Unlock()
 	state := p.sleep.Load()
-	switch n := p.Workers(); {
-	case state.Searching() != 0:
+	hot, size := 0, p.Workers()
+	if p.latency {
+		hot = 1
+	}
+	switch {
+	case p.waits.Load() != 0:
+		return fmt.Sprintf("%d workers wait", p.waits.Load())
+	case p.active.Load() != 0:
+		return fmt.Sprintf("%d workers are not idle", p.active.Load())
+	case state.Searching() != hot:
 		return fmt.Sprintf("%d workers search", state.Searching())
-	case state.Sleepers() != n:
-		return fmt.Sprintf("parked - guests is %d with %d workers", state.Sleepers(), n)
-	case p.running() != 0:
-		return fmt.Sprintf("%d of %d workers do not rest", p.running(), n)
-	case p.doorman != nil && !p.atDoor.Load():
-		return "the doorman is not at the door"
+	case state.Sleepers() != size-hot:
+		return fmt.Sprintf("parked - guests is %d with %d workers", state.Sleepers(), size)
 	case p.anyTask():
 		return "a task lies in a queue"
-	case slices.ContainsFunc(p.victims(), (*Worker).anyFork):
+	case slices.ContainsFunc(p.victims(), func(pl *place) bool { return pl.anyFork(true) }):
 		return "a fork lies in a fork stack"
+	case p.orders.Load()&orderClose != 0:
+		return "there are too many places"
+	case (p.orders.Load()&orderHold != 0) != p.crew.paused:
+		return fmt.Sprintf("the orders are %b", p.orders.Load())
 	}
-	for i := range p.Workers() {
-		if !p.sleep.Parked(i) {
-			return fmt.Sprintf("worker %d does not have its bit set", i)
+	parked := 0
+	for rank := range p.maxWorkers {
+		pl := p.placeOf(rank)
+		switch {
+		case pl == nil && rank < size:
+			return fmt.Sprintf("place %d was never made", rank)
+		case pl == nil:
+			continue
+		case pl.open != (rank < size):
+			return fmt.Sprintf("place %d is open: %v", rank, pl.open)
+		case pl.owed.Load() != 0:
+			return fmt.Sprintf("%d want place %d back", pl.owed.Load(), rank)
+		}
+		asleep := p.sleep.Parked(pl.index)
+		if asleep {
+			parked++
+		}
+		if asleep && !pl.open || pl.top.Load() != nil && (asleep || hot == 0) {
+			return fmt.Sprintf("place %d is open %v, asleep %v, and somebody is linked to it: %v", rank, pl.open, asleep, pl.top.Load() != nil)
 		}
 	}
-	for i := range p.nGuests {
-		if !isFree(p, i) {
-			return fmt.Sprintf("guest slot %d is taken", i)
+	if parked != size-hot {
+		return fmt.Sprintf("%d places of %d have their bits set", parked, size)
+	}
+	for _, n := range p.nodes {
+		for _, pl := range n.guests {
+			if pl.top.Load() != nil {
+				return fmt.Sprintf("there is a guest at place %d", pl.index)
+			}
 		}
 	}
 	return ""
@@ -297,8 +329,3 @@ func child(t *testing.T, environment ...string) (string, error) {
 
 // setState is for a worker that is alone, or takes the liberty.
 func setState(p *Pool, state policy.State) { p.sleep.Add(state - p.sleep.Load()) }
-
-// isFree says whether a guest slot is free.
-func isFree(p *Pool, guest int) bool {
-	return p.guests.free[p.slots[p.first+guest].site.node].Has(guest)
-}

@@ -2,10 +2,10 @@ package pool
 
 import (
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/seed53057037/heist"
-	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Neighbours
@@ -29,40 +29,92 @@ const giveWayPeriod = 100 * time.Microsecond
 // giveWay lets another goroutine have the worker's P, if that is cheap and has not been
 // done just now.
 func (w *Worker) giveWay() {
-	if w.bell == nil {
+	if w.parker.bell == nil {
 		return
 	}
 	if now := heist.Ticks(); now-w.gaveWayAt >= w.pool.ticksGiveWay {
 		runtime.Gosched()
-		w.gaveWay.Add(1)
 		w.gaveWayAt = heist.Ticks()
+		if w.place != nil {
+			w.gaveWay.Add(1)
+		}
 	}
 }
 
-// freePs changes the number of Ps.
+// freePs changes the number of Ps of the process, as long as pools ask for it.
 func freePs(by int) {
+	if by == 0 {
+		return
+	}
+	raised.mu.Lock()
+	defer raised.mu.Unlock()
+	now := runtime.GOMAXPROCS(0)
+	if raised.by > 0 && now != raised.to {
+		raised.by = 0 // somebody else has set it meanwhile, and that stands
+		if by < 0 {
+			return
+		}
+	}
+	by = max(by, -raised.by)
+	raised.by += by
+	raised.to = now + by
 	if by != 0 {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + by)
+		runtime.GOMAXPROCS(raised.to)
 	}
 }
 
-// Yield is for a function that takes long, now and then in the middle of it: it lets other
-// goroutines have the P, unless the worker is pinned, offers all forks to thieves, and runs
-// one task that is queued here, if there is one. After as many as a tick has, 128, it runs
-// none until the worker has come back to its queues, so that whoever yields goes on. If the
-// call was cancelled to which the function belongs, it unwinds, as a fork does.
+// raised is by how much all pools together have raised GOMAXPROCS, and to what.
+var raised struct {
+	mu     sync.Mutex
+	by, to int
+}
+
+// Yield is for a function that takes long, now and then in the middle of it: it offers all forks
+// to thieves and gives way. If tasks are queued, another worker begins with them in the caller's
+// place, and the caller goes on behind the goroutines that are ready. Otherwise the other
+// goroutines of the process get the P, unless the worker is bound. Nothing runs on top of the
+// caller. If the call was cancelled to which the function belongs, it unwinds, as a fork does.
 //
 // Cost: a look at the worker's queues and at the clock, and what others then do.
 func (w *Worker) Yield() {
-	w.call.check()
+	w.mustBeMine("Worker.Yield")
+	w.call.look(w)
 	w.expose()
-	w.giveWay()
-	k := &w.tick
-	if w.guest || k.yields >= budget || w.helping >= policy.MaxHelping {
+	for v := w.outer; v != nil; v = v.outer { // places of the same goroutine in other pools
+		if v.away > 0 {
+			continue
+		}
+		v.expose()
+		if _, _, ok := v.pool.anyWork(true); ok || !v.guest && !v.hasPlace() {
+			wait("Worker.Yield", runtime.Gosched)
+			return
+		}
+	}
+	if _, _, ok := w.pool.anyWork(true); ok || !w.guest && !w.hasPlace() {
+		w.giveTurn()
+	} else {
+		w.giveWay()
+	}
+}
+
+// giveTurn has another worker run a task in the worker's place. Neither the start of the task nor
+// its end is waited for longer than giveWayPeriod: the task may be long, or wait for the caller in a way
+// that heist does not see.
+func (w *Worker) giveTurn() {
+	end := heist.Ticks() + w.pool.ticksGiveWay
+	if w.guest {
+		wait("Worker.Yield", runtime.Gosched)
 		return
 	}
-	if t := w.next(); t != nil {
-		k.yields++
-		w.runNested(job{task: t})
+	if pl := w.place; pl != nil {
+		before := pl.tasks.Load()
+		wait("Worker.Yield", func() {
+			for pl.tasks.Load() == before && heist.Ticks() < end {
+				runtime.Gosched()
+			}
+		})
+	}
+	for !w.hasPlace() && heist.Ticks() < end {
+		runtime.Gosched()
 	}
 }

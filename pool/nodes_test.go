@@ -72,7 +72,7 @@ func onMachine(t testing.TB, m machine) {
 }
 
 // newNodes returns a pool on a machine with so many nodes, with a worker for each CPU. Its
-// workers believe that they are bound, and it has no doorman.
+// workers believe that they are bound.
 func newNodes(t testing.TB, nodes, cpusPerNode int, options ...Option) *Pool {
 	t.Helper()
 	onMachine(t, pretended(nodes, cpusPerNode))
@@ -135,12 +135,12 @@ func TestAPoolHasTheNodesOnWhichItHasWorkers(t *testing.T) {
 		nodes   []int
 		workers []int
 	}{
-		{"all", []Option{WithWorkers(8)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
+		{"all", []Option{WithWorkers(8), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
 		{"some", []Option{WithCPUs(1, 5, 3)}, []int{10, 30}, []int{2, 1}},
 		{"one", []Option{WithCPUs(2, 6)}, []int{20}, nil},
-		{"more workers than CPUs", []Option{WithWorkers(11)}, []int{0, 10, 20, 30}, []int{3, 3, 3, 2}},
-		{"few", []Option{WithWorkers(2), WithMaxWorkers(2)}, []int{0, 10}, []int{1, 1}},
-		{"few at first", []Option{WithWorkers(2), WithMaxWorkers(4)}, []int{0, 10, 20, 30}, []int{1, 1, 0, 0}},
+		{"more workers than CPUs", []Option{WithWorkers(11), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{3, 3, 3, 2}},
+		{"few", []Option{WithWorkers(2), WithMaxWorkers(2), WithPinning(PinCores)}, []int{0, 10}, []int{1, 1}},
+		{"few at first", []Option{WithWorkers(2), WithMaxWorkers(4), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{1, 1, 0, 0}},
 		{"unbound", []Option{WithWorkers(8), WithPinning(PinNone)}, []int{0}, nil},
 		{"under caches", []Option{WithWorkers(8), WithPinning(PinL3)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
 		{"under nodes", []Option{WithWorkers(8), WithPinning(PinNodes)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
@@ -260,7 +260,7 @@ func requireAtHome(t *testing.T, p *Pool) {
 			whenAsleep(t, p)
 			ran := make(chan *Worker)
 			require.NoError(t, p.SubmitOn(context.Background(), id, func(w *Worker) { ran <- w }))
-			if w := <-ran; w.Node() == id && !w.doorman {
+			if w := <-ran; w.Node() == id {
 				home++
 			}
 		}
@@ -270,46 +270,6 @@ func requireAtHome(t *testing.T, p *Pool) {
 
 func TestTheWakeUpPrefersASleeperOnTheNode(t *testing.T) {
 	requireAtHome(t, newNodes(t, 3, 2))
-}
-
-// TestTheDoormanLeavesTasksOfOtherNodesAlone: it is a goroutine that runs where the
-// submitter runs.
-func TestTheDoormanLeavesTasksOfOtherNodesAlone(t *testing.T) {
-	onMachine(t, pretended(3, 2))
-	p := newPool(t, WithWorkers(6))
-	require.NotNil(t, p.doorman)
-	const rounds = 30
-	fromEachNode(t, p, func(here int) {
-		for node, id := range p.Nodes() {
-			if node == here {
-				continue
-			}
-			home := 0
-			for range rounds {
-				whenAsleep(t, p)
-				ran := make(chan *Worker)
-				require.NoError(t, p.SubmitOn(context.Background(), id, func(w *Worker) { ran <- w }))
-				if w := <-ran; w.Node() == id && !w.doorman {
-					home++
-				}
-			}
-			require.GreaterOrEqual(t, home, rounds*3/4, "from node %d on node %d", here, node)
-		}
-	})
-}
-
-// TestTheDoormanRunsTasksOfAllNodes, wherever its own place is.
-func TestTheDoormanRunsTasksOfAllNodes(t *testing.T) {
-	onMachine(t, pretended(3, 1))
-	for _, patience := range []int{0, math.MaxInt} {
-		p := newPool(t, WithWorkers(3), WithPatience(patience))
-		ran := make(chan int)
-		for i := range stress(1000) {
-			require.NoError(t, p.SubmitOn(context.Background(), 10*(i%3), func(*Worker) { ran <- i }))
-			require.Equal(t, i, <-ran)
-			pause()
-		}
-	}
 }
 
 // TestTasksOfANodeWithoutWorkersAreRun: they have left, or never came.
@@ -326,7 +286,7 @@ func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
 		require.NoError(t, p.Resize(workers))
 		p.Resume()
 		require.True(t, eventually(func() bool { return ran.once() == nil }), "with %d workers: %v", workers, ran.once())
-		requireCrewAtRest(t, p)
+		requireAtRest(t, p)
 		for i := range stress(100) { // one by one
 			done := make(chan struct{})
 			require.NoError(t, p.SubmitOn(ctx, 10*(i%3), func(*Worker) { close(done) }))
@@ -435,42 +395,6 @@ func TestNearLooksLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// TestGuestsTakeSlotsOfOtherNodesWhereTheirOwnHasNone: all of them can be taken, wherever
-// the guests are.
-func TestGuestsTakeSlotsOfOtherNodesWhereTheirOwnHasNone(t *testing.T) {
-	for _, nodes := range []int{2, 3, 16} { // 16 nodes are more than there are slots
-		p := newNodes(t, nodes, 1, WithWorkers(1), WithMaxWorkers(nodes))
-		require.Len(t, p.nodes, nodes)
-		fromEachNode(t, p, func(node int) {
-			meet, release := newBarrier(p.nGuests+1), make(chan struct{})
-			var mu sync.Mutex
-			slots := make(map[int]bool)
-			wait := together(p.nGuests, func(int) {
-				require.NoError(t, p.Run(func(w *Worker) {
-					mu.Lock()
-					slots[w.ID()] = true
-					mu.Unlock()
-					meet.wait()
-					<-release
-				}))
-			})
-			meet.wait()
-			require.Len(t, slots, p.nGuests)
-			ctx, cancel := context.WithCancel(context.Background())
-			late := make(chan error)
-			go func() { late <- p.With(ctx).Run(func(*Worker) {}) }()
-			require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 1 }))
-			cancel()
-			require.ErrorIs(t, <-late, context.Canceled)
-			go func() { late <- p.Run(func(*Worker) {}) }()
-			require.True(t, eventually(func() bool { return p.guests.waiting.Load() == 1 }))
-			close(release)
-			require.NoError(t, <-late)
-			wait()
-		})
-	}
-}
-
 func TestAGuestIsOnTheNodeOnWhichItCame(t *testing.T) {
 	p := newNodes(t, 2, 2)
 	fromEachNode(t, p, func(node int) {
@@ -510,7 +434,7 @@ func TestSeveralNodesUnderEverything(t *testing.T) {
 func TestCloseRunsTheTasksOfAllNodes(t *testing.T) {
 	onMachine(t, pretended(4, 1))
 	for round := range stress(100) {
-		p, err := New(WithPinning(Pinning(round%2)), WithWorkers(4))
+		p, err := New(WithPinning([]Pinning{PinCores, PinNodes}[round%2]), WithWorkers(4))
 		require.NoError(t, err)
 		ran := make(tally, 48)
 		for i := range ran {
@@ -581,14 +505,14 @@ func tierNames(p *Pool) (names []string) {
 func TestTiersHaveTheNamesOfWhatIsShared(t *testing.T) {
 	onMachine(t, big(3, 2, 2, 2))
 	near := []string{"same core", "same L3", "same node"}
-	require.Equal(t, append(near, "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24))))
+	require.Equal(t, append(near, "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinCores))))
 	require.Equal(t, append(near[1:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinL3))))
 	require.Equal(t, append(near[2:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinNodes))))
 	require.Equal(t, []string{"same node"}, tierNames(newPool(t, WithWorkers(24), WithPinning(PinNone))))
 	require.Equal(t, []string{"all"}, tierNames(newPool(t, WithWorkers(24), WithVictimOrder(Uniform()))))
 	onMachine(t, pretended(6, 1)) // a ring
 	require.Equal(t, []string{"same core", "same node", "nodes at distance 21", "nodes at distance 32", "nodes at distance 43"},
-		tierNames(newPool(t, WithWorkers(6))))
+		tierNames(newPool(t, WithWorkers(6), WithPinning(PinCores))))
 }
 
 // TestThievesKnowHowFarTheirVictimsAre checks the tier of each pair.
@@ -596,8 +520,8 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 	onMachine(t, big(2, 2, 2, 2))
 	p := newPool(t, WithWorkers(16), WithPinning(PinCores))
 	machine := topologyOf(t)
-	for _, thief := range p.slots[:p.first] {
-		for _, victim := range p.slots[:p.first] {
+	for _, thief := range p.places[:p.first] {
+		for _, victim := range p.places[:p.first] {
 			a, b := machine.CPUs[thief.site.cpus[0]], machine.CPUs[victim.site.cpus[0]]
 			want := "nodes at distance 21"
 			switch {
@@ -608,14 +532,14 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 			case a.Node == b.Node:
 				want = "same node"
 			}
-			require.Equal(t, want, p.Stats().Tiers[thief.hunt.Tier(victim.id)].Name, "from CPU %d to CPU %d", a.ID, b.ID)
+			require.Equal(t, want, p.Stats().Tiers[thief.hunt.Tier(victim.index)].Name, "from CPU %d to CPU %d", a.ID, b.ID)
 		}
-		for _, guest := range p.slots[p.first:][:p.nGuests] {
+		for _, guest := range p.places[p.first:][:p.nGuests] {
 			want := "same node"
 			if guest.site.node != thief.site.node {
 				want = "nodes at distance 21"
 			}
-			require.Equal(t, want, p.Stats().Tiers[thief.hunt.Tier(guest.id)].Name)
+			require.Equal(t, want, p.Stats().Tiers[thief.hunt.Tier(guest.index)].Name)
 		}
 	}
 }
@@ -635,7 +559,7 @@ func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
 		require.NoError(t, p.Resize(10))
 		before := p.Stats().Total().Steals
 		require.True(t, eventually(func() bool { steals(); return p.Stats().Total().Steals > before+50 }))
-		requireCrewAtRest(t, p)
+		requireAtRest(t, p)
 
 		s, pairs, total := p.Stats(), p.Thefts(), p.Stats().Total()
 		require.Len(t, pairs, len(s.Workers))
@@ -656,7 +580,7 @@ func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
 			sum := uint64(0)
 			for victim, n := range row {
 				sum += n
-				byTier[p.slots[thief].hunt.Tier(victim)] += n
+				byTier[p.places[thief].hunt.Tier(victim)] += n
 			}
 			require.Equal(t, s.Workers[thief].Steals, sum, "of worker %d", thief)
 		}
@@ -730,7 +654,7 @@ func TestPinningsBindWorkersToWhatIsShared(t *testing.T) {
 			var want [][]int
 			for rank, cpu := range c.order {
 				want = append(want, c.bound(cpu))
-				require.Equal(t, c.bound(cpu), p.cpusOf(rank), "worker %d", rank)
+				require.Equal(t, c.bound(cpu), p.places[p.indexOf(rank)].site.cpus, "worker %d", rank)
 			}
 			require.ElementsMatch(t, want, bound())
 		})
@@ -743,21 +667,6 @@ func TestPinL3WithoutACacheBindsToTheNode(t *testing.T) {
 	onMachine(t, m)
 	newPool(t, WithPinning(PinL3), WithWorkers(4))
 	require.ElementsMatch(t, [][]int{{0, 2}, {1, 3}, {0, 2}, {1, 3}}, bound())
-}
-
-// TestSparesMayRunOnAllCPUsOfThePool, and count as on one of its nodes.
-func TestSparesMayRunOnAllCPUsOfThePool(t *testing.T) {
-	m, bound := bindings(pretended(3, 1))
-	onMachine(t, m)
-	p := newPool(t, WithCPUs(0, 2), WithSpares(2), WithMaxWorkers(2))
-	require.NoError(t, p.Go(func(w *Worker) {
-		w.Block(func() {
-			require.True(t, eventually(func() bool { return len(bound()) == 3 }))
-		})
-	}))
-	require.True(t, eventually(func() bool { return len(bound()) == 3 }))
-	require.Equal(t, []int{0, 2}, slices.Sorted(slices.Values(bound()[2])))
-	require.True(t, eventually(func() bool { return p.crew.lent.Load() == 0 }))
 }
 
 func TestMachinesThatCannotBindSaySo(t *testing.T) {

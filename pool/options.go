@@ -19,8 +19,9 @@ type Option func(*config) error
 type config struct {
 	workers    int
 	maxWorkers int
-	spares     int // -1 for the default
 	pinning    Pinning
+	auto       bool           // nobody asked for the pinning
+	why        string         // the pinning is what it is
 	cpus       []int          // that the workers are bound to, in the order in which they get them; nil if not pinned
 	bindings   [][]int        // what each worker is bound to, round and round; as many as cpus
 	topology   *numa.Topology // nil if not pinned
@@ -54,20 +55,17 @@ var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pi
 type Pinning int
 
 const (
-	// PinAuto binds each worker to a CPU where the system can do that, and is PinNone
-	// otherwise. A task that comes from outside while the pool sleeps may be run by a
-	// stand-in that is not bound, which starts sooner than a thread wakes up on another
-	// CPU. It is the default.
+	// PinAuto is PinNone on a machine with one memory node, and where the process may use more
+	// CPUs than there are Ps, as in a container with a quota. Elsewhere it is PinNodes, so that
+	// near-first stealing means something and the system can still move a thread off a busy CPU.
+	// [Pool.Pinning] tells what was chosen, and why. It is the default.
 	PinAuto Pinning = iota
-	// PinCores binds each worker to a CPU, without exception but for the spares of
-	// [WithSpares], which have all CPUs of the pool; New fails if the system cannot.
+	// PinCores binds each worker to a CPU; New fails if the system cannot. It is for pools that
+	// own their CPUs: a bound worker waits for its CPU even if another is free.
 	PinCores
 	// PinNone leaves it to Go's scheduler and the system where workers run: they are
-	// goroutines that are not locked to threads. For a pool that shares its machine
-	// with other busy processes that is often better, for a bound worker waits for its
-	// CPU even if another is free; and for one that shares its process with goroutines
-	// that must not wait, for an unlocked worker gives way to them every 100
-	// microseconds, where a locked one is preempted after 10 ms.
+	// goroutines that are not locked to threads. They give way to the other goroutines of the
+	// process every 100 microseconds.
 	PinNone
 	// PinL3 binds each worker to the CPUs that share a level 3 cache, or those of a package
 	// or node where there is none: the system chooses among them, and moves a worker whose
@@ -87,6 +85,17 @@ func (p Pinning) width() int {
 	}
 	return policy.SameCore
 }
+
+// String returns the name of the constant.
+func (p Pinning) String() string {
+	if p < PinAuto || p > PinNodes {
+		return fmt.Sprintf("Pinning(%d)", int(p))
+	}
+	return [...]string{"PinAuto", "PinCores", "PinNone", "PinL3", "PinNodes"}[p]
+}
+
+// Pinning returns to what the pool's workers are bound, which is never [PinAuto], and why.
+func (p *Pool) Pinning() (pinning Pinning, why string) { return p.pinning, p.why }
 
 // maxWorkers stays below the 10,000 threads at which the Go runtime ends a process
 // (debug.SetMaxThreads), and above the CPUs of any machine.
@@ -113,18 +122,6 @@ func WithMaxWorkers(n int) Option {
 			return fmt.Errorf("pool: WithMaxWorkers(%d): the number must be from 1 to %d", n, maxWorkers)
 		}
 		c.maxWorkers = n
-		return nil
-	}
-}
-
-// WithSpares sets how many tasks can lend their places to spare workers at the same time,
-// see [Worker.Block]: from 0 to 8192. The default is twice the workers, from 8 to 64.
-func WithSpares(n int) Option {
-	return func(c *config) error {
-		if n < 0 || n > maxWorkers {
-			return fmt.Errorf("pool: WithSpares(%d): the number must be from 0 to %d", n, maxWorkers)
-		}
-		c.spares = n
 		return nil
 	}
 }
@@ -174,7 +171,7 @@ func WithFreePs(n int) Option {
 // WithPollPeriod makes workers look into the injector first once in n tasks: 61 in Go's
 // own scheduler and Tokio, 60 in open-coroutine. By default the period adapts to how
 // long tasks take, so that what comes from outside waits a millisecond at most, and is
-// from 8 to 255.
+// from 8 to 255. With 1 and 2 every other task is one of the worker's own, if it has any.
 func WithPollPeriod(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -300,7 +297,7 @@ func WithCPUs(cpus ...int) Option {
 }
 
 func configure(options []Option) (*config, error) {
-	c := &config{spares: -1, search: policy.Defaults, machine: thisMachine}
+	c := &config{search: policy.Defaults, machine: thisMachine}
 	for _, o := range options {
 		if o == nil {
 			return nil, errors.New("pool: New was given a nil Option")
@@ -318,52 +315,50 @@ func configure(options []Option) (*config, error) {
 	if c.maxWorkers < c.workers {
 		return nil, fmt.Errorf("pool: WithMaxWorkers(%d): the pool begins with %d workers", c.maxWorkers, c.workers)
 	}
-	if c.spares < 0 {
-		c.spares = min(max(2*c.workers, 8), 64)
-	}
 	return c, nil
 }
 
 // place chooses the number of workers and their CPUs.
 func (c *config) place() error {
 	given := c.cpus
-	if given != nil {
-		if c.pinning == PinNone {
-			return errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
-		}
-		if c.pinning == PinAuto {
-			c.pinning = PinCores
-		}
-		if c.workers == 0 {
-			c.workers = len(given)
-		}
+	c.cpus = nil
+	if c.pinning == PinNone && given != nil {
+		return errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
 	}
-	if c.isolate {
-		if c.pinning == PinNone {
-			return errors.New("pool: Isolate and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
-		}
-		if c.pinning == PinAuto {
-			c.pinning = PinCores
-		}
+	if c.pinning == PinNone && c.isolate {
+		return errors.New("pool: Isolate and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
 	}
 	allowed, err := c.machine.allowed()
-	if err != nil && c.pinning != PinAuto && c.pinning != PinNone {
-		return err
-	}
 	if c.workers == 0 {
 		c.workers = runtime.GOMAXPROCS(0)
-		if len(allowed) > 0 {
+		switch {
+		case given != nil:
+			c.workers = len(given)
+		case len(allowed) > 0:
 			c.workers = min(c.workers, len(allowed))
 		}
 	}
-	if c.pinning == PinNone || c.pinning == PinAuto && !c.machine.canPin(allowed) {
+	switch {
+	case c.pinning != PinAuto:
+		c.why = "it was asked for"
+	case given != nil || c.isolate:
+		c.pinning, c.why = PinCores, "CPUs were asked for"
+	default:
+		c.auto = true
+		c.choose(allowed)
+	}
+	if c.pinning == PinNone {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	// What is wrong with /sys does not matter here: CPUs about which it is silent count as
 	// on one node, each with a core of its own.
-	c.topology, _ = c.machine.read()
-	c.cpus = given
-	if given == nil {
+	if c.topology == nil {
+		c.topology, _ = c.machine.read()
+	}
+	if c.cpus = given; given == nil {
 		c.cpus = spread(c.topology, allowed)
 		if c.isolate { // the others are for the rest of the process
 			c.cpus = c.cpus[:min(len(c.cpus), max(c.workers, c.maxWorkers))]
@@ -373,6 +368,36 @@ func (c *config) place() error {
 		c.bindings = append(c.bindings, boundTo(c.topology, c.pinning, cpu, c.cpus))
 	}
 	return nil
+}
+
+// choose is what PinAuto does.
+func (c *config) choose(allowed []int) {
+	c.pinning = PinNone
+	if len(allowed) == 0 {
+		c.why = "the system does not say which CPUs the process may use"
+		return
+	}
+	if n := runtime.GOMAXPROCS(0); n < len(allowed) {
+		c.why = fmt.Sprintf("GOMAXPROCS is %d, and the process may use %d CPUs", n, len(allowed))
+		return
+	}
+	c.topology, _ = c.machine.read()
+	nodes := make(map[int][]int)
+	for _, cpu := range allowed {
+		node := c.topology.NodeOf(cpu)
+		nodes[node] = append(nodes[node], cpu)
+	}
+	if len(nodes) < 2 {
+		c.why = "the CPUs that the process may use are on one memory node"
+		return
+	}
+	for _, cpus := range nodes {
+		if !c.machine.canPin(cpus) {
+			c.why = fmt.Sprintf("the system does not bind a thread to CPUs %v", cpus)
+			return
+		}
+	}
+	c.pinning, c.why = PinNodes, fmt.Sprintf("the CPUs that the process may use are on %d memory nodes", len(nodes))
 }
 
 // boundTo returns the CPUs, of those of the pool, to which a worker is bound that gets this

@@ -122,7 +122,7 @@ func tiersOf(sorted []float64) (firsts []float64) {
 const unmeasured = math.MaxInt32
 
 // between returns how far apart two sites are.
-func (o *VictimOrder) between(t *numa.Topology, a, b site) int {
+func (o *VictimOrder) between(t *numa.Topology, a, b *site) int {
 	x, y := a.cpus[0], b.cpus[0]
 	switch o.kind {
 	case orderUniform:

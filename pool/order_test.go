@@ -69,7 +69,7 @@ func TestLatenciesWithinAQuarterAreOneTier(t *testing.T) {
 	require.Empty(t, tiersOf(nil))
 
 	o := latencies(t, `{"cpus": [0, 1, 2, 3], "ns": [[0, 48, 97, 90], [60, 0, 96, 99], [97, 96, 0, 50], [99, 99, 50, 0]]}`)
-	at := func(cpu int) site { return site{cpus: []int{cpu}} }
+	at := func(cpu int) *site { return &site{cpus: []int{cpu}} }
 	between := func(a, b int) int { return o.between(nil, at(a), at(b)) }
 	require.Zero(t, between(2, 2))
 	for _, pair := range [][2]int{{0, 1}, {1, 0}, {2, 3}, {3, 2}} {
@@ -93,7 +93,7 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 	p := newPool(t, WithWorkers(4), WithPinning(PinCores), WithVictimOrder(o), WithUniformLooks(0), WithPatience(0))
 	require.Equal(t, []string{"same core", "up to 50 ns", "up to 113 ns", "up to 250 ns", "not measured"}, tierNames(p))
 	order := func(thief int) (victims []int) {
-		h := &p.slots[thief].hunt
+		h := &p.places[thief].hunt
 		h.Begin()
 		h.Look(-1, -1)
 		for v := h.Victim(); v >= 0; v = h.Victim() {
@@ -179,11 +179,11 @@ func TestALookAllocatesNothing(t *testing.T) {
 	p := newNodes(t, 3, 2)
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
-	w := p.slots[0] // which is held, so we may be it
+	w := &Worker{pool: p, place: p.places[0], site: p.places[0].site} // which is held, so we may be it
 	for _, slots := range []bool{false, true} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			for range 4 {
-				if _, r := w.look(nil, true, slots); r != 0 {
+				if _, r := w.look(slots); r != 0 {
 					t.Error("it found something")
 				}
 			}

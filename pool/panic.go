@@ -36,6 +36,18 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
+// inLoop is deferred by loops and what is made of them: whoever ran the function that panicked, the
+// caller or a thief, the panic arrives as a [*PanicError].
+func inLoop() {
+	switch v := recover().(type) {
+	case nil: // it returned, or called runtime.Goexit
+	case *call:
+		panic(v)
+	default:
+		panic(newPanicError(v))
+	}
+}
+
 // ending is how a function ended that did not return: nil if it did, a [*PanicError], a
 // *call that was cancelled, or goexit.
 type ending any

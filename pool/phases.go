@@ -42,6 +42,7 @@ func Phases(at Place, n, phases int, f func(phase, lo, hi int)) (err error) {
 		return err
 	}
 	defer v.leave(&err)
+	defer inLoop()
 	parts := min(v.w.pool.Workers(), n)
 	if parts == 0 {
 		return nil
@@ -86,9 +87,7 @@ func (w *Worker) join(g *gang) {
 	w.Do(
 		func(w *Worker) { g.work(w, member) },
 		func(w *Worker) {
-			// One who helps while it waits would hold up what is below on its stack,
-			// perhaps a part of these very phases.
-			if !g.over() && w.helping == 0 {
+			if !g.over() {
 				w.join(g)
 			}
 		})
@@ -145,7 +144,7 @@ func (g *gang) take(w *Worker, part, phase int) {
 		g.stop.Store(true)
 		return
 	}
-	cut := func(part int) int { return int(int64(g.n) * int64(part) / int64(len(g.claims))) }
-	g.f(phase, cut(part), cut(part+1))
+	k := len(g.claims)
+	g.f(phase, border(g.n, part, k), border(g.n, part+1, k))
 	g.done.Add(1)
 }

@@ -126,9 +126,6 @@ func TestTheCallerAloneRunsItsOwnNodesPiecesFirst(t *testing.T) {
 		for i := 2; i < k; i += 2 {
 			require.ElementsMatch(t, want[i:i+2], order[i:i+2])
 		}
-		tickets := slices.Repeat([]int{workers}, nodes)
-		tickets[here] = 0
-		require.Equal(t, tickets, queues(p, Normal), "a ticket for each worker of other nodes")
 		p.Resume()
 		requireAtRest(t, p)
 	})
@@ -137,24 +134,15 @@ func TestTheCallerAloneRunsItsOwnNodesPiecesFirst(t *testing.T) {
 func TestOnlyLongLoopsAreDividedAmongNodes(t *testing.T) {
 	const nodes = 3
 	p := newNodes(t, nodes, 1)
-	require.NoError(t, p.Pause(context.Background()))
-	defer p.Resume()
-	tickets := func() (n int) {
-		for _, k := range queues(p, Normal) {
-			n += k
-		}
-		return n
+	worth := func(n, chunk, grain int) bool {
+		s := span{hi: n, chunk: chunk, loop: &loop{grain: grain}}
+		return s.worthPieces(p)
 	}
-	ranges := func(*Worker, int, int) {}
-	require.NoError(t, ForWorker(p, nodes*worthNodes-1, ranges))
-	require.NoError(t, ForWorker(p, 1000, ranges, Grain(1000/(nodes*worthNodes)+1)))
-	_, err := Find(p, make([]int, 1_000_000), func(int) bool { work(10); return false }) // in order
-	require.NoError(t, err)
-	require.Zero(t, tickets())
-	require.NoError(t, ForWorker(p, nodes*worthNodes, ranges))
-	require.Equal(t, nodes-1, tickets())
-	require.NoError(t, ForWorker(p, 1000, ranges, Grain(1000/(nodes*worthNodes))))
-	require.Equal(t, 2*(nodes-1), tickets())
+	require.False(t, worth(nodes*worthNodes-1, 1, 0))
+	require.True(t, worth(nodes*worthNodes, 1, 0))
+	require.False(t, worth(1000, 1, 1000/(nodes*worthNodes)+1))
+	require.True(t, worth(1000, 1, 1000/(nodes*worthNodes)))
+	require.False(t, worth(1000, 1000/(nodes*worthNodes)+1, 0))
 }
 
 // # Items exactly once

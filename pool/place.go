@@ -1,145 +1,233 @@
 package pool
 
-import "context"
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
 
-// Place is where a blocking call computes: a [*Pool], whose guest the calling
-// goroutine becomes for the time, or a [*Worker] that the caller was given. With
-// [Pool.With] or [Worker.With] the call can be cancelled.
-type Place interface {
-	place() (p *Pool, w *Worker, ctx context.Context)
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
+)
+
+// # Places
+//
+// A place is the right to compute, and what belongs to it: run queues, and what its holder
+// remembers of its search for work. There are as many as the pool has workers. A worker is a
+// goroutine and its fork stacks. It has a place while it computes, lends it while it waits
+// (waiting.md), and gives it up when there is nothing to do: then the place sleeps, and whoever
+// wakes it gives it to a worker that is idle, or to a new one. (In Go's own scheduler a place is
+// a P and a worker an M.)
+//
+// A place belongs to one of these at any time, and only that one touches what is marked as the
+// holder's:
+//   - the worker whose place field says so, its holder,
+//   - whoever has cleared its bit among the sleepers, until a worker has it,
+//   - nobody, while it sleeps or is closed (Resize).
+//
+// Thieves find work at places: tasks in their run queues, and forks at all workers that are
+// linked to them: the holder, and those who have lent it and have forks that can be stolen.
+// Guests have no place of their own, for they need neither queues nor a turn; they are linked to
+// places that are there for that alone.
+
+// place is the right to compute.
+type place struct {
+	pool  *Pool
+	index int   // in Pool.places; constant
+	rank  int   // among the places of workers; -1 for guests; constant
+	site  *site // where the holder may run; constant
+
+	// The run queues; the pointers are constant. Holder pushes, thieves take too.
+
+	ring  *heist.Ring[task]
+	batch *heist.Ring[task] // what was pulled from the injector and not begun
+
+	// Holder only.
+
+	tick      tick
+	hunt      policy.Search
+	victim    int     // the last place that had something to steal; -1 at first
+	hint      int     // the place that the next look visits first, or -1; the waker saw something there
+	searching bool    // the holder counts as a searcher
+	standIn   bool    // the holder was given the place by one who waits, and has not run anything yet
+	stash     []*task // accepted tasks for which no queue was left when the pool closed
+	pulled    [heist.MaxPull]*task
+
+	// Holder writes, anybody reads.
+
+	tasks     heist.Counter
+	looks     heist.Counter
+	parks     heist.Counter
+	gaveWay   heist.Counter
+	lends     heist.Counter
+	displaced heist.Counter
+	thefts    thefts
+
+	_ pad
+
+	// slot is the LIFO slot: the task that was queued last. The holder exchanges it, thieves
+	// empty it by CAS. It has lines of its own: what follows changes seldom.
+	slot atomic.Pointer[task]
+
+	_ pad
+
+	top  atomic.Pointer[Worker] // the first of the workers that are linked here; under mu, anybody reads
+	owed atomic.Int32           // len(back); under mu, anybody reads
+
+	mu   sync.Mutex
+	back []*Worker // those who have lent the place and compute again without it, in their order
+	free []*Worker // guests that have left
+
+	open bool // it is one of the places that there are; under crew.mu
 }
 
-func (p *Pool) place() (*Pool, *Worker, context.Context)   { return p, nil, nil }
-func (w *Worker) place() (*Pool, *Worker, context.Context) { return w.pool, w, nil }
-
-// Bound is a place with a context. Create it with [Pool.With] or [Worker.With]; it is
-// used any number of times.
-type Bound struct {
-	p   *Pool
-	w   *Worker
-	ctx context.Context
+func newPlace(p *Pool, index, rank int) *place {
+	pl := &place{pool: p, index: index, rank: rank, site: &p.sites[p.siteOf[index]], victim: -1, hint: -1}
+	pl.hunt.Init(p.victimOrder, index, &p.search, heist.RandomSeed())
+	pl.hunt.Backoff.Spin, pl.hunt.Backoff.Yields = p.spin, p.yields
+	pl.thefts.init(p)
+	pl.tick.begin(p)
+	// The capacities are constants that NewRing takes.
+	pl.ring, _ = heist.NewRing(heist.DefaultRingCapacity, pl.injector())
+	pl.batch, _ = heist.NewRing[task](heist.MaxPull, nil)
+	return pl
 }
 
-func (b *Bound) place() (*Pool, *Worker, context.Context) { return b.p, b.w, b.ctx }
+// injector returns the one for normal tasks of the place's node.
+func (pl *place) injector() *heist.Injector[task] { return pl.pool.nodes[pl.site.node].queues[Normal] }
 
-// With returns the pool as a place in which calls end early, with ctx's error, when
-// ctx is cancelled. What was already begun then is finished: the chunk of a loop, the
-// functions of a join up to their next fork. A fork unwinds by a panic that the call
-// recovers again; functions that recover panics should let those pass that they do
-// not know.
-func (p *Pool) With(ctx context.Context) *Bound { return &Bound{p: p, ctx: ctx} }
-
-// With is [Pool.With] for a caller that was given w. A call that is nested in another
-// one ends with that one, too.
-func (w *Worker) With(ctx context.Context) *Bound { return &Bound{p: w.pool, w: w, ctx: ctx} }
-
-// Run calls f at the place, in the calling goroutine. See [Pool.Run].
-func (b *Bound) Run(f func(w *Worker)) (err error) {
-	if f == nil {
-		return errNilFunc("Bound.Run")
+// queued returns how many tasks lie in the place's queues.
+func (pl *place) queued() int {
+	n := pl.ring.Len() + pl.batch.Len()
+	if pl.slot.Load() != nil {
+		n++
 	}
-	v, err := enter(b)
-	if err != nil {
-		return err
-	}
-	defer v.leave(&err)
-	f(v.w)
-	return nil
+	return n
 }
 
-// visit is one blocking call at a place.
-type visit struct {
-	w     *Worker
-	guest bool   // w is a slot that was taken for the visit
-	host  *inner // of a visit by who needed a slot and had a place
-	call  *call
-	inner inner       // of a visit with a call
-	stop  func() bool // of the context
+// link shows the worker's forks to thieves that come to the place. Under mu.
+func (pl *place) link(w *Worker) {
+	if !w.linked {
+		w.linked = true
+		w.below.Store(pl.top.Load())
+		pl.top.Store(w)
+	}
 }
 
-// check says whether a call can begin at the place.
-func check(at Place) (*Pool, error) {
-	if at == nil {
-		return nil, errNoPlace
+// unlink ends that. A thief that stands at the worker goes on from there, perhaps to workers of
+// another place: it looks at forks that it would have come to later. Under mu.
+func (pl *place) unlink(w *Worker) {
+	if !w.linked {
+		return
 	}
-	p, w, ctx := at.place()
-	if ctx != nil && ctx.Err() != nil {
-		return p, context.Cause(ctx)
+	w.linked = false
+	at := &pl.top
+	for at.Load() != w {
+		at = &at.Load().below
 	}
-	if w != nil {
-		w.call.check()
-	} else if p.closing.Load() {
-		return p, ErrClosed
-	}
-	return p, nil
+	at.Store(w.below.Load())
 }
 
-func enter(at Place) (v visit, err error) {
-	if _, err := check(at); err != nil {
-		return v, err
-	}
-	p, w, ctx := at.place()
-	if ctx != nil && ctx.Done() == nil {
-		ctx = nil // it is never cancelled
-	}
-	v.w = w
-	if w == nil {
-		wait := ctx
-		if wait == nil {
-			wait = context.Background()
+// anyFork is Worker.anyFork for those that are linked here.
+func (pl *place) anyFork(forks bool) bool {
+	for w := pl.top.Load(); w != nil; w = w.below.Load() {
+		if w.anyFork(forks) {
+			return true
 		}
-		w, has, err := p.enter(wait)
-		if err != nil {
-			return v, err
-		}
-		v.w, v.guest = w, !has
-		if has {
-			in := w.begin()
-			v.host = &in
-		}
 	}
-	if ctx != nil {
-		v.begin(ctx)
-	}
-	return v, nil
+	return false
 }
 
-// leave ends the visit. It must be deferred.
-func (v *visit) leave(err *error) {
-	if v.guest {
-		defer v.w.pool.leave(v.w)
-	}
-	if v.host != nil {
-		defer v.w.end(*v.host)
-	}
-	switch c := v.call; {
-	case c == nil:
-	case c.unwound.Load():
-		recovered := recover()
-		v.end()
-		*err = context.Cause(c.ctx)
-		if recovered != nil && recovered != any(c) {
-			panic(recovered)
-		}
+// doze puts the place to sleep, which nobody has from here on, unless there is work, or somebody
+// who wants it back: sleep.md, "Nothing is missed".
+func (pl *place) doze() {
+	p := pl.pool
+	searching := pl.searching
+	pl.searching = false
+	pl.parks.Add(1)
+	state := p.sleep.Announce(pl.index, searching)
+	switch {
+	case pl.owed.Load() > 0,
+		pl.rank >= p.Workers() && !p.closing.Load(), // Resize came between the look at orders and the bit
+		!p.held() && p.worthWaking(state):
 	default:
-		v.end()
+		return
+	}
+	if p.sleep.Choose(pl.index) {
+		pl.wakeUp()
+	} else { // it was chosen before, perhaps too early for who has it to see what is there
+		p.notifySeen()
 	}
 }
 
-// begin makes what the worker does from here on part of a call.
-func (v *visit) begin(ctx context.Context) {
-	w := v.w
-	v.inner = w.begin()
-	c := &call{outer: v.inner.call, ctx: ctx}
-	v.call = c
-	v.stop = context.AfterFunc(ctx, func() { c.cancel(w.pool) })
-	w.call = c
+// wakeUp gives the place to a worker. The caller has cleared its bit.
+func (pl *place) wakeUp() {
+	p := pl.pool
+	if pl.owed.Load() > 0 && pl.giveBack(true) {
+		// Who has the place now is in the middle of something, and does not search for what
+		// the waker saw.
+		p.notifySeen()
+		return
+	}
+	p.sleep.Woken()
+	pl.searching = true
+	pl.occupy()
 }
 
-// end goes back to the outer call. Until the last fork of this one is over the call can
-// still be cancelled, and thieves be told so.
-func (v *visit) end() {
-	v.w.end(v.inner)
-	v.stop()
-	v.call.finish(v.w.pool)
+// occupy has an idle worker take the place, or a new one.
+func (pl *place) occupy() {
+	pl.pool.active.Add(1)
+	w := pl.site.pop()
+	if w == nil {
+		pl.pool.hire(pl)
+		return
+	}
+	w.granted.Store(pl)
+	w.parker.unpark()
+}
+
+// giveBack gives the place to the first who wants it back, if there is one. The caller has it, or,
+// if it was asleep, has cleared its bit.
+func (pl *place) giveBack(asleep bool) bool {
+	pl.mu.Lock()
+	if len(pl.back) == 0 {
+		pl.mu.Unlock()
+		return false
+	}
+	last := false
+	if asleep {
+		pl.pool.sleep.Taken()
+	} else if pl.searching { // who gets the place does not search
+		pl.searching = false
+		last = pl.pool.sleep.StopSearching()
+	}
+	w := pl.back[0]
+	pl.back = slices.Delete(pl.back, 0, 1)
+	pl.owed.Store(int32(len(pl.back)))
+	w.granted.Store(pl) // it takes it up when it needs it, or comes to its end
+	pl.mu.Unlock()
+	if last {
+		pl.pool.notifySeen()
+	}
+	return true
+}
+
+// forgo is for a worker that does not want its place back any more: it has come to its end, or
+// waits again. If it has just been given the place, it has it.
+func (pl *place) forgo(w *Worker) *place {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.back = slices.DeleteFunc(pl.back, func(other *Worker) bool { return other == w })
+	pl.owed.Store(int32(len(pl.back)))
+	return w.granted.Swap(nil)
+}
+
+// stopSearching is for a holder that counts as a searcher and found what it looked for.
+func (pl *place) stopSearching() {
+	if !pl.searching {
+		return
+	}
+	pl.searching = false
+	if pl.pool.sleep.StopSearching() {
+		pl.pool.notifySeen()
+	}
 }

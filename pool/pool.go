@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,36 +24,39 @@ func errLengths(function, some string, n int, others string, m int) error {
 	return fmt.Errorf("pool: %s was given %d %s and %d %s; there must be as many", function, n, some, m, others)
 }
 
+func errNilContext(method string) error {
+	return fmt.Errorf("pool: %s was given a nil context; use context.Background() for one that does not end", method)
+}
+
 var errNoPlace = errors.New("pool: a call was given nil as its place; it must be a *Pool, a *Worker, or what their With returns")
 
-// Pool is a set of workers. By default each is a thread of its own, pinned to a CPU; with
-// [PinNone] they are goroutines. Create a pool with [New] and end it with [Pool.Close]; one
-// that is dropped without that keeps its sleeping threads for ever. All methods may be
-// called by anybody.
+var errNoPool = errors.New("pool: the pool or worker is nil, or a pool that was not made by New")
+
+// Pool is a set of workers. On a machine with one memory node they are goroutines, on larger
+// ones each is a thread that is bound to its node's CPUs; see [Pinning]. Create a pool with [New]
+// and end it with [Pool.Close]; one that is dropped without that keeps its idle workers for ever.
+// All methods may be called by anybody.
 type Pool struct {
 	config // constant
 
-	// slots are the first workers, the guests, the doorman, and whoever [Pool.Resize] or
-	// [Worker.Block] adds: those up to reach have been made. See victims. Constant up to
-	// reach; beyond it crew.mu.
-	slots   []*Worker
+	// places are those of the first workers, those for guests, and those that [Pool.Resize] adds:
+	// those up to reach have been made. See victims. Constant up to reach; beyond it crew.mu.
+	places  []*place
 	reach   atomic.Int32 // crew.mu
-	first   int          // number of first workers; constant
-	doorman *Worker      // nil if there is none; constant
-	nGuests int          // number of guest slots; constant
+	first   int          // number of workers at first; constant
+	nGuests int          // number of places for guests; constant
 
-	sites       []site           // constant
-	siteOf      []int            // slot -> site; constant
+	sites       []site           // the list itself is constant
+	siteOf      []int            // place -> site; constant
 	nodes       []node           // constant
 	nodeOfCPU   []int            // CPU -> node, nil if there is one node; constant
-	onCPU       []int            // CPU -> the first worker that is bound to just that, or -1; nil if none is; constant
+	onCPU       []int            // CPU -> the first place that is bound to just that, or -1; nil if none is; constant
 	victimOrder *policy.Order    // constant
 	isolation   *heist.Isolation // nil if there is none; New writes
 
-	// How long a loop may be run alone, its chunks, giveWayPeriod and rebindPeriod, in heist.Ticks.
-	// Constant.
-	ticksAlone, ticksChunk, ticksGiveWay, ticksRebind int64
-	ticksPerNanosecond                                float64
+	// How long a loop may be run alone, its chunks, and some periods, in heist.Ticks. Constant.
+	ticksAlone, ticksChunk, ticksGiveWay, ticksRebind, ticksPatient, ticksLook int64
+	ticksPerNanosecond                                                         float64
 
 	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
@@ -74,20 +78,22 @@ type Pool struct {
 
 	// What changes when somebody goes to sleep, waits or comes from outside.
 
-	watched atomic.Bool  // a worker watches; it writes
-	atDoor  atomic.Bool  // the doorman sleeps; who makes it false must wake it
-	resting atomic.Int32 // workers that sleep in the middle of nothing, or are held; workers write
-	delayed atomic.Int64 // tasks that wait for their time; submitters and timers write
-	room    room
-	guests  guests
-	crew    crew
+	watched   atomic.Bool  // a worker watches; it writes
+	active    atomic.Int32 // workers that are not idle; wakers add, who becomes idle subtracts
+	waits     atomic.Int32 // of these, those who wait; they write
+	delayed   atomic.Int64 // tasks that wait for their time; submitters and timers write
+	cancelled atomic.Int64 // calls that were cancelled and are not over; who cancels one, and its end
+	skipped   atomic.Int64 // tasks that were cancelled before they began; whoever finds one writes
+	stale     atomic.Int64 // queued tasks of futures that were run in place; waiters add, who finds one subtracts
+	room      room
+	crew      crew
+	workers   workerList
 
 	ended sync.WaitGroup // workers that have not ended
 }
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no
-// more than there are CPUs that the process may use, and pins each to a CPU of its
-// own, where the system can do that.
+// more than there are CPUs that the process may use, and binds them as [PinAuto] says.
 func New(options ...Option) (*Pool, error) {
 	c, err := configure(options)
 	if err != nil {
@@ -96,60 +102,54 @@ func New(options ...Option) (*Pool, error) {
 	p := &Pool{
 		config:  *c,
 		first:   c.workers,
-		nGuests: guestSlots(c.workers),
+		nGuests: guestPlaces(c.workers),
 
-		ticksAlone: heist.TicksIn(aloneTime),
-		ticksChunk: heist.TicksIn(chunkTime),
+		ticksAlone:   heist.TicksIn(aloneTime),
+		ticksChunk:   heist.TicksIn(chunkTime),
+		ticksGiveWay: heist.TicksIn(giveWayPeriod),
+		ticksRebind:  heist.TicksIn(rebindPeriod),
+		ticksPatient: heist.TicksIn(patientTime),
+		ticksLook:    heist.TicksIn(lookPeriod),
 
-		ticksGiveWay:       heist.TicksIn(giveWayPeriod),
-		ticksRebind:        heist.TicksIn(rebindPeriod),
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 
 		refuses: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
 	p.room.made = make(chan struct{}, 1)
-	p.crew.init(c.workers, c.maxWorkers+c.spares)
-	if p.cpus != nil && p.pinning == PinAuto {
-		p.crew.doormen++
-	}
-	p.slots = make([]*Worker, p.idOf(c.maxWorkers+c.spares))
+	p.crew.changed.L = &p.crew.mu
+	p.crew.size.Store(int32(p.first))
+	p.places = make([]*place, p.maxWorkers+p.nGuests)
 	p.layOut()
 	p.victimOrder = p.newOrder()
-	p.sleep.Init(p.nodesOfSlots(), len(p.nodes))
-	p.guests.free = make([]policy.Bitmap, len(p.nodes))
-	for i := range p.guests.free {
-		p.guests.free[i] = policy.NewBitmap(p.nGuests)
+	p.sleep.Init(p.nodesOfPlaces(), len(p.nodes))
+	for i := range p.first + p.nGuests {
+		rank := i
+		if i >= p.first {
+			rank = -1
+		}
+		pl := newPlace(p, i, rank)
+		p.places[i], pl.open = pl, true
+		if rank < 0 {
+			n := &p.nodes[pl.site.node]
+			n.guests = append(n.guests, pl)
+		}
 	}
-	p.guests.freed = make(chan struct{}, p.nGuests)
-	for rank := range p.first {
-		p.slots[rank] = newWorker(p, rank, rank)
-	}
-	for i := range p.nGuests {
-		w := newWorker(p, p.first+i, -1)
-		w.guest = true
-		p.slots[w.id] = w
-		p.guests.free[w.site.node].Set(i)
-	}
-	if p.crew.doormen > 0 {
-		p.hire(p.first + p.nGuests)
-	}
-	p.reach.Store(int32(p.idOf(p.first)))
+	p.reach.Store(int32(p.first + p.nGuests))
 
 	freePs(c.freePs)
 	ready := make(chan error, p.first)
-	for rank, w := range p.slots[:p.first] {
+	p.active.Store(int32(p.first))
+	for _, pl := range p.places[:p.first] {
+		w := p.newWorker(pl.site, false, pl.site.bind())
+		w.granted.Store(pl)
 		p.ended.Add(1)
-		go w.start(p.cpusOf(rank), ready)
+		go w.start(ready)
 	}
 	for range p.first {
 		if e := <-ready; e != nil {
 			err = e
 		}
-	}
-	if p.doorman != nil {
-		p.ended.Add(1)
-		go p.doorman.start(nil, nil)
 	}
 	if err != nil {
 		err = fmt.Errorf("pool: a worker could not be started: %w", err)
@@ -164,16 +164,27 @@ func New(options ...Option) (*Pool, error) {
 	return p, nil
 }
 
-// victims returns the slots that may have something to steal.
-func (p *Pool) victims() []*Worker { return p.slots[:p.reach.Load()] }
+// usable says what is wrong with a pool that New did not make.
+func (p *Pool) usable() error {
+	if p == nil || len(p.nodes) == 0 {
+		return errNoPool
+	}
+	return nil
+}
 
-// Workers returns the number of workers, which [Pool.Resize] changes.
+// victims returns the places that may have something to steal.
+func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
+
+// Workers returns the number of workers, which [Pool.Resize] changes. It is how many compute at
+// a time, but for guests.
 func (p *Pool) Workers() int { return int(p.crew.size.Load()) }
 
-// Slots returns a number above the highest [Worker.ID] that there is and will be.
-func (p *Pool) Slots() int { return len(p.slots) }
+// Slots returns a number above every [Worker.ID] that there has been, and above those that there
+// will be as long as no more workers wait at a time than the pool has, and no more guests call than
+// it has places for. With more, IDs are higher: [Local] holds data per worker in any case.
+func (p *Pool) Slots() int { return max(2*len(p.places), p.workers.len()) }
 
-// Pinned says whether each worker is bound to a CPU.
+// Pinned says whether each worker is bound to CPUs.
 func (p *Pool) Pinned() bool { return p.cpus != nil }
 
 // Go queues f to be run by the pool, once, and returns. It never blocks, and it
@@ -187,6 +198,9 @@ func (p *Pool) Pinned() bool { return p.cpus != nil }
 // f takes, while the workers are busy, and the 5 microseconds of a wake-up if one of
 // them sleeps.
 func (p *Pool) Go(f func(w *Worker)) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
 	if f == nil {
 		return errNilFunc("Pool.Go")
 	}
@@ -199,7 +213,7 @@ func (p *Pool) Go(f func(w *Worker)) error {
 // Close waits until everything that the pool has accepted is done, delayed tasks
 // included, and then ends the workers. From its first moment on the pool accepts nothing
 // more, not even from its own tasks; guests that are inside [Pool.Run] finish on their
-// own. A pool that is paused resumes. Close returns nil, or [ErrClosed] if it was called
+// own, and if they need it a worker is there for their forks also after Close. A pool that is paused resumes. Close returns nil, or [ErrClosed] if it was called
 // before, in either case when the workers have ended. Called inside a task it returns an
 // error at once: it would wait for itself.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
@@ -209,6 +223,12 @@ func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 // without anybody who waits for it, and its workers end when it is done; to wait again,
 // call Shutdown or Close again.
 func (p *Pool) Shutdown(ctx context.Context) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext("Pool.Shutdown")
+	}
 	if p.current() != nil {
 		return errors.New("pool: Close or Shutdown was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
@@ -218,14 +238,16 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 		p.Resume()
 		go p.drain()
 	}
-	select {
-	case <-p.closed:
-	case <-ctx.Done():
+	wait("Pool.Close or Shutdown of another pool", func() {
 		select {
 		case <-p.closed:
-		default:
-			return p.unfinished(ctx)
+		case <-ctx.Done():
 		}
+	})
+	select {
+	case <-p.closed:
+	default:
+		return p.unfinished(ctx)
 	}
 	if !first && !p.crew.gaveUp.Swap(false) {
 		return ErrClosed
@@ -237,15 +259,29 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 type UnfinishedError struct {
 	Queued  int // tasks that have not started
 	Delayed int // tasks whose time has not come
-	Running int // workers that do not sleep: those that are in a task, or look for one
+	Running int // workers that are in a task, or look for one
+	// Waiting says of the tasks that wait for something which function waits for what, such as
+	// "main.handle waits in Future.Wait". Guests and forks that wait are among them.
+	Waiting []string
 
 	cause error
 }
 
 // Error says what was left.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("pool: Shutdown gave up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work",
-		e.cause, e.Queued, e.Delayed, e.Running)
+	return fmt.Sprintf("pool: Shutdown gave up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work%s",
+		e.cause, e.Queued, e.Delayed, e.Running, e.waiting())
+}
+
+func (e *UnfinishedError) waiting() string {
+	const most = 10
+	switch n := len(e.Waiting); {
+	case n == 0:
+		return ""
+	case n > most:
+		return fmt.Sprintf("; %s; and %d more", strings.Join(e.Waiting[:most], "; "), n-most)
+	}
+	return "; " + strings.Join(e.Waiting, "; ")
 }
 
 // Unwrap returns the cause of the context's end.
@@ -255,12 +291,15 @@ func (p *Pool) unfinished(ctx context.Context) error {
 	p.crew.gaveUp.Store(true)
 	e := &UnfinishedError{Delayed: int(p.delayed.Load()), cause: context.Cause(ctx)}
 	p.eachQueue(func(q *heist.Injector[task]) { e.Queued += q.Len() })
-	for _, w := range p.victims() {
-		e.Queued += w.queued()
+	for _, pl := range p.victims() {
+		e.Queued += pl.queued()
 	}
-	p.crew.mu.Lock()
-	e.Running = p.running()
-	p.crew.mu.Unlock()
+	e.Running = int(p.active.Load())
+	p.workers.each(func(w *Worker) {
+		if f := w.waitsFor.Load(); f != nil {
+			e.Waiting = append(e.Waiting, fmt.Sprintf("%s waits in %s", f.task(), f.what))
+		}
+	})
 	return e
 }
 
@@ -280,39 +319,30 @@ func (p *Pool) drain() {
 	p.end()
 }
 
-// isQuiet says whether nothing is left to do, under crew.mu. It is for drain: with the
-// injectors closed, once true it stays true.
+// isQuiet says whether nothing is left to do. It is for drain: with the injectors closed, once
+// true it stays true.
 func (p *Pool) isQuiet() bool {
 	left := 0
 	p.eachQueue(func(q *heist.Injector[task]) { left += q.Len() })
 	if left > 0 {
 		return false
 	}
-	// Workers rest only after they have found all queues empty, and no task is left
-	// that could queue another when all of them rest. How many there are does not
-	// change under the lock. One who was woken may still count and take the last task
-	// before it does not; so they are counted again.
+	// Workers become idle only after they have found all queues empty, and no task is left that
+	// could queue another when all of them are. One who was woken may still count and take the
+	// last task before it does not; so they are counted again.
 	return p.allRest() && !p.anyTask() && p.allRest()
 }
 
-// allRest says whether all workers rest, or are held, under crew.mu.
-func (p *Pool) allRest() bool { return p.running() == 0 }
-
-// running returns how many workers do not rest, under crew.mu.
-func (p *Pool) running() int {
-	return p.crew.active - int(p.resting.Load())
-}
+// allRest says whether all workers are idle.
+func (p *Pool) allRest() bool { return p.active.Load() == 0 }
 
 // end tells the workers to exit and waits until they have.
 func (p *Pool) end() {
 	p.crew.mu.Lock()
-	p.exit.Store(true) // under the lock: from here on nobody joins
+	p.exit.Store(true) // under the lock: from here on no place is opened
 	p.crew.mu.Unlock()
-	for range p.slots {
-		p.wakeOne(0, -1)
-	}
-	if p.atDoor.CompareAndSwap(true, false) {
-		p.doorman.bell <- struct{}{}
+	for i := range p.sites {
+		p.sites[i].close()
 	}
 	p.ended.Wait()
 	freePs(-p.freePs)
@@ -321,17 +351,4 @@ func (p *Pool) end() {
 		_ = p.isolation.Restore()
 	}
 	close(p.closed)
-}
-
-// current returns the worker in whose task the caller is, or nil.
-func (p *Pool) current() *Worker { return p.workerOf(goroutineID()) }
-
-// workerOf returns the worker that the goroutine is, or nil.
-func (p *Pool) workerOf(goroutine uintptr) *Worker {
-	for _, w := range p.victims() {
-		if !w.guest && w.goroutine.Load() == goroutine {
-			return w
-		}
-	}
-	return nil
 }

@@ -243,8 +243,8 @@ func TestCloseTwice(t *testing.T) {
 			case errors.Is(err, ErrClosed):
 				again.Add(1)
 			}
-			if state := p.sleep.Load(); state != 0 {
-				t.Errorf("Close returned while workers were there: %x", state)
+			if state := p.sleep.Load(); state != 2 || p.active.Load() != 0 {
+				t.Errorf("Close returned while somebody worked: %x", state)
 			}
 		})()
 		require.EqualValues(t, 1, first.Load())

@@ -313,8 +313,8 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 // public by another one of the same types that runs on top of them, which takes a frame
 // of its own back meanwhile. A thief then must run them as what they are.
 func TestFramesKeepTheirRecursion(t *testing.T) {
-	w := &Worker{pool: new(Pool)}
-	thief := &Worker{pool: w.pool}
+	w := &Worker{pool: new(Pool), goroutine: goroutineID()}
+	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * policy.AlwaysPublic
 

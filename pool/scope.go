@@ -1,35 +1,40 @@
 package pool
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // # Scopes
 //
-// The children of a scope that have not begun lie in a queue of the scope. For each of
-// them a ticket, which is a task, goes into the run queue of whoever added it: a worker
-// that comes to a ticket takes a child of the scope, if there is one left. The one who
-// waits for the scope takes children without a ticket, so it always has something to do
-// that brings it nearer to its end, and its stack holds no more scopes than the program
-// nests. Only when all children have begun does it help with other things.
+// The children of a scope that have not begun lie in a queue of the scope. Thieves find the open
+// scopes of a worker where they find its forks, and take the oldest child; the one who waits for
+// the scope takes the newest, so it always has something to do that brings it nearer to its end,
+// and its stack holds no more scopes than the program nests. Only when all children have begun
+// does it wait. Nothing else refers to a child, so nothing is left of a scope when it is over.
 
 // Scope is a number of functions, its children, that run before [Worker.Scope]
 // returns. A child may add others, and it may outlive the function that added it, but
 // not the scope. Children run on any worker, in any order.
 type Scope struct {
-	owner  *Worker // constant
-	call   *call   // constant
-	ticket func(*Worker)
-
-	sent []*sent // to other nodes; the owner's alone
+	owner *Worker // constant
+	outer *Scope  // the owner's scope around this one; constant
+	call  *call   // constant
 
 	mu       sync.Mutex
-	children []func(*Worker) // that have not begun
+	children []scopeChild // that have not begun; the oldest first
+	queued   atomic.Int32 // len(children); under mu, anybody reads
 
 	pending atomic.Int64 // children that have not ended, and the body
 	latch   latch        // done when pending comes to 0
 	ending  atomic.Pointer[ending]
+}
+
+// scopeChild is a function, and 1 + the node on which it should run, or 0.
+type scopeChild struct {
+	f    func(*Worker)
+	node int
 }
 
 // Scope calls body, which adds children by [Scope.Go], and returns when body and all
@@ -40,101 +45,99 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	if body == nil {
 		panic(errNilFunc("Worker.Scope"))
 	}
-	s := &Scope{owner: w, call: w.call}
-	s.ticket = s.runOne
+	w.mustBeMine("Worker.Scope")
+	s := &Scope{owner: w, call: w.call, outer: w.scopes.Load()}
 	s.pending.Store(1)
-	returned, last := false, false
+	w.scopes.Store(s)
+	over := false
 	defer func() {
-		if last {
-			return
+		if !over {
+			s.stop(goexit{}) // whatever it was continues by itself
+			s.finish(w)      // runs no child any more
 		}
-		s.stop(goexit{}) // whatever it was continues by itself
-		s.drain(w)       // runs no child any more
-		if returned || !s.leave() {
-			w.awaitAside(&s.latch)
-		}
+		w.scopes.Store(s.outer)
 	}()
 	body(s)
-	returned = true
-	if last = s.leave(); !last {
-		s.drain(w)
-		w.await(&s.latch, false)
-		last = true
-	}
+	s.finish(w)
+	over = true
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
 	w.call.check()
 }
 
+// finish runs children until all have begun, and waits until all have ended.
+func (s *Scope) finish(w *Worker) {
+	w.expose()
+	for f := s.newest(); f != nil; f = s.newest() {
+		s.run(w, f)
+	}
+	if !s.leave() { // once: only a child that this ran can have ended it before, by runtime.Goexit
+		w.await(&s.latch)
+	}
+}
+
 // Go adds f to the scope. It may be called by the body and by children, with the worker
-// that they were given; w is where f is queued. A pool that is closed still runs the
-// children of the scopes that it runs.
+// that they were given. A pool that is closed still runs the children of the scopes that it runs.
 //
-// Cost: no allocation beyond the closure f.
+// Cost: no allocation beyond the closure f; a lock.
 func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	if f == nil {
 		panic(errNilFunc("Scope.Go"))
 	}
+	s.add(w, scopeChild{f: f})
+}
+
+// goOn is Go for a child that should run on a node.
+func (s *Scope) goOn(w *Worker, node int, f func(w *Worker)) { s.add(w, scopeChild{f, 1 + node}) }
+
+func (s *Scope) add(w *Worker, c scopeChild) {
 	s.pending.Add(1)
 	s.mu.Lock()
-	s.children = append(s.children, f)
+	s.children = append(s.children, c)
+	s.queued.Add(1) // a full fence: sleep.md, "Nothing is missed"
 	s.mu.Unlock()
-	if w.Go(s.ticket) != nil {
-		s.runOne(w) // the pool takes nothing more
+	p, node := s.owner.pool, s.owner.site.node
+	if c.node > 0 {
+		node = c.node - 1
+	}
+	if p.sleep.Load().Searching() == 0 { // as for a task: a guest's scope may wait for a child
+		p.wakeOne(node, s.owner.home.index)
 	}
 }
 
-// sent is a child that has a ticket of its own, in the injector of a node.
-type sent struct {
-	f     func(w *Worker)
-	begun atomic.Bool // whoever runs it writes
-}
+func (s *Scope) visible() bool { return s.queued.Load() > 0 }
 
-// goOn is Go for a child that should run on a node. It is for the owner in the body.
-func (s *Scope) goOn(w *Worker, node int, f func(w *Worker)) {
-	s.pending.Add(1)
-	child := &sent{f: f}
-	s.sent = append(s.sent, child)
-	if w.pool.nodes[node].queues[Normal].Push(taskOf(func(w *Worker) { s.runSent(w, child) })) {
-		w.pool.notifyTask(node)
-	} // else the pool takes nothing more, and drain runs it
-}
-
-func (s *Scope) runSent(w *Worker, child *sent) {
-	if child.begun.CompareAndSwap(false, true) {
-		s.run(w, child.f)
-	}
-}
-
-// drain runs children until all have begun.
-func (s *Scope) drain(w *Worker) {
-	w.expose()
-	for f := s.take(); f != nil; f = s.take() {
-		s.run(w, f)
-	}
-	for _, child := range s.sent {
-		s.runSent(w, child)
-	}
-}
-
-func (s *Scope) runOne(w *Worker) {
-	if f := s.take(); f != nil {
-		s.run(w, f)
-	}
-}
-
-// take returns the child that was added last, or nil.
-func (s *Scope) take() func(*Worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.children) - 1
-	if n < 0 {
+// claim takes a child for a thief on a node: of the oldest ones that which should run there, or
+// else the oldest.
+func (s *Scope) claim(node int) func(*Worker) {
+	if !s.visible() {
 		return nil
 	}
-	f := s.children[n]
-	s.children[n] = nil
-	s.children = s.children[:n]
+	return s.take(func() int {
+		oldest := s.children[:min(len(s.children), 64)]
+		return max(0, slices.IndexFunc(oldest, func(c scopeChild) bool { return c.node == 0 || c.node == 1+node }))
+	})
+}
+
+// newest takes the child that was added last, or returns nil.
+func (s *Scope) newest() func(*Worker) { return s.take(func() int { return len(s.children) - 1 }) }
+
+func (s *Scope) take(which func() int) func(*Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.children) == 0 {
+		return nil
+	}
+	s.queued.Add(-1)
+	i := which()
+	f := s.children[i].f
+	if i == 0 { // the array stays as it is, so that taking the oldest is cheap
+		s.children[0] = scopeChild{}
+		s.children = s.children[1:]
+	} else {
+		s.children = slices.Delete(s.children, i, i+1)
+	}
 	return f
 }
 

@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
@@ -11,23 +12,29 @@ import (
 
 // # Sites and nodes
 //
-// A site is where the thread of a slot may run: on one CPU, under one cache, on one node,
+// A site is where the thread of a place may run: on one CPU, under one cache, on one node,
 // or anywhere. How far apart the sites are makes the tiers in which thieves go through the
-// slots (internal/policy): same core, same L3, same package or node, then the other nodes by
+// places (internal/policy): same core, same L3, same package or node, then the other nodes by
 // their distance.
 //
 // What comes from outside and who sleeps is kept by node: each has its injectors and its
 // bitmap of sleepers. A task goes to the node of its submitter, and the wake-up to a
-// sleeper there, if there is one. Guests take a slot of the node that they run on.
+// sleeper there, if there is one. Guests take a place of the node that they run on.
 //
 // A pool whose workers are all on one node, or not bound, has one node, and nothing of
 // this costs it anything.
 
-// site is where the thread of a slot may run.
+// site is where the thread of a place may run, and who is idle there.
 type site struct {
-	cpus  []int // ascending; nil for any
-	node  int   // index into Pool.nodes
-	width int   // the distance within the site
+	cpus  []int // ascending; nil for any; constant
+	node  int   // index into Pool.nodes; constant
+	width int   // the distance within the site; constant
+
+	mu     sync.Mutex
+	idle   []*Worker // workers that have no place and are there to take one; the last first
+	places int       // of workers, that there may be here; constant
+	bound  int       // workers that are bound
+	closed bool      // the pool has ended
 }
 
 // node is a part of a pool. All of it is constant.
@@ -35,45 +42,48 @@ type node struct {
 	id      int   // the system's number
 	nearby  []int // all nodes of the pool, nearest first, as indices into Pool.nodes
 	workers int   // how many of the first workers are here
+	guests  []*place
 	queues  [priorities]*heist.Injector[task]
 }
 
-// layOut finds the nodes of the pool and the sites of its slots.
+// layOut finds the nodes of the pool and the sites of its places.
 func (p *Pool) layOut() {
 	p.layOutNodes()
-	p.siteOf = make([]int, p.idOf(p.maxWorkers+p.spares))
+	p.siteOf = make([]int, p.maxWorkers+p.nGuests)
 	known := make(map[string]int) // the sites that there are
-	put := func(slot int, s site) {
-		key := fmt.Sprint(s)
+	put := func(index int, cpus []int, node, width int) *site {
+		key := fmt.Sprint(cpus, node, width)
 		i, ok := known[key]
 		if !ok {
 			i = len(p.sites)
 			known[key] = i
-			p.sites = append(p.sites, s)
+			p.sites = append(p.sites, site{cpus: cpus, node: node, width: width})
 		}
-		p.siteOf[slot] = i
+		p.siteOf[index] = i
+		return &p.sites[i]
 	}
-	for rank := range p.maxWorkers + p.spares {
-		s := p.siteOn(rank % len(p.nodes)) // of a spare, which may be anywhere
-		if cpus := p.cpusOf(rank); cpus != nil && rank < p.maxWorkers {
-			s = site{cpus: cpus, width: p.pinning.width(), node: p.nodeOf(cpus[0])}
+	for rank := range p.maxWorkers {
+		var s *site
+		if p.cpus == nil {
+			s = put(p.indexOf(rank), nil, 0, policy.SameNode)
+		} else {
+			cpus := p.bindings[rank%len(p.bindings)]
+			s = put(p.indexOf(rank), cpus, p.nodeOf(cpus[0]), p.pinning.width())
 		}
-		put(p.idOf(rank), s)
+		s.places++
 		if rank < p.first {
 			p.nodes[s.node].workers++
 			p.bindTo(s, rank)
 		}
 	}
 	for i := range p.nGuests {
-		put(p.first+i, p.siteOn(i%len(p.nodes)))
-	}
-	if p.crew.doormen > 0 {
-		put(p.first+p.nGuests, p.siteOn(0))
+		node := i % len(p.nodes)
+		put(p.first+i, p.cpusOn(node), node, policy.SameNode)
 	}
 }
 
 // bindTo notes which worker has a CPU to itself.
-func (p *Pool) bindTo(s site, rank int) {
+func (p *Pool) bindTo(s *site, rank int) {
 	if len(s.cpus) != 1 {
 		return
 	}
@@ -118,16 +128,15 @@ func (p *Pool) layOutNodes() {
 	}
 }
 
-// siteOn returns the site of whoever may be anywhere on a node.
-func (p *Pool) siteOn(node int) site {
-	s := site{node: node, width: policy.SameNode}
+// cpusOn returns the pool's CPUs on a node, ascending.
+func (p *Pool) cpusOn(node int) (cpus []int) {
 	for _, cpu := range p.cpus {
 		if p.nodeOf(cpu) == node {
-			s.cpus = append(s.cpus, cpu)
+			cpus = append(cpus, cpu)
 		}
 	}
-	slices.Sort(s.cpus)
-	return s
+	slices.Sort(cpus)
+	return cpus
 }
 
 // nodeOf returns the node of a CPU, or the one that is nearest to it; 0 if that is unknown.
@@ -146,11 +155,11 @@ func (p *Pool) here() int {
 	return p.nodeOf(numa.CurrentCPU())
 }
 
-// nodesOfSlots returns each slot's node.
-func (p *Pool) nodesOfSlots() []int {
+// nodesOfPlaces returns each place's node.
+func (p *Pool) nodesOfPlaces() []int {
 	nodes := make([]int, len(p.siteOf))
-	for slot, site := range p.siteOf {
-		nodes[slot] = p.sites[site].node
+	for place, site := range p.siteOf {
+		nodes[place] = p.sites[site].node
 	}
 	return nodes
 }
@@ -158,7 +167,7 @@ func (p *Pool) nodesOfSlots() []int {
 // newOrder makes the order in which thieves go through the slots.
 func (p *Pool) newOrder() *policy.Order {
 	return policy.NewOrder(p.siteOf, len(p.sites), func(thief, victim int) int {
-		a, b := p.sites[thief], p.sites[victim]
+		a, b := &p.sites[thief], &p.sites[victim]
 		if p.topology == nil || len(a.cpus) == 0 || len(b.cpus) == 0 {
 			return policy.SameNode
 		}

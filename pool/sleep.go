@@ -8,8 +8,8 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// The protocol and its argument are in sleep.md; the comments here point to it. Who sleeps and
-// who searches is in policy.Sleep.
+// The protocol and its argument are in sleep.md; the comments here point to it. Which places sleep
+// and how many search is in policy.Sleep; how a place goes to sleep and wakes up is in place.go.
 
 // notifyTask is called after a task has become visible in a queue of a node, by a push that
 // ends with a full fence.
@@ -19,49 +19,41 @@ func (p *Pool) notifyTask(node int) {
 	}
 }
 
-// notifyOutside is notifyTask for a task that comes from outside: the doorman is asked
-// first.
-func (p *Pool) notifyOutside(node int) {
-	if p.sleep.Load().Searching() == 0 && !p.ring() {
-		p.wakeOne(node, -1)
-	}
-}
-
 // notifySeen is for the searcher who was the last one, when it stops: what was made
 // visible while it searched woke nobody, because it was there to find it (sleep.md,
 // "The last searcher").
 func (p *Pool) notifySeen() {
-	if node, slot, ok := p.anyWork(p.sleep.Load().Sleepers() > 0); ok {
-		p.wakeOne(node, slot)
+	if node, place, ok := p.anyWork(p.sleep.Load().Sleepers() > 0); ok {
+		p.wakeOne(node, place)
 	}
 }
 
-// wakeOne wakes a worker, if one is parked, and one that is near the node if there is a
-// choice. It wakes up as a searcher, and looks first at the slot where the caller knows of
+// wakeOne wakes a place, if one sleeps, and one that is near the node if there is a choice. Its
+// worker begins as a searcher, and looks first at the place where the caller knows of
 // work, if that is not -1: there the pieces are larger than what lies nearest to it. In the
 // simulation of 512 CPUs that saved a quarter of the steals of a tree.
 //
-// The caller, a guest perhaps, has the CPU that it runs on, so the worker that is pinned
+// The caller, a guest perhaps, has the CPU that it runs on, so the place that is bound
 // there is the last choice: the two would take turns until the system's balancer sees
 // it, some milliseconds later.
 //
 //go:noinline
-func (p *Pool) wakeOne(node, slot int) {
-	if p.sleep.Nobody() { // as always in a busy pool
+func (p *Pool) wakeOne(node, hint int) {
+	if p.sleep.Nobody() || p.held() { // nobody, as always in a busy pool
 		return
 	}
-	if i, ok := p.sleep.ChooseNear(p.nodes[node].nearby, p.workerHere()); ok {
-		w := p.slots[i]
-		if slot >= 0 {
-			w.hint = slot
+	if i, ok := p.sleep.ChooseNear(p.nodes[node].nearby, p.placeHere()); ok {
+		pl := p.places[i]
+		if hint >= 0 {
+			pl.hint = hint
 		}
-		w.wakeUp()
+		pl.wakeUp()
 	}
 }
 
-// workerHere returns the first worker that is bound to the CPU on which the caller runs, -1
+// placeHere returns the first place that is bound to the CPU on which the caller runs, -1
 // for none.
-func (p *Pool) workerHere() int {
+func (p *Pool) placeHere() int {
 	if p.onCPU == nil {
 		return -1
 	}
@@ -69,73 +61,6 @@ func (p *Pool) workerHere() int {
 		return p.onCPU[cpu]
 	}
 	return -1
-}
-
-// wakeUp is for whoever chose the worker. It wakes whoever has its place.
-func (w *Worker) wakeUp() {
-	w.pool.sleep.Woken()
-	if other := w.standIn.Load(); other != nil {
-		w = other
-	}
-	if w.bell != nil {
-		w.bell <- struct{}{} // it has room: there is one waker for each sleep
-		return
-	}
-	w.awake.Store(1)
-	heist.FutexWake(&w.awake, 1)
-}
-
-// stopSearching is called by a searcher that found what it looked for.
-func (w *Worker) stopSearching() {
-	if !w.searching {
-		return
-	}
-	w.searching = false
-	if w.pool.sleep.StopSearching() {
-		w.pool.notifySeen()
-	}
-}
-
-// park puts the worker to sleep until somebody wakes it, unless there is work to see
-// once it has announced that it sleeps. If l is not nil, its completion ends the
-// sleep too.
-func (w *Worker) park(l *latch) {
-	p := w.pool
-	s := &p.sleep
-
-	// Announce first, look afterwards: sleep.md, "Nothing is missed".
-	searching := w.searching
-	state := s.Announce(w.owner().id, searching)
-	w.searching = false
-	if (l != nil && l.done() || p.worthWaking(state)) && s.Retract(w.owner().id, searching) {
-		w.searching = searching
-		return
-	}
-	// Either there is nothing to do, or somebody cleared the bit and is about to
-	// wake this worker. It does not take its bit back any more, so the doorman may have
-	// its place; whoever cleared the bit before that wakes the worker itself.
-	w.idle.Store(l == nil)
-	w.parks.Add(1)
-	if w.bell != nil {
-		<-w.bell
-	} else {
-		for w.awake.Load() == 0 {
-			heist.FutexWait(&w.awake, 0, -1)
-		}
-		w.awake.Store(0)
-		w.stay()
-	}
-	w.idle.Store(false)
-	w.searching = true // counted by wakeUp
-}
-
-// owner returns whose place the worker has: the bit of that one says that the worker
-// sleeps. It is nil for a doorman that has none.
-func (w *Worker) owner() *Worker {
-	if w.doorman {
-		return w.standsFor.Load()
-	}
-	return w
 }
 
 // watch is for a worker that would park: the first to come stays awake in its place, as a
@@ -147,6 +72,10 @@ func (w *Worker) watch() bool {
 		return false
 	}
 	defer p.watched.Store(false)
+	p.active.Add(-1) // as an idle worker
+	defer p.active.Add(1)
+	p.crew.signal()
+	w.trim()
 	if !w.searching { // there may be half of the workers searching; they give up soon
 		w.searching = true
 		p.sleep.Add(policy.OneSearching)
@@ -169,26 +98,16 @@ const (
 	watchLooks = 1000
 )
 
-// unpark ends the sleep of a parked waiter whose latch the caller has completed.
-func (w *Worker) unpark() {
-	if w.guest {
-		w = w.host.Load()
-	}
-	if owner := w.owner(); owner != nil && w.pool.sleep.Choose(owner.id) {
-		owner.wakeUp()
-	}
-}
-
-// worthWaking says whether there is something for a worker that has announced its sleep,
+// worthWaking says whether there is something for a place whose sleep was announced,
 // after which the state was this.
 func (p *Pool) worthWaking(state policy.State) bool {
 	_, _, ok := p.anyWork(state.Sleepers() > 0)
-	return ok || p.exit.Load()
+	return ok
 }
 
-// anyWork says whether there is a task, or a fork if those count too, and where: on which
-// node, and in which slot, -1 for an injector.
-func (p *Pool) anyWork(forks bool) (node, slot int, ok bool) {
+// anyWork says whether there is a task or a child of a scope, or a fork if those count too, and where: on which
+// node, and at which place, -1 for an injector.
+func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 	for node := range p.nodes {
 		for _, q := range p.nodes[node].queues {
 			if q.Ready() {
@@ -196,9 +115,9 @@ func (p *Pool) anyWork(forks bool) (node, slot int, ok bool) {
 			}
 		}
 	}
-	for i, w := range p.victims() {
-		if w.queued() > 0 || forks && w.anyFork() {
-			return w.site.node, i, true
+	for i, pl := range p.victims() {
+		if pl.queued() > 0 || pl.anyFork(forks) {
+			return pl.site.node, i, true
 		}
 	}
 	return 0, -1, false
@@ -210,9 +129,17 @@ func (p *Pool) anyTask() bool {
 	return ok
 }
 
-// anyFork says whether one of the worker's forks can be stolen.
-func (w *Worker) anyFork() bool {
-	for _, s := range w.forkStacks() {
+// anyFork says whether a child of one of the worker's scopes can be stolen, or, if those count
+// too, one of its forks.
+func (w *Worker) anyFork(forks bool) bool {
+	if forks {
+		for _, s := range w.forkStacks() {
+			if s.visible() {
+				return true
+			}
+		}
+	}
+	for s := w.scopes.Load(); s != nil; s = s.outer {
 		if s.visible() {
 			return true
 		}

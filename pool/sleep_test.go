@@ -198,9 +198,8 @@ func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
 	}
 }
 
-// TestSleeperInAJoinRunsTasks: the only worker that is free waits for a stolen fork,
-// which waits for a task. If it left tasks to others, nobody would ever move.
-func TestSleeperInAJoinRunsTasks(t *testing.T) {
+// TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin, which waits for a fork that waits for the task.
+func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
 	for range stress(100) {
 		joining := make(chan *Worker)
@@ -215,9 +214,9 @@ func TestSleeperInAJoinRunsTasks(t *testing.T) {
 			})
 		}))
 		w := <-joining
-		require.True(t, eventually(func() bool { return p.sleep.Parked(w.id) }))
+		require.True(t, eventually(func() bool { return p.waits.Load() == 1 }))
 		require.NoError(t, p.Go(func(w *Worker) { ran <- w }))
-		require.Same(t, w, <-ran)
+		require.NotSame(t, w, <-ran)
 		close(released)
 		<-ended
 	}
@@ -299,6 +298,21 @@ func TestPoolComesToRest(t *testing.T) {
 	})
 }
 
+// TestNoPlaceSleepsOverATask that became visible after the last look, and whose submitter saw a
+// searcher and woke nobody.
+func TestNoPlaceSleepsOverATask(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for range stress(100) {
+		require.True(t, whenParked(p))
+		require.True(t, p.sleep.Choose(0)) // the place is the test's
+		p.sleep.Taken()
+		ran := make(chan struct{})
+		require.True(t, p.nodes[0].queues[Normal].Push(taskOf(func(*Worker) { close(ran) })))
+		p.places[0].doze()
+		require.True(t, closed(ran))
+	}
+}
+
 func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for range 3 {
@@ -308,38 +322,6 @@ func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, before, p.Stats().Total())
 	}
-}
-
-// TestLateWakeUpIsHarmless: whoever completed a latch may come to wake the waiter
-// long after that has gone on and sleeps over something else.
-func TestLateWakeUpIsHarmless(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	late := func(w *Worker) {
-		// In any state in which a waiter may have left it; a guest that waits with
-		// a task's worker has one.
-		l := new(latch)
-		l.state.Store(rand.N(uint32(latchDone)))
-		if w.guest {
-			w.host.CompareAndSwap(nil, p.slots[0])
-		}
-		l.complete(w)
-	}
-	for i := range stress(500) {
-		late(p.victims()[i%len(p.victims())])
-		pause()
-	}
-	requireAtRest(t, p)
-	require.NoError(t, p.Run(func(w *Worker) {
-		late(w)
-		_, y := stolenJoin(w, nop[int], func(*Worker) int {
-			for range 3 {
-				pause()
-				late(w)
-			}
-			return 1
-		})
-		require.Equal(t, 1, y)
-	}))
 }
 
 // TestWhoIsWokenLooksFirstWhereWorkWasSeen: what lies nearest to it is likely to be a smaller
@@ -360,16 +342,17 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 				var tasks [3]*task
 				for i := 1; i < 3; i++ {
 					tasks[i] = taskOf(func(*Worker) {})
-					p.slots[i].ring.Push(tasks[i])
+					p.places[i].ring.Push(tasks[i])
 				}
-				p.sleep.Announce(w.id, false)
-				p.wakeOne(0, seen)
-				<-w.bell
-				p.sleep.StopSearching()
-				hinted := w.hint == seen
-				j, _ := w.look(nil, true, false)
+				p.sleep.Announce(w.index, false)
+				pl := w.place
+				i, ok := p.sleep.ChooseNear(p.nodes[0].nearby, -1)
+				p.sleep.Taken()
+				pl.hint = seen // as wakeOne does
+				hinted := ok && i == w.index
+				j, _ := w.look(false)
 				right = append(right, hinted && j.task == tasks[seen] && w.hint == -1)
-				p.slots[3-seen].ring.Pop()
+				p.places[3-seen].ring.Pop()
 			}
 			found <- right
 		}))

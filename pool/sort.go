@@ -107,6 +107,7 @@ func sortAt(at Place, sort func(w *Worker) bool) (err error) {
 		return err
 	}
 	defer v.leave(&err)
+	defer inLoop()
 	if !sort(v.w) {
 		v.w.call.check()
 	}

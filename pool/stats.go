@@ -9,16 +9,20 @@ import (
 // Stats counts what a pool has done since it was made. While the pool works, the
 // numbers may be of slightly different moments.
 type Stats struct {
-	// Workers has an entry for each [Worker.ID] that there has been: the first workers,
-	// the guest slots, and workers that came later.
+	// Workers has an entry for each place (waiting.md): those of the first workers, those for
+	// guests, and those that Resize has added.
 	Workers []WorkerStats
 
 	// Tiers has the sums over all thieves for each tier of victims, the nearest first, see
 	// [WithVictimOrder].
 	Tiers []TierStats
+
+	Waiting   int // tasks that wait at the moment, and have lent their places
+	Cancelled int // calls that were cancelled, and whose functions have not all returned
+	Skipped   int // tasks that were cancelled before they began, since the pool was made
 }
 
-// WorkerStats counts what one worker, or all guests in one slot, have done.
+// WorkerStats counts what the workers have done in one place.
 type WorkerStats struct {
 	Tasks     uint64 // tasks run
 	Attempts  uint64 // times that it looked through the others' queues
@@ -26,6 +30,7 @@ type WorkerStats struct {
 	Items     uint64 // forks and tasks that it took there
 	LostRaces uint64 // victims at whom another was faster
 	Parks     uint64 // times that it went to sleep
+	Lent      uint64 // times that a worker waited and lent the place
 	GaveWay   uint64 // times that it let other goroutines have its P
 	Displaced uint64 // times that the system took it off the CPUs that it was bound to
 }
@@ -45,6 +50,10 @@ func (p *Pool) Stats() Stats {
 	s := Stats{
 		Workers: make([]WorkerStats, len(workers)),
 		Tiers:   make([]TierStats, len(p.victimOrder.Tiers)),
+
+		Waiting:   int(p.waits.Load()),
+		Cancelled: max(0, int(p.cancelled.Load())),
+		Skipped:   int(p.skipped.Load()),
 	}
 	for i, distance := range p.victimOrder.Tiers {
 		s.Tiers[i].Name = p.distances.name(distance)
@@ -55,6 +64,7 @@ func (p *Pool) Stats() Stats {
 			Tasks:     w.tasks.Load(),
 			Attempts:  w.looks.Load(),
 			Parks:     w.parks.Load(),
+			Lent:      w.lends.Load(),
 			GaveWay:   w.gaveWay.Load(),
 			Displaced: w.displaced.Load(),
 		}
@@ -83,6 +93,7 @@ func (s Stats) Total() WorkerStats {
 		t.Items += w.Items
 		t.LostRaces += w.LostRaces
 		t.Parks += w.Parks
+		t.Lent += w.Lent
 		t.GaveWay += w.GaveWay
 		t.Displaced += w.Displaced
 	}
@@ -119,7 +130,7 @@ const victimsPerPage = 64
 
 func (t *thefts) init(p *Pool) {
 	t.tiers = make([]tierCounts, len(p.victimOrder.Tiers))
-	t.pages = make([]atomic.Pointer[[victimsPerPage]heist.Counter], (len(p.slots)+victimsPerPage-1)/victimsPerPage)
+	t.pages = make([]atomic.Pointer[[victimsPerPage]heist.Counter], (len(p.places)+victimsPerPage-1)/victimsPerPage)
 }
 
 func (t *thefts) failed(tier int, lost bool) {

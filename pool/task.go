@@ -16,7 +16,7 @@ import (
 // is a pointer to the function's code address and captured variables; task is what
 // it points to. So queueing a function allocates nothing beyond the closure that
 // the caller made.
-type task struct{ _ uintptr }
+type task struct{ code uintptr }
 
 func taskOf(f func(*Worker)) *task { return *(**task)(unsafe.Pointer(&f)) }
 
@@ -125,10 +125,18 @@ func (p *Pool) waiting() (n int) {
 // then returns its cause. Tasks of the same pool do not wait, for they would hold up
 // those who make room; nor do tasks with a priority or a delay, which do not count.
 //
+// If ctx ends before f has begun, f is skipped: it never runs, and counts in [Stats].Skipped.
+//
 // It returns [ErrClosed] if the pool is closed. Anybody may call it. Cost: that of
-// [Pool.Go], and for a delay or a deadline a few allocations.
+// [Pool.Go], and for a context that can end, a delay or a deadline a few allocations.
 func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOption) error {
 	const method = "Pool.Submit"
+	if ctx == nil {
+		return errNilContext(method)
+	}
+	if f != nil && ctx.Done() != nil {
+		f = p.unless(ctx, f)
+	}
 	o, f, err := p.prepare(method, f, options)
 	if err != nil {
 		return err
@@ -142,6 +150,17 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 		return err
 	}
 	return p.accept(f, o)
+}
+
+// unless returns f in a form that does nothing once ctx has ended.
+func (p *Pool) unless(ctx context.Context, f func(w *Worker)) func(w *Worker) {
+	return func(w *Worker) {
+		if ctx.Err() != nil {
+			p.skipped.Add(1)
+			return
+		}
+		f(w)
+	}
 }
 
 // TrySubmit is [Pool.Submit], but where that would wait it returns [ErrFull].
@@ -167,6 +186,12 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			return 0, errNilFunc("Pool.SubmitAll")
 		}
 	}
+	if err := p.usable(); err != nil {
+		return 0, err
+	}
+	if ctx == nil {
+		return 0, errNilContext("Pool.SubmitAll")
+	}
 	if p.closing.Load() {
 		return 0, ErrClosed
 	}
@@ -187,7 +212,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		done := p.nodes[node].queues[Normal].PushBatch(batch[:n])
 		queued += done
 		if done > 0 {
-			p.notifyOutside(node)
+			p.notifyTask(node)
 		}
 		if done < n {
 			return queued, ErrClosed
@@ -208,13 +233,21 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	r.waiting.Add(1) // before the look: offer looks in the opposite order
 	defer r.waiting.Add(-1)
 	for !p.hasRoom() {
-		select {
-		case <-r.made:
-		case <-ctx.Done():
+		closed := false
+		wait("Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
+			select {
+			case <-r.made:
+			case <-ctx.Done():
+			case <-p.refuses:
+				closed = true
+			}
+		})
+		switch {
+		case closed:
+			return ErrClosed
+		case ctx.Err() != nil:
 			r.offer(p) // the token may have been for another one
 			return context.Cause(ctx)
-		case <-p.refuses:
-			return ErrClosed
 		}
 	}
 	r.offer(p) // there may be room for one more
@@ -226,6 +259,9 @@ func (o *taskOptions) counts() bool { return o.priority == Normal && o.delay <= 
 
 // prepare reads the options, and returns what is to be run because of them.
 func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
+	if err := p.usable(); err != nil {
+		return o, nil, err
+	}
 	if f == nil {
 		return o, nil, errNilFunc(method)
 	}
@@ -310,10 +346,6 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 		}
 		return ErrClosed
 	}
-	if node == p.here() {
-		p.notifyOutside(node)
-	} else {
-		p.notifyTask(node) // the doorman would run it here
-	}
+	p.notifyTask(node)
 	return nil
 }

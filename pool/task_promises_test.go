@@ -166,7 +166,7 @@ func TestSleepIsNotMeasuredAsWork(t *testing.T) {
 		whenOneParked(p)
 		w.tick.since, w.tick.tasks = 1, 1
 		p.sleep.Add(policy.OneSearching) // somebody searches
-		_, found := w.search(nil, true)
+		_, found := w.search()
 		p.sleep.Add(-policy.OneSearching)
 		if found || w.searching {
 			t.Error("it searched")
@@ -228,13 +228,13 @@ func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	future := &Future[int]{pool: p}
 	left := make(chan int, 1)
-	require.NoError(t, p.Go(func(*Worker) {
+	require.NoError(t, p.Go(func(w *Worker) {
 		for range 100 {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Microsecond)
 			_, _ = future.Wait(ctx)
 			cancel()
 		}
-		left <- len(future.latches)
+		left <- int(w.pool.waits.Load())
 	}))
 	require.LessOrEqual(t, <-left, 1)
 }
@@ -245,27 +245,4 @@ func TestErrorsNameTheMethodThatWasCalled(t *testing.T) {
 	require.EqualError(t, p.Submit(context.Background(), nil), "pool: Pool.Submit was given a nil function")
 	require.EqualError(t, p.TrySubmit(nil), "pool: Pool.TrySubmit was given a nil function")
 	require.EqualError(t, p.TrySubmit(nil, High), "pool: Pool.TrySubmit was given a nil function")
-}
-
-// TestGoexitInAPanicHandlerLeavesTheWaiterInOrder: what the task has left behind is tidied
-// up, though the handler does not return.
-func TestGoexitInAPanicHandlerLeavesTheWaiterInOrder(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(func(*PanicError) { runtime.Goexit() }))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	onlyWorker(t, p, func(w *Worker) {
-		err := w.With(ctx).Run(func(w *Worker) {
-			call, marks, forks := w.call, len(w.marks), 0
-			w.runAside(taskOf(func(w *Worker) {
-				Join(w, func(*Worker, int) int { panic("handled") }, 0, nop1, 0)
-			}))
-			for _, s := range w.forkStacks() {
-				forks += s.depth()
-			}
-			require.Same(t, call, w.call, "the call of the one who waits")
-			require.Len(t, w.marks, marks)
-			require.Zero(t, forks, "forks are left")
-		})
-		require.NoError(t, err)
-	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed53057037/heist"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,7 +75,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 			var accepted, ran, ranRefused atomic.Int64
 			fill := func(w *Worker) {
 				p.nodes[0].queues[Normal].Close()
-				for range 3 * w.ring.Cap() {
+				for range 3 * heist.DefaultRingCapacity {
 					refused := new(atomic.Bool)
 					err := w.Go(func(*Worker) {
 						if refused.Load() {

@@ -1,7 +1,9 @@
 package pool
 
 import (
+	"context"
 	"runtime"
+	"runtime/pprof"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -12,118 +14,82 @@ import (
 // length is that of falseSharing in the root package, for the same reasons.
 type pad [128]byte
 
-// Worker is the place in which a task runs: a thread of the pool with its queues,
-// or a goroutine from outside that is a guest for the length of a [Pool.Run]. A
-// task gets its worker as an argument and hands it on to whatever forks, because
-// Go has no thread-local storage. It must be used only by the function that it was
-// given to, only until that returns, and never by another goroutine.
+// Worker is what a function of the pool computes as: a goroutine of the pool, or one from
+// outside that is a guest for the length of a [Pool.Run]. A function gets its worker as an
+// argument and hands it on to whatever forks, because Go has no thread-local storage. It must
+// be used only by the function that it was given to, only until that returns, and never by
+// another goroutine.
 type Worker struct {
-	pool *Pool
-	id   int
-	rank int   // among the workers; constant
-	site *site // where it may run; constant
-	// guest is constant: the slot is for goroutines from outside.
-	guest bool
-	// doorman is constant: see doorman.go.
-	doorman bool
-	// bell is what the worker sleeps on if it is not locked to a thread: a channel hands
-	// it to whatever P is free. Else it is nil, and awake is a futex. Constant; whoever
-	// cleared the worker's bit sends.
-	bell chan struct{}
+	// place is what the worker has, nil while it waits and for guests. Owner only.
+	*place
 
-	// The run queues; the pointers are constant. Thieves take from both.
+	pool  *Pool
+	id    int   // constant
+	site  *site // where it may run; constant
+	guest bool  // it is a goroutine from outside; constant
+	late  bool  // it was hired after the end of the pool, for a guest that has stayed longer; constant
 
-	ring  *heist.Ring[task]
-	batch *heist.Ring[task] // what was pulled from the injector and not begun
+	parker parker
 
 	// Owner only.
 
-	tick      tick
-	hunt      policy.Search
-	binding   binding
-	gaveWayAt int64 // when giveWay was last considered, in heist.Ticks
-	victim    int   // the slot of the last one that had something to steal; -1 at first
-	// hint is where the waker saw something: the slot that the next look visits first, or -1.
-	// Whoever has cleared the worker's bit may write it too, before it wakes the worker.
-	hint      int
-	searching bool      // counted in the pool's sleep
+	home      *place    // where it is linked, or was before it waited; nil if it is idle
+	away      int       // waits that the worker is in, one in another
+	outer     *Worker   // as which the same goroutine runs besides, in another pool or around a Block
+	goroutine uintptr   // see goroutineID
 	hot       forkStack // the one that a Join used last, to find it quickly
 	marks     []int
-	call      *call // what the running function belongs to
-	helping   int   // jobs that it runs on top of one another, in the middle of waits
-	pulled    [heist.MaxPull]*task
-
-	// Owner writes, anybody reads.
-
-	tasks     heist.Counter
-	looks     heist.Counter
-	parks     heist.Counter
-	gaveWay   heist.Counter
-	displaced heist.Counter
-	thefts    thefts
-
-	_ pad
-
-	// slot is the LIFO slot: the task that this worker queued last. The owner exchanges
-	// it, thieves empty it by CAS. It has lines of its own: what follows changes seldom.
-	slot atomic.Pointer[task]
+	call      *call   // what the running function belongs to
+	job       *task   // that it is in, nil for other jobs
+	inside    *inside // futures and groups whose function it is in, the innermost
+	inPlace   int     // futures that it runs on top of one another
+	lookedAt  int64   // when the call's context was looked at, in heist.Ticks
+	binding   binding
+	gaveWayAt int64 // when giveWay was last considered, in heist.Ticks
 
 	_ pad
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
+	scopes atomic.Pointer[Scope]       // the innermost that is open; owner writes, thieves read
 
-	host      atomic.Pointer[Worker] // of a guest inside a task, that task's; owner writes
-	goroutine atomic.Uintptr         // as which it runs, see goroutineID; 0 for a free slot; owner writes
+	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, anybody reads
 
-	// For the doorman (doorman.go).
+	below  atomic.Pointer[Worker] // of those that are linked to home; under home.mu, thieves read
+	linked bool                   // under home.mu
+	kept   bool                   // as an idle worker it is on its site's list, from where it is given a place; owner only
 
-	idle      atomic.Bool            // the worker sleeps in the middle of nothing, or is about to and does not look again; owner writes
-	standIn   atomic.Pointer[Worker] // who has the worker's place, if not the worker; ring and retreat write
-	standsFor atomic.Pointer[Worker] // of the doorman: whose place it has, or nil; ring and retreat write
-
-	_ pad
-
-	// Futexes, on a line that only sleepers and wakers touch: whoever wakes the worker
-	// sets one to 1, the owner sets it to 0.
-
-	awake atomic.Uint32 // of park; set only by who cleared the worker's bit
-	alone atomic.Uint32 // of sleepAlone
+	// granted is a place that the worker has been given and not taken up: by a waker, when it is
+	// idle, or by whoever had its home, when it computes without a place.
+	granted atomic.Pointer[place]
 
 	_ pad
 }
 
-func newWorker(p *Pool, id, rank int) *Worker {
-	w := &Worker{pool: p, id: id, rank: rank, site: &p.sites[p.siteOf[id]], victim: -1, hint: -1}
-	if p.cpus == nil {
-		w.bell = make(chan struct{}, 1)
+// newWorker makes a worker. One whose site is bound sleeps on a futex.
+func (p *Pool) newWorker(s *site, guest, bound bool) *Worker {
+	w := &Worker{pool: p, site: s, guest: guest}
+	if !bound {
+		w.parker.bell = make(chan struct{}, 1)
 	}
-	w.hunt.Init(p.victimOrder, id, &p.search, heist.RandomSeed())
-	w.hunt.Backoff.Spin, w.hunt.Backoff.Yields = p.spin, p.yields
-	w.thefts.init(p)
-	w.tick.begin(p)
-	// The capacities are constants that NewRing takes.
-	w.ring, _ = heist.NewRing(heist.DefaultRingCapacity, w.injector())
-	w.batch, _ = heist.NewRing[task](heist.MaxPull, nil)
+	p.workers.add(w)
 	return w
 }
 
-// ID returns the worker's number, below [Pool.Slots]. At any time a number belongs to
-// one goroutine at most, so an array of Slots elements can hold data per worker. Those
-// that the pool was made with have the numbers from 0 on, guests and workers that join
-// later those behind. A goroutine that waits in a join or for a group may run something
-// else meanwhile, with the same number.
+// ID returns the worker's number. At any time a number belongs to one goroutine at most. The
+// numbers are small: that of a worker which has ended is given again. The first workers begin with
+// the numbers from 0 on. For data per worker see [Local].
 func (w *Worker) ID() int { return w.id }
 
 // Node returns the system's number of the memory node on which the worker runs: one of
-// [Pool.Nodes]. Guests count as on the node on which they came, spares as on one of them.
+// [Pool.Nodes]. Guests count as on the node on which they came.
 func (w *Worker) Node() int { return w.pool.nodes[w.site.node].id }
 
 // Pool returns the pool to which the worker belongs.
 func (w *Worker) Pool() *Pool { return w.pool }
 
-// Go queues f to be run by the pool: in this worker's LIFO slot, so that it comes next, for
-// what f needs is likely to be in the cache; what was there before goes to the end of the
-// run queue. Idle workers take from both. Go returns [ErrClosed] once the pool is closed.
+// Go queues f to be run by the pool: in the LIFO slot of this worker's place, so that it comes
+// next, for what f needs is likely to be in the cache; what was there before goes to the end of
+// the run queue. Idle workers take from both. Go returns [ErrClosed] once the pool is closed.
 // It never blocks.
 //
 // Cost: no allocation beyond the closure f; two sequentially consistent stores, and a
@@ -132,127 +98,193 @@ func (w *Worker) Go(f func(*Worker)) error {
 	if f == nil {
 		return errNilFunc("Worker.Go")
 	}
+	w.debug("Worker.Go")
 	p := w.pool
 	if p.closing.Load() {
 		return ErrClosed
 	}
 	t := taskOf(f)
-	if w.guest {
-		// Close does not wait for guests, and only the injector refuses tasks from the
-		// moment on at which it is closed.
-		if !w.injector().Push(t) {
-			return ErrClosed
+	if w.hasPlace() {
+		if t = w.slot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
+			w.stash = append(w.stash, t) // it was accepted before the pool began to close
 		}
-	} else if t = w.slot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
-		w.runAside(t) // it was accepted before the pool began to close
+	} else if !p.nodes[w.site.node].queues[Normal].Push(t) {
+		// Close does not wait for guests, and only the injector refuses tasks from the moment on
+		// at which it is closed.
+		return ErrClosed
 	}
 	p.notifyTask(w.site.node)
 	return nil
 }
 
-// job is something to run: a task, or the fork at an index of a fork stack.
+// hasPlace says whether the worker has a place. One that has none may have been given one
+// meanwhile, and takes it up.
+func (w *Worker) hasPlace() bool {
+	if w.place == nil && w.granted.Load() != nil {
+		w.take(w.granted.Swap(nil))
+	}
+	return w.place != nil
+}
+
+// take takes up a place.
+func (w *Worker) take(pl *place) {
+	w.place = pl
+	if w.home != pl {
+		w.home = pl
+		pl.mu.Lock()
+		pl.link(w)
+		pl.mu.Unlock()
+	}
+}
+
+// job is something to run: a task, the fork at an index of a fork stack, or a child of a scope.
 type job struct {
 	task  *task
 	forks forkStack
 	index int
+	scope *Scope
+	child func(*Worker)
 }
 
-// run runs a job in the middle of nothing.
+// run runs a job. It is on top of nothing.
 func (w *Worker) run(j job) {
-	if j.task == nil {
-		j.forks.run(w, j.index)
-	} else {
+	switch {
+	case j.task != nil:
 		w.tasks.Add(1)
+		w.job = j.task
 		j.task.run(w)
+		w.job = nil
+	case j.scope != nil:
+		j.scope.run(w, j.child)
+	default:
+		j.forks.run(w, j.index)
 	}
 	w.unwindAll()
 }
 
-// runNested runs a job inside another one, which waits for something. What a task
-// does wrong there must not reach the one that waits.
-func (w *Worker) runNested(j job) {
-	w.helping++
-	defer func() { w.helping-- }()
-	if j.task == nil {
-		j.forks.run(w, j.index)
+// main is the life of a worker's goroutine, which it may have taken over from another one.
+func (w *Worker) main() {
+	for w.settle() {
+		w.step()
+	}
+}
+
+// settle is for a worker that is in the middle of nothing: if it has no place it sleeps until it
+// is given one. It says whether it has one, or else the goroutine has to end.
+func (w *Worker) settle() bool {
+	if w.home != nil { // it is not idle
+		if w.hasPlace() {
+			return true
+		}
+		if pl := w.home.forgo(w); pl != nil { // it was given it back just now
+			w.place = pl
+			return true
+		}
+		w.home.mu.Lock()
+		w.home.unlink(w)
+		w.home.mu.Unlock()
+		w.beIdle(nil)
+	}
+	if w.kept {
+		w.parker.park()
+		w.kept = false
+	}
+	if !w.hasPlace() { // the pool has ended, or there are enough idle workers
+		return false
+	}
+	w.stay()
+	return true
+}
+
+// step is one turn of a worker that has a place: own tasks first, then others', then sleep.
+func (w *Worker) step() {
+	if w.standIn {
+		// What is queued has its turn before the one who lent the place, or two tasks that wait again
+		// and again would have it in turn for ever.
+		w.standIn = false
+		if !w.pool.held() && w.runOne() {
+			return
+		}
+	}
+	if w.ordered() && w.obey() {
 		return
 	}
-	defer w.end(w.begin()) // after the handler, which may end by runtime.Goexit
-	defer func() {
-		if v := recover(); v != nil {
-			w.pool.detached(v)
-		}
-	}()
-	w.tasks.Add(1)
-	j.task.run(w)
-}
-
-// runAside runs a task for which no queue is left in the middle of something that it must
-// not end.
-func (w *Worker) runAside(t *task) { w.aside(func() { w.runNested(job{task: t}) }) }
-
-// main is a worker's life: own tasks first, then others', then sleep.
-func (w *Worker) main() {
-	p := w.pool
-	for {
-		if w.ordered() && w.obey() {
-			return
-		}
-		if w.doorman && !w.standsIn() {
-			w.retreat()
-			if p.exit.Load() && w.standsFor.Load() == nil {
-				w.goroutine.Store(0)
-				return
-			}
-			continue
-		}
-		if t := w.next(); t != nil {
-			w.stopSearching() // woken as a searcher, it has found something
-			w.run(job{task: t})
-			continue
-		}
-		if j, ok := w.search(nil, true); ok {
-			w.run(j)
-			continue
-		}
-		if w.doorman {
-			w.retreat()
-			continue
-		}
-		if p.exit.Load() {
-			w.stopSearching()
-			w.goroutine.Store(0)
-			return
-		}
-		w.rest()
+	if t := w.next(); t != nil {
+		w.stopSearching() // woken as a searcher, it has found something
+		w.run(job{task: t})
+		return
 	}
+	if j, ok := w.search(); ok {
+		w.run(j)
+		return
+	}
+	if p := w.pool; p.latency && !w.ordered() && !p.exit.Load() && w.watch() {
+		return
+	}
+	w.giveUp()
 }
 
-// search looks for work of others until it finds some, until l is done, or until
-// its backoff says that it is time to sleep. A worker that finds half of the others
-// searching already goes to sleep at once. The worker stays a searcher if nothing
-// was found: park gives that up.
+// runOne runs one thing that is there, if there is anything.
+func (w *Worker) runOne() bool {
+	t := w.next()
+	if t != nil {
+		w.run(job{task: t})
+		return true
+	}
+	j, r := w.look(true)
+	if r == heist.Success {
+		w.run(j)
+	}
+	return r == heist.Success
+}
+
+// giveUp gives up the place of a worker that is in the middle of nothing: to the one who lent it
+// and wants it back, or else the place sleeps.
+func (w *Worker) giveUp() {
+	pl := w.place
+	pl.mu.Lock()
+	pl.unlink(w)
+	pl.mu.Unlock()
+	w.place = nil
+	w.beIdle(pl)
+}
+
+// beIdle makes the worker one of those who are there to take a place, and lets go of a place that
+// it had until now. From then on it may be given another one at any time.
+func (w *Worker) beIdle(pl *place) {
+	p := w.pool
+	w.trim()
+	w.home = nil
+	w.kept = w.site.push(w)
+	if pl != nil && !pl.giveBack(false) {
+		pl.doze()
+	}
+	p.active.Add(-1)
+	p.crew.signal()
+}
+
+// search looks for work of others until it finds some, or until its backoff says that it is
+// time to sleep. A worker that finds half of the others searching already gives up at once. It
+// stays a searcher if nothing was found: doze ends that.
 //
-// Without tasks, it turns to them only when it would otherwise go to sleep. That is
-// for joins: a stolen fork may be done any moment, and a task may take long. LIFO slots
-// are left alone until then in any case: their workers are likely to come to them soon,
+// LIFO slots are left alone until the last look: their workers are likely to come to them soon,
 // with what they need in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
-func (w *Worker) search(l *latch, tasks bool) (job, bool) {
+func (w *Worker) search() (job, bool) {
 	w.tick.pause()
 	for w.hunt.Begin(); ; {
-		j, r := w.look(l, tasks || w.hunt.Last(), w.hunt.Last())
+		j, r := w.look(w.hunt.Last())
 		if r == heist.Success {
 			w.stopSearching()
 			return j, true
 		}
-		if l != nil && l.done() {
+		if w.ordered() {
 			return job{}, false
 		}
 		// Only after the first look does the worker count as a searcher, for it often finds
 		// something, and to count is to change a word that all share, twice. In the
 		// simulation of 512 CPUs that was a tenth of the time.
-		if !w.guest && !w.searching {
+		if !w.searching {
 			if !w.pool.sleep.StartSearching(w.pool.Workers()) {
 				return job{}, false
 			}
@@ -261,7 +293,7 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 		}
 		switch action, spin := w.hunt.Next(r); action {
 		case policy.Spin:
-			if w.ordered() || w.pool.closing.Load() { // somebody waits for this worker to rest
+			if w.pool.closing.Load() { // somebody waits for this worker to rest
 				w.hunt.Backoff.End()
 			} else {
 				heist.Spin(spin)
@@ -274,54 +306,39 @@ func (w *Worker) search(l *latch, tasks bool) (job, bool) {
 	}
 }
 
-// look goes round the queues once: its own first, then the victims', and then the
-// injectors again. It goes from tier to tier, and begins each with the victim that had
-// something the last time, if it is there. Of a victim it takes a fork before tasks: forks
-// are what somebody waits for. Who waits for a stolen fork begins with its thief, whose forks
-// are likely to be parts of it (Wagner and Calder's leapfrogging, 1993).
-func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
+// look goes round the other places once, and then looks at the injectors again. It goes from
+// tier to tier, and begins each with the place that had something the last time, if it is
+// there. At a place it takes a fork before tasks: forks are what somebody waits for.
+func (w *Worker) look(slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
 	w.looks.Add(1)
-	tasks = tasks && !w.guest
-	if tasks {
-		if t := w.next(); t != nil { // left by a task that waits for its group
-			return job{task: t}, heist.Success
-		}
-	}
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
-	forks := (w.guest || p.sleep.Load().Sleepers() >= 0) && w.helping < policy.MaxHelping
-	victims := p.victims()
+	forks := p.sleep.Load().Sleepers() >= 0
+	places := p.victims()
 	hint := w.hint
 	w.hint = -1
-	if l != nil {
-		if thief := int(l.thief.Load()); thief > 0 {
-			hint = thief - 1
-		}
-	}
 	w.hunt.Look(hint, w.victim)
 	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
-		if k >= len(victims) {
+		if k >= len(places) {
 			continue // it has not been made
 		}
-		v := victims[k]
+		pl := places[k]
 		lost := false
-		if forks {
-			for _, s := range v.forkStacks() {
-				index, r := s.claim()
-				if r == heist.Success {
-					w.stole(k, 1)
-					return job{forks: s, index: index}, r
-				}
-				lost = lost || r == heist.Retry
+		if pl.top.Load() != nil {
+			j, r := pl.robFork(forks, w.site.node)
+			if r == heist.Success {
+				w.stole(k, 1)
+				return j, r
 			}
+			lost = r == heist.Retry
 		}
-		if tasks && v != w {
-			t, moved, r := v.rob(w, slots)
+		if pl != w.place {
+			t, moved, r := pl.rob(w.place, slots)
 			if r == heist.Success {
 				w.stole(k, moved)
 				if moved > 1 && !w.searching { // nobody saw the others while they were in its hands
-					p.notifyTask(w.site.node)
+					p.notifyTask(w.place.site.node)
 				}
 				return job{task: t}, r
 			}
@@ -332,7 +349,7 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 			result = heist.Retry
 		}
 	}
-	if tasks && !w.hunt.Near() {
+	if !w.hunt.Near() {
 		t, r := w.pullAnywhere()
 		if r == heist.Success {
 			return job{task: t}, r
@@ -342,18 +359,42 @@ func (w *Worker) look(l *latch, tasks, slots bool) (job, heist.StealResult) {
 	return job{}, result
 }
 
-// rob takes half of the victim's tasks for a thief, who is to run the one that it returns.
-func (v *Worker) rob(thief *Worker, slots bool) (t *task, moved int, r heist.StealResult) {
-	if t, moved, r = v.ring.StealInto(thief.ring); r != heist.Empty {
+// robFork takes a child of a scope of a worker that is linked here, for a thief on a node, or the
+// oldest fork of one, if it may be a fork. Children come first: they may be meant for the node,
+// and forks are often parts of them.
+func (pl *place) robFork(forks bool, node int) (j job, r heist.StealResult) {
+	for v := pl.top.Load(); v != nil; v = v.below.Load() {
+		for s := v.scopes.Load(); s != nil; s = s.outer {
+			if child := s.claim(node); child != nil {
+				return job{scope: s, child: child}, heist.Success
+			}
+		}
+		if !forks {
+			continue
+		}
+		for _, s := range v.forkStacks() {
+			index, this := s.claim()
+			if this == heist.Success {
+				return job{forks: s, index: index}, this
+			}
+			r = max(r, this)
+		}
+	}
+	return job{}, r
+}
+
+// rob takes half of the tasks at a place for a thief, who is to run the one that it returns.
+func (pl *place) rob(thief *place, slots bool) (t *task, moved int, r heist.StealResult) {
+	if t, moved, r = pl.ring.StealInto(thief.ring); r != heist.Empty {
 		return t, moved, r
 	}
-	if t, moved, r = v.batch.StealInto(thief.ring); r != heist.Empty {
+	if t, moved, r = pl.batch.StealInto(thief.ring); r != heist.Empty {
 		return t, moved, r
 	}
-	if t = v.slot.Load(); !slots || t == nil {
+	if t = pl.slot.Load(); !slots || t == nil {
 		return nil, 0, heist.Empty
 	}
-	if !v.slot.CompareAndSwap(t, nil) {
+	if !pl.slot.CompareAndSwap(t, nil) {
 		return nil, 0, heist.Retry
 	}
 	return t, 1, heist.Success
@@ -364,67 +405,67 @@ func (w *Worker) stole(victim, items int) {
 	w.thefts.succeeded(w.hunt.Tier(victim), victim, items)
 }
 
-// rest parks a worker that is in the middle of nothing.
-func (w *Worker) rest() {
-	p := w.pool
-	w.forget()
-	p.resting.Add(1)
-	p.crew.signal()
-	if p.latency && w.watch() {
-		p.resting.Add(-1)
-		return
-	}
-	w.park(nil)
-	p.resting.Add(-1)
-}
-
-// start makes the calling goroutine the worker. If there are CPUs to bind it to, it locks
-// it to its thread and pins that, and tells ready whether that worked. Without ready, a
-// worker that cannot be pinned goes on where it is.
+// start makes the calling goroutine the worker. If it is to be bound it is locked to its thread,
+// and ready is told whether the thread could be bound. Without ready, and with [PinAuto], a
+// worker that cannot be bound goes on where it is.
 //
 // A worker that is not bound is not locked either: it is cheaper for it to give way to
 // other goroutines.
-func (w *Worker) start(cpus []int, ready chan<- error) {
+func (w *Worker) start(ready chan<- error) {
+	p := w.pool
+	bound := w.parker.bell == nil
 	var pinned *heist.Pinned
 	var err error
-	if len(cpus) > 0 {
+	if bound {
 		runtime.LockOSThread()
-		pinned, err = w.pool.machine.pin(cpus...)
+		if pinned, err = p.machine.pin(w.site.cpus...); p.auto {
+			err = nil
+		}
 	}
 	if ready != nil {
 		ready <- err
 	}
 	if err == nil || ready == nil {
-		w.binding = binding{pinned: pinned, goroutine: goroutineID(), cpus: cpus}
-		w.live(cpus)
+		w.binding = binding{pinned: pinned, cpus: w.site.cpus}
+		w.live()
+	}
+	p.workers.remove(w)
+	if bound {
+		w.site.unbind()
 	}
 	if pinned != nil {
 		_ = pinned.Unpin() // if it fails, the goroutine ends locked and the thread with it
 	}
-	if len(cpus) > 0 {
+	if bound {
 		runtime.UnlockOSThread()
 	}
-	w.pool.ended.Done()
+	if !w.late {
+		p.ended.Done()
+	}
 }
 
-// live runs main. A task may call runtime.Goexit, as testing's FailNow does: that
-// ends the goroutine, and its thread if it is locked, but not the worker, which goes on in
-// another.
-func (w *Worker) live(cpus []int) {
-	w.goroutine.Store(goroutineID())
+// live runs main. A task may call runtime.Goexit, as testing's FailNow does: that ends the
+// goroutine, and its thread if it is locked, but not the worker, which goes on in another.
+func (w *Worker) live() {
+	pprof.SetGoroutineLabels(context.Background()) // a goroutine inherits those of whoever started it
 	over := false
+	w.goroutine = goroutineID()
+	w.job, w.call, w.inside, w.inPlace, w.away, w.outer = nil, nil, nil, 0, 0, nil
+	goroutines.set(w.goroutine, w)
 	defer func() {
-		if over {
-			return // and the worker may be another goroutine by now
+		if !over {
+			w.unwindAll() // which may wait
 		}
-		w.goroutine.Store(0)
-		w.unwindAll()
+		goroutines.set(goroutineID(), nil)
+		if over {
+			return
+		}
 		// The thread dies with the goroutine, unless it is the process's first: the runtime
 		// keeps that one, parked, and its mask is what the system shows of the process.
 		if pinned := w.binding.pinned; pinned != nil {
 			_ = pinned.Unpin()
 		}
-		go w.start(cpus, nil)
+		go w.start(nil) // which is the one whose end is waited for
 	}()
 	for !over {
 		over = w.liveOn()
@@ -438,6 +479,7 @@ func (w *Worker) liveOn() (over bool) {
 		if v := recover(); v != nil {
 			w.pool.detached(v)
 			w.unwindAll()
+			w.job, w.call = nil, nil
 		}
 	}()
 	w.main()

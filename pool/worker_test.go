@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -27,10 +28,9 @@ func TestWorkerIDs(t *testing.T) {
 			}
 			require.NoError(t, g.Wait())
 			total := int32(0)
-			for id, w := range p.victims() {
+			for id := range times {
 				k := times[id].Load()
 				require.LessOrEqual(t, k, int32(1), "worker %d", id)
-				require.True(t, k == 0 || !w.guest, "guest %d", id)
 				total += k
 			}
 			require.EqualValues(t, n, total)
@@ -38,19 +38,12 @@ func TestWorkerIDs(t *testing.T) {
 	})
 }
 
-// TestIDsServeForPerWorkerData: an array with an element for each ID needs no lock
-// for what runs to its end without a fork; the race detector would tell.
-func TestIDsServeForPerWorkerData(t *testing.T) {
+// TestLocalServesForPerWorkerData: it needs no lock for what runs to its end without a wait; the
+// race detector would tell.
+func TestLocalServesForPerWorkerData(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	counts := make([]int, p.Slots())
-	var others atomic.Int64 // guests without a slot share their number
-	count := func(w *Worker) {
-		if w.ID() == len(counts) {
-			others.Add(1)
-			return
-		}
-		counts[w.ID()]++
-	}
+	counts := Local[int]{New: func() int { return 1000 }}
+	count := func(w *Worker) { *counts.Of(w)++ }
 	var tree func(w *Worker, n int) struct{}
 	tree = func(w *Worker, n int) struct{} {
 		count(w)
@@ -68,11 +61,41 @@ func TestIDsServeForPerWorkerData(t *testing.T) {
 		}
 	})()
 	requireAtRest(t, p)
-	sum := int(others.Load())
-	for _, n := range counts {
-		sum += n
+	sum := 0
+	for n := range counts.All() {
+		sum += *n - 1000
 	}
 	require.Equal(t, goroutines*rounds*(1<<7-1+1), sum)
+	var none Local[int]
+	for range none.All() {
+		t.Error("nobody asked for one")
+	}
+}
+
+// TestIDsAreBelowSlots, and no two functions that run have the same, also while many wait.
+func TestIDsAreBelowSlots(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var mu sync.Mutex
+	running := make(map[int]int)
+	meet := newBarrier(100)
+	together(100, func(who int) {
+		f := func(w *Worker) {
+			mu.Lock()
+			running[w.ID()]++
+			mu.Unlock()
+			w.Block(meet.wait)
+			if w.ID() >= p.Slots() {
+				t.Error(w.ID(), p.Slots())
+			}
+		}
+		if who%2 == 0 {
+			_ = p.Run(f)
+		} else {
+			_ = p.Go(f)
+		}
+	})()
+	requireAtRest(t, p)
+	require.Len(t, running, 100)
 }
 
 func TestStatsAddUp(t *testing.T) {
@@ -105,7 +128,7 @@ func TestStatsAddUp(t *testing.T) {
 	}
 	require.Equal(t, sum, total)
 	for i, w := range p.victims() {
-		require.True(t, !w.guest || s.Workers[i].Tasks == 0, "guests run no tasks")
+		require.True(t, w.rank >= 0 || s.Workers[i].Tasks == 0, "guests run no tasks")
 	}
 }
 

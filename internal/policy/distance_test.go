@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/seed53057037/heist/numa"
@@ -58,6 +59,93 @@ func TestWhatNobodyKnowsCountsAsTheSameNode(t *testing.T) {
 	}
 	require.Equal(t, SameNode, Distance(blank, 0, 1))
 	require.Equal(t, SameCore, Distance(blank, 1, 1))
+}
+
+// oneWay has nodes with one CPU each, of the same numbers, and with these distances by node.
+func oneWay(rows ...[]int) *numa.Topology {
+	t := new(numa.Topology)
+	for i, row := range rows {
+		t.Nodes = append(t.Nodes, numa.Node{ID: i, CPUs: numa.Set{i}, Distances: row})
+		t.CPUs = append(t.CPUs, numa.CPU{ID: i, Node: i, Core: i, L3: i})
+	}
+	return t
+}
+
+// TestFromANodeCountsItsOwnRow: a firmware may say that the way there is shorter than the way
+// back, and a thief goes there.
+func TestFromANodeCountsItsOwnRow(t *testing.T) {
+	there := oneWay(
+		[]int{10, 12, 40, 31},
+		[]int{99, 10, 21, 21},
+		[]int{13, 50, 10, 14},
+		[]int{20, 30, 25, 10})
+	for a, from := range there.Nodes {
+		for b, distance := range from.Distances {
+			if a != b {
+				require.Equal(t, distance, Distance(there, a, b), "from %d to %d", a, b)
+			}
+		}
+	}
+	all := []int{0, 1, 2, 3}
+	for from, want := range [][]int{{0, 1, 3, 2}, {1, 2, 3, 0}, {2, 0, 3, 1}, {3, 0, 2, 1}} {
+		require.Equal(t, want, Nearest(there, from, all), "from %d", from)
+	}
+}
+
+// forPermutations calls test with the numbers below n in every order.
+func forPermutations(n int, test func(order []int)) {
+	order := make([]int, 0, n)
+	var extend func()
+	extend = func() {
+		if len(order) == n {
+			test(order)
+			return
+		}
+		for i := range n {
+			if !slices.Contains(order, i) {
+				order = append(order, i)
+				extend()
+				order = order[:len(order)-1]
+			}
+		}
+	}
+	extend()
+}
+
+// TestNodesThatAreAsFarFollowOnesOwn, in the order of their numbers and around the end: if all
+// nodes had the same favourite, everybody would go there first. Who lists the nodes in another
+// order gets the same ones.
+func TestNodesThatAreAsFarFollowOnesOwn(t *testing.T) {
+	nearest := func(topology *numa.Topology, from int, ids []int) (nodes []int) {
+		for _, i := range Nearest(topology, from, ids) {
+			nodes = append(nodes, ids[i])
+		}
+		return nodes
+	}
+	equal := oneWay(
+		[]int{10, 20, 20, 20, 20},
+		[]int{20, 10, 20, 20, 20},
+		[]int{20, 20, 10, 20, 20},
+		[]int{20, 20, 20, 10, 20},
+		[]int{20, 20, 20, 20, 10})
+	pairs := oneWay( // 0 and 2 are near each other, and so are 1 and 3
+		[]int{10, 20, 15, 20},
+		[]int{20, 10, 20, 15},
+		[]int{15, 20, 10, 20},
+		[]int{20, 15, 20, 10})
+	forPermutations(5, func(ids []int) {
+		for from := range 5 {
+			want := []int{from, (from + 1) % 5, (from + 2) % 5, (from + 3) % 5, (from + 4) % 5}
+			require.Equal(t, want, nearest(equal, from, ids), "from %d, of %v", from, ids)
+		}
+		some := slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id == 0 || id == 2 })
+		require.Equal(t, []int{3, 4, 1}, nearest(equal, 2, some), "from a node that is not one of %v", some)
+	})
+	forPermutations(4, func(ids []int) {
+		for from, want := range [][]int{{0, 2, 1, 3}, {1, 3, 2, 0}, {2, 0, 3, 1}, {3, 1, 0, 2}} {
+			require.Equal(t, want, nearest(pairs, from, ids), "from %d, of %v", from, ids)
+		}
+	})
 }
 
 // TestACacheEndsAtItsNode: on some machines one L3 serves two nodes.

@@ -88,6 +88,24 @@ func TestTierOfASlotIsThatOfItsDistance(t *testing.T) {
 	})
 }
 
+// TestAThiefGoesByItsOwnRow: with measured distances, whoever is near to me need not have me
+// near.
+func TestAThiefGoesByItsOwnRow(t *testing.T) {
+	rows := [][]int{
+		{0, 9, 5},
+		{5, 0, 9},
+		{9, 7, 0},
+	}
+	o := NewOrder([]int{0, 1, 2}, 3, func(thief, victim int) int { return rows[thief][victim] }, 7)
+	require.Equal(t, []int{0, 5, 7, 9}, o.Tiers)
+	require.Equal(t, 3, o.Near)
+	for thief, want := range [][]int{{0, 2, 1}, {1, 0, 2}, {2, 1, 0}} {
+		require.Equal(t, want, victims(newSearch(o, thief, Parameters{}, 3), nobody), "thief %d", thief)
+		near := victims(newSearch(o, thief, Parameters{Patience: 1}, 3), nobody)
+		require.Equal(t, want[:2], near, "thief %d", thief)
+	}
+}
+
 // TestDistancesBeyondTheLastTierShareIt, so nobody is left out where there are more.
 func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
 	const slots = 100

@@ -13,16 +13,6 @@ import (
 // seed did.
 var Defaults = Parameters{Uniform: 1 << 13}
 
-// MaxHelping bounds how many jobs a worker runs on top of one another, each in the middle of
-// a wait of the one below, and still takes another fork. What a join helps with may be
-// larger than what it waits for, so without the bound a stack could grow as long as there
-// is anything to find. With it, it is at most MaxHelping+1 times as deep as that of a serial
-// run, tasks apart: those are taken before a sleep, for they may have nobody else.
-//
-// A worker at the bound sleeps until its latch is done. With 32 that serialized uneven trees:
-// in the simulation of 8 CPUs the others were buried for half of the run.
-const MaxHelping = 256
-
 // AlwaysPublic is how many of a fork stack's oldest frames thieves can see in any case. Each
 // costs two atomic operations; with 4 that was 3 to 4% of the time of fib(25), a small tree,
 // in a profile, and deeper trees have a smaller share so near the root.
@@ -66,7 +56,7 @@ type Search struct {
 
 	// Of the look:
 
-	first           int32 // the next victim, before what follows from the rest; -1 for none
+	hint            int32 // the victim that comes before all others; -1 for none
 	last            int32 // the victim that comes first in its tier; -1 for none
 	at, lo, hi      int32 // the next victim, and the part of the list that is gone through
 	left            int32 // victims of that part that are left
@@ -95,7 +85,7 @@ func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.fina
 // Look begins a look over the victims. Hint, if it is not -1, comes before all others, and
 // last before the others of its tier.
 func (s *Search) Look(hint, last int) {
-	s.first, s.last, s.left = int32(hint), int32(last), 0
+	s.hint, s.last, s.left = int32(hint), int32(last), 0
 	s.tier, s.lastTiers = 0, len(s.list.ends)
 	switch {
 	case s.lastTiers == 1: // nothing to choose
@@ -111,9 +101,9 @@ func (s *Search) Look(hint, last int) {
 // Victim returns the slot of the next victim, or -1 if there is none. The caller's own slot
 // is one of them.
 func (s *Search) Victim() int {
-	if first := s.first; first >= 0 {
-		s.first = -1
-		return int(first)
+	if hint := s.hint; hint >= 0 {
+		s.hint = -1
+		return int(hint)
 	}
 	for s.left == 0 {
 		if s.tier >= s.lastTiers {

@@ -153,6 +153,58 @@ func TestTheFirstLooksStayNear(t *testing.T) {
 	})
 }
 
+// TestPatienceHoldsForMeasuredLatencies: near is what is within a bound by the thief's own
+// measurements, however many tiers that is and whoever else has it near. A look that lost a
+// race is a look.
+func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
+	ns := [][]int{ // two nodes of three CPUs; the way to the second node is longer than the way back
+		{0, 31, 38, 170, 175, 181},
+		{30, 0, 33, 168, 171, 177},
+		{36, 34, 0, 160, 166, 190},
+		{95, 96, 97, 0, 41, 48},
+		{120, 118, 44, 40, 0, 39}, // CPU 2 is as near as those of its own node
+		{99, 94, 93, 47, 49, 0},
+	}
+	const bound, patience = 49, 3
+	siteOf := []int{0, 1, 2, 3, 4, 5, 0, 5} // two slots more
+	o := NewOrder(siteOf, len(ns), func(thief, victim int) int { return ns[thief][victim] }, bound)
+	for slot, cpu := range siteOf {
+		var near, all []int
+		for victim, other := range siteOf {
+			all = append(all, victim)
+			if ns[cpu][other] <= bound {
+				near = append(near, victim)
+			}
+		}
+		require.Less(t, len(near), len(all))
+		for _, result := range []heist.StealResult{heist.Empty, heist.Retry} {
+			s := newSearch(o, slot, Parameters{Patience: patience}, uint64(slot))
+			for range 3 { // searches
+				s.Begin()
+				for look := range 2 * patience {
+					want := all
+					if look < patience {
+						want = near
+					}
+					require.Equal(t, look < patience, s.Near())
+					require.Equal(t, want, sorted(victims(s, nobody)), "slot %d, look %d after %v", slot, look, result)
+					s.Next(result)
+				}
+			}
+		}
+	}
+}
+
+// TestPatienceLeavesSomebodyToVisit: where all are as far there is nobody to stay with, and a
+// patient thief visits them at once.
+func TestPatienceLeavesSomebodyToVisit(t *testing.T) {
+	for _, near := range []int{0, 20} {
+		o := NewOrder([]int{0, 1, 2}, 3, func(int, int) int { return 20 }, near)
+		s := newSearch(o, 0, Parameters{Patience: 1 << 30}, 5)
+		require.Equal(t, []int{0, 1, 2}, sorted(victims(s, nobody)), "near is %d", near)
+	}
+}
+
 // TestTheLastLookSeesEverything however patient the thief is: it is the one after which it
 // goes to sleep.
 func TestTheLastLookSeesEverything(t *testing.T) {
@@ -223,6 +275,30 @@ func TestLostRacesAreTriedAgainButNotForEver(t *testing.T) {
 	require.Equal(t, Again, action)
 	action, _ = s.Next(heist.Retry)
 	require.Equal(t, Park, action)
+}
+
+// TestASearchDoesNotPayForTheLastOne: it has all its spins and lost races again.
+func TestASearchDoesNotPayForTheLastOne(t *testing.T) {
+	o := NewOrder([]int{0}, 1, func(int, int) int { return 0 }, 0)
+	for _, result := range []heist.StealResult{heist.Empty, heist.Retry} {
+		s := newSearch(o, 0, Parameters{}, 1)
+		var actions []Action
+		for search := range 3 {
+			s.Begin()
+			var now []Action
+			for len(now) == 0 || now[len(now)-1] != Park {
+				action, _ := s.Next(result)
+				if action != Spin || result == heist.Retry && len(now) < lostInARow { // other spins are random
+					now = append(now, action)
+				}
+			}
+			if search == 0 {
+				actions = now
+				require.Equal(t, heist.DefaultYields, len(slices.DeleteFunc(slices.Clone(now), func(a Action) bool { return a != Yield })))
+			}
+			require.Equal(t, actions, now, "search %d after %v", search, result)
+		}
+	}
 }
 
 func TestTheSameSeedGivesTheSameVictims(t *testing.T) {
@@ -341,6 +417,18 @@ func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
 			require.Zero(t, far)
 		}
 	}
+}
+
+// TestWithoutUniformLooksNoneIsUniform, not even with the number that is below all others.
+func TestWithoutUniformLooksNoneIsUniform(t *testing.T) {
+	const slots = 100
+	o := NewOrder(append(make([]int, slots-1), 1), 2, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
+	seed := uint64(0)
+	for r := heist.NewFastRand(seed); r.Uint32()&0xffff != 0; r = heist.NewFastRand(seed) {
+		seed++
+	}
+	require.Equal(t, slots-1, victims(newSearch(o, slots-1, Parameters{Uniform: 0}, seed), nobody)[0], "it begins with itself")
+	require.Less(t, len(victims(newSearch(o, slots-1, Parameters{Uniform: 1}, seed), nobody)), 1+sample, "this one is uniform")
 }
 
 func TestASearchAllocatesNothing(t *testing.T) {

@@ -2,20 +2,17 @@ package policy
 
 import "sync/atomic"
 
-// State is what [Sleep] says at one moment. It packs three numbers, so that a fork finds
-// in one load whether anybody should be woken for it:
+// State is what [Sleep] says at one moment. It packs two numbers, so that a fork finds in
+// one load whether anybody should be woken for it:
 //
-//	cancelled << 48 + searching << 32 + (parked - guests - surplus)
+//	searching << 32 + (parked - guests)
 //
-// Cancelled counts the calls that were cancelled and are not over (pool/call.go),
-// searching the workers that look for work in others' queues; parked those that sleep;
-// guests the goroutines that took a worker's place; surplus the workers that are too many
-// (pool/crew.go). The lower half is signed.
+// Searching counts the workers that look for work in others' queues, parked the places that
+// sleep, guests the goroutines from outside that compute. The lower half is signed.
 type State int64
 
 // What to [Sleep.Add] for one more of each.
 const (
-	OneCancelled State = 1 << 48
 	OneSearching State = 1 << 32
 	OneSleeper   State = 1
 )
@@ -23,7 +20,7 @@ const (
 // Searching returns how many workers search.
 func (s State) Searching() int { return int((s + 1<<31) >> 32 & 0xffff) }
 
-// Sleepers returns how many more workers sleep than guests are awake and workers too many.
+// Sleepers returns how many more places sleep than guests compute.
 func (s State) Sleepers() int { return int(int32(s)) }
 
 // WantsForks says whether a fork should wake somebody: there are more sleepers than guests,
@@ -34,21 +31,21 @@ func (s State) WantsForks() bool {
 	return sleepers > 0 && s.Searching() <= sleepers/8
 }
 
-// Sleep is what a pool knows of who sleeps and who searches. Anybody may call its methods.
+// Sleep is what a pool knows of who sleeps and who searches. What sleeps is a place, which
+// is the right to compute (pool/place.go). Anybody may call its methods.
 type Sleep struct {
-	// state is a State. Written by workers, wakers, guests, cancelled contexts and
-	// whoever changes the crew, by addition.
+	// state is a State. Written by workers, wakers and guests, by addition.
 	state atomic.Int64
 
 	_ [128]byte // forks read state all the time; the bitmaps change with each sleep
 
-	// parked holds the slots that sleep, by node. A worker sets its own bit; whoever
-	// clears the bit must wake the worker.
+	// parked holds the places that sleep, by node. Whoever has a place sets its bit; whoever
+	// clears the bit has the place, and must give it to a worker.
 	parked []Bitmap
-	nodeOf []int // by slot; constant
+	nodeOf []int // by place; constant
 }
 
-// Init makes s ready for slots on these nodes, which are numbers from 0 to nodes-1.
+// Init makes s ready for places on these nodes, which are numbers from 0 to nodes-1.
 func (s *Sleep) Init(nodeOf []int, nodes int) {
 	s.nodeOf = nodeOf
 	s.parked = make([]Bitmap, nodes)
@@ -63,9 +60,9 @@ func (s *Sleep) Load() State { return State(s.state.Load()) }
 // Add changes the state, and returns what it is then. It is a full fence.
 func (s *Sleep) Add(change State) State { return State(s.state.Add(int64(change))) }
 
-// Hungry says whether a worker searches or sleeps that could take a fork, or a call was
-// cancelled. Forks ask it all the time, so it is one load and one comparison: the word is
-// positive just if one of its upper parts is, or the lowest.
+// Hungry says whether the pool is hungry: a worker searches, or more places sleep than guests
+// compute. Forks ask it all the time, so it is one load and one comparison: the word is
+// positive if and only if its upper half is, or the upper half is 0 and the lower positive.
 func (s *Sleep) Hungry() bool { return s.state.Load() > 0 }
 
 // StartSearching makes the caller a searcher, unless half of the n workers search already.
@@ -86,11 +83,11 @@ func (s *Sleep) StartSearching(n int) bool {
 // (pool/sleep.md, "The last searcher").
 func (s *Sleep) StopSearching() (last bool) { return s.Add(-OneSearching).Searching() == 0 }
 
-// Announce says that a slot's worker is about to sleep, and whether it was a searcher. The
-// caller has to look at every queue once more afterwards (pool/sleep.md, "Nothing is
-// missed"), and to call Retract if it has found something.
-func (s *Sleep) Announce(slot int, searching bool) State {
-	s.parked[s.nodeOf[slot]].Set(slot)
+// Announce says that a place is about to sleep, and whether whoever had it was a searcher.
+// The caller has to look at every queue once more afterwards (pool/sleep.md, "Nothing is
+// missed"), and if it finds something to Choose the place and wake it as any waker does.
+func (s *Sleep) Announce(place int, searching bool) State {
+	s.parked[s.nodeOf[place]].Set(place)
 	change := OneSleeper
 	if searching {
 		change -= OneSearching
@@ -98,42 +95,31 @@ func (s *Sleep) Announce(slot int, searching bool) State {
 	return s.Add(change)
 }
 
-// Retract takes Announce back, and says whether that succeeded. If not, somebody has
-// chosen the slot and is about to wake it. Who was a searcher is one again: others may have
-// woken nobody because of it, so it has to go through StopSearching.
-func (s *Sleep) Retract(slot int, searching bool) bool {
-	if !s.Choose(slot) {
-		return false
-	}
-	change := -OneSleeper
-	if searching {
-		change += OneSearching
-	}
-	s.Add(change)
-	return true
-}
+// Choose chooses a place to be woken, if it sleeps. The caller has it then. It must call Woken
+// and wake the place, or Taken and go on in it.
+func (s *Sleep) Choose(place int) bool { return s.parked[s.nodeOf[place]].Clear(place) }
 
-// Choose chooses a slot to be woken, if it sleeps. The caller must call Woken and wake it.
-func (s *Sleep) Choose(slot int) bool { return s.parked[s.nodeOf[slot]].Clear(slot) }
-
-// ChooseNear chooses a sleeper from the first of the nodes that has one, and slot last, if
+// ChooseNear chooses a place from the first of the nodes that has one that sleeps, and last, if
 // it is not -1, only if there is no other. The caller must call Woken and wake it.
-func (s *Sleep) ChooseNear(nodes []int, last int) (slot int, ok bool) {
+func (s *Sleep) ChooseNear(nodes []int, last int) (place int, ok bool) {
 	for _, node := range nodes {
-		if slot, ok := s.parked[node].TakeUnless(last); ok {
-			return slot, true
+		if place, ok := s.parked[node].TakeUnless(last); ok {
+			return place, true
 		}
 	}
 	return last, last >= 0 && s.Choose(last)
 }
 
-// Woken counts somebody who was chosen. It wakes up as a searcher.
+// Woken counts a place that was chosen: who gets it is a searcher.
 func (s *Sleep) Woken() { s.Add(OneSearching - OneSleeper) }
 
-// Parked says whether the slot sleeps, and was not chosen.
-func (s *Sleep) Parked(slot int) bool { return s.parked[s.nodeOf[slot]].Has(slot) }
+// Taken counts a place that was chosen by who goes on in it with something else.
+func (s *Sleep) Taken() { s.Add(-OneSleeper) }
 
-// Nobody says whether no slot sleeps.
+// Parked says whether the place sleeps, and was not chosen.
+func (s *Sleep) Parked(place int) bool { return s.parked[s.nodeOf[place]].Has(place) }
+
+// Nobody says whether no place sleeps.
 func (s *Sleep) Nobody() bool {
 	for _, b := range s.parked {
 		if !b.Empty() {

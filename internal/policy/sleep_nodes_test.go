@@ -75,9 +75,9 @@ func TestASleeperIsChosenOnce(t *testing.T) {
 				for i := range 130 {
 					switch slot, ok := (who*40+i)%130, false; who {
 					case 0:
-						if s.Retract(slot, false) {
+						if s.Choose(slot) {
 							chosen[slot].Add(1)
-							s.Add(OneSearching) // like the others
+							s.Woken()
 						}
 					default:
 						if slot, ok = s.ChooseNear(nearby, who); ok {
@@ -98,18 +98,24 @@ func TestASleeperIsChosenOnce(t *testing.T) {
 	}
 }
 
-func TestAnnounceAndRetractLeaveTheStateAsItWas(t *testing.T) {
+func TestAPlaceThatIsChosenIsAnnouncedNoMore(t *testing.T) {
 	s, _ := newSleep(6, 3)
 	s.Add(3 * OneSearching)
 	s.Announce(4, true)
 	require.Equal(t, 2, s.Load().Searching())
 	require.Equal(t, 1, s.Load().Sleepers())
 	require.True(t, s.Parked(4))
-	require.True(t, s.Retract(4, true))
-	require.False(t, s.Retract(4, true))
+	require.True(t, s.Choose(4))
+	require.False(t, s.Choose(4))
+	s.Woken()
 	require.Equal(t, 3, s.Load().Searching(), "others may have relied on it")
 	require.Zero(t, s.Load().Sleepers())
 	require.True(t, s.Nobody())
+	s.Announce(4, false)
+	require.True(t, s.Choose(4))
+	s.Taken() // by one who goes on with something else
+	require.Equal(t, 3, s.Load().Searching())
+	require.Zero(t, s.Load().Sleepers())
 	require.False(t, s.StopSearching())
 	require.False(t, s.StopSearching())
 	require.True(t, s.StopSearching(), "only this one is the last")
@@ -168,8 +174,13 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 					continue
 				}
 				s.Announce(slot, searching)
-				if (anyItem() || over.Load()) && s.Retract(slot, searching) {
-					continue
+				if anyItem() || over.Load() {
+					if s.Choose(slot) {
+						s.Woken()
+						searching = true
+						continue
+					}
+					choose(slot%nodes, -1) // as place.doze does
 				}
 				<-wake[slot]
 				searching = true

@@ -29,6 +29,18 @@ func newAgenda(n int) *agenda {
 	return a
 }
 
+// grow makes room for n of them.
+func (a *agenda) grow(n int) {
+	if n <= len(a.at) {
+		return
+	}
+	larger := newAgenda(n)
+	for i, t := range a.at {
+		larger.set(i, t)
+	}
+	*a = *larger
+}
+
 // set sets the time of one of them. It takes as many steps as the tree is deep.
 func (a *agenda) set(i int, t int64) {
 	a.at[i] = t

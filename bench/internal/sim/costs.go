@@ -20,6 +20,11 @@ import "github.com/seed53057037/heist/internal/policy"
 //	waker   The futex call of who wakes: 5 us, measured on the same EPYC.
 //	woken   From the call until the woken worker runs: 3.7 us at the median there.
 //	deep    The same after deepAfter of sleep, when the core sleeps deeply. Assumption.
+//	handOver
+//	        From one goroutine to another on the same CPU, who waits in the Go runtime
+//	        meanwhile. Assumption: a switch of goroutines.
+//	ready   To make a goroutine run that waits in the Go runtime, if its CPU is awake.
+//	        Assumption. If not, it takes waker.
 //	overlap Cache lines of a task's data that are on their way at the same time. Assumption:
 //	        fewer than a core can wait for.
 const (
@@ -38,6 +43,9 @@ const (
 	woken     = 3_700
 	deep      = 30_000
 	deepAfter = 200_000
+
+	handOver = 300
+	ready    = 500
 
 	overlap = 8
 )

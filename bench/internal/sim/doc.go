@@ -13,8 +13,10 @@
 //	agenda.go    who is next
 //	engine.go    virtual time and cache lines
 //	queue.go     a run queue
+//	place.go     a CPU and who computes there
 //	worker.go    a worker's life; compare pool/worker.go, find.go and sleep.go
-//	fork.go      forks and joins; compare pool/fork.go and latch.go
+//	fork.go      forks and joins; compare pool/fork.go
+//	wait.go      what a join does while a thief has the fork
 //	run.go       one run and what came of it
 //	strategy.go  what is compared
 //	sweep.go     all runs of a command, and what they say together
@@ -27,6 +29,13 @@
 // (worker.sync). It may be ahead by up to slack, so that a thief need not stop at each of
 // hundreds of victims. What results is always an order in which the steps could have
 // happened.
+//
+// # Places
+//
+// A place is the right to compute on a CPU. A worker is a goroutine, and has a place unless it
+// waits for a thief or is idle. A waiter lends its place to a stand-in. When the thief is done
+// the waiter goes on at once, also when the stand-in is in the middle of a job; then the two
+// share the CPU, each at half the speed, until one of them ends its job or begins to wait.
 //
 // # Cache lines
 //

@@ -12,8 +12,10 @@ type engine struct {
 	agenda *agenda
 	sleep  policy.Sleep
 
-	workers   []*worker // those of the layout
-	outside   *worker   // not one of them: it brings what comes from outside
+	places    []*place
+	workers   []*worker // by id: those that the places begin with, outside, the stand-ins
+	idle      []*worker // the last to come is the first to go
+	outside   *worker   // without a place: it brings what comes from outside
 	injectors []queue   // by node
 	words     []word    // see the methods of layout
 
@@ -29,6 +31,7 @@ type engine struct {
 	latencies   []int64
 	unfinished  []int32 // of each request from outside: its tasks that are not over
 	failure     error
+	helps       bool // who waits helps
 	slack       int64
 	skipRecheck bool // for a test: park without the look after the announcement
 }
@@ -59,8 +62,9 @@ const empty = 1 << 31
 
 // clock is a coroutine's place in virtual time.
 type clock struct {
-	id     int
-	at     int      // whose CPU it has, for distances
+	id     int      // its number in the agenda
+	at     int      // the place whose CPU it has
+	share  int64    // how many share that CPU
 	now    int64    // may be ahead of the others
 	synced int64    // when it let them go first
 	seen   []uint32 // by word: the version that it read last, and nothing or the bit empty
@@ -98,6 +102,7 @@ func (c *clock) sync() {
 	if c.now-c.synced <= c.engine.slack {
 		return
 	}
+	c.now = c.synced + (c.now-c.synced)*c.share // what it did was at that speed
 	c.synced = c.now
 	c.engine.agenda.set(c.id, c.now)
 	if first, _ := c.engine.agenda.first(); first != c.id {
@@ -183,27 +188,27 @@ func (c *clock) wakeOne(node, slot int) {
 		return
 	}
 	last := -1
-	if c.id < e.layout.workers {
-		last = c.id
+	if c.id != e.outside.id {
+		last = c.at
 	}
 	if i, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
-		w := e.workers[i]
+		p := e.places[i]
 		if slot >= 0 {
-			w.hint = slot
+			p.hint = slot
 		}
 		c.write(e.bitmapWord(e.nodeOf[i]))
-		c.wakeUp(w)
+		c.wakeUp(p)
 	}
 }
 
-// wakeUp is the pool's, for whoever chose the worker.
-func (c *clock) wakeUp(w *worker) {
+// wakeUp is the pool's, for whoever chose the place.
+func (c *clock) wakeUp(p *place) {
 	e := c.engine
 	c.write(e.stateWord())
 	e.sleep.Woken()
 	e.stats.Wakes++
 	c.now += waker
-	w.rouse(c.now - waker)
+	p.rouse(c.now - waker)
 }
 
 // anyWork is the pool's, with a look at each slot.
@@ -215,7 +220,7 @@ func (c *clock) anyWork(forks bool) (node, slot int, ok bool) {
 			return node, -1, true
 		}
 	}
-	for i, v := range e.workers {
+	for i, v := range e.places {
 		if c.visit(i) && (v.queued() > 0 || forks && v.visible()) {
 			return e.nodeOf[i], i, true
 		}
@@ -223,19 +228,19 @@ func (c *clock) anyWork(forks bool) (node, slot int, ok bool) {
 	return 0, -1, false
 }
 
-// visit is before a look at the queues of a worker. It says whether there may be something.
+// visit is before a look at what there is at a place. It says whether there may be something.
 func (c *clock) visit(i int) bool {
 	if c.now-c.synced > c.engine.slack {
 		c.sync()
 	}
-	if i != c.id {
+	if i != c.at {
 		c.now += hit
 	}
 	if c.seen[i] == c.engine.words[i].version|empty {
 		return false
 	}
 	c.read(i)
-	if v := c.engine.workers[i]; !v.visible() && v.queued() == 0 {
+	if v := c.engine.places[i]; !v.visible() && v.queued() == 0 {
 		c.seen[i] |= empty
 		return false
 	}

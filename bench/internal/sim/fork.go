@@ -16,8 +16,9 @@ type latch uint8
 
 const (
 	pending latch = iota
-	waiting       // the owner is parked over it
-	alone         // the owner sleeps until it is done, and does nothing else
+	looking       // the owner looks at it all the time
+	waiting       // the owner has lent its place, or is a helper that is parked over it
+	alone         // the owner is a helper that sleeps until it is done, and does nothing else
 	done
 )
 
@@ -28,8 +29,6 @@ type stack struct {
 	top, split, bottom int
 	eager              int
 }
-
-func (s *stack) visible() bool { return s.top < s.split }
 
 // push forks a range and returns its depth.
 func (w *worker) push(lo, hi int32) int {
@@ -57,10 +56,10 @@ func (w *worker) publish() {
 	if w.split >= w.bottom {
 		return
 	}
-	w.write(w.id)
+	w.write(w.at)
 	w.split = w.bottom
 	if w.mind().WantsForks() {
-		w.wakeOne(w.engine.nodeOf[w.id], w.id)
+		w.wakeOne(w.engine.nodeOf[w.at], w.at)
 	}
 }
 
@@ -73,66 +72,25 @@ func (w *worker) pop(d int) bool {
 	if d >= w.split {
 		return true
 	}
-	w.write(w.id)
+	w.write(w.at)
 	if w.top <= d {
 		w.split, w.eager = d, w.top+policy.AlwaysPublic
 		return true
 	}
 	w.split, w.eager, w.bottom = w.top, w.top+policy.AlwaysPublic, w.top
 	w.await(d) // no panic leaves others above it
-	w.write(w.id)
+	w.write(w.at)
 	w.top, w.split, w.bottom, w.eager = d, d, d, d+policy.AlwaysPublic
 	return false
 }
 
-// await waits until a stolen fork is done, helping others meanwhile.
-func (w *worker) await(d int) {
-	w.publish()
-	for w.frames[d].state != done {
-		if j, ok := w.search(d, false); ok {
-			w.helping++
-			w.run(j)
-			w.helping--
-			continue
-		}
-		w.sync()
-		if w.frames[d].state == done {
-			break
-		}
-		if w.helping >= policy.MaxHelping {
-			w.frames[d].state = alone
-			w.stopSearching()
-			w.doze(d)
-		} else {
-			w.frames[d].state = waiting
-			w.park(d)
-		}
-		if w.frames[d].state != done {
-			w.frames[d].state = pending
-		}
-	}
-	w.stopSearching()
-	w.now += w.away(int(w.frames[d].thief) - 1) // the result
-}
-
-// doze sleeps until the fork is done.
-func (w *worker) doze(d int) {
-	for w.frames[d].state != done {
-		w.now += park
-		w.alone, w.since = true, w.now
-		w.sleepUntilWoken()
-		w.alone = false
-		w.engine.stats.Parked += w.now - w.since
-	}
-}
-
-// claim takes the oldest public frame of a worker.
+// claim takes the oldest public frame of another worker, or of its own.
 func (w *worker) claim(v *worker) (index int, r heist.StealResult) {
 	top, split := v.top, v.split
 	if top >= split {
 		return 0, heist.Empty
 	}
-	w.write(v.id)
+	w.write(v.at)
 	if v.top != top || v.split != split {
 		return 0, heist.Retry
 	}
@@ -151,6 +109,12 @@ func (w *worker) family(lo, hi int32) {
 			w.now += int64(t.cost[lo])
 			w.engine.ranOnce(lo)
 			lo, hi = t.children[lo], t.children[lo+1]
+			if t.after > 0 && lo < hi {
+				w.family(lo, hi)
+				w.now += int64(t.after)
+				w.sync()
+				return
+			}
 		default:
 			middle := lo + (hi-lo)/2
 			d := w.push(middle, hi)
@@ -166,25 +130,14 @@ func (w *worker) family(lo, hi int32) {
 // runFork runs a claimed frame of another worker, or of its own.
 func (w *worker) runFork(owner *worker, index int) {
 	fr := owner.frames[index]
-	owner.frames[index].thief = int32(w.id) + 1
+	owner.frames[index].thief = int32(w.at) + 1
 	if owner != w {
-		w.now += fetch(w.engine.tree.lines, w.away(owner.id))
+		w.now += fetch(w.engine.tree.lines, w.away(owner.at))
 	}
 	w.family(fr.lo, fr.hi)
 	w.sync()
-	w.now += w.away(owner.id) + rmw
+	w.now += w.away(owner.at) + rmw
 	state := owner.frames[index].state
 	owner.frames[index].state = done
-	switch state {
-	case waiting:
-		if w.engine.sleep.Choose(owner.id) {
-			w.write(w.engine.bitmapWord(w.engine.nodeOf[owner.id]))
-			w.wakeUp(owner)
-		}
-	case alone:
-		if owner.alone {
-			w.now += waker
-			owner.wake(w.now - waker + woken)
-		}
-	}
+	w.complete(owner, state)
 }

@@ -16,7 +16,9 @@ import (
 const Legend = `The real policy code in virtual time; see package sim for the costs and what is left out.
 Makespan is in milliseconds, of several seeds the median with the least and the greatest.
 Remote are the steals from another node, P*D is the number of workers times the nodes on
-the longest chain. Ratios are to uniform victims, seed by seed.`
+the longest chain. Lent is how often who waited for a thief lent its place, goroutines are
+the workers and all their stand-ins. Ratios are to uniform victims, and once to helping,
+where a waiter runs other forks instead, seed by seed.`
 
 // Text writes a table for each machine, with its loads and strategies.
 func Text(w io.Writer, outcomes []Outcome) error {
@@ -33,7 +35,7 @@ func Text(w io.Writer, outcomes []Outcome) error {
 }
 
 func machineTable(outcomes []Outcome, machine string) string {
-	t := newTable(table.Row{"load", "victims", "makespan", "ratio", "steals", "remote", "share", "ratio", "steals/PD", "failed visits", "wake-ups", "parked", "p50 us", "p99 us", "p99.9 us"})
+	t := newTable(table.Row{"load", "victims", "makespan", "ratio", "to help", "steals", "remote", "share", "ratio", "steals/PD", "failed visits", "wake-ups", "parked", "lent", "goroutines", "p50 us", "p99 us", "p99.9 us"})
 	last := ""
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -54,11 +56,11 @@ func machineTable(outcomes []Outcome, machine string) string {
 			}
 			return ""
 		}
-		b := base(outcomes, o)
+		b := base(outcomes, o, Uniform)
 		t.AppendRow(table.Row{
-			name, o.Strategy.Name, spread(o.values(makespan)), ratio(o, b, makespan),
+			name, o.Strategy.Name, spread(o.values(makespan)), ratio(o, b, makespan), ratio(o, base(outcomes, o, o.Strategy.rival), makespan),
 			median("steals"), median(remoteSteals), median("remote-percent") + "%", ratio(o, b, remoteSteals),
-			median("steals/PD"), median("failed-visits"), median("wake-ups"), median("parked-percent") + "%",
+			median("steals/PD"), median("failed-visits"), median("wake-ups"), median("parked-percent") + "%", median("lent"), median("goroutines"),
 			median("p50-us"), median(tail), median("p999-us"),
 		})
 	}

@@ -21,7 +21,10 @@ type Stats struct {
 	Looks  int64
 	Wakes  int64
 	Parks  int64
-	Parked int64 // ns, of all workers
+	Parked int64 // ns, of all places
+
+	Lent       int64 // how often who waited lent its place
+	Goroutines int64 // those that the places began with, and the stand-ins
 
 	// ns, from a request's arrival to the end of its last part, of those that arrive in the
 	// second half: in the first the workers wake up.
@@ -45,6 +48,7 @@ type setup struct {
 	order      *policy.Order
 	parameters policy.Parameters
 	lastVictim bool // a tier begins with the last victim
+	helps      bool // who waits helps
 	load       work
 	seed       uint64
 	tweak      func(*engine) // for tests
@@ -53,7 +57,7 @@ type setup struct {
 // run runs a load with one way of choosing victims.
 func (u setup) run() (Stats, error) {
 	l := u.layout
-	e := &engine{layout: l, tree: u.load.tree, slack: defaultSlack}
+	e := &engine{layout: l, tree: u.load.tree, helps: u.helps, slack: defaultSlack}
 	if u.tweak != nil {
 		u.tweak(e)
 	}
@@ -71,33 +75,37 @@ func (u setup) run() (Stats, error) {
 	}
 	e.load(u.load.service)
 	for i := range l.workers {
-		w := &worker{clock: clock{id: i, at: i}, lastVictim: u.lastVictim, victim: -1, hint: -1, slot: -1, poll: poll}
-		w.eager = policy.AlwaysPublic
-		w.hunt.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
-		e.workers = append(e.workers, w)
-		e.start(w, w.main)
+		p := &place{cpu: i, cache: make([]uint32, len(e.words)), lastVictim: u.lastVictim, victim: -1, hint: -1, slot: -1, poll: poll, parked: true}
+		p.hunt.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
+		e.places = append(e.places, p)
+		w := new(worker)
+		e.begin(w, func() {
+			p.parked, w.searching = false, true // counted by who woke it
+			p.divide(w.now)
+			w.main()
+		})
+		p.enter(w)
 		// As after the pool's start: all asleep.
 		e.sleep.Announce(i, false)
 	}
-	e.outside = &worker{clock: clock{id: l.workers}}
-	e.start(e.outside, e.outside.arrive)
-	e.agenda.set(l.workers, 0)
+	e.outside = new(worker)
+	e.begin(e.outside, e.outside.arrive)
+	e.outside.seen = make([]uint32, len(e.words))
+	e.agenda.set(e.outside.id, 0)
 	for !e.over {
 		i, at := e.agenda.first()
 		if at == never {
 			e.failure = e.deadlock()
 			break
 		}
-		if i == l.workers {
-			e.outside.next()
-		} else {
-			e.workers[i].next()
-		}
+		e.workers[i].next()
 	}
-	for _, w := range append(e.workers, e.outside) {
+	for _, w := range e.workers {
 		w.stop()
-		if w.parked {
-			e.stats.Parked += max(0, e.end-w.since)
+	}
+	for _, p := range e.places {
+		if p.parked {
+			e.stats.Parked += max(0, e.end-p.since)
 		}
 	}
 	return e.results(), e.failure
@@ -119,16 +127,13 @@ func (e *engine) load(s *service) {
 	}
 }
 
-// start prepares a worker that begins asleep.
-func (e *engine) start(w *worker, body func()) {
-	w.engine = e
-	w.seen = make([]uint32, len(e.words))
-	w.parked = true
-	w.begin(func() {
-		w.parked = false
-		w.searching = w != e.outside // counted by who woke it
-		body()
-	})
+// begin gives a worker its number and makes it a coroutine, which runs body once it is woken.
+func (e *engine) begin(w *worker, body func()) {
+	w.id, w.share, w.engine = len(e.workers), 1, e
+	w.eager = policy.AlwaysPublic
+	e.workers = append(e.workers, w)
+	e.agenda.grow(len(e.workers))
+	w.clock.begin(body)
 }
 
 // ranOnce notes that a node or a request has run.
@@ -151,26 +156,29 @@ func (e *engine) finish(t int64) {
 func (e *engine) deadlock() error {
 	asleep, joining, searching := 0, 0, e.sleep.Load().Searching()
 	queued, forks := 0, 0
-	for _, w := range e.workers {
-		if w.parked {
+	for _, p := range e.places {
+		if p.parked {
 			asleep++
 		}
+		queued += p.queued()
+	}
+	for _, w := range e.workers {
 		if w.bottom > 0 {
 			joining++
 		}
-		queued += w.queued()
 		forks += max(0, w.split-w.top)
 	}
 	for i := range e.injectors {
 		queued += e.injectors[i].len()
 	}
 	return fmt.Errorf("everybody sleeps, and %d of %d nodes or requests have not run: %d of %d workers are parked, %d of all wait for a fork, %d count as searchers; %d tasks are queued and %d forks are public",
-		e.left, len(e.ran), asleep, len(e.workers), joining, searching, queued, forks)
+		e.left, len(e.ran), asleep, len(e.places), joining, searching, queued, forks)
 }
 
 func (e *engine) results() Stats {
 	s := e.stats
 	s.Makespan = e.end
+	s.Goroutines = int64(len(e.workers) - 1) // without outside
 	if e.tree != nil {
 		s.Work, s.Span, s.Depth = e.tree.work, e.tree.span, e.tree.depth
 		return s

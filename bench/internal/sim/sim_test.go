@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/internal/policy"
 )
@@ -34,7 +35,7 @@ func setups(m Machine, load work) map[string]setup {
 	l := m.layout()
 	all := make(map[string]setup)
 	for _, s := range Strategies() {
-		all[s.Name] = setup{layout: l, order: l.order(s.tiers), parameters: s.parameters, lastVictim: s.lastVictim, load: load, seed: 1}
+		all[s.Name] = setup{layout: l, order: l.order(s.tiers), parameters: s.parameters, lastVictim: s.lastVictim, helps: s.helps, load: load, seed: 1}
 	}
 	return all
 }
@@ -45,6 +46,7 @@ func tinyLoads(l *layout) map[string]work {
 		"geometric": {tree: geometric(4, 2000)},
 		"binomial":  {tree: binomial(60, 500)},
 		"fib":       {tree: fibonacci(13, 3000)},
+		"combining": {tree: combining(13, 3000, 2000)},
 		"skewed":    {tree: skewed(20_000, 50, 20)},
 		"service":   {service: newService(rand.New(rand.NewPCG(1, 2)), l, 400, 0.7)},
 	}
@@ -79,6 +81,9 @@ func count(t *tree, lo, hi int32) (nodes int, time int64) {
 	for i := lo; i < hi; i++ {
 		n, c := count(t, t.children[i], t.children[i+1])
 		nodes, time = nodes+1+n, time+int64(t.cost[i])+c
+		if n > 0 {
+			time += int64(t.after)
+		}
 	}
 	return nodes, time
 }
@@ -93,6 +98,11 @@ func TestEveryNodeAndRequestRunsOnceOnEveryMachine(t *testing.T) {
 				require.NoError(t, err, "%s with %s on %s", name, strategy, m.Name)
 				require.NotContains(t, e.ran, false)
 				require.Zero(t, e.left)
+				requireNobodyIsLeft(t, e)
+				if u.helps {
+					require.Zero(t, stats.Lent)
+					require.EqualValues(t, len(e.places), stats.Goroutines)
+				}
 				if load.tree == nil {
 					require.Len(t, e.latencies, load.service.arriving/2)
 					continue
@@ -103,6 +113,40 @@ func TestEveryNodeAndRequestRunsOnceOnEveryMachine(t *testing.T) {
 			}
 		}
 	}
+}
+
+// requireNobodyIsLeft checks the state after a run: nobody waits for a fork, each worker has a
+// place or is idle, or is on its way from one to the other, and those who sleep and search
+// were counted once.
+func requireNobodyIsLeft(t *testing.T, e *engine) {
+	t.Helper()
+	known := make(map[*worker]bool)
+	for _, p := range e.places {
+		require.NotEmpty(t, p.running, "place %d is nobody's", p.cpu)
+		for _, w := range p.running {
+			require.Same(t, p, w.place)
+			require.False(t, known[w], "worker %d has two places", w.id)
+			known[w] = true
+		}
+	}
+	for _, w := range e.idle {
+		require.False(t, known[w], "worker %d is idle and has a place", w.id)
+		known[w] = true
+	}
+	searching := 0
+	for _, w := range e.workers {
+		require.Zero(t, w.bottom, "worker %d waits for a fork", w.id)
+		goingToRest := w.displaced && e.agenda.at[w.id] != never
+		require.True(t, known[w] || goingToRest || w == e.outside, "worker %d is lost", w.id)
+		if w.searching {
+			searching++
+		}
+	}
+	state := e.sleep.Load()
+	require.GreaterOrEqual(t, state.Searching(), searching)
+	require.LessOrEqual(t, state.Searching(), len(e.places))
+	require.GreaterOrEqual(t, state.Sleepers(), 0)
+	require.LessOrEqual(t, state.Sleepers(), len(e.places))
 }
 
 func TestNodeThatRunsTwiceIsAFailure(t *testing.T) {
@@ -191,6 +235,158 @@ func TestWithoutTheSecondLookAWakeUpIsLost(t *testing.T) {
 		}
 	}
 	assert.Positive(t, lost, "who does not look again after the announcement sleeps through what came before it")
+}
+
+// pair returns a machine with two CPUs, and a tree whose root has two leaves. The second is
+// stolen.
+func pair(first, second int32) (*layout, work) {
+	return machine(oneNode, 1, 2, 1).layout(), work{tree: grow(0, 1, func(n, index int, add func(int)) int32 {
+		switch index {
+		case 0:
+			add(1)
+			add(2)
+			return 50_000 // the other worker is awake then
+		case 1:
+			return first
+		}
+		return second
+	})}
+}
+
+// The first leaf always takes 100 us, and the second from 20 to 180. While that one is the
+// shorter, or so little longer that the waiter's look sees its end, no place is lent.
+func TestWhoWaitsLooksBeforeItLendsItsPlace(t *testing.T) {
+	run := func(second int32) Stats {
+		l, load := pair(100_000, second)
+		stats, err := setup{layout: l, order: l.order(false), load: load, seed: 1}.run()
+		require.NoError(t, err)
+		require.EqualValues(t, 1, stats.Steals)
+		require.Equal(t, 2+stats.Lent, stats.Goroutines)
+		return stats
+	}
+	short, long := run(20_000), run(180_000)
+	require.Zero(t, short.Lent)
+	require.EqualValues(t, 1, long.Lent)
+	late := int32(0) // the longest that the waiter does without lending
+	for second := int32(20_000); second < 180_000; second += 500 {
+		stats := run(second)
+		if stats.Lent > 0 {
+			break
+		}
+		late = second
+		require.LessOrEqual(t, stats.Makespan, short.Makespan+shortLook+2*sameNode)
+		require.GreaterOrEqual(t, stats.Makespan, short.Makespan)
+	}
+	require.Equal(t, run(late).Makespan/1000, (short.Makespan+shortLook)/1000, "it looks for that long")
+	require.Less(t, run(late+500).Makespan, short.Makespan+shortLook+500+waker+woken, "and sleeps then")
+	require.EqualValues(t, 180_000-150_000, long.Makespan-run(150_000).Makespan, "until the thief is done")
+}
+
+// One worker computes for 1000 ns. After 400 of them another comes back, for 200.
+func TestWorkersOfAPlaceShareItsCPU(t *testing.T) {
+	l, _ := pair(1, 1)
+	e := &engine{layout: l, agenda: newAgenda(1)}
+	p := &place{cache: make([]uint32, l.stateWord()+1)}
+	var first, second worker
+	ends := make(map[*worker]int64)
+	e.begin(&first, func() {
+		first.now += 1000
+		first.sync()
+		ends[&first] = first.now
+		first.sleepUntilWoken()
+	})
+	e.begin(&second, func() {
+		p.enter(&second)
+		second.now += 200
+		second.sync()
+		ends[&second] = second.now
+		second.leave()
+		second.sleepUntilWoken()
+	})
+	p.enter(&first)
+	first.wake(0)
+	second.wake(400)
+	for range 4 {
+		i, _ := e.agenda.first()
+		e.workers[i].next()
+	}
+	first.stop()
+	second.stop()
+	assert.Equal(t, map[*worker]int64{&second: 400 + 2*200, &first: 1000 + 200}, ends)
+}
+
+func TestEveryWaitEndsWithBothRules(t *testing.T) {
+	for _, m := range small()[1:] {
+		l := m.layout()
+		for name, load := range tinyLoads(l) {
+			if load.tree == nil {
+				continue
+			}
+			for seed := range uint64(5) {
+				for _, helps := range []bool{false, true} {
+					var e *engine
+					u := setup{layout: l, order: l.order(true), parameters: policy.Defaults, helps: helps, load: load, seed: seed}
+					u.tweak = func(engine *engine) { e = engine }
+					_, err := u.run()
+					require.NoError(t, err, "%s on %s, seed %d, helps %t", name, m.Name, seed, helps)
+					require.Zero(t, e.left)
+					requireNobodyIsLeft(t, e)
+				}
+			}
+		}
+	}
+}
+
+// Also those of a waiter that has come back while the stand-in is in the middle of a job.
+func TestForksOfAllWhoComputeAtAPlaceCanBeTaken(t *testing.T) {
+	l, _ := pair(1, 1)
+	e := &engine{layout: l, agenda: newAgenda(1), words: make([]word, l.stateWord()+1), slack: defaultSlack}
+	victim, thief := &place{slot: -1}, &place{cpu: 1, slot: -1, cache: make([]uint32, len(e.words))}
+	var standIn, waiter, w worker
+	for _, w := range []*worker{&standIn, &waiter, &w} {
+		e.begin(w, nil)
+		defer w.stop()
+	}
+	victim.enter(&standIn)
+	victim.enter(&waiter)
+	thief.enter(&w)
+	require.False(t, victim.visible())
+	waiter.frames, waiter.split, waiter.bottom = []frame{{lo: 1, hi: 2}}, 1, 1
+	require.True(t, victim.visible())
+	j, _, r := w.rob(victim, true, false, false)
+	require.Equal(t, heist.Success, r)
+	require.Same(t, &waiter, j.owner)
+	_, _, r = w.rob(victim, true, false, false)
+	require.Equal(t, heist.Empty, r)
+}
+
+func TestWhoIsBetweenTwoJobsLeavesACrowdedPlace(t *testing.T) {
+	l, _ := pair(1, 1)
+	e := &engine{layout: l, agenda: newAgenda(1)}
+	p := &place{slot: 0} // with something to run
+	var standIn, waiter worker
+	e.begin(&standIn, standIn.main)
+	e.begin(&waiter, nil)
+	p.enter(&standIn)
+	p.enter(&waiter)
+	standIn.next()
+	assert.Equal(t, []*worker{&standIn}, e.idle)
+	assert.Equal(t, []*worker{&waiter}, p.running)
+	standIn.stop()
+	waiter.stop()
+}
+
+// On one CPU there is nobody to wait for. On two, a worker that waits leaves its CPU to a
+// stand-in, so nearly all the time is work.
+func TestWaitersLeaveNoCPUIdle(t *testing.T) {
+	l := machine(oneNode, 1, 2, 1).layout()
+	for seed := range uint64(20) {
+		u := setup{layout: l, order: l.order(false), load: work{tree: skewed(20_000, 50, 100)}, seed: seed}
+		stats, err := u.run()
+		require.NoError(t, err)
+		require.Positive(t, stats.Lent)
+		require.Less(t, float64(2*stats.Makespan), 1.1*float64(stats.Work), "seed %d", seed)
+	}
 }
 
 func TestPolicyChoosesTheVictims(t *testing.T) {
@@ -291,7 +487,7 @@ func TestRankPutsThoseThatStayNearFirst(t *testing.T) {
 func TestLinesNameCaseAndComparison(t *testing.T) {
 	outcomes, err := Run(Options{Machines: small()[3:4], Loads: Loads()[1:2], Strategies: Strategies(), Seeds: 1})
 	require.NoError(t, err)
-	ratios := 0
+	ratios := make(map[string]int)
 	for _, line := range Lines(outcomes) {
 		switch l := line.(type) {
 		case contract.Line:
@@ -300,9 +496,13 @@ func TestLinesNameCaseAndComparison(t *testing.T) {
 			assert.Equal(t, 8, l.Workers)
 			assert.Equal(t, l.Impl == "uniform", l.Peer)
 		case contract.Ratio:
-			assert.Equal(t, "uniform", l.RatioTo)
-			ratios++
+			ratios[l.RatioTo+", "+l.Metric]++
+			if l.RatioTo == Help {
+				assert.Equal(t, "tiers-last", l.Impl)
+			}
 		}
 	}
-	assert.Equal(t, 4, ratios, "makespan and remote steals of two strategies")
+	assert.Equal(t, map[string]int{
+		"uniform, makespan-ms": 3, "uniform, remote-steals": 3, "help, makespan-ms": 1, "help, remote-steals": 1,
+	}, ratios)
 }

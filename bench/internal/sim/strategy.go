@@ -6,26 +6,34 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Strategy is a way of choosing victims.
+// Strategy is a way of choosing victims, and of waiting for a thief.
 type Strategy struct {
 	Name  string
 	About string
 
 	tiers      bool
 	lastVictim bool
+	helps      bool   // who waits helps, see wait.go
+	rival      string // another strategy that it is compared with besides Uniform
 	parameters policy.Parameters
 }
 
-// Uniform is the name of the strategy that others are compared with.
-const Uniform = "uniform"
+const (
+	// Uniform is the name of the strategy that others are compared with.
+	Uniform = "uniform"
 
-// Strategies returns what is compared. In all of them, who waits for a stolen fork begins
-// with the thief.
+	// Help is the name of the strategy that does as the pool did before: who waits for a
+	// thief helps.
+	Help = "help"
+)
+
+// Strategies returns what is compared. Who waits for a thief lends its place.
 func Strategies() []Strategy {
 	return []Strategy{
 		{Name: Uniform, About: "all victims alike, from a random one on"},
 		{Name: "tiers", About: "the nearest tier first, each from a random victim on", tiers: true, parameters: policy.Defaults},
-		{Name: "tiers-last", About: "the same, in each tier the last victim first, as the pool does", tiers: true, lastVictim: true, parameters: policy.Defaults},
+		{Name: "tiers-last", About: "the same, in each tier the last victim first, as the pool does", tiers: true, lastVictim: true, rival: Help, parameters: policy.Defaults},
+		{Name: Help, About: "as tiers-last, but who waits for a thief helps, the thief first", tiers: true, lastVictim: true, helps: true, parameters: policy.Defaults},
 	}
 }
 
@@ -59,6 +67,9 @@ func Loads() []Load {
 		}},
 		{"forkjoin", "the recursion of fib, with leaves of 10 to 70 us", func(l *layout, _ uint64) work {
 			return work{tree: fibonacci(pick(l, 17, 21, 24), 40_000)}
+		}},
+		{"combine", "the same, and 30 us after the two calls that a call makes", func(l *layout, _ uint64) work {
+			return work{tree: combining(pick(l, 17, 21, 24), 40_000, 30_000)}
 		}},
 		{"skewed", "a range divided by 1 to 9 again and again, 200 ns an element, down to 40 us", func(l *layout, _ uint64) work {
 			return work{tree: skewed(int32(20_000*l.workers), 200, 200)}

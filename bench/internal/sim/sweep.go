@@ -54,7 +54,7 @@ func Run(o Options) ([]Outcome, error) {
 				out := &Outcome{Machine: m, Load: load, Strategy: s, Workers: l.workers, Runs: make([]Stats, o.Seeds)}
 				outcomes = append(outcomes, out)
 				for i := range out.Runs {
-					u := setup{layout: l, order: orders[s.tiers], parameters: s.parameters, lastVictim: s.lastVictim, load: works[i], seed: o.Seed + uint64(i)}
+					u := setup{layout: l, order: orders[s.tiers], parameters: s.parameters, lastVictim: s.lastVictim, helps: s.helps, load: works[i], seed: o.Seed + uint64(i)}
 					group.Go(func() (err error) {
 						if out.Runs[i], err = u.run(); err != nil {
 							err = fmt.Errorf("%s with %s, seed %d: %w", out.name(), s.Name, u.seed, err)
@@ -100,6 +100,8 @@ func (o *Outcome) metrics() []metric {
 		of("remote-percent", func(s *Stats) float64 { return 100 * s.RemoteShare() }),
 		of("failed-visits", func(s *Stats) float64 { return float64(s.Failed) }),
 		of("wake-ups", func(s *Stats) float64 { return float64(s.Wakes) }),
+		of("lent", func(s *Stats) float64 { return float64(s.Lent) }),
+		of("goroutines", func(s *Stats) float64 { return float64(s.Goroutines) }),
 		{"parked-percent", func(o *Outcome, s *Stats) float64 {
 			return 100 * float64(s.Parked) / float64(s.Makespan) / float64(o.Workers)
 		}},
@@ -129,11 +131,11 @@ func (o *Outcome) values(name string) []float64 {
 	return nil
 }
 
-// base returns the outcome of the uniform strategy on the same machine with the same load.
-func base(outcomes []Outcome, o *Outcome) *Outcome {
+// base returns the outcome of another strategy on the same machine with the same load.
+func base(outcomes []Outcome, o *Outcome, strategy string) *Outcome {
 	for i := range outcomes {
 		b := &outcomes[i]
-		if b.Strategy.Name == Uniform && b.name() == o.name() {
+		if b.Strategy.Name == strategy && b.name() == o.name() {
 			return b
 		}
 	}
@@ -141,7 +143,8 @@ func base(outcomes []Outcome, o *Outcome) *Outcome {
 }
 
 // Lines returns the lines of the contract: for each case those of its strategies, and then
-// the ratios of makespan and remote steals to those of uniform random victims.
+// the ratios of makespan and remote steals to those of uniform random victims, and of the
+// strategy's rival.
 func Lines(outcomes []Outcome) (lines []any) {
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -153,19 +156,21 @@ func Lines(outcomes []Outcome) (lines []any) {
 				Better: contract.Lower, Peer: o.Strategy.Name == Uniform,
 			})
 		}
-		b := base(outcomes, o)
-		if b == nil || b == o {
-			continue
-		}
-		for _, name := range []string{makespan, remoteSteals, tail} {
-			if o.values(name) == nil {
+		for _, other := range []string{Uniform, o.Strategy.rival} {
+			b := base(outcomes, o, other)
+			if b == nil || b == o {
 				continue
 			}
-			if ratio, ok := contract.Compare(o.values(name), b.values(name), contract.Lower); ok {
-				lines = append(lines, contract.Ratio{
-					Suite: "sim", Case: o.name(), Workers: o.Workers, Metric: name,
-					RatioTo: Uniform, Impl: o.Strategy.Name, Ratio: ratio.Median, Min: ratio.Min, Max: ratio.Max,
-				})
+			for _, name := range []string{makespan, remoteSteals, tail} {
+				if o.values(name) == nil {
+					continue
+				}
+				if ratio, ok := contract.Compare(o.values(name), b.values(name), contract.Lower); ok {
+					lines = append(lines, contract.Ratio{
+						Suite: "sim", Case: o.name(), Workers: o.Workers, Metric: name,
+						RatioTo: other, Impl: o.Strategy.Name, Ratio: ratio.Median, Min: ratio.Min, Max: ratio.Max,
+					})
+				}
 			}
 		}
 	}
@@ -228,7 +233,7 @@ func Rank(outcomes []Outcome, machine string) []Ranking {
 			byName[o.Strategy.Name] = s
 			ranking = append(ranking, Ranking{Strategy: o.Strategy})
 		}
-		b := base(outcomes, o)
+		b := base(outcomes, o, Uniform)
 		if ratio, ok := contract.Compare(o.values(makespan), b.values(makespan), contract.Lower); ok {
 			s.makespan += math.Log(ratio.Median)
 			s.loads++

@@ -15,6 +15,7 @@ import (
 type tree struct {
 	children []int32 // of node i they begin at children[i] and end at children[i+1]
 	cost     []int32 // of each node, in nanoseconds
+	after    int32   // what a node that has children takes besides when they are over
 	lines    int     // cache lines that a thief needs from the victim besides the work itself
 
 	work  int64 // what all nodes take
@@ -38,14 +39,19 @@ func grow[N any](root N, lines int, expand func(n N, index int, add func(N)) (co
 
 // measure computes work, span and depth, from the leaves up.
 func (t *tree) measure() {
+	t.work = 0
 	span, depth := make([]int64, t.nodes()), make([]int32, t.nodes())
 	for i := t.nodes() - 1; i >= 0; i-- {
-		t.work += int64(t.cost[i])
+		own := int64(t.cost[i])
+		if t.children[i] < t.children[i+1] {
+			own += int64(t.after)
+		}
+		t.work += own
 		for child := t.children[i]; child < t.children[i+1]; child++ {
 			span[i] = max(span[i], span[child])
 			depth[i] = max(depth[i], depth[child])
 		}
-		span[i] += int64(t.cost[i])
+		span[i] += own
 		depth[i]++
 	}
 	t.span, t.depth = span[0], int(depth[0])
@@ -110,6 +116,14 @@ func fibonacci(n int, cost int32) *tree {
 		add(n - 2)
 		return cost / 4
 	})
+}
+
+// combining is fibonacci with so much of a call's time after both of those that it makes.
+func combining(n int, cost, after int32) *tree {
+	t := fibonacci(n, cost)
+	t.after = after
+	t.measure()
+	return t
 }
 
 // skewed divides a range again and again, a tenth and nine tenths, until a part is so small

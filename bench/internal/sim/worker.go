@@ -5,27 +5,18 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// worker is one of the pool's, or what comes from outside. Its methods are the pool's of the
-// same name, without guests, priorities, doormen and panics, and with their cost in time.
+// worker is a goroutine of the pool's, or what comes from outside. Its methods are the pool's
+// of the same name, without guests, priorities, doormen and panics, and with their cost in
+// time.
 type worker struct {
 	clock
 	stack
+	*place
 
-	ring, batch queue
-	slot        int32 // the LIFO slot: a request, or -1
-
-	hunt       policy.Search
-	lastVictim bool // a tier begins with the last victim
-	victim     int
-	hint       int // where the waker saw something, or -1
-	searching  bool
-	helping    int
-	lifo, poll int
-
-	awake  bool // somebody has cleared the bit
-	parked bool // and is not only about to
-	alone  bool // asleep outside the protocol
-	since  int64
+	searching bool
+	displaced bool // who had lent it the place took it back while it went to sleep
+	helping   int  // how many jobs it runs on top of waits
+	alone     bool // asleep outside the protocol
 }
 
 // The pool's, see pool/find.go.
@@ -45,6 +36,10 @@ type job struct {
 // main is a worker's life.
 func (w *worker) main() {
 	for {
+		if w.crowded() {
+			w.makeRoom()
+			continue
+		}
 		if t := w.nextOwn(); t >= 0 {
 			w.stopSearching()
 			w.run(job{request: t})
@@ -74,7 +69,7 @@ func (w *worker) run(j job) {
 func (w *worker) serve(i int32) {
 	e := w.engine
 	r := &e.service.requests[i]
-	w.now += fetch(e.service.lines, e.across[e.nodeOf[w.id]][r.node]) + r.cost
+	w.now += fetch(e.service.lines, e.across[e.nodeOf[w.at]][r.node]) + r.cost
 	for part := range r.parts {
 		w.queue(r.first + part)
 	}
@@ -92,42 +87,34 @@ func (w *worker) serve(i int32) {
 
 // queue is the pool's Worker.Go.
 func (w *worker) queue(t int32) {
-	w.engine.service.requests[t].node = int32(w.engine.nodeOf[w.id])
-	w.write(w.id)
+	w.engine.service.requests[t].node = int32(w.engine.nodeOf[w.at])
+	w.write(w.at)
 	if t, w.slot = w.slot, t; t >= 0 {
 		w.ring.push(t)
 	}
-	w.notifyTask(w.engine.nodeOf[w.id])
-}
-
-func (w *worker) queued() int {
-	n := w.ring.len() + w.batch.len()
-	if w.slot >= 0 {
-		n++
-	}
-	return n
+	w.notifyTask(w.engine.nodeOf[w.at])
 }
 
 // nextOwn is the pool's Worker.next.
 func (w *worker) nextOwn() int32 {
-	w.read(w.id)
+	w.read(w.at)
 	if w.poll <= 1 && w.batch.len() == 0 {
 		w.poll = poll
-		if t, ok := w.pull(w.engine.nodeOf[w.id]); ok {
+		if t, ok := w.pull(w.engine.nodeOf[w.at]); ok {
 			return t
 		}
 	}
 	if t := w.take(); t >= 0 {
 		return t
 	}
-	t, _ := w.pull(w.engine.nodeOf[w.id])
+	t, _ := w.pull(w.engine.nodeOf[w.at])
 	return t
 }
 
 // take takes the next of the worker's own tasks, or returns -1.
 func (w *worker) take() int32 {
 	if w.batch.len() > 0 {
-		w.write(w.id)
+		w.write(w.at)
 		if w.batch.len() > 0 {
 			w.lifo = 0
 			return w.batch.take(1)[0]
@@ -135,7 +122,7 @@ func (w *worker) take() int32 {
 	}
 	w.poll--
 	if w.slot >= 0 {
-		w.write(w.id)
+		w.write(w.at)
 		if t := w.slot; t >= 0 {
 			w.slot = -1
 			if w.lifo++; w.lifo <= maxLIFO || w.ring.len() == 0 {
@@ -146,7 +133,7 @@ func (w *worker) take() int32 {
 	}
 	w.lifo = 0
 	if w.ring.len() > 0 {
-		w.write(w.id)
+		w.write(w.at)
 		if w.ring.len() > 0 {
 			return w.ring.take(1)[0]
 		}
@@ -163,27 +150,27 @@ func (w *worker) pull(node int) (int32, bool) {
 		return -1, false
 	}
 	w.write(e.injectorWord(node))
-	n := max(leastPull, q.len()*e.nodes/len(e.workers)+1)
+	n := max(leastPull, q.len()*e.nodes/len(e.places)+1)
 	n = min(n, heist.MaxPull, heist.MaxPull-w.batch.len()+1, q.len())
 	if n == 0 {
 		return -1, false // somebody was faster
 	}
-	if node != e.nodeOf[w.id] {
+	if node != e.nodeOf[w.at] {
 		e.stats.stole(n, true)
 	}
 	got := q.take(n)
 	first := got[0]
 	if n > 1 {
 		w.batch.push(got[1:]...)
-		w.write(w.id)
-		w.notifyTask(e.nodeOf[w.id])
+		w.write(w.at)
+		w.notifyTask(e.nodeOf[w.at])
 	}
 	return first, true
 }
 
 // pullAnywhere is pull for all nodes, the nearest first.
 func (w *worker) pullAnywhere() (int32, bool) {
-	for _, node := range w.engine.nearby[w.engine.nodeOf[w.id]] {
+	for _, node := range w.engine.nearby[w.engine.nodeOf[w.at]] {
 		if t, ok := w.pull(node); ok {
 			return t, true
 		}
@@ -200,7 +187,7 @@ func (w *worker) search(wait int, tasks bool) (job, bool) {
 			w.stopSearching()
 			return j, true
 		}
-		if wait >= 0 && w.frames[wait].state == done {
+		if w.crowded() || wait >= 0 && w.frames[wait].state == done {
 			return job{}, false
 		}
 		if !w.searching {
@@ -225,7 +212,7 @@ func (w *worker) startSearching() bool {
 	w.mind()
 	e := w.engine
 	before := e.sleep.Load()
-	w.searching = e.sleep.StartSearching(len(e.workers))
+	w.searching = e.sleep.StartSearching(len(e.places))
 	if e.sleep.Load() != before {
 		w.write(e.stateWord())
 	}
@@ -241,7 +228,7 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 			return job{request: t}, heist.Success
 		}
 	}
-	forks := w.mind().Sleepers() >= 0 && w.helping < policy.MaxHelping
+	forks := w.mind().Sleepers() >= 0 && w.helping < maxHelping
 	hint, last := w.hint, -1
 	w.hint = -1
 	if w.lastVictim {
@@ -259,12 +246,12 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 			e.stats.Failed++
 			continue
 		}
-		j, items, r := w.rob(e.workers[k], forks, tasks, slots)
+		j, items, r := w.rob(e.places[k], forks, tasks, slots)
 		if r == heist.Success {
 			w.victim = k
-			e.stats.stole(items, e.nodeOf[k] != e.nodeOf[w.id])
+			e.stats.stole(items, e.nodeOf[k] != e.nodeOf[w.at])
 			if items > 1 && !w.searching {
-				w.notifyTask(e.nodeOf[w.id])
+				w.notifyTask(e.nodeOf[w.at])
 			}
 			return j, r
 		}
@@ -279,25 +266,27 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 	return job{}, result
 }
 
-// rob takes a fork of a victim, or half of its tasks.
-func (w *worker) rob(v *worker, forks, tasks, slots bool) (j job, items int, r heist.StealResult) {
+// rob takes a fork that is at a place, or half of the tasks there.
+func (w *worker) rob(v *place, forks, tasks, slots bool) (j job, items int, r heist.StealResult) {
 	if forks {
-		index, r := w.claim(v)
-		if r == heist.Success {
-			return job{request: -1, owner: v, index: index}, 1, r
-		}
-		if r == heist.Retry {
-			return job{}, 0, r
+		for _, owner := range v.running {
+			index, r := w.claim(owner)
+			if r == heist.Success {
+				return job{request: -1, owner: owner, index: index}, 1, r
+			}
+			if r == heist.Retry {
+				return job{}, 0, r
+			}
 		}
 	}
-	if !tasks || v == w {
+	if !tasks || v == w.place {
 		return job{}, 0, heist.Empty
 	}
 	for _, q := range []*queue{&v.ring, &v.batch} {
 		if q.len() == 0 {
 			continue
 		}
-		w.write(v.id)
+		w.write(v.cpu)
 		n := q.len() - q.len()/2
 		if n == 0 {
 			return job{}, 0, heist.Retry
@@ -306,14 +295,14 @@ func (w *worker) rob(v *worker, forks, tasks, slots bool) (j job, items int, r h
 		first := taken[0]
 		if n > 1 {
 			w.ring.push(taken[1:]...)
-			w.write(w.id)
+			w.write(w.at)
 		}
 		return job{request: first}, n, heist.Success
 	}
 	if !slots || v.slot < 0 {
 		return job{}, 0, heist.Empty
 	}
-	w.write(v.id)
+	w.write(v.cpu)
 	t := v.slot
 	if t < 0 {
 		return job{}, 0, heist.Retry
@@ -339,51 +328,65 @@ func (w *worker) notifySeen() {
 	}
 }
 
-// park puts the worker to sleep until somebody wakes it, unless there is work to see once it
-// has announced that, or the fork at depth wait is done.
+// park puts the place to sleep until somebody wakes it, unless there is work to see once the
+// worker has announced that, or the fork at depth wait is done.
 func (w *worker) park(wait int) {
-	e := w.engine
-	bitmap := e.bitmapWord(e.nodeOf[w.id])
-	w.awake = false
+	e, p := w.engine, w.place
+	bitmap := e.bitmapWord(e.nodeOf[w.at])
+	p.awake = false
 	w.write(bitmap)
 	w.write(e.stateWord())
-	state := e.sleep.Announce(w.id, w.searching)
-	if (wait >= 0 && w.frames[wait].state == done || !e.skipRecheck && w.worthWaking(state)) && w.retract(bitmap) {
+	if w.crowded() {
+		return
+	}
+	searching := w.searching
+	state := e.sleep.Announce(w.at, searching)
+	w.searching = false
+	if (wait >= 0 && w.frames[wait].state == done || !e.skipRecheck && w.worthWaking(state)) && w.retract(bitmap, searching) {
 		return
 	}
 	e.stats.Parks++
 	w.now += park
 	w.sync()
-	if !w.awake {
-		w.parked, w.since = true, w.now
+	switch {
+	case w.displaced:
+		w.rest()
+	case !p.awake:
+		p.parked, p.since = true, w.now
+		p.divide(w.now)
 		w.sleepUntilWoken()
-		w.parked = false
-		e.stats.Parked += w.now - w.since
+		if !w.displaced {
+			w.rise()
+		}
+	}
+	if w.displaced {
+		w.displaced = false // it has a place again
+		return
 	}
 	w.searching = true // counted by wakeUp
 }
 
-func (w *worker) retract(bitmap int) bool {
+// retract takes the announcement back, unless somebody has chosen the place. If the worker
+// was displaced, the bit is not its own, but may be that of its successor.
+func (w *worker) retract(bitmap int, searching bool) bool {
 	w.write(bitmap)
 	w.write(w.engine.stateWord())
-	return w.engine.sleep.Retract(w.id, w.searching)
+	s := &w.engine.sleep
+	if w.displaced || !s.Choose(w.at) {
+		return false
+	}
+	change := -policy.OneSleeper
+	if searching {
+		change += policy.OneSearching
+	}
+	s.Add(change)
+	w.searching = searching
+	return true
 }
 
 func (w *worker) worthWaking(state policy.State) bool {
 	_, _, ok := w.anyWork(state.Sleepers() > 0)
 	return ok
-}
-
-// rouse is what the system does to the worker when somebody wakes it at time t.
-func (w *worker) rouse(t int64) {
-	w.awake = true
-	switch {
-	case !w.parked: // it has not gone to sleep yet
-	case t-w.since > deepAfter:
-		w.wake(t + deep)
-	default:
-		w.wake(t + woken)
-	}
 }
 
 // arrive brings the requests, or the tree, from outside.

@@ -1,0 +1,120 @@
+package sim
+
+// Who joins a stolen fork waits until the thief is done. There are two rules:
+//
+//   - lend, the pool's: nobody runs anything on top of a wait. After a short look the waiter
+//     hands its place over to a stand-in, and sleeps until the thief wakes it.
+//   - help, the pool's former rule: the waiter searches for forks and runs them on top of its
+//     wait. It cannot go on before the last of them is over, whatever its size.
+
+// shortLook is how long a waiter looks before it lends its place, in nanoseconds.
+const shortLook = 4_000
+
+// maxHelping bounds how many jobs a helper runs on top of one another, each in the middle of
+// a wait of the one below.
+const maxHelping = 256
+
+// await waits until a stolen fork is done.
+func (w *worker) await(d int) {
+	w.publish()
+	if w.engine.helps {
+		w.help(d)
+	} else {
+		w.lend(d)
+	}
+	w.now += w.away(int(w.frames[d].thief) - 1) // the result
+}
+
+// lend waits for a fork while a stand-in has the place.
+func (w *worker) lend(d int) {
+	w.sync()
+	if w.frames[d].state == done || !w.crowded() && w.lookAt(d) {
+		return
+	}
+	w.frames[d].state = waiting
+	w.engine.stats.Lent++
+	w.leave()
+	w.sleepUntilWoken()
+	w.takeBack()
+	w.place.enter(w) // perhaps beside the stand-in
+}
+
+// lookAt looks at a fork all the time until it is done, but not for long. It says whether the
+// fork is done.
+func (w *worker) lookAt(d int) bool {
+	deadline := w.now + shortLook
+	w.frames[d].state = looking
+	w.engine.agenda.set(w.id, deadline)
+	w.suspend()
+	if w.frames[d].state == done {
+		return true // the thief has set the clock
+	}
+	w.frames[d].state = pending
+	w.now, w.synced = deadline, deadline
+	return false
+}
+
+// complete is for the thief that has set a latch to done: it ends the wait of the owner. The
+// state is what the latch was before.
+func (w *worker) complete(owner *worker, state latch) {
+	switch e := w.engine; {
+	case state == pending:
+	case state == looking:
+		owner.wake(w.now)
+	case state == alone:
+		if owner.alone {
+			w.now += waker
+			owner.wake(w.now - waker + woken)
+		}
+	case e.helps:
+		if e.sleep.Choose(owner.at) {
+			w.write(e.bitmapWord(e.nodeOf[owner.at]))
+			w.wakeUp(owner.place)
+		}
+	case owner.parked: // its place, and so its CPU
+		w.now += waker
+		owner.wake(owner.wakes(w.now - waker))
+	default:
+		w.now += ready
+		owner.wake(w.now + handOver)
+	}
+}
+
+// help waits for a fork and runs others meanwhile.
+func (w *worker) help(d int) {
+	for w.frames[d].state != done {
+		if j, ok := w.search(d, false); ok {
+			w.helping++
+			w.run(j)
+			w.helping--
+			continue
+		}
+		w.sync()
+		if w.frames[d].state == done {
+			break
+		}
+		if w.helping >= maxHelping {
+			w.frames[d].state = alone
+			w.stopSearching()
+			w.doze(d)
+		} else {
+			w.frames[d].state = waiting
+			w.park(d)
+		}
+		if w.frames[d].state != done {
+			w.frames[d].state = pending
+		}
+	}
+	w.stopSearching()
+}
+
+// doze sleeps until the fork is done.
+func (w *worker) doze(d int) {
+	for w.frames[d].state != done {
+		w.now += park
+		w.alone, w.since = true, w.now
+		w.sleepUntilWoken()
+		w.alone = false
+		w.engine.stats.Parked += w.now - w.since
+	}
+}

@@ -1,0 +1,157 @@
+package pool
+
+import "context"
+
+// Place is where a blocking call computes: a [*Pool], whose guest the calling
+// goroutine becomes for the time, or a [*Worker] that the caller was given. With
+// [Pool.With] or [Worker.With] the call can be cancelled.
+type Place interface {
+	at() (p *Pool, w *Worker, ctx context.Context)
+}
+
+func (p *Pool) at() (*Pool, *Worker, context.Context) { return p, nil, nil }
+func (w *Worker) at() (*Pool, *Worker, context.Context) {
+	if w == nil {
+		return nil, nil, nil
+	}
+	return w.pool, w, nil
+}
+
+// Bound is a place with a context. Create it with [Pool.With] or [Worker.With]; it is
+// used any number of times.
+type Bound struct {
+	p   *Pool
+	w   *Worker
+	ctx context.Context
+}
+
+func (b *Bound) at() (*Pool, *Worker, context.Context) {
+	if b == nil {
+		return nil, nil, nil
+	}
+	return b.p, b.w, b.ctx
+}
+
+// With returns the pool as a place in which calls end early, with ctx's error, when
+// ctx is cancelled. What was already begun then is finished: the chunk of a loop, the
+// functions of a join up to their next fork. A fork unwinds by a panic that the call
+// recovers again; functions that recover panics should let those pass that they do
+// not know.
+func (p *Pool) With(ctx context.Context) *Bound {
+	if ctx == nil {
+		panic(errNilContext("Pool.With"))
+	}
+	return &Bound{p: p, ctx: ctx}
+}
+
+// With is [Pool.With] for a caller that was given w. A call that is nested in another
+// one ends with that one, too.
+func (w *Worker) With(ctx context.Context) *Bound {
+	if ctx == nil {
+		panic(errNilContext("Worker.With"))
+	}
+	return &Bound{p: w.pool, w: w, ctx: ctx}
+}
+
+// Run calls f at the place, in the calling goroutine. See [Pool.Run].
+func (b *Bound) Run(f func(w *Worker)) (err error) {
+	if f == nil {
+		return errNilFunc("Bound.Run")
+	}
+	v, err := enter(b)
+	if err != nil {
+		return err
+	}
+	defer v.leave(&err)
+	f(v.w)
+	return nil
+}
+
+// visit is one blocking call at a place.
+type visit struct {
+	w     *Worker
+	guest bool  // w was made a guest for the visit
+	call  *call // if the place has a context
+	inner inner // what w does besides, if it did not begin as a guest here and there is something to keep apart
+	kept  bool  // inner is in use
+}
+
+// check says whether a call can begin at the place.
+func check(at Place) (*Pool, error) {
+	if at == nil {
+		return nil, errNoPlace
+	}
+	p, w, ctx := at.at()
+	if w == nil || p == nil {
+		if err := p.usable(); err != nil {
+			return nil, err
+		}
+	}
+	if ctx != nil && ctx.Err() != nil {
+		return p, context.Cause(ctx)
+	}
+	if w != nil {
+		w.mustBeMine("a call at a *Worker")
+		w.call.check()
+	} else if p.closing.Load() {
+		return p, ErrClosed
+	}
+	return p, nil
+}
+
+func enter(at Place) (v visit, err error) {
+	if _, err := check(at); err != nil {
+		return v, err
+	}
+	p, w, ctx := at.at()
+	if ctx != nil && ctx.Done() == nil {
+		ctx = nil // it is never cancelled
+	}
+	var outer *call
+	if v.w = w; w == nil {
+		if v.w, v.guest, err = p.enter(); err != nil {
+			return v, err
+		}
+	} else {
+		outer = w.call
+	}
+	if v.kept = ctx != nil || w == nil && !v.guest; v.kept {
+		v.inner = v.w.begin()
+	}
+	if ctx != nil {
+		v.call = newCall(ctx, p, outer)
+		v.w.call = v.call
+	}
+	return v, nil
+}
+
+// leave ends the visit. It must be deferred.
+func (v *visit) leave(err *error) {
+	if v.guest {
+		defer v.w.pool.leave(v.w)
+	}
+	if c := v.call; c != nil && c.unwound.Load() {
+		recovered := recover()
+		v.end()
+		*err = c.err()
+		if recovered != nil && recovered != any(c) {
+			panic(recovered)
+		}
+		return
+	}
+	v.end()
+}
+
+// end goes back to what the worker did before. Until the last fork of the call is over it can
+// still be cancelled, and thieves be told so.
+func (v *visit) end() {
+	if v.kept {
+		v.w.end(v.inner)
+	}
+	if v.call != nil {
+		v.call.finish()
+	}
+	if !v.guest {
+		v.w.trim()
+	}
+}

@@ -1,0 +1,542 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// # No program hangs here that would not hang with goroutines
+
+// forLawPools runs a test with pools in which there is hardly anybody to spare.
+func forLawPools(t *testing.T, test func(t *testing.T, p *Pool)) {
+	for name, options := range map[string][]Option{
+		"default":    nil,
+		"one worker": {WithWorkers(1)},
+		"bound":      {WithWorkers(2), WithPinning(PinCores)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, options...)
+			require.True(t, returns(func() { test(t, p) }), "it hangs")
+		})
+	}
+}
+
+func TestFuturesMayWaitForFutures(t *testing.T) {
+	forLawPools(t, func(t *testing.T, p *Pool) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		for round := range stress(1000) {
+			how := []context.Context{context.Background(), ctx}[round%2] // in place, or not
+			f := Async(p, func(w *Worker) (int, error) { return fib(w, 5), nil })
+			for range 8 {
+				before := f
+				f = Async(p, func(*Worker) (int, error) {
+					n, err := before.Wait(how)
+					return n + 1, err
+				})
+			}
+			n, err := f.Wait(how)
+			require.NoError(t, err)
+			require.Equal(t, serialFib(5)+8, n)
+		}
+	})
+}
+
+func TestAGroupAtItsLimitMayBeFilledInAJoin(t *testing.T) {
+	forLawPools(t, func(t *testing.T, p *Pool) {
+		for range stress(1000) {
+			g := newGroup(p)
+			g.SetLimit(2)
+			var ran atomic.Int32
+			for range 6 {
+				g.GoWorker(func(w *Worker) error { fib(w, 8); ran.Add(1); return nil })
+			}
+			h := newGroup(p)
+			h.Go(func() error {
+				for range 6 {
+					g.GoWorker(func(w *Worker) error { fib(w, 8); ran.Add(1); return nil })
+				}
+				return nil
+			})
+			require.NoError(t, h.Wait())
+			require.NoError(t, g.Wait())
+			require.EqualValues(t, 12, ran.Load())
+		}
+	})
+}
+
+func TestATaskMayBlockForATaskBehindIt(t *testing.T) {
+	forLawPools(t, func(t *testing.T, p *Pool) {
+		for range stress(1000) {
+			c, done := make(chan int), make(chan int, 1)
+			require.NoError(t, p.Go(func(w *Worker) {
+				stolenOrNot := func(w *Worker) int { return fib(w, 6) }
+				Both(w, stolenOrNot, stolenOrNot)
+				w.Block(func() { done <- <-c })
+			}))
+			require.NoError(t, p.Go(func(w *Worker) { fib(w, 6); w.Block(func() { c <- 1 }) }))
+			require.Equal(t, 1, <-done)
+		}
+	})
+}
+
+func TestATaskMayYieldUntilAnotherHasRun(t *testing.T) {
+	forLawPools(t, func(t *testing.T, p *Pool) {
+		for range stress(300) {
+			var flag atomic.Bool
+			g := newGroup(p)
+			for range 2 {
+				g.GoWorker(func(w *Worker) error {
+					for !flag.Load() {
+						w.Yield()
+					}
+					return nil
+				})
+			}
+			g.Go(func() error { flag.Store(true); return nil })
+			require.NoError(t, g.Wait())
+		}
+	})
+}
+
+// TestGuestsMayWaitForLoopsOfTheirGoroutines, more of them than there are places for guests, as in a
+// server whose handlers call loops whose bodies start goroutines that call loops.
+func TestGuestsMayWaitForLoopsOfTheirGoroutines(t *testing.T) {
+	forLawPools(t, func(t *testing.T, p *Pool) {
+		for range stress(20) {
+			var items atomic.Int64
+			loop := func() {
+				if err := For(p, 100, func(int) { items.Add(1) }, Grain(10)); err != nil {
+					t.Error(err)
+				}
+			}
+			together(16, func(int) {
+				err := For(p, 4, func(int) {
+					var inner sync.WaitGroup
+					inner.Go(loop)
+					inner.Wait()
+				}, Grain(1))
+				if err != nil {
+					t.Error(err)
+				}
+				_ = p.Run(func(w *Worker) {
+					w.Block(func() {
+						var inner sync.WaitGroup
+						inner.Go(loop)
+						inner.Wait()
+					})
+				})
+			})()
+			require.EqualValues(t, 16*5*100, items.Load())
+		}
+	})
+}
+
+func TestAThousandTasksMayWaitForTheirPredecessors(t *testing.T) {
+	forLawPools(t, func(t *testing.T, p *Pool) {
+		for range stress(20) {
+			const n = 1000
+			c := make([]chan struct{}, n+1)
+			for i := range c {
+				c[i] = make(chan struct{})
+			}
+			for i := range n {
+				require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { <-c[i] }); close(c[i+1]) }))
+			}
+			close(c[0])
+			<-c[n]
+		}
+	})
+}
+
+func TestTwoPoolsMayWaitForEachOthersFutures(t *testing.T) {
+	for range stress(300) {
+		a, b := newPool(t, WithWorkers(1)), newPool(t, WithWorkers(1))
+		require.True(t, returns(func() {
+			background := context.Background()
+			first := Async(a, func(*Worker) (int, error) { return 1, nil })
+			second := Async(b, func(*Worker) (int, error) { return first.Wait(background) })
+			third := Async(a, func(*Worker) (int, error) {
+				inner := Async(b, func(*Worker) (int, error) { return second.Wait(background) })
+				return inner.Wait(background)
+			})
+			n, err := third.Wait(background)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}), "they wait for each other")
+		requireCloses(t, a)
+		requireCloses(t, b)
+	}
+}
+
+func TestNoMoreTasksThanWorkersWhileOneWaitsInsideABlock(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for range stress(100) {
+		var c crowd
+		done := make(chan error, 1)
+		require.NoError(t, p.Go(func(w *Worker) {
+			w.Block(func() {
+				g := newGroup(p)
+				for range 5 {
+					g.Go(func() error { c.enter(); runtime.Gosched(); c.leave(); return nil })
+				}
+				done <- g.Wait()
+			})
+		}))
+		require.NoError(t, <-done)
+		require.EqualValues(t, 1, c.most.Load())
+	}
+}
+
+func TestWhoWaitsForItselfGetsAnErrorAtOnce(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g := newGroup(p)
+	own := make(chan error, 2)
+	g.Go(func() error { own <- g.Wait(); return nil })
+	require.NoError(t, g.Wait())
+	require.ErrorIs(t, <-own, ErrOwnWait)
+	var f *Future[int]
+	ready := make(chan struct{})
+	f = Async(p, func(*Worker) (int, error) {
+		<-ready
+		_, err := f.Wait(context.Background())
+		own <- err
+		return 1, nil
+	})
+	close(ready)
+	n, err := f.Wait(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.ErrorIs(t, <-own, ErrOwnWait)
+}
+
+func TestShutdownSaysWhoWaitsForWhat(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release, blocked := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { close(blocked); <-release }) }))
+	<-blocked
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := p.Shutdown(ctx)
+	require.ErrorContains(t, err, "TestShutdownSaysWhoWaitsForWhat")
+	require.ErrorContains(t, err, "waits in Worker.Block")
+	close(release)
+	require.NoError(t, p.Close())
+}
+
+// # Others
+
+func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithCancel(context.Background())
+	in, release := make(chan struct{}), make(chan struct{})
+	ended := together(1, func(int) {
+		_ = p.With(ctx).Run(func(*Worker) { close(in); <-release })
+	})
+	<-in
+	cancel()
+	require.True(t, eventually(func() bool { return p.Stats().Cancelled == 1 }))
+	require.NoError(t, p.Run(func(w *Worker) {
+		fib(w, 12) // answers the alarm
+		require.False(t, p.sleep.Hungry())
+		for _, s := range w.forkStacks() {
+			require.NotEqualValues(t, alarmed, s.(*frames[application[int, int], int]).eager.Load())
+		}
+	}))
+	close(release)
+	ended()
+	require.Zero(t, p.Stats().Cancelled)
+}
+
+// TestALoopSeesItsContextWhileNobodyElseCan: the context's goroutine gets no P.
+func TestALoopSeesItsContextWhileNobodyElseCan(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(20*time.Millisecond))
+	defer cancel()
+	require.ErrorIs(t, For(p.With(ctx), math.MaxInt, func(int) { work(100) }), context.DeadlineExceeded)
+}
+
+func TestAWorkerComesToItsOwnTasksForEveryPollPeriod(t *testing.T) {
+	for _, period := range []int{1, 2, 3, 61} {
+		p := newPool(t, WithWorkers(1), WithPollPeriod(period))
+		var own, outside atomic.Int64
+		var again func(*Worker)
+		again = func(*Worker) {
+			if outside.Add(1) < 10_000 && own.Load() == 0 {
+				_ = p.Go(again)
+			}
+		}
+		done := make(chan struct{})
+		onlyWorker(t, p, func(w *Worker) {
+			for range 100 {
+				_ = p.Go(again)
+			}
+			require.NoError(t, w.Go(func(*Worker) { own.Add(1); close(done) }))
+		})
+		require.True(t, closed(done))
+		require.Less(t, outside.Load(), int64(1000))
+		requireAtRest(t, p)
+	}
+}
+
+func TestLoopsOverAsManyItemsAsThereAre(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for _, n := range []int{math.MaxInt / 5, math.MaxInt / 2, math.MaxInt} {
+		var last atomic.Int64
+		var wrong atomic.Bool
+		ctx, cancel := context.WithCancelCause(context.Background())
+		enough := errors.New("enough")
+		err := ForRange(p.With(ctx), n, func(lo, hi int) {
+			if lo < 0 || hi < lo || hi > n {
+				wrong.Store(true)
+			}
+			if last.Add(1) == 200 {
+				cancel(enough)
+			}
+			work(100)
+		})
+		require.False(t, wrong.Load(), "%d items", n)
+		if err != nil {
+			require.ErrorIs(t, err, enough)
+		}
+		cancel(nil)
+	}
+	var wrong atomic.Bool
+	var ranges atomic.Int32
+	require.NoError(t, Phases(p, math.MaxInt, 2, func(_, lo, hi int) {
+		ranges.Add(1)
+		if lo < 0 || hi <= lo {
+			wrong.Store(true)
+		}
+	}))
+	require.False(t, wrong.Load())
+	require.EqualValues(t, 4, ranges.Load())
+	require.Equal(t, 100, times(16, 7, 100))
+	require.Equal(t, math.MaxInt, times(16, math.MaxInt/8, math.MaxInt))
+}
+
+func TestWhatIsNilIsCalledThat(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var none *Pool
+	var noWorker *Worker
+	nothing := func(*Worker) {}
+	for _, place := range []Place{nil, none, noWorker, (*Bound)(nil), new(Pool)} {
+		require.Error(t, For(place, 10, func(int) {}))
+		require.Error(t, ForWorker(place, 10, func(*Worker, int, int) {}))
+	}
+	for _, bad := range []*Pool{nil, new(Pool)} {
+		require.ErrorContains(t, bad.Run(nothing), "not made by New")
+		require.ErrorContains(t, bad.Go(nothing), "not made by New")
+		require.ErrorContains(t, bad.TrySubmit(nothing), "not made by New")
+		require.ErrorContains(t, bad.Close(), "not made by New")
+		_, err := Async(bad, func(*Worker) (int, error) { return 1, nil }).Wait(context.Background())
+		require.ErrorContains(t, err, "not made by New")
+	}
+	var noContext context.Context
+	require.ErrorContains(t, caught(func() { p.With(noContext) }).(error), "nil context")
+	require.ErrorContains(t, p.Submit(noContext, nothing), "nil context")
+	require.ErrorContains(t, p.Shutdown(noContext), "nil context")
+	f := Async(p, func(*Worker) (int, error) { return 1, nil })
+	_, err := f.Wait(noContext)
+	require.ErrorContains(t, err, "nil context")
+	n, err := f.Wait(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
+	if goroutineIDIsSlow {
+		t.Skip("goroutines are told apart only where that is cheap")
+	}
+	p := newPool(t, WithWorkers(2))
+	require.NoError(t, p.Run(func(outer *Worker) {
+		stolenJoin(outer, nop[int], func(*Worker) int {
+			for _, use := range []func(){
+				func() { outer.Do(func(*Worker) {}, func(*Worker) {}) },
+				func() { Join(outer, fib, 1, fib, 1) },
+				func() { outer.Scope(func(*Scope) {}) },
+				func() { _ = For(outer, 1000, func(int) {}) },
+				func() { outer.Block(func() {}) },
+			} {
+				err, _ := caught(use).(error)
+				require.ErrorContains(t, err, "worker of another function")
+			}
+			return 0
+		})
+	}))
+}
+
+func TestWorkersHaveNoLabelsOfOthers(t *testing.T) {
+	var p *Pool
+	pprof.Do(context.Background(), pprof.Labels("whose", "New's"), func(context.Context) { p = newPool(t, WithWorkers(1)) })
+	count := func() int {
+		n := 0
+		profile := pprof.Lookup("goroutine")
+		var text writer
+		require.NoError(t, profile.WriteTo(&text, 1))
+		for i := 0; i+len("New's") <= len(text); i++ {
+			if string(text[i:i+len("New's")]) == "New's" {
+				n++
+			}
+		}
+		return n
+	}
+	inside := make(chan struct{})
+	release := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(inside); <-release }))
+	<-inside
+	require.Zero(t, count())
+	close(release)
+}
+
+type writer []byte
+
+func (w *writer) Write(b []byte) (int, error) { *w = append(*w, b...); return len(b), nil }
+
+func TestAPanicInALoopArrivesTheSameWayWhoeverRanTheItem(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for i := range stress(100) {
+		for _, n := range []int{1, 100, 100_000} {
+			v := caught(func() {
+				_ = For(p, n, func(j int) {
+					if j == n-1-i%n {
+						panic(io.EOF)
+					}
+				})
+			})
+			e, ok := v.(*PanicError)
+			require.True(t, ok, "%T", v)
+			require.ErrorIs(t, e, io.EOF)
+		}
+	}
+}
+
+func TestWhatIsCancelledBeforeItBeginsIsSkippedAndCounted(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release := occupyAll(t, p)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	g, _ := p.Group(ctx)
+	for range 10 {
+		g.Go(func() error { t.Error("it runs"); return nil })
+		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }))
+	}
+	cancel(io.EOF)
+	release()
+	require.ErrorIs(t, g.Wait(), io.EOF)
+	require.Equal(t, 10, g.Skipped())
+	requireAtRest(t, p)
+	require.Equal(t, 20, p.Stats().Skipped)
+
+	failing := newGroup(p)
+	release = occupyAll(t, p)
+	failing.Go(func() error { return io.ErrUnexpectedEOF })
+	for range 5 {
+		failing.Go(func() error { t.Error("it runs"); return nil })
+	}
+	release()
+	require.ErrorIs(t, failing.Wait(), io.ErrUnexpectedEOF)
+	require.Equal(t, 5, failing.Skipped())
+}
+
+func TestFreePsAreGivenBackOnce(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	for range stress(30) {
+		together(8, func(int) {
+			p, err := New(WithWorkers(1), WithFreePs(1))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})()
+		require.Equal(t, before, runtime.GOMAXPROCS(0))
+	}
+}
+
+// # What stays behind
+
+// TestScopesLeaveNothingBehind in the run queue of a worker that never comes back to it.
+func TestScopesLeaveNothingBehind(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) {
+		for range stress(10_000) {
+			w.Scope(func(s *Scope) {
+				for range 4 {
+					s.Go(w, func(*Worker) {})
+				}
+			})
+		}
+		require.Zero(t, w.queued())
+		require.NoError(t, p.TrySubmit(func(*Worker) {}))
+	})
+}
+
+// TestALoopThatRecoversPanicsLeavesABlockOfFrames and no more, at any depth of forks.
+func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for _, depth := range []int{0, 1, policy4, 300} {
+		onlyWorker(t, p, func(w *Worker) {
+			var most int
+			dive(w, depth, func(w *Worker) {
+				for range 5000 {
+					caught(func() {
+						Join(w, func(*Worker, int) int { panic("recovered") }, 0, nop1, 0)
+					})
+					for _, s := range w.forkStacks() {
+						most = max(most, s.depth())
+					}
+				}
+			})
+			require.LessOrEqual(t, most, depth+2*blockLen+1, "at depth %d", depth)
+		})
+	}
+}
+
+const policy4 = 6 // a little more than the forks that are always public
+
+// TestALargeArgumentIsGarbageWhenItsJoinIsOver, though the worker stays busy.
+func TestALargeArgumentIsGarbageWhenItsJoinIsOver(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) {
+		collected := make(chan struct{})
+		func() {
+			large := new([1 << 20]byte)
+			runtime.SetFinalizer(large, func(*[1 << 20]byte) { close(collected) })
+			Join(w, nop1, 0, func(_ *Worker, b *[1 << 20]byte) byte { return b[0] }, large)
+		}()
+		require.True(t, eventually(func() bool {
+			runtime.GC()
+			select {
+			case <-collected:
+				return true
+			default:
+				return false
+			}
+		}), "a frame keeps it alive")
+	})
+}
+
+func TestForkStacksShrink(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) { dive(w, 20*blockLen, func(*Worker) {}) })
+	requireAtRest(t, p)
+	p.workers.each(func(w *Worker) {
+		for _, s := range w.forkStacks() {
+			require.LessOrEqual(t, s.(interface{ blockCount() int }).blockCount(), 1)
+		}
+	})
+}
+
+func (s *frames[W, R]) blockCount() int { return len(*s.blocks.Load()) }

@@ -1,0 +1,112 @@
+package pool
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// registry says as which worker a goroutine runs. Go has no thread-local storage, and a
+// goroutine that waits for a future of one pool may have a place in another, so the registry
+// is the process's and not a pool's.
+//
+// Each goroutine asks only for itself, and only it changes its entry: an entry needs no lock,
+// just a slot that nobody else has. The slots are in lines of four, chosen by a hash of the
+// goroutine; what finds its line full goes into a map, which is empty nearly always.
+type registry struct {
+	lines [registryLines]registryLine
+	spill sync.Map // goroutine -> *Worker
+	spilt atomic.Int32
+}
+
+// registryLine is one cache line of goroutines and one of their workers.
+type registryLine struct {
+	goroutines [4]atomic.Uintptr // 0 is free; the goroutine itself writes
+	workers    [4]*Worker        // that goroutine's alone
+}
+
+// registryLines is for some thousand goroutines that are workers or guests at the same time.
+const registryLines = 1 << 10
+
+var goroutines registry
+
+func (r *registry) line(goroutine uintptr) *registryLine {
+	// Records of goroutines lie some hundred bytes apart. The multiplier is Knuth's, 2^32/phi.
+	return &r.lines[uint32(goroutine>>5)*2654435769>>22]
+}
+
+// find returns the worker as which the calling goroutine runs, the innermost if it is a guest
+// of several pools, or nil.
+func (r *registry) find(goroutine uintptr) *Worker {
+	l := r.line(goroutine)
+	for i := range l.goroutines {
+		if l.goroutines[i].Load() == goroutine {
+			return l.workers[i]
+		}
+	}
+	if r.spilt.Load() > 0 {
+		if w, ok := r.spill.Load(goroutine); ok {
+			return w.(*Worker)
+		}
+	}
+	return nil
+}
+
+// set says as which worker the calling goroutine runs from now on; nil is none.
+func (r *registry) set(goroutine uintptr, w *Worker) {
+	l := r.line(goroutine)
+	for i := range l.goroutines {
+		if l.goroutines[i].Load() == goroutine {
+			l.workers[i] = w
+			if w == nil {
+				l.goroutines[i].Store(0)
+			}
+			return
+		}
+	}
+	if r.spilt.Load() > 0 {
+		if _, spilt := r.spill.Load(goroutine); spilt && w == nil {
+			r.spill.Delete(goroutine)
+			r.spilt.Add(-1)
+			return
+		} else if spilt {
+			r.spill.Store(goroutine, w)
+			return
+		}
+	}
+	if w == nil {
+		return
+	}
+	for i := range l.goroutines {
+		if l.goroutines[i].Load() == 0 && l.goroutines[i].CompareAndSwap(0, goroutine) {
+			l.workers[i] = w
+			return
+		}
+	}
+	r.spill.Store(goroutine, w)
+	r.spilt.Add(1)
+}
+
+// current returns the pool's worker that the calling goroutine is, whether it has a place or has
+// lent it; nil if it is none. A guest is none.
+func (p *Pool) current() *Worker {
+	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
+		if w.pool == p && !w.guest {
+			return w
+		}
+	}
+	return nil
+}
+
+// computes returns the pool's worker or guest as which the goroutine computes at the moment, nil
+// if it is none, or only waits.
+func (p *Pool) computes(goroutine uintptr) *Worker {
+	for w := goroutines.find(goroutine); w != nil; w = w.outer {
+		if w.pool == p {
+			if w.away > 0 {
+				return nil
+			}
+			return w
+		}
+	}
+	return nil
+}

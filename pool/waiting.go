@@ -1,0 +1,177 @@
+package pool
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
+)
+
+// The rule of waiting, and why no program hangs because of it, are in waiting.md.
+
+// latch is something that one worker waits for: a stolen fork, or the children of a scope. The
+// waiter moves it from pending to waiting before it sleeps; somebody else completes it.
+type latch struct{ state atomic.Uint32 }
+
+const (
+	latchPending = iota
+	latchWaiting // the waiter sleeps, or is about to
+	latchDone
+)
+
+func (l *latch) done() bool { return l.state.Load() == latchDone }
+
+// complete ends the wait of waiter. The latch must not be touched afterwards: its
+// memory is the waiter's again.
+func (l *latch) complete(waiter *Worker) {
+	if l.state.Swap(latchDone) == latchWaiting {
+		waiter.parker.unpark()
+	}
+}
+
+// patientTime is for how long a worker looks at a latch before it lends its place. A stolen fork
+// is often done soon, and to lend takes a microsecond, and another one to come back.
+const patientTime = 4 * time.Microsecond
+
+// await waits until l is done.
+func (w *Worker) await(l *latch) {
+	if l.done() {
+		return
+	}
+	w.mustBeMine("a join")
+	w.expose() // lest work lies hidden while nobody does any
+	for end := heist.Ticks() + w.pool.ticksPatient; heist.Ticks() < end; heist.Pause(patientPauses) {
+		if l.done() {
+			return
+		}
+	}
+	if !l.state.CompareAndSwap(latchPending, latchWaiting) {
+		return
+	}
+	lent := lend("a fork or scope")
+	w.parker.park()
+	lent.comeBack()
+}
+
+// patientPauses is how many pauses are between two looks at a latch: some 100 ns, as long as the
+// latch's line takes to come over.
+const patientPauses = 4
+
+// wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
+// are lent meanwhile. What says what it waits for, see [UnfinishedError].
+func wait(what string, f func()) {
+	lent := lend(what)
+	defer lent.comeBack() // f may be the user's, and panic
+	f()
+}
+
+// loan is what a goroutine has lent: the innermost worker as which it runs, nil for none.
+type loan struct{ w *Worker }
+
+// lend lends all places that the calling goroutine has.
+func lend(what string) loan {
+	w := goroutines.find(goroutineID())
+	for v := w; v != nil; v = v.outer {
+		if v.away++; v.away == 1 {
+			v.waitsFor.Store(&waitsFor{what, v.job, v.inside})
+			v.lend()
+		}
+	}
+	return loan{w}
+}
+
+// comeBack is for when the wait is over: the goroutine computes again.
+func (l loan) comeBack() {
+	for v := l.w; v != nil; v = v.outer {
+		if v.away--; v.away == 0 {
+			v.waitsFor.Store(nil)
+			v.comeBack()
+		}
+	}
+}
+
+// lend is for a worker that is about to wait: another one may work in its place.
+func (w *Worker) lend() {
+	w.expose()
+	w.trim()
+	p, home := w.pool, w.home
+	pl := w.place
+	if pl == nil && !w.guest { // it has come back from a wait, and not got its place yet
+		pl = home.forgo(w)
+	}
+	w.place = nil
+	shows := w.scopes.Load() != nil || w.anyFork(true) // a scope may get children meanwhile
+	if !shows {
+		home.mu.Lock()
+		home.unlink(w)
+		home.mu.Unlock()
+	}
+	if w.guest {
+		p.sleep.Add(policy.OneSleeper)
+		p.notifySeen() // its forks, or those that were left alone because of it
+		return
+	}
+	p.waits.Add(1)
+	if p.orders.Load()&orderHold != 0 {
+		p.notifySeen() // what the worker waits for goes on
+	}
+	if pl == nil {
+		return
+	}
+	// What is queued comes first, or two tasks that wait again and again would give the place to each
+	// other for ever.
+	if pl.owed.Load() > 0 && !p.anyTask() && pl.giveBack(false) {
+		return
+	}
+	pl.lends.Add(1)
+	pl.standIn = true
+	pl.occupy()
+}
+
+// comeBack is for a worker whose wait is over. If its place sleeps it takes it back. If a
+// stand-in works there, both compute until the stand-in is in the middle of nothing, and gives
+// the place back.
+func (w *Worker) comeBack() {
+	p, home := w.pool, w.home
+	home.mu.Lock()
+	defer home.mu.Unlock()
+	home.link(w)
+	if w.guest {
+		p.sleep.Add(-policy.OneSleeper)
+		return
+	}
+	p.waits.Add(-1)
+	// First on the list, then the look at the bit: whoever puts the place to sleep does it in the
+	// opposite order.
+	home.back = append(home.back, w)
+	home.owed.Store(int32(len(home.back)))
+	if p.sleep.Choose(home.index) {
+		home.back = home.back[:len(home.back)-1]
+		home.owed.Store(int32(len(home.back)))
+		p.sleep.Taken()
+		w.place = home
+	}
+}
+
+// waitsFor is what a worker waits for, and what it is in the middle of.
+type waitsFor struct {
+	what   string
+	job    *task   // nil for a fork, a child of a scope or a guest
+	inside *inside // nil if it is in no function of a future or group
+}
+
+// task returns the name of the function that waits.
+func (f *waitsFor) task() string {
+	var code uintptr
+	switch {
+	case f.inside != nil:
+		code = f.inside.code
+	case f.job != nil:
+		code = f.job.code
+	default:
+		return "a guest, a fork or a child of a scope"
+	}
+	return runtime.FuncForPC(code).Name()
+}
