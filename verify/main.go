@@ -13,6 +13,8 @@
 //   - linear: histories of the real queues, recorded while threads race, are checked
 //     against sequential specifications, in every build.
 //   - mutants: mutants of the real code; each must be caught by a test.
+//   - mutate: a program that makes mutants by itself, and prints how many of a sample the
+//     tests catch. Only its explanations of survivors are checked here.
 //   - soak: random programs that run exactly once what they should, many items, many tasks.
 //   - sequence: random calls against a simple pool that does the same, and all fuzz targets.
 //   - hazards: bugs that other schedulers had, one test for each.

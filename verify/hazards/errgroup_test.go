@@ -19,7 +19,13 @@ type group interface {
 	TryGo(f func() error) bool
 	SetLimit(n int)
 	Wait() error
+	Skipped() int // functions that never began
 }
+
+// beginsAll is an errgroup: it begins all functions, whatever came of others.
+type beginsAll struct{ *errgroup.Group }
+
+func (beginsAll) Skipped() int { return 0 }
 
 // scenario opens a group, uses it, and tells what came of it.
 type scenario func(open opener) (outcome []any)
@@ -48,13 +54,13 @@ var scenarios = map[string]scenario{
 	},
 	"Wait returns when all have ended, not at the first error": func(open opener) []any {
 		g, ctx := open(context.Background())
-		var ended atomic.Int32
-		g.Go(func() error { ended.Add(1); return errFirst })
+		var begun, ended atomic.Int32
+		g.Go(func() error { begun.Add(1); ended.Add(1); return errFirst })
 		for range 10 {
-			g.Go(func() error { <-ctx.Done(); ended.Add(1); return nil })
+			g.Go(func() error { begun.Add(1); <-ctx.Done(); ended.Add(1); return nil })
 		}
 		err := g.Wait()
-		return []any{err, ended.Load()}
+		return []any{err, ended.Load() == begun.Load(), int(begun.Load()) + g.Skipped()}
 	},
 	"the context ends with a Wait that finds no error": func(open opener) []any {
 		g, ctx := open(context.Background())
@@ -78,7 +84,7 @@ var scenarios = map[string]scenario{
 			})
 		}
 		err := g.Wait()
-		return []any{err, tooMany.Load(), ended.Load()}
+		return []any{err, tooMany.Load(), ended.Load(), g.Skipped()}
 	},
 	"Go waits at the limit, and TryGo does not": func(open opener) []any {
 		g, _ := open(context.Background())
@@ -132,22 +138,70 @@ var scenarios = map[string]scenario{
 			return nil
 		})
 		err := g.Wait()
-		return []any{err, ended.Load()}
+		return []any{err, ended.Load(), g.Skipped()}
 	},
-	"an error stays when the group goes on after Wait": func(open opener) []any {
-		g, _ := open(context.Background())
-		g.Go(func() error { return errFirst })
-		once := g.Wait()
-		var ran atomic.Bool
-		g.Go(func() error { ran.Store(true); return errSecond })
-		return []any{once, g.Wait(), ran.Load()}
+}
+
+// differences are the scenarios that end in another way with heist: what has not begun when there
+// is an error, or when the parent's context has ended, never does.
+var differences = map[string]struct {
+	play     scenario
+	errgroup []any
+	heist    []any
+}{
+	"an error stays when the group goes on after Wait": {
+		func(open opener) []any {
+			g, _ := open(context.Background())
+			g.Go(func() error { return errFirst })
+			once := g.Wait()
+			var ran atomic.Bool
+			g.Go(func() error { ran.Store(true); return errSecond })
+			return []any{once, g.Wait(), ran.Load(), g.Skipped()}
+		},
+		[]any{errFirst, errFirst, true, 0},
+		[]any{errFirst, errFirst, false, 1},
 	},
-	"a cancelled parent stops no function": func(open opener) []any {
-		parent, cancel := context.WithCancelCause(context.Background())
-		cancel(errSecond)
-		g, ctx := open(parent)
-		g.Go(func() error { return errors.Join(errFirst, context.Cause(ctx)) })
-		return []any{context.Cause(ctx), g.Wait(), context.Cause(ctx)}
+	"a parent that was cancelled before": {
+		func(open opener) []any {
+			parent, cancel := context.WithCancelCause(context.Background())
+			cancel(errSecond)
+			g, ctx := open(parent)
+			g.Go(func() error { return errors.Join(errFirst, context.Cause(ctx)) })
+			return []any{context.Cause(ctx), g.Wait(), context.Cause(ctx), g.Skipped()}
+		},
+		[]any{errSecond, errors.Join(errFirst, errSecond), errSecond, 0},
+		[]any{errSecond, errSecond, errSecond, 1},
+	},
+	"a parent that is cancelled in the middle of a function": {
+		func(open opener) []any {
+			parent, cancel := context.WithCancelCause(context.Background())
+			g, ctx := open(parent)
+			g.SetLimit(1)
+			var ran atomic.Int32
+			g.Go(func() error { cancel(errSecond); <-ctx.Done(); ran.Add(1); return nil })
+			for range 3 {
+				g.Go(func() error { ran.Add(1); return errFirst })
+			}
+			return []any{g.Wait(), ran.Load(), g.Skipped()}
+		},
+		[]any{errFirst, int32(4), 0},
+		[]any{errSecond, int32(1), 3},
+	},
+	"none begins after an error": {
+		func(open opener) []any {
+			g, _ := open(context.Background())
+			g.SetLimit(1) // so that each begins when the one before has ended
+			var ran atomic.Int32
+			for range 3 {
+				g.Go(func() error { ran.Add(1); return nil })
+			}
+			for range 3 {
+				g.Go(func() error { ran.Add(1); return errFirst })
+			}
+			return []any{g.Wait(), ran.Load(), g.Skipped()}
+		},
+		[]any{errFirst, int32(6), 0},
+		[]any{errFirst, int32(4), 2},
 	},
 }
 
@@ -160,15 +214,23 @@ var scenarios = map[string]scenario{
 // (fail). Where the two differ, a group of heist is stricter: it is made by Pool.Group and has no
 // zero value, and a panic, which ends the process there, continues in Wait.
 //
-// The same scenarios are played with both, and must end in the same way.
+// In one thing heist's groups do something else: an errgroup begins every function, and leaves it to
+// each to look at the context; a group of heist skips those that have not begun at the first error, or at the
+// end of the parent's context, counts them (Skipped), and Wait returns the error or the context's cause.
+//
+// The same scenarios are played with both, and must end in the same way, or, those that show the
+// difference, each in its own.
 func TestErrgroupContract(t *testing.T) {
-	claim.That(t, "errgroup: a group does what errgroup does, except that a panic continues in Wait",
+	claim.That(t, "errgroup: a group does what errgroup does, except that it skips what has not begun after an error, and a panic continues in Wait",
 		"the sentences of errgroup's documentation, played with both and compared")
 	played := 0
 	for _, workers := range []int{1, 2, 8} {
 		p := newPool(t, pool.WithWorkers(workers))
 		kinds := []opener{
-			func(parent context.Context) (group, context.Context) { return errgroup.WithContext(parent) },
+			func(parent context.Context) (group, context.Context) {
+				g, ctx := errgroup.WithContext(parent)
+				return beginsAll{g}, ctx
+			},
 			func(parent context.Context) (group, context.Context) { return p.Group(parent) },
 		}
 		for range rounds(100) {
@@ -178,6 +240,14 @@ func TestErrgroupContract(t *testing.T) {
 					finishes(t, name, func() { outcomes[i] = play(open) })
 				}
 				require.Equal(t, outcomes[0], outcomes[1], "%s: errgroup, and heist with %d workers", name, workers)
+				played++
+			}
+			for name, d := range differences {
+				for i, want := range [][]any{d.errgroup, d.heist} {
+					var outcome []any
+					finishes(t, name, func() { outcome = d.play(kinds[i]) })
+					require.Equal(t, want, outcome, "%s: %s, with %d workers", name, [...]string{"errgroup", "heist"}[i], workers)
+				}
 				played++
 			}
 		}
@@ -190,8 +260,16 @@ func requirePanicReachesWait(t *testing.T, p *pool.Pool) {
 	t.Helper()
 	g, ctx := p.Group(context.Background())
 	var ended atomic.Bool
+	begun := make(chan struct{})
+	g.GoWorker(func(w *pool.Worker) error {
+		close(begun)
+		w.Block(func() { <-ctx.Done() })
+		ended.Store(true)
+		return errSecond
+	})
+	soon(t, begun, "the beginning of a function")
 	g.Go(func() error { panic(errFirst) })
-	g.Go(func() error { <-ctx.Done(); ended.Store(true); return errSecond })
+	g.Go(func() error { <-ctx.Done(); return nil }) // begun, or skipped
 	defer func() {
 		t.Helper()
 		e, ok := recover().(*pool.PanicError)

@@ -22,7 +22,8 @@ import (
 //
 // Here a worker that has given a panic to the handler goes on (pool/worker.go, liveOn), and
 // room is offered to those who wait when a task is taken from the queue, not when it has ended
-// (pool/find.go, pull). In a group a panicked task ends as any other (pool/group.go, run).
+// (pool/find.go, pull). In a group a panicked task ends as any other, and the group's others are
+// skipped and make room as well (pool/group.go, run).
 func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
 	claim.That(t, "ants#146: callers that wait for room are served though every task panics",
 		"submitters at the bound, and groups at their limit, with tasks that all panic")
@@ -57,6 +58,9 @@ func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
 					}()
 					_ = g.Wait()
 				}()
+				if n := g.Skipped(); n != 9 { // one at a time, and none begins after a panic
+					t.Errorf("%d functions of the group were skipped", n)
+				}
 			}
 		})
 		requireCloses(t, p)
@@ -229,14 +233,14 @@ func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
 // queue up behind it; then the context is cancelled. The task goes on until those who wait with
 // the context have been let go.
 func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
-	claim.That(t, "pond#61: when a context ends while tasks are queued, all waits return and each accepted task has run",
+	claim.That(t, "pond#61: when a context ends while tasks are queued, all waits return and each accepted task has run or was skipped",
 		"groups, futures, submitters and loops with one context, cancelled behind a busy worker")
 	n := rounds(300)
 	tasks := 0
 	for i := range n {
 		p := newPool(t, pool.WithWorkers(1), pool.WithQueueBound(4))
 		ctx, cancel := context.WithCancel(context.Background())
-		var ran, accepted, cancelled atomic.Int64
+		var ran, submitted, accepted, cancelled atomic.Int64
 		untilCancelled := func() error { ran.Add(1); <-ctx.Done(); return ctx.Err() }
 		g, groupCtx := p.Group(ctx)
 		var waits sync.WaitGroup // those that must end before the worker is free
@@ -247,6 +251,8 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 			g.Go(untilCancelled)
 			accepted.Add(1)
 		}
+		members := int(accepted.Load())
+		queued := 0 // by Submit
 		future := pool.Async(p, func(*pool.Worker) (int, error) { return 7, untilCancelled() })
 		accepted.Add(1)
 		finishes(t, "waits whose context ends", func() {
@@ -254,7 +260,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 				switch who {
 				case 0:
 					for {
-						err := p.Submit(ctx, func(*pool.Worker) { ran.Add(1) })
+						err := p.Submit(ctx, func(*pool.Worker) { ran.Add(1); submitted.Add(1) })
 						if err != nil {
 							if !errors.Is(err, context.Canceled) {
 								t.Errorf("Submit returned %v", err)
@@ -263,7 +269,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 							waits.Done()
 							return
 						}
-						accepted.Add(1)
+						queued++
 					}
 				case 1:
 					if err := g.Wait(); !errors.Is(err, context.Canceled) {
@@ -282,7 +288,13 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 		})
 		require.Error(t, groupCtx.Err())
 		requireCloses(t, p)
-		require.Equal(t, accepted.Load(), ran.Load(), "tasks accepted, and tasks that ran before Close returned")
+		// What had not begun when the context ended never does: nothing begins behind the busy worker but
+		// the future, which has no context. Either way each is counted.
+		stats := p.Stats()
+		require.EqualValues(t, int(accepted.Load())+queued, int(ran.Load())+stats.Skipped, "tasks accepted, and tasks that ran or were skipped before Close returned")
+		require.Equal(t, stats.Skipped, g.Skipped()+queued-int(submitted.Load()), "those of the group, and those of Submit")
+		require.Equal(t, members-g.Skipped(), int(ran.Load()-submitted.Load())-1, "members of the group that began")
+		require.True(t, future.Done())
 		require.EqualValues(t, 1, cancelled.Load())
 		tasks += int(ran.Load())
 	}

@@ -3,27 +3,33 @@ Fork stacks, their joins and their latches: pool/fork.go has the algorithm.
 
 One worker, the owner, forks and joins on one fork stack; thieves steal its frames. The owner
 does whatever it likes: it forks, joins the newest fork, publishes or does not (in the code that
-depends on who is hungry, which is left open here), and while it waits it helps with something
-that forks on the same stack. With PANICS it also goes back to any older fork, since a panic that
-user code recovered leaves the newer ones behind; and it gives up a wait, since a function that
-it helped with ended by runtime.Goexit. Shown for every interleaving within the bounds:
+depends on who is hungry, which is left open here), and trims the stack, as it does before it waits
+for anything. With PANICS it also goes back to any older fork, since a panic that user code recovered
+leaves the newer ones behind. With ALARM what it does belongs to a call, which somebody cancels, and
+once it does something in between that belongs to no call. Shown for every interleaving within the
+bounds:
 
   - Every fork is run once, by the owner or by one thief. One that a panic left behind is run at
     most once, and not after its frame was taken back.
   - A thief reads what the owner wrote for this fork, not for an earlier one at that depth: forks
     are numbered, and what, body and outcome are that number.
-  - The owner writes nothing into a frame that a thief holds.
+  - The owner writes nothing into a frame that a thief holds, and trim clears nothing that anybody
+    needs.
   - The owner reads the outcome that the thief wrote, and that of this fork.
-  - Nobody waits for ever: all end, or rest where there is nothing to steal.
+  - Nobody waits for ever: all end, or rest where there is nothing to steal. For each park there is one
+    unpark.
+  - No alarm is lost: when a call was marked as cancelled and the alarm raised, its owner's next fork
+    does not take the fast path, and unwinds.
 
 What is abstract. What a thief forks lies on the thief's own stack, which is another instance of
-this model. Frames do not move when a stack grows, so there are no blocks. The latch's thief is a
-hint, and left out. The call stands with the body: publish writes both. Run writes either a result
-or an ending. The protocol of sleep is a bit and a word here, and in sleep.pml the rest; somebody
-wakes the owner at most once for something else than its latch.
+this model. Frames do not move when a stack grows, so there are no blocks. What was written since the
+last trim is known exactly; in the code used may say that it is more. The call stands with the body:
+publish writes both. Run writes either a result or an ending. The owner's looks at a latch, before it parks, are
+one. What becomes of its place meanwhile is waiting.pml's. Of eager there is only whether it is at
+its highest: which frames are published at once is left open as well.
 
 Memory. What is atomic in the code is atomic here, and what is plain is plain: what, body, result,
-ending. Three models of what the processor does with loads and stores:
+ending, and the latch where trim clears it. Three models of what the processor does with loads and stores:
 
   - neither TSO nor ARM: no buffers.
   - TSO, amd64: a processor's plain stores wait in a buffer and leave it in order. Atomic stores
@@ -39,25 +45,31 @@ ending. Three models of what the processor does with loads and stores:
 Early loads are asked for where an operation without acquire might follow (loadEarly). Only the
 thief's CAS has a plain load after it that what somebody else writes could spoil, so only there
 PAIR makes a difference. The stores after a CAS cannot overtake its STLXR to any effect: if it
-fails, they are not done, and if it succeeds, whoever has seen the word before cannot.
+fails, they are not done, and if it succeeds, whoever has seen the word before cannot. Eager and a call's
+state are both atomic, and Go's atomics have one order, so ALARM has no buffers.
 
-Bounds. Three frames: one to wait for, one that a panic left behind it, and one to fork in while
-helping; without panics two are as good. Three forks reuse a frame that was stolen and, by two at
+Bounds. Three frames: one to wait for, one that a panic left behind it, and one more; without panics
+two are as good. Three forks reuse a frame that was stolen and, by two at
 the same depth, bring public back to an old value, which a thief that is late could mistake. Two
 thieves can hold two frames at a time, and get into each other's way. The buffers have room for
 what is stored between two atomic operations; a processor waits when its buffer is full.
 */
 
-// stands for: pool/fork.go: borders bordersAt frame outcome frames.push frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.cut
-// stands for: pool/latch.go: latch latch.done latch.complete Worker.await
+// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.push alarmed stack.alarm stack.publishBelow frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.begin Worker.end
+// stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend
+// stands for: pool/parker.go: parker.park parker.unpark
 // stands for: pool/join.go: Join joinInPublic Both bothInPublic Worker.Do
+// stands for: pool/recursion.go: Fork.Join Fork.joinInPublic Fork.JoinAll
+// stands for: pool/call.go: call.cancel call.stopped call.look call.check
 
 // configuration (small): sequential: -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): amd64: -DTSO -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): arm64: -DARM -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): arm64 without LSE: -DARM -DPAIR -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
+// configuration (small): an alarm: -DTHIEVES=1 -DDEPTH=2 -DFORKS=2 -DALARM
 // configuration: sequential, two thieves: -DTHIEVES=2 -DDEPTH=2 -DFORKS=3
 // configuration: sequential, panics: -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS
+// configuration: an alarm, three forks: -DTHIEVES=1 -DDEPTH=2 -DFORKS=3 -DALARM
 // configuration (full): amd64, two thieves: -DTSO -DTHIEVES=2 -DDEPTH=2 -DFORKS=3
 // configuration (full): arm64, two thieves: -DARM -DTHIEVES=2 -DDEPTH=2 -DFORKS=3
 // configuration (full): arm64 without LSE, two thieves: -DARM -DPAIR -DTHIEVES=2 -DDEPTH=2 -DFORKS=3
@@ -65,28 +77,37 @@ what is stored between two atomic operations; a processor waits when its buffer 
 // configuration (full): sequential, panics, two thieves: -DTHIEVES=2 -DDEPTH=3 -DFORKS=3 -DPANICS; pan: -DCOLLAPSE
 // configuration (full): amd64, panics: -DTSO -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS
 // configuration (full): arm64, panics: -DARM -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS
+// configuration (full): an alarm and panics: -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS -DALARM
 
-// mutant MUTANT_PUBLISH_RELAXED: split is raised by a plain store into its half of public, which on arm64 can overtake what is in the frames
+// mutant MUTANT_PUBLISH_RELAXED, in arm64: split is raised by a plain store into its half of public, which on arm64 can overtake what is in the frames
 // mutant MUTANT_PUBLISH_WITHOUT_ADD: split is raised by a load and a store of public, which forgets what was claimed meanwhile
 // mutant MUTANT_PUBLISH_BEFORE_BODY: split is raised before body and call are written
 // mutant MUTANT_CLAIM_WITHOUT_CAS: a thief raises top by a load and a store
 // mutant MUTANT_CLAIM_READS_FIRST: a thief reads what is in the frame before its CAS
-// mutant MUTANT_CLAIM_RELAXED: arm64: the thief's CAS is no acquire
+// mutant MUTANT_CLAIM_RELAXED, in arm64: the thief's CAS is no acquire
 // mutant MUTANT_TAKEBACK_WITHOUT_CAS: the owner lowers split by a load and a store
-// mutant MUTANT_WITHDRAW_WITHOUT_CAS: the same in withdraw
+// mutant MUTANT_WITHDRAW_WITHOUT_CAS, in an alarm: the same in withdraw
 // mutant MUTANT_COMPLETE_BEFORE_RESULT: a thief completes the latch before it writes the outcome
-// mutant MUTANT_COMPLETE_RELAXED: arm64: the swap that completes the latch is no release
+// mutant MUTANT_COMPLETE_RELAXED, in arm64: the swap that completes the latch is no release
+// mutant MUTANT_COMPLETE_WITHOUT_SWAP: a thief looks at the latch and then moves it, while the owner may move it to waiting
 // mutant MUTANT_COMPLETE_WITHOUT_UNPARK: a thief wakes nobody
+// mutant MUTANT_UNPARK_BEFORE_DONE: a thief wakes the owner before it moves the latch
 // mutant MUTANT_REUSE_WITHOUT_WAITING: the owner does not wait for the latch
-// mutant MUTANT_WAIT_FOR_FIRST_ONLY: the owner does not wait for the frames that a panic left behind
+// mutant MUTANT_WAIT_FOR_FIRST_ONLY, in an alarm: the owner does not wait for the frames that a panic left behind
 // mutant MUTANT_RESULT_BEFORE_LATCH: the owner reads the outcome before it waits
-// mutant MUTANT_LATCH_RELAXED: arm64: the owner's look at the latch is no acquire
+// mutant MUTANT_LATCH_RELAXED, in arm64: the owner's look at the latch is no acquire
 // mutant MUTANT_LATCH_NOT_RESET: the latch stays done
-// mutant MUTANT_LATCH_STAYS_WAITING: the latch is not moved back to pending when the owner wakes up
-// mutant MUTANT_ENDING_NOT_CLEARED: the ending stays for the next fork in the frame
-// mutant MUTANT_BOTTOM_NOT_MOVED: while the owner helps, bottom is at the frame that it waits for, not behind those with thieves
+// mutant MUTANT_ENDING_NOT_CLEARED, in sequential, panics: the ending stays for the next fork in the frame
 // mutant MUTANT_PARK_WITHOUT_WAITING: the owner parks with its latch pending
-// mutant MUTANT_PARK_WITHOUT_LOOK: the owner does not look at the latch again when it has announced its sleep
+// mutant MUTANT_WAITING_WITHOUT_CAS: the owner moves its latch to waiting by a store, though it may be done
+// mutant MUTANT_BOTTOM_NOT_MOVED: while the owner waits, bottom is at the frame that it waits for, not behind those with thieves, and trim clears them
+// mutant MUTANT_TRIM_ALL: trim clears the frames that are in use as well
+// mutant MUTANT_TRIM_FROM_SPLIT: trim clears private frames
+// mutant MUTANT_EAGER_WITHOUT_LOOK, in an alarm: the owner lowers eager and does not look at its call afterwards
+// mutant MUTANT_EAGER_AFTER_LOOK, in an alarm: it looks before
+// mutant MUTANT_MARK_AFTER_ALARM, in an alarm: who cancels a call raises the alarm before the call is marked
+// mutant MUTANT_ALARM_WITHOUT_LOOK, in an alarm: a fork that left the fast path because of the alarm does not look at its call
+// mutant MUTANT_END_WITHOUT_ALARM, in an alarm: what the owner did in between, for no call, has lowered eager, and nobody raises it again
 
 #define NONE 255 // no address
 
@@ -319,11 +340,18 @@ mtype = { unborn, forked, left, gone, done };
 mtype fork[FORKS + 1]; // by number, from 1
 bool held[DEPTH];      // a thief has claimed the frame and not completed its latch
 
-// # The owner's sleep
+bool bell; // the owner's parker: there was an unpark
 
-bool parked;       // the owner is among the sleepers
-bool awake;     // its futex word
-bool disturbed; // somebody has woken it for something else
+#ifdef ALARM
+
+// # Cancellation: call.go
+
+bool cancelled;      // the call's state
+bool alarmed = true; // eager is at its highest, as in a new stack
+bool told;           // it was cancelled, and the alarm raised
+bool inCall = true;  // what the owner does belongs to it
+
+#endif
 
 // # The owner
 
@@ -333,9 +361,61 @@ inline write(frame, at, what_) {
 	store(OWNER, at, what_)
 }
 
+#ifdef ALARM
+
+// publishBelow sets eager.
+inline publishBelow() {
+#ifdef MUTANT_EAGER_AFTER_LOOK
+	ok = inCall && cancelled;
+	alarmed = ok;
+#else
+	alarmed = false;
+#ifndef MUTANT_EAGER_WITHOUT_LOOK
+	if
+	:: inCall && cancelled -> alarmed = true
+	:: else
+	fi
+#endif
+#endif
+}
+
+// leaveFastPath is what a fork does before it writes anything. It may end the call.
+inline leaveFastPath() {
+	if
+	:: d_step { !alarmed -> assert(!inCall || !told) } // the fast path
+	:: was = told; // the slow one, for another reason perhaps
+		if
+		:: alarmed -> publishBelow()
+		:: else
+		fi;
+		if
+#ifdef MUTANT_ALARM_WITHOUT_LOOK
+		:: false -> unwinds = true
+#else
+		:: inCall && cancelled -> inCall = false; unwinds = true
+#endif
+		:: else -> assert(!inCall || !was)
+		fi;
+		was = false
+	fi
+}
+
+#else
+
+#define publishBelow() skip
+
+#endif
+
 inline push() {
-	fresh++;
-	atomic { work[bottom] = fresh; fork[fresh] = forked };
+	d_step {
+		fresh++;
+		work[bottom] = fresh;
+		fork[fresh] = forked;
+		if
+		:: used <= bottom -> used = bottom + 1
+		:: else
+		fi
+	};
 	write(bottom, WHAT(bottom), fresh);
 	bottom++
 }
@@ -442,7 +522,7 @@ inline takeBack() {
 				casPublic(OWNER, top, d);
 #endif
 				if
-				:: ok -> split = d; mine = true; break
+				:: ok -> split = d; publishBelow(); mine = true; break
 				:: else
 				fi
 			fi
@@ -465,7 +545,7 @@ inline withdraw() {
 			casPublic(OWNER, top, last);
 #endif
 			if
-			:: ok -> split = last; top = last; break
+			:: ok -> split = last; publishBelow(); top = last; break
 			:: else
 			fi
 		od;
@@ -473,114 +553,105 @@ inline withdraw() {
 	fi
 }
 
-// A wait: the frames from start to stop-1 are with thieves. While the owner helps it may
-// come to wait again, for frames above.
-typedef Wait {
-	byte start;
-	byte stop;
-	byte next;   // the first of which the latch was not seen done
-	bool wanted  // the outcome of the first is
+// clear stores a 0, also as the latch. Where there is one it changes nothing.
+inline clear(at) {
+	d_step { read(OWNER, at, last) };
+	if
+	:: last != 0 -> last = 0; store(OWNER, at, 0)
+	:: else
+	fi
 }
 
-#define WAITS DEPTH
-#define wait waits[waiting - 1]
-
-// The depth at which what the owner does now begins.
-#define base (waiting == 0 -> 0 : wait.stop)
-
-inline reclaim(wanted_) {
-	atomic {
-		waits[waiting].start = d;
-		waits[waiting].stop = top;
-		waits[waiting].next = d;
-		waits[waiting].wanted = wanted_;
-		waiting++
-	};
-#ifndef MUTANT_BOTTOM_NOT_MOVED
-	bottom = wait.stop;
+// trim clears the frames that are not in use.
+inline trim() {
+#if defined(MUTANT_TRIM_FROM_SPLIT)
+	j = split;
+#elif defined(MUTANT_TRIM_ALL)
+	j = 0;
+#else
+	j = bottom;
 #endif
-#ifdef MUTANT_RESULT_BEFORE_LATCH
-	load(OWNER, RESULT(d), result);
-	load(OWNER, ENDING(d), ending);
+	do
+	:: atomic { j < used ->
+			assert(!held[j]);
+			clear(WHAT(j));
+			clear(BODY(j));
+			clear(RESULT(j));
+#ifdef PANICS
+			clear(ENDING(j));
 #endif
+			clear(LATCH(j));
+			j++
+		}
+	:: else -> break
+	od;
+	atomic { used = bottom; j = 0 }
 }
 
 // loadLatch is the load in latch.done.
 inline loadLatch() {
-	loadEarly(OWNER, RESULT(wait.start));
+	loadEarly(OWNER, RESULT(i));
 	d_step {
-		released(OWNER) -> read(OWNER, LATCH(wait.next), latch);
+		released(OWNER) -> read(OWNER, LATCH(i), latch);
 #ifndef MUTANT_LATCH_RELAXED
 		acquire()
 #endif
 	}
 }
 
-// await looks at the next latch, and perhaps parks if it is not done.
+// await waits until the latch of frame i is done. A worker that parks lends its place before.
 inline await() {
 	loadLatch();
-#ifdef MUTANT_REUSE_WITHOUT_WAITING
-	latch = DONE;
-#endif
 	if
-	:: latch == DONE ->
-#ifdef MUTANT_WAIT_FOR_FIRST_ONLY
-		wait.next = wait.stop
+	:: latch == DONE
+	:: else ->
+#if defined(MUTANT_PARK_WITHOUT_WAITING)
+		ok = true;
+#elif defined(MUTANT_WAITING_WITHOUT_CAS)
+		d_step { drained(OWNER) -> mem[LATCH(i)] = WAITING; ok = true };
 #else
-		wait.next++
+		d_step {
+			drained(OWNER) -> ok = mem[LATCH(i)] == PENDING;
+			if
+			:: ok -> mem[LATCH(i)] = WAITING
+			:: else
+			fi;
+			acquire()
+		};
 #endif
-	:: latch != DONE // look again, or help before that
-	:: latch != DONE -> park()
+		if
+		:: ok ->
+			trim();
+			d_step { bell -> bell = false; acquire() }
+		:: else // it is done
+		fi
 	fi;
-	latch = PENDING
+	d_step { latch = PENDING; ok = false }
 }
 
-inline casLatch(old, new) {
-	d_step {
-		drained(OWNER) -> ok = mem[LATCH(wait.next)] == old;
-		if
-		:: ok -> mem[LATCH(wait.next)] = new
-		:: else
-		fi;
-		acquire()
-	}
-}
-
-inline park() {
-#ifdef MUTANT_PARK_WITHOUT_WAITING
-	ok = true;
-#else
-	casLatch(PENDING, WAITING);
+// reclaim waits for the frames from d to top-1, and sets result and ending to what came of the
+// first.
+inline reclaim() {
+	stop = top;
+#ifndef MUTANT_BOTTOM_NOT_MOVED
+	bottom = stop;
 #endif
-	if
-	:: ok ->
-		parked = true;
-#ifndef MUTANT_PARK_WITHOUT_LOOK
-		d_step { released(OWNER) -> latch = mem[LATCH(wait.next)]; acquire() };
+#ifdef MUTANT_RESULT_BEFORE_LATCH
+	load(OWNER, RESULT(d), result);
+	load(OWNER, ENDING(d), ending);
 #endif
-		if
-		:: d_step { latch == DONE && parked -> parked = false }
-		:: else -> // nothing to do, or somebody is about to wake this one
-			do
-			:: d_step { awake -> awake = false }; break
-			:: atomic { parked && !disturbed -> disturbed = true; parked = false; awake = true }
-			od
-		fi;
-#ifndef MUTANT_LATCH_STAYS_WAITING
-		casLatch(WAITING, PENDING)
-#endif
-	:: else -> wait.next++ // it is done
-	fi
-}
-
-// reclaimed is the end of reclaim, when all latches are done.
-inline reclaimed() {
-	d = wait.start;
-	last = wait.stop;
-	i = last;
+	i = stop;
 	do
 	:: i > d ->
 		i--;
+#if defined(MUTANT_WAIT_FOR_FIRST_ONLY)
+		if
+		:: i == d -> await()
+		:: else
+		fi;
+#elif !defined(MUTANT_REUSE_WITHOUT_WAITING)
+		await();
+#endif
 		assert(fork[work[i]] == done);
 		assert(!held[i]);
 #ifndef MUTANT_LATCH_NOT_RESET
@@ -595,26 +666,19 @@ inline reclaimed() {
 #if defined(PANICS) && !defined(MUTANT_ENDING_NOT_CLEARED)
 		write(i, ENDING(i), 0);
 #endif
-		write(i, RESULT(i), 0)
+		write(i, RESULT(i), 0);
+		write(i, WHAT(i), 0)
 	:: else -> break
 	od;
-	if
-	:: wait.wanted -> assert((ending != 0 -> ending : result) == work[d])
-	:: else
-	fi;
-	d_step {
-		result = 0; ending = 0;
-		waiting--;
-		waits[waiting].start = 0; waits[waiting].stop = 0; waits[waiting].next = 0;
-		waits[waiting].wanted = false;
+	atomic {
 		bottom = d; split = d;
-		top = last; public = last;
-		high = last
+		top = stop; public = stop;
+		high = stop
 	};
 	casPublic(OWNER, d, d);
 	assert(ok); // else "a fork stack was stolen from while it was empty"
-	retire(d);
-	last = 0
+	publishBelow();
+	stop = 0
 }
 
 // pop joins the fork at depth d. What lies above was left behind by a panic.
@@ -629,7 +693,9 @@ inline pop() {
 		withdraw();
 		abandon(top);
 		retire(top);
-		reclaim(true)
+		reclaim();
+		assert((ending != 0 -> ending : result) == work[d]);
+		retire(d)
 	fi
 }
 
@@ -639,7 +705,7 @@ inline cut() {
 	abandon(d);
 	withdraw();
 	if
-	:: top > d -> retire(top); reclaim(false)
+	:: top > d -> retire(top); reclaim(); retire(d)
 	:: else -> retire(d)
 	fi
 }
@@ -655,33 +721,61 @@ inline choose(from_, upTo) {
 }
 
 // Scratch variables go back to 0 between two operations, lest states differ by them only.
-inline tidy() { d_step { d = 0; high = 0; top = 0; public = 0; ok = false; mine = false } }
+inline tidy() { d_step { d = 0; high = 0; top = 0; public = 0; result = 0; ending = 0; ok = false; mine = false } }
+
+// The depth at which what the owner does now begins.
+#ifdef ALARM
+#define base mark
+#else
+#define base 0
+#endif
 
 active proctype owner() {
-	byte bottom, split; // as in the code
-	byte fresh;         // number of the last fork
-	byte work[DEPTH];   // numbers of the forks, as the owner has them on its stack
-	Wait waits[WAITS];
-	byte waiting;       // how many waits there are
-	byte d, high, top, public, last, latch, result, ending, i, early;
+	byte bottom, split, used; // as in the code
+	byte fresh;               // number of the last fork
+	byte work[DEPTH];         // numbers of the forks, as the owner has them on its stack
+	byte d, high, top, stop, public, last, latch, result, ending, i, j, early;
 	byte earlyAt = NONE;
 	bool ok, mine;
+#ifdef ALARM
+	byte mark;
+	bool began, inner, wasIn, was, unwinds;
+#endif
 
 	do
+#ifdef ALARM
+	:: bottom < DEPTH && fresh < FORKS ->
+		leaveFastPath();
+		if
+		:: !unwinds -> push(); hungry()
+		:: unwinds && bottom > 0 -> d = 0; cut(); tidy(); unwinds = false
+		:: unwinds && bottom == 0 -> unwinds = false
+		fi
+	:: !inner && !began && fresh < FORKS ->
+		publish();
+		d_step { began = true; inner = true; mark = bottom; wasIn = inCall; inCall = false }
+	:: inner ->
+		if
+		:: bottom > mark -> d = mark; cut(); tidy()
+		:: else
+		fi;
+		d_step { inner = false; mark = 0; inCall = wasIn; wasIn = false };
+#ifndef MUTANT_END_WITHOUT_ALARM
+		if
+		:: inCall && cancelled -> alarmed = true
+		:: else
+		fi
+#endif
+#else
 	:: bottom < DEPTH && fresh < FORKS -> push(); hungry()
+#endif
 	:: bottom > base -> d = bottom - 1; pop(); tidy()
-	:: waiting > 0 && wait.next < wait.stop && bottom <= wait.stop -> await(); tidy()
-	:: waiting > 0 && wait.next == wait.stop && bottom <= wait.stop -> reclaimed(); tidy()
+	:: used > bottom -> trim() // before it waits for something else, or at the end of what it does
 #ifdef PANICS
 	:: bottom > base + 1 -> choose(base, bottom - 2); pop(); tidy()
 	:: bottom > base -> choose(base, bottom - 1); cut(); tidy()
-	:: waiting > 0 && bottom == wait.stop -> // runtime.Goexit leads out of the wait, to a cut below
-		atomic { high = wait.start; waiting-- };
-		choose(base, high);
-		cut();
-		tidy()
 #endif
-	:: waiting == 0 && bottom == 0 && fresh == FORKS -> break
+	:: bottom == 0 && fresh == FORKS -> break
 	od;
 
 	i = 1;
@@ -690,6 +784,20 @@ active proctype owner() {
 	:: else -> break
 	od
 }
+
+#ifdef ALARM
+
+active proctype canceller() {
+#ifdef MUTANT_MARK_AFTER_ALARM
+	alarmed = true;
+	d_step { cancelled = true; told = true }
+#else
+	cancelled = true;
+	d_step { alarmed = true; told = true }
+#endif
+}
+
+#endif
 
 // # A thief
 
@@ -727,25 +835,35 @@ inline claim() {
 #endif
 }
 
+inline unpark() {
+	if
+#ifndef MUTANT_COMPLETE_WITHOUT_UNPARK
+	:: latch == WAITING -> d_step { assert(!bell); bell = true }
+#endif
+	:: else
+	fi
+}
+
 inline complete() {
+#ifdef MUTANT_UNPARK_BEFORE_DONE
+	d_step { drained(me) -> latch = mem[LATCH(top)] };
+	unpark();
+	latch = PENDING;
+#endif
+#ifdef MUTANT_COMPLETE_WITHOUT_SWAP
+	d_step { drained(me) -> latch = mem[LATCH(top)] };
+#endif
 	d_step {
 #if !defined(ARM) || !defined(MUTANT_COMPLETE_RELAXED) // a locked instruction is a release in any case
 		drained(me) ->
 #endif
+#if !defined(MUTANT_UNPARK_BEFORE_DONE) && !defined(MUTANT_COMPLETE_WITHOUT_SWAP)
 		latch = mem[LATCH(top)];
+#endif
 		mem[LATCH(top)] = DONE;
 		held[top] = false
 	};
-	if
-#ifndef MUTANT_COMPLETE_WITHOUT_UNPARK
-	:: latch == WAITING ->
-		if
-		:: d_step { parked -> parked = false }; awake = true
-		:: else // it is on its way to look, or was woken for something else
-		fi
-#endif
-	:: else
-	fi
+	unpark()
 }
 
 inline writeOutcome() {

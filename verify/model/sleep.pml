@@ -1,132 +1,189 @@
 /*
-Sleep and wake: pool/sleep.md has the protocol and its argument.
+Sleep and wake: pool/sleep.md has the protocol and its argument, pool/waiting.md what a place is.
 
-Workers look for tasks and sleep; submitters queue tasks and wake workers. Tasks queue more tasks
-in their worker's LIFO slot, and fork; a worker waits for a stolen fork helping, and then parked.
-Shown for every interleaving within the bounds, when nobody moves any more:
+Workers with places look for tasks, and put their places to sleep; submitters queue tasks and wake
+places. Tasks queue more tasks, fork, open scopes, and wait, for which they lend their places. Guests
+fork and wait as well. Pools pause, become smaller and larger, and end. Shown for every interleaving
+within the bounds, when nobody moves any more:
 
-  - Every task has run, once. A task that lasts until all others have run (LONG) shows that a
-    worker does not sleep while a task lies in a queue, even if those who are awake never come to
-    it.
+  - Every task has run, once. A task that lasts until all others have run (LONG) shows that no
+    place sleeps while a task lies in a queue.
   - Nobody waits for a latch that is done.
-  - Nobody searches, parks and wakes up for ever: if all those who can move do so, all comes to rest.
-    (Some configurations look for cycles and not for ends.)
-  - Every wake-up is accounted for: searching is 0, the sleepers are as many as the bits, all
-    workers have their bit, and no futex word is left at 1. No word is set twice for one sleep.
-  - A fork is stolen if its owner does not come back to it before that (PATIENT), so an idle
-    worker does not sleep over a fork either.
+  - Nobody searches and goes to sleep for ever: nothing goes on without an end. (Some configurations
+    look for cycles and not for ends.) Where tasks wait again and again (POLLS), others have their
+    turn nevertheless.
+  - Every wake-up is accounted for: nobody searches, the places that sleep are as many as the bits,
+    nobody wants a place back, every worker is idle or has ended, and none is woken twice for one
+    sleep.
+  - A fork is stolen if its owner does not come back to it before that (PATIENT), and if it waits
+    meanwhile (PATIENT_AWAY), so no place sleeps over a fork either.
+  - Who has come back from a wait is given its place, if it needs it for long enough (PLACED).
+  - Close returns, what was accepted has run before, and nothing runs afterwards but what guests
+    need that have stayed longer. In a pool that pauses no task begins, but for what a running task
+    waits for.
 
 What is abstract. Queues are counters; that they lose nothing is shown by deque.pml, ring.pml and
-the tests of linearizability. A worker's batch buffer is part of its ring. A thief of several
+the tests of linearizability. A place's batch buffer is part of its ring. A thief of several
 tasks takes any number of them, and has them in its hands before they are in its ring. Which
-sleeper of a node is chosen is open (the waker begins with its own node), and so is whether the doorman sees all workers asleep. The
-victims come in one order. A worker has at most one fork, and what it helps with forks nothing.
-Nobody joins or leaves, so there is no surplus, and no call is cancelled.
-What a search looks at before its last look, as it spins, is no more than what the last look sees: it
-is left out, but for the first look (EARLY), before which the worker does not count as a searcher.
+sleeping place of a node is chosen is open (the waker begins with its own node), and which idle worker
+gets it: they are alike, and there is one list for all nodes. With ENOUGH it is open when there are
+enough of them. The victims come in one order, and then the forks of all owners: a thief that comes to
+a place finds no more, for who is not linked there has none. A worker has at most one fork at a time.
+What a search looks at before its last look is no more than what the last look sees: it is left out,
+but for the first look (EARLY), before which a worker does not count as a searcher. So are the looks
+of a worker that watches (HOT), but for the one that sees something.
 
-Where the model is weaker than the code, what the code has more is not needed for what is shown
-here: a doorman that hands its tasks over wakes nobody for them, for it looks at the queues
-afterwards; and wakeOne does not ask Sleep.Nobody first, which sees no more than ChooseNear.
+Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
+sequentially consistent; a push without its fence is one whose item is seen later. What is done under
+a lock is one step, but for what others see without it.
 
-Memory. All that the protocol reads and writes are Go's atomics, so the model is sequentially
-consistent; a push without its fence is one whose item is seen later.
-
-Bounds. Two workers are the fewest of which one can sleep while the other searches, works, or
-waits; with three there is a sleeper and a searcher beside a worker who is busy. Two tasks from
-outside, so that the second finds a searcher who is there for the first. Each configuration adds
-one thing: tasks that queue tasks, forks, a second node, a guest, a doorman. So that the larger of
-these stay small, workers sleep at first (ASLEEP), but for one that is in the middle of a task
-(BEGUN) and one that was just woken for a task (SUBMITTED), and all wake up in the course of it.
+Bounds. Two places are the fewest of which one can sleep while the other is searched, worked in or
+lent; one is enough where a place goes from hand to hand; with three there is a sleeper and a searcher
+beside one that is busy. There are as many workers as can wait, compute or end at a time, which is
+asserted. Each configuration adds one thing: tasks that queue tasks, forks, waits, scopes, a second
+node, guests, a pause, another size, the end. So that these stay small, places sleep at first (ASLEEP),
+but for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifyOutside Pool.notifySeen Pool.wakeOne Worker.wakeUp Worker.stopSearching Worker.park Worker.owner Worker.unpark Pool.worthWaking Pool.anyWork Worker.anyFork
-// stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Retract Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Nobody
-// stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
-// stands for: pool/latch.go: latch latch.done latch.complete Worker.await Worker.sleepAlone Worker.wakeAlone
-// stands for: pool/worker.go: Worker.Go Worker.main Worker.search Worker.look Worker.rob Worker.rest
-// stands for: pool/find.go: Worker.take Worker.pull Worker.pullAnywhere
-// stands for: pool/guest.go: Pool.freePlace Pool.leave
-// stands for: pool/doorman.go: Pool.ring Worker.standsIn Worker.retreat
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.watch Pool.worthWaking Pool.anyWork Worker.anyFork
+// stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
+// stands for: pool/worker.go: Worker.Go Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
+// stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
+// stands for: pool/crew.go: Worker.ordered Pool.held place.isTooMany Worker.obey Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume site.push site.pop Pool.hire site.close
+// stands for: pool/pool.go: Pool.Shutdown Pool.drain Pool.isQuiet Pool.allRest Pool.end
+// stands for: pool/guest.go: Pool.enter Pool.leave Pool.freePlace
+// stands for: pool/parker.go: parker parker.park parker.unpark
+// stands for: pool/find.go: Worker.takeOwn Worker.pull Worker.pullAnywhere
 // stands for: pool/fork.go: frames.publish
-// stands for: pool/crew.go: Worker.handOver
+// stands for: pool/scope.go: Scope.add Scope.claim Scope.take
+// stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Taken Sleep.Nobody
+// stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
 
-// configuration (small): two tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG
-// configuration (small): tasks that queue tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DLONG
-// configuration: several tasks in hands: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DTASKS=3 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
-// configuration (small): a fork: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DPATIENT -DEARLY
-// configuration (small): a fork and a task: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DLONG
-// configuration (small): a fork and a doorman: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DDOORMAN
-// configuration (small): nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=1 -DFORKS=0 -DLONG; pan: -DNP -l -f
-// configuration: two nodes: -DWORKERS=2 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG
-// configuration: two nodes, nobody searches for ever: -DWORKERS=2 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG; pan: -DNP -l -f
-// configuration: two tasks and one more: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=1 -DFORKS=0 -DLONG
-// configuration: a guest and a fork: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=0 -DSPAWNS=0 -DFORKS=1 -DGUEST -DPATIENT
-// configuration: a doorman and a task that queues tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DDOORMAN -DLONG
-// configuration: a doorman and two tasks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DDOORMAN -DLONG
-// configuration: a doorman, a fork and a task: -DWORKERS=2 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTERS=1 -DSPAWNS=0 -DFORKS=1 -DDOORMAN
-// configuration (full): three workers and a fork: -DWORKERS=3 -DNODES=1 -DASLEEP -DBEGUN -DSUBMITTED -DSUBMITTERS=0 -DSPAWNS=0 -DFORKS=1 -DLONG -DPATIENT
-// configuration: two tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
-// configuration: tasks that queue tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=3 -DFORKS=0 -DLONG -DEARLY
-// configuration: a fork and two tasks, with early looks: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=1 -DLONG -DEARLY
-// configuration (full): a fork, two tasks and one more: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=1 -DFORKS=1
-// configuration (full): workers that are awake: -DWORKERS=2 -DNODES=1 -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG -DEARLY
-// configuration (full): three workers: -DWORKERS=3 -DNODES=2 -DASLEEP -DSUBMITTERS=2 -DSPAWNS=0 -DFORKS=0 -DLONG; pan: -DCOLLAPSE
-// configuration: tasks that queue tasks, nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=2 -DFORKS=0 -DLONG -DEARLY; pan: -DNP -l -f
-// configuration: a fork, nobody searches for ever: -DWORKERS=2 -DNODES=1 -DASLEEP -DSUBMITTERS=1 -DSPAWNS=1 -DFORKS=1; pan: -DNP -l -f
+// configuration (small): two tasks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DLONG
+// configuration (small): tasks that queue tasks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG
+// configuration (small): a fork: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DPATIENT
+// configuration (small): a wait: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=1 -DBLOCKS=1 -DPLACED
+// configuration (small): the end: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DLONG -DCLOSE
+// configuration (small): nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DLONG; pan: -DNP -l
+// configuration: two tasks, with early looks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DLONG -DEARLY
+// configuration: tasks that queue tasks, with early looks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=3 -DLONG -DEARLY
+// configuration: tasks that queue tasks, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY; pan: -DNP -l
+// configuration: several tasks in hands: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DTASKS=3 -DLONG -DEARLY
+// configuration: two nodes: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2 -DLONG
+// configuration: two nodes, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2; pan: -DNP -l
+// configuration: a fork and a task: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DLONG
+// configuration: a fork, nobody searches for ever: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1; pan: -DNP -l
+// configuration: a fork of one who waits: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=2 -DPATIENT_AWAY
+// configuration: a scope: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DGROWS=1 -DPATIENT -DSCOPE
+// configuration: a wait and a task: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DLONG
+// configuration: two waits: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=2 -DPLACED
+// configuration: two that wait again and again: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DQUEUED=2 -DSUBMITTERS=0 -DPOLLS=2; pan: -DNP -l -f
+// configuration: a wait and workers that end: -DASLEEP -DBEGUN -DENOUGH=1 -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1
+// configuration: a wait, nobody searches for ever: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=1 -DBLOCKS=1; pan: -DNP -l
+// configuration: two guests and a fork: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=2 -DPATIENT
+// configuration: a guest that waits: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=1 -DPATIENT_AWAY
+// configuration: two guests: -DASLEEP -DPLACES=1 -DWORKERS=1 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=2 -DPATIENT_AWAY
+// configuration: a guest and a scope: -DASLEEP -DPLACES=1 -DWORKERS=1 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=1 -DPATIENT -DSCOPE
+// configuration: a wait and the end: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DCLOSE
+// configuration: several tasks, a wait and the end: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DTASKS=2 -DBLOCKS=1 -DCLOSE
+// configuration: a guest and the end: -DASLEEP -DPLACES=2 -DWORKERS=4 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=1 -DCLOSE
+// configuration: a guest, a scope and the end: -DASLEEP -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=1 -DSCOPE -DCLOSE
+// configuration: the end, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DCLOSE; pan: -DNP -l
+// configuration: a hot worker and the end: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DHOT -DCLOSE -DLONG
+// configuration: a pause: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DPAUSE
+// configuration: a pause and a wait: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=1 -DBLOCKS=1 -DPAUSE
+// configuration: a pause and a fork of one who waits: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=0 -DFORKS=1 -DPATIENT_AWAY -DPAUSE
+// configuration: a pause, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DPAUSE; pan: -DNP -l
+// configuration: a pause and a place less: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=0 -DRESIZE=1 -DPAUSE
+// configuration: a place less: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DRESIZE=1
+// configuration: a place less, with tasks: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=0 -DSPAWNS=2 -DRESIZE=1
+// configuration: a place less and one more: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DRESIZE=2
+// configuration: a place less and a wait: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=2 -DBLOCKS=1
+// configuration: a place less and the end: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=1 -DCLOSE
+// configuration: a place less, closing, nobody searches for ever: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=1 -DCLOSE -DCLOSING -DLONG; pan: -DNP -l
+// configuration (full): workers that are awake: -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DLONG -DEARLY
+// configuration (full): two tasks and one more: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DSPAWNS=1 -DLONG
+// configuration (full): three places: -DASLEEP -DPLACES=3 -DWORKERS=3 -DNODES=2 -DSUBMITTERS=2 -DLONG; pan: -DCOLLAPSE
+// configuration (full): three places and a wait: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=3 -DWORKERS=4 -DSUBMITTERS=0 -DBLOCKS=1 -DLONG; pan: -DCOLLAPSE
+// configuration (full): a fork, a task and the end: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=4 -DSUBMITTERS=1 -DFORKS=1 -DPATIENT_AWAY -DCLOSE; pan: -DCOLLAPSE
+// configuration (full): a place less, with tasks, and the end: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DSPAWNS=1 -DRESIZE=1 -DCLOSE; pan: -DCOLLAPSE
 
-// mutant MUTANT_PUSH_WITHOUT_FENCE: a submitter looks for sleepers before its item is visible
-// mutant MUTANT_SUBMIT_WITHOUT_NOTIFY: a submitter wakes nobody
-// mutant MUTANT_QUEUE_WITHOUT_NOTIFY: a task that queues another wakes nobody
+// mutant MUTANT_PUSH_WITHOUT_FENCE, in nobody searches for ever: a submitter looks for sleepers before its item is visible
+// mutant MUTANT_SUBMIT_WITHOUT_NOTIFY, in nobody searches for ever: a submitter wakes nobody
+// mutant MUTANT_QUEUE_WITHOUT_NOTIFY, in nobody searches for ever: a task that queues another wakes nobody
 // mutant MUTANT_PULL_WITHOUT_NOTIFY, in several tasks in hands: who pulls several tasks from an injector wakes nobody for the others
 // mutant MUTANT_ROB_WITHOUT_NOTIFY, in tasks that queue tasks, with early looks: who steals several tasks wakes nobody for the others, though it does not count as a searcher and nobody else saw them in its hands
 // mutant MUTANT_PUBLISH_WITHOUT_NOTIFY, in a fork: who publishes a fork wakes nobody
-// mutant MUTANT_STATE_BEFORE_BIT, in a guest and a fork: a sleeper is counted before its bit is set
-// mutant MUTANT_PARK_WITHOUT_LOOK: no look at the queues after the announcement
-// mutant MUTANT_PARK_WITHOUT_LATCH, in a fork: no look at the latch after the announcement
-// mutant MUTANT_PARK_WITH_LATCH_PENDING, in a fork: the latch is not moved to waiting before the announcement
-// mutant MUTANT_LATCH_STAYS_WAITING, in a fork, nobody searches for ever: the latch is not moved back to pending after the sleep
-// mutant MUTANT_LOOK_NOT_AT_SLOTS: the look after the announcement leaves out LIFO slots
+// mutant MUTANT_STATE_BEFORE_BIT, in two guests: a sleeper is counted before its bit is set
+// mutant MUTANT_DOZE_WITHOUT_LOOK, in a wait: no look at the queues after the announcement
+// mutant MUTANT_LOOK_NOT_AT_SLOTS, in tasks that queue tasks: that look leaves out LIFO slots
 // mutant MUTANT_LOOK_AT_OWN_NODE_ONLY, in two nodes: it leaves out the injectors of other nodes
-// mutant MUTANT_LOOK_NOT_AT_FORKS, in a guest and a fork: it leaves out forks
-// mutant MUTANT_LAST_LOOK_NOT_AT_SLOTS: the last look of a search leaves out LIFO slots
+// mutant MUTANT_DOZE_LOOKS_ONCE, in a wait and a task: whoever sees something in it, and finds the bit gone, leaves it to who has cleared it
+// mutant MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT, in a wait and a task: whoever sees that the place is wanted back, or is to be closed, and finds the bit gone, does not look for work
+// mutant MUTANT_DOZE_NOT_AT_LIST, in a wait: no look after the announcement for who wants the place back
+// mutant MUTANT_DOZE_NOT_AT_SIZE, in a place less: no look after the announcement whether the place is to be closed
+// mutant MUTANT_LAST_LOOK_NOT_AT_SLOTS, in tasks that queue tasks: the last look of a search leaves out LIFO slots
 // mutant MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY, in two nodes, nobody searches for ever: it leaves out the injectors of other nodes
-// mutant MUTANT_RETRACT_IGNORES_LOST_BIT, in tasks that queue tasks, nobody searches for ever: a worker that finds its bit gone goes on, and does not wait for whoever took it
-// mutant MUTANT_RETRACT_IS_NO_SEARCHER, in a fork and a task: a searcher that takes its announcement back, because its latch is done perhaps, is not counted as one again, and does not answer for what it saw
-// mutant MUTANT_LAST_SEARCHER_LEAVES: whoever brings searching to 0 does not look
-// mutant MUTANT_LAST_SEARCHER_FORGETS_FORKS, in a guest and a fork: it does not look for forks
-// mutant MUTANT_WOKEN_AFTER_WAKING: a waker counts the woken worker after it has woken it
-// mutant MUTANT_WOKEN_IS_NO_SEARCHER, in a fork and a doorman: a woken worker is not counted as a searcher
-// mutant MUTANT_CLEAR_WITHOUT_WAKING: a waker clears the bit and does not wake
+// mutant MUTANT_LAST_SEARCHER_LEAVES, in two tasks: whoever brings searching to 0 does not look
+// mutant MUTANT_LAST_SEARCHER_FORGETS_FORKS, in two guests and a fork: it does not look for forks
+// mutant MUTANT_WOKEN_AFTER_WAKING, in nobody searches for ever: a waker counts the searcher after it has woken it
+// mutant MUTANT_WOKEN_IS_NO_SEARCHER, in a wait and a task: a worker that was woken does not count as a searcher
+// mutant MUTANT_CLEAR_WITHOUT_WAKING, in nobody searches for ever: a waker clears the bit and does not wake
 // mutant MUTANT_WAKE_OWN_NODE_ONLY, in two nodes: a waker looks for sleepers on its own node only
-// mutant MUTANT_UNPARK_WITHOUT_BIT, in a fork, nobody searches for ever: who completes a latch wakes the waiter without clearing its bit
+// mutant MUTANT_GIVEN_BACK_SEARCHING, in a wait and a task: who gets its place back counts as a searcher if the holder before was one
+// mutant MUTANT_GIVE_BACK_WITHOUT_LOOK, in a wait and a task: a waker that gives the place back does not look for another one
+// mutant MUTANT_BIT_BEFORE_LIST, in a wait: who comes back looks at the bit before it is on the list
+// mutant MUTANT_TAKEN_COUNTS_AS_SLEEPER, in a wait: who comes back and takes its place does not count it
+// mutant MUTANT_STAYS_ON_LIST_OF_PLACE, in a fork of one who waits: who comes to its end without its place stays on the place's list
+// mutant MUTANT_DOES_NOT_TAKE_UP, in a wait: who comes to its end without its place does not see that it was given it just now
+// mutant MUTANT_LEND_WITHOUT_STAND_IN, in a wait: who waits keeps its place
+// mutant MUTANT_STAND_IN_OBEYS_FIRST, in two that wait again and again: a stand-in gives the place back to one who has come back before what is queued has its turn
+// mutant MUTANT_LEND_GIVES_BACK_FIRST, in two that wait again and again: who waits gives its place to one who has come back before what is queued has its turn
+// mutant MUTANT_LEND_HIDES_FORKS, in a fork of one who waits: the forks of who waits cannot be stolen
+// mutant MUTANT_WAIT_WITH_LATCH_PENDING, in a fork: the latch is not moved to waiting before the wait
 // mutant MUTANT_COMPLETE_WITHOUT_UNPARK, in a fork: who completes a latch wakes nobody
-// mutant MUTANT_COMPLETE_WITHOUT_WAKING_ALONE, in a guest and a fork: who completes a guest's latch wakes nobody
-// mutant MUTANT_WAITER_TAKES_NO_TASKS, in a fork and a task: a worker that waits for a fork takes no tasks, and sleeps whether there are any or not
-// mutant MUTANT_FREE_PLACE_WITHOUT_LOOK, in a guest and a fork: a guest that leaves wakes nobody for the forks that were left alone because of it
-// mutant MUTANT_RETREAT_WITHOUT_LOOK, in a fork and a doorman: the doorman gives its place back without looking
-// mutant MUTANT_RETREAT_LEAVES_IT_TO_OWNER, in a doorman and two tasks: the doorman has seen a task, and wakes nobody because the owner of its place was woken before
-// mutant MUTANT_IDLE_BEFORE_LOOK, in a doorman, a fork and a task: the doorman takes the place of a worker that may still take its bit back, which may be the doorman's by then
-// mutant MUTANT_DOORMAN_TAKES_ANY_PLACE, in a doorman, a fork and a task: the doorman takes the place of a worker that waits for a fork
-// mutant MUTANT_WAKE_PASSES_STAND_IN, in a fork and a doorman: a waker wakes the owner of a place, not the doorman who has it
+// mutant MUTANT_LEAVE_WITHOUT_LOOK, in two guests and a fork: a guest that leaves wakes nobody for the forks that were left alone because of it
+// mutant MUTANT_LEAVE_FORGETS_WHO_WAITS, in two guests: it does so if all places sleep, though somebody waits who has forks
+// mutant MUTANT_WAITING_GUEST_IS_FORGOTTEN, in two guests: it does so if all places sleep, though a guest waits who has forks
+// mutant MUTANT_WAITING_GUEST_COMPUTES, in a guest that waits: a guest that waits counts as one that computes
+// mutant MUTANT_BUSY_AFTER_UNPARK, in the end: a worker is counted as busy after it was given a place
+// mutant MUTANT_QUIET_COUNTS_ONCE, in several tasks, a wait and the end: the busy workers are not counted again after the look at the queues
+// mutant MUTANT_INJECTOR_STAYS_OPEN, in the end: only the doors are closed
+// mutant MUTANT_LIST_STAYS_OPEN, in a wait and the end: a worker that becomes idle when the pool has ended does not end
+// mutant MUTANT_END_WAITS_FOR_LATE_WORKERS, in a guest and the end: a worker that a guest needs when the pool has ended counts among those whose end Close waits for
+// mutant MUTANT_WATCHER_IS_BUSY, in a hot worker and the end: a hot worker that watches counts as busy
+// mutant MUTANT_HELD_THOUGH_SOMEBODY_WAITS, in a pause and a fork of one who waits: in a pause no task begins, though one that runs waits for others
+// mutant MUTANT_RESUME_WITHOUT_LOOK, in a pause: who ends a pause wakes nobody
+// mutant MUTANT_TOO_MANY_THOUGH_CLOSING, in a place less, closing, nobody searches for ever: a place that is to be closed does not go on though the pool closes
 
-#ifdef DOORMAN
-#define DOORMEN 1
-#else
-#define DOORMEN 0
-#endif
-#ifdef GUEST
-#define GUESTS 1
-#else
-#define GUESTS 0
-#endif
-
-// How many tasks each submitter submits.
+// How many tasks each submitter submits; how many tasks and forks running tasks make, and how often
+// one of them waits in a Block; how many children of a scope have another one; how many guests come.
 #ifndef TASKS
 #define TASKS 1
 #endif
+#ifndef SPAWNS
+#define SPAWNS 0
+#endif
+#ifndef FORKS
+#define FORKS 0
+#endif
+#ifndef BLOCKS
+#define BLOCKS 0
+#endif
+#ifndef GROWS
+#define GROWS 0
+#endif
+#ifndef POLLS
+#define POLLS 0
+#endif
+#ifndef GUESTS
+#define GUESTS 0
+#endif
+#ifndef NODES
+#define NODES 1
+#endif
 
-// With BEGUN the first worker begins in the middle of a task, and does not sleep.
+// With BEGUN the first worker has the first place and begins in the middle of a task.
 #ifdef BEGUN
 #define BUSY(i) ((i) == 0)
 #define BEGUN_TASKS 1
@@ -135,25 +192,33 @@ these stay small, workers sleep at first (ASLEEP), but for one that is in the mi
 #define BEGUN_TASKS 0
 #endif
 
-// With SUBMITTED there is a task from the beginning, and the last worker was woken for it.
+// With SUBMITTED there is a task from the beginning, and the last place was woken for it.
 #ifdef SUBMITTED
 #define SUBMITTED_TASKS 1
 #else
 #define SUBMITTED_TASKS 0
 #endif
 
-// How many tasks there are at least.
-#define GIVEN (SUBMITTERS * TASKS + BEGUN_TASKS + SUBMITTED_TASKS)
+// With QUEUED so many tasks lie in the injector from the beginning.
+#ifndef QUEUED
+#define QUEUED 0
+#endif
 
-// Slots: the workers, the doorman, the guest.
-#define SLOTS (WORKERS + DOORMEN + GUESTS)
-#define door  WORKERS
-#define guest (WORKERS + DOORMEN)
-#define NOBODY 255
+// How many tasks there are at least.
+#define GIVEN (SUBMITTERS * TASKS + BEGUN_TASKS + SUBMITTED_TASKS + QUEUED)
+
+// Those who fork: the workers, and then the guests.
+#define FORKERS (WORKERS + GUESTS)
+#define NONE    255
 
 // What a configuration has none of is not looked at.
 #define SLOTTED (SPAWNS > 0)
 #define FORKING (FORKS > 0)
+#define WAITING (FORKS > 0 || BLOCKS > 0 || POLLS > 0)
+
+#if defined(CLOSE) || defined(PAUSE)
+#define COUNTED // somebody reads how many workers are busy
+#endif
 
 #define nodeOf(i)  ((i) % NODES)
 #define bitOf(i)   (1 << (i))
@@ -162,13 +227,16 @@ these stay small, workers sleep at first (ASLEEP), but for one that is in the mi
 // # What there is to do
 
 byte injector[NODES];
-byte ring[SLOTS];
-bool slot[SLOTS];
-bool fork[SLOTS]; // public and not stolen
+byte ring[PLACES];
+bool slot[PLACES];
+bool fork[FORKERS]; // visible and not stolen: a fork, or with SCOPE a child of a scope
 
 byte made, ran;   // tasks
 byte spawns = SPAWNS;
 byte forks = FORKS;
+byte blocks = BLOCKS;
+byte grows = GROWS;
+byte polls = POLLS;
 bool over;
 
 mtype = { NOTHING, TASK, FORK }; // a job
@@ -180,96 +248,239 @@ byte searching;       // these two are one word
 short sleepers;
 byte parked[NODES];   // bitmaps
 
+// # Places
+
+bool woken[PLACES];                        // who gets the place counts as a searcher
+bool standIn[PLACES];                      // who gets it stands in for one who waits
+chan back[PLACES] = [WORKERS] of { byte }; // those who have come back and compute without it
+bool mu[PLACES];
+
 // # Workers
 
-bool awake[SLOTS];    // the futex, of the doorman the bell
+byte listed;             // those on the list of the idle
+byte out;                // those who have ended, or were not made yet
+byte late;               // those who were made after the end of the pool
+bool awake[FORKERS];     // the parker
+byte granted[WORKERS];
 
-mtype = { pending, waiting, alone, done };
-mtype latch[SLOTS] = pending; // of the slot's fork
-bool aloneWord;       // the guest's futex
+mtype = { pending, waiting, done };
+mtype latch[FORKERS] = pending; // of a fork, or a scope
+byte children[FORKERS];         // that have not ended: one if it is a fork
 
-bool idle[WORKERS];      // sleeps in the middle of nothing, and has looked
-bool standIn[WORKERS];   // the doorman has the place
-byte standsFor = NOBODY; // whose place the doorman has
-bool atDoor;
+#ifdef ENOUGH
+byte enough = ENOUGH;    // how often there are enough of them
+#endif
+byte busy, waits;
+bool changed;                              // crew.changed
+bool hold, paused;                         // Pause
+bool refuses, closing, ends, listClosed, returned; // Close: refuses is the injectors
 
-// # sleep.go
+hidden byte w, seen; // where they are used they are in one step
 
-// choose clears a slot's bit, and sets ok if it was set: Sleep.Choose.
-inline choose(i_) {
+#ifndef PAUSE
+#define HELD false
+#elif defined(MUTANT_HELD_THOUGH_SOMEBODY_WAITS)
+#define HELD hold
+#else
+#define HELD (hold && waits == 0)
+#endif
+
+#if WAITING
+#define OWED(pl) (len(back[pl]) > 0)
+#else
+#define OWED(pl) false
+#endif
+
+#ifdef RESIZE
+byte size = PLACES;
+bool orderClose, crewMu;
+bool open[PLACES] = true;
+#define SIZE size
+#define ANY_TOO_MANY (size < 2 && open[1]) // of two places
+#ifdef MUTANT_TOO_MANY_THOUGH_CLOSING
+#define TOO_MANY(pl) (orderClose && (pl) >= size)
+#else
+#define TOO_MANY(pl) (orderClose && (pl) >= size && !closing)
+#endif
+#else
+#define SIZE PLACES
+#define TOO_MANY(pl) false
+#endif
+
+#define ORDERED (OWED(place) || HELD || TOO_MANY(place)) // Worker.ordered
+#if WAITING || defined(PAUSE) || defined(RESIZE)
+#define ORDERS
+#endif
+
+// A child of a scope counts as a task does, a fork only if there are more sleepers than guests.
+#ifdef SCOPE
+#define forkCounts(more) true
+#else
+#define forkCounts(more) (more)
+#endif
+
+#ifdef MUTANT_LEND_HIDES_FORKS
+bool hides[FORKERS];
+#define forkAt(i) (fork[i] && !hides[i])
+#else
+#define forkAt(i) fork[i]
+#endif
+
+// # Who is woken: sleep.go, place.go
+
+// choose clears a place's bit, and sets ok if it was set: Sleep.Choose.
+inline choose(pl_) {
 	d_step {
-		ok = (parked[nodeOf(i_)] & bitOf(i_)) != 0;
-		parked[nodeOf(i_)] = parked[nodeOf(i_)] & ~bitOf(i_)
+		ok = (parked[nodeOf(pl_)] & bitOf(pl_)) != 0;
+		parked[nodeOf(pl_)] = parked[nodeOf(pl_)] & ~bitOf(pl_)
 	}
 }
 
-inline woken() {
-#ifdef MUTANT_WOKEN_IS_NO_SEARCHER
-	sleepers--
+// announce says that a place is about to sleep, and whether its holder was a searcher.
+inline announce(pl_, searched_) {
+#ifdef MUTANT_STATE_BEFORE_BIT
+	d_step { sleepers++; searching = searching - searched_; forksToo = sleepers > 0 };
+	parked[nodeOf(pl_)] = parked[nodeOf(pl_)] | bitOf(pl_)
 #else
-	d_step { searching++; sleepers-- }
+	parked[nodeOf(pl_)] = parked[nodeOf(pl_)] | bitOf(pl_);
+	d_step { sleepers++; searching = searching - searched_; forksToo = sleepers > 0 }
 #endif
 }
 
-inline wake(i_) {
-#ifndef MUTANT_CLEAR_WITHOUT_WAKING
-	d_step { assert(!awake[i_]); awake[i_] = true; ok = false; chosen = 0 }
+// wake wakes a place, if need be. How says what comes first:
+//
+//	SEEN    some place, if there is work: notifySeen
+//	SOME    some place, the node's if there is a choice: wakeOne
+//	DOZED   mine_, whose sleep was announced just now, if there is work: doze
+//	OWN     mine_, for there is work
+//	WANTED  mine_, for somebody wants it back, or it is to be closed
+//	CHOSEN  the place whose bit was cleared: wakeUp
+mtype = { NOBODY, SEEN, SOME, DOZED, OWN, WANTED, CHOSEN };
+
+inline wake(mine_) {
+	do
+	:: how == NOBODY -> break
+	:: how == SEEN || how == DOZED ->
+#if FORKING && !defined(SCOPE)
+#ifdef MUTANT_LAST_SEARCHER_FORGETS_FORKS
+		forksToo = how == DOZED && forksToo;
 #else
-	d_step { ok = false; chosen = 0 }
+		forksToo = (how == SEEN -> sleepers > 0 : forksToo);
 #endif
+#endif
+		anyWork()
+	:: how == SOME ->
+#ifdef PAUSE
+		if
+		:: HELD -> how = NOBODY
+		:: else -> chooseNear()
+		fi
+#else
+		chooseNear()
+#endif
+	:: how == OWN || how == WANTED -> atomic {
+		choose(mine_);
+		if
+		:: ok -> ok = false; chosen = mine_; how = CHOSEN; forksToo = false
+		// It was chosen before, perhaps too early for its worker to see what is there.
+#ifdef MUTANT_DOZE_LOOKS_ONCE
+		:: !ok && how == OWN -> how = NOBODY
+#else
+		:: !ok && how == OWN -> how = SEEN
+#endif
+		// Who has chosen it wanted it for something else, and does not search.
+#ifdef MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT
+		:: !ok && how == WANTED -> how = NOBODY
+#else
+		:: !ok && how == WANTED -> how = SEEN
+#endif
+		fi }
+	:: how == CHOSEN ->
+#if WAITING
+		if
+		:: OWED(chosen) -> giveBack(chosen, 1, 0)
+		:: else
+		fi;
+		if
+		:: ok -> // who has the place now does not search
+			ok = false;
+			chosen = 0;
+#ifdef MUTANT_GIVE_BACK_WITHOUT_LOOK
+			how = NOBODY
+#else
+			how = SEEN
+#endif
+		:: else -> wakeUp()
+		fi
+#else
+		wakeUp()
+#endif
+	od;
+	node = 0
 }
 
-// owner finds whose place a slot has: Worker.owner.
-inline owner(i_, place_) {
-#ifdef DOORMAN
-	place_ = (i_ == door -> standsFor : i_)
-#else
-	place_ = i_
-#endif
-}
+// anyWork looks for a task and, with forksToo, for a fork, and says by how what comes next. Each
+// queue is a look of its own: first the injectors, then what places have, then forks.
+#define KINDS   (1 + SLOTTED)
+#define QUEUES  (NODES + PLACES * KINDS)
+#define placeAt ((n - NODES) / KINDS)
+#define kindAt  ((n - NODES) % KINDS)
 
-// stands sets chosen to whoever has the place of a slot.
-inline stands(i_) {
-#if defined(DOORMAN) && !defined(MUTANT_WAKE_PASSES_STAND_IN)
-	chosen = (standIn[i_] -> door : i_)
-#else
-	chosen = i_
-#endif
-}
-
-// wakeUp is for whoever chose the slot.
-inline wakeUp(i_) {
-#ifdef MUTANT_WOKEN_AFTER_WAKING
-	stands(i_);
-	wake(chosen);
-	woken()
-#else
-	woken();
-	stands(i_);
-	wake(chosen)
-#endif
-}
-
-// chooseNear sets chosen to a sleeper whose bit it has cleared, and ok if there is one. What
-// Sleep.Nobody asks before is no more than what this asks first.
-inline chooseNear(node_) {
+inline anyWork() {
 	do
 	:: atomic {
-		word = parked[nodeNear(node_, n)];
+		seen = (n < NODES -> injector[n] > 0
+#ifdef MUTANT_LOOK_AT_OWN_NODE_ONLY
+				&& n == node
+#endif
+			: (n >= QUEUES -> forkCounts(forksToo) && forkAt(n - QUEUES)
+			: (kindAt == 0 -> ring[placeAt] > 0
+			: slot[placeAt]
+#ifdef MUTANT_LOOK_NOT_AT_SLOTS
+				&& false
+#endif
+			)));
+		if
+		:: seen ->
+#if NODES > 1
+			node = (n < NODES -> n : nodeOf(placeAt));
+#endif
+			how = (how == SEEN -> SOME : OWN);
+			n = 0;
+			forksToo = false;
+			break
+		:: !seen && n + 1 == QUEUES + FORKING * FORKERS ->
+			how = NOBODY;
+			n = 0;
+			forksToo = false;
+			break
+		:: else -> n++
+		fi }
+	od
+}
+
+// chooseNear chooses a place that sleeps, if there is one, and says so by how. What Sleep.Nobody
+// asks before is no more than what this asks first.
+inline chooseNear() {
+	do
+	:: atomic {
+		word = parked[nodeNear(node, n)];
 		if
 		:: word == 0 ->
 			n++;
 			if
 #ifdef MUTANT_WAKE_OWN_NODE_ONLY
-			:: true -> n = 0; ok = false; break
+			:: true -> n = 0; how = NOBODY; break
 #else
-			:: n == NODES -> n = 0; ok = false; break
+			:: n == NODES -> n = 0; how = NOBODY; break
 #endif
 			:: else
 			fi
 		:: word & bitOf(0) -> chosen = 0
+#if PLACES > 1
 		:: word & bitOf(1) -> chosen = 1
-#if WORKERS > 2
+#endif
+#if PLACES > 2
 		:: word & bitOf(2) -> chosen = 2
 #endif
 		fi };
@@ -278,7 +489,7 @@ inline chooseNear(node_) {
 				choose(chosen);
 				word = 0;
 				if
-				:: ok -> n = 0; break
+				:: ok -> ok = false; n = 0; how = CHOSEN; break
 				:: else -> chosen = 0
 				fi }
 		:: else
@@ -286,538 +497,182 @@ inline chooseNear(node_) {
 	od
 }
 
-inline wakeOne(node_) {
-	chooseNear(node_);
+// wakeUp gives the chosen place to a worker, who is to search.
+inline wakeUp() {
+#ifdef MUTANT_WOKEN_AFTER_WAKING
+	occupy(chosen);
+#endif
+#ifdef MUTANT_WOKEN_IS_NO_SEARCHER
+	sleepers--;
+#else
+	d_step { searching++; sleepers--; woken[chosen] = true };
+#endif
+#if !defined(MUTANT_WOKEN_AFTER_WAKING) && !defined(MUTANT_CLEAR_WITHOUT_WAKING)
+	occupy(chosen);
+#endif
+	d_step { chosen = 0; how = NOBODY }
+}
+
+// occupy has an idle worker take a place, or a new one. Idle workers are alike, so it does not
+// matter which.
+inline occupy(pl_) {
+#if defined(COUNTED) && !defined(MUTANT_BUSY_AFTER_UNPARK)
+	busy++;
+#endif
+	d_step {
+		w = 0;
+		if
+		:: listed != 0 ->
+			do
+			:: listed & bitOf(w) -> break
+			:: else -> w++
+			od;
+			listed = listed & ~bitOf(w)
+		:: else -> // Pool.hire
+			assert(out != 0); // or the bounds are too small
+			do
+			:: out & bitOf(w) -> break
+			:: else -> w++
+			od;
+			out = out & ~bitOf(w);
+#ifndef MUTANT_END_WAITS_FOR_LATE_WORKERS
+			if
+			:: listClosed -> late = late | bitOf(w)
+			:: else
+			fi;
+#endif
+			assert(!returned || (late & bitOf(w))) // or the end may have been waited for
+		fi;
+		assert(!awake[w] && granted[w] == NONE);
+		granted[w] = pl_;
+		awake[w] = true;
+		w = 0
+#if defined(COUNTED) && defined(MUTANT_BUSY_AFTER_UNPARK)
+	};
+	busy++
+#else
+	}
+#endif
+}
+
+// giveBack gives a place to the first who wants it back, and sets ok if there is one. Who gets it
+// does not search, though the holder before counts as a searcher perhaps; if that was the last one,
+// how says what he owes. Taken_ is whether the place counts as a sleeper.
+inline giveBack(pl_, taken_, searched_) {
+	atomic { !mu[pl_] ->
+		if
+		:: OWED(pl_) -> mu[pl_] = true; ok = true
+		:: else
+		fi };
 	if
-	:: ok -> wakeUp(chosen)
+	:: ok ->
+		d_step {
+			sleepers = sleepers - taken_;
+#ifdef MUTANT_GIVEN_BACK_SEARCHING
+			woken[pl_] = searched_
+#else
+			searching = searching - searched_;
+			if
+			:: searched_ && searching == 0 -> how = SEEN
+			:: else
+			fi
+#endif
+		};
+		d_step {
+			back[pl_]?w;
+			assert(granted[w] == NONE);
+			granted[w] = pl_;
+			w = 0;
+			mu[pl_] = false
+		}
+	:: else
+	fi
+}
+
+// forgo is for a worker that does not want its place back any more. If it was given it just now,
+// it has it.
+inline forgo() {
+	atomic { !mu[home] ->
+#ifndef MUTANT_STAYS_ON_LIST_OF_PLACE
+		if
+		:: back[home]??[eval(me)] -> back[home]??eval(me)
+		:: else
+		fi;
+#endif
+		takeUp() }
+}
+
+// takeUp takes up the place that a worker was given, if it was.
+inline takeUp() {
+	d_step {
+		place = granted[me];
+		granted[me] = NONE;
+		if
+		:: place != NONE ->
+			home = place;
+			hunts = woken[place];
+			stands = standIn[place];
+			woken[place] = false;
+			standIn[place] = false
+		:: else
+		fi
+	}
+}
+
+// doze puts a place to sleep, which nobody has from here on.
+inline doze(pl_, searched_) {
+	announce(pl_, searched_);
+	if
+#ifndef MUTANT_DOZE_NOT_AT_LIST
+	:: OWED(pl_) -> how = WANTED
+#endif
+	:: else ->
+		if
+#if defined(RESIZE) && !defined(MUTANT_DOZE_NOT_AT_SIZE)
+		:: pl_ >= size && !closing -> how = WANTED
+#endif
+		:: else ->
+			if
+#ifndef MUTANT_DOZE_WITHOUT_LOOK
+			:: !HELD -> how = DOZED
+#endif
+			:: else -> forksToo = false
+			fi
+		fi
+	fi;
+	wake(pl_)
+}
+
+// stopSearching is for a worker who has found what it searched for, if it did.
+inline stopSearching() {
+	if
+	:: hunts ->
+		hunts = false;
+		d_step {
+			searching--;
+			if
+#ifndef MUTANT_LAST_SEARCHER_LEAVES
+			:: searching == 0 -> how = SEEN; node = nodeOf(place)
+#endif
+			:: else
+			fi
+		};
+		wake(0)
 	:: else
 	fi
 }
 
 inline notifyTask(node_) {
-	if
-	:: searching == 0 -> wakeOne(node_)
-	:: else
-	fi
-}
-
-// anyWork sets seen if a task lies in a queue or, with forksToo, a fork can be stolen. Each
-// queue is a look of its own: first the injectors, and then what each slot has.
-#define KINDS   (1 + SLOTTED + FORKING)
-#define ownerAt ((n - NODES) / KINDS)
-#define kindAt  ((n - NODES) % KINDS)
-
-inline anyWork() {
-	do
-	:: atomic {
-		seen = (n < NODES -> injector[n] > 0
-#ifdef MUTANT_LOOK_AT_OWN_NODE_ONLY
-				&& n == nodeOf(me)
-#endif
-			: (kindAt == 0 -> ring[ownerAt] > 0
-			: (kindAt <= SLOTTED -> slot[ownerAt]
-#ifdef MUTANT_LOOK_NOT_AT_SLOTS
-				&& false
-#endif
-			: forksToo && fork[ownerAt])));
-		n++;
+	d_step {
 		if
-		:: seen || n == NODES + SLOTS * KINDS -> n = 0; break
-		:: else
-		fi }
-	od;
-	forksToo = false
-}
-
-inline notifySeen() {
-#if FORKING && !defined(MUTANT_LAST_SEARCHER_FORGETS_FORKS)
-	forksToo = sleepers > 0;
-#endif
-	anyWork();
-	if
-	:: seen -> seen = false; wakeOne(nodeOf(me))
-	:: else
-	fi
-}
-
-inline stopSearching() {
-	if
-	:: searches ->
-		d_step { searches = false; searching--; last = searching == 0 };
-#ifndef MUTANT_LAST_SEARCHER_LEAVES
-		if
-		:: last -> last = false; notifySeen()
+		:: searching == 0 -> how = SOME; node = node_
 		:: else
 		fi
-#endif
-	:: else
-	fi
-}
-
-inline announce(i_) {
-#ifdef MUTANT_STATE_BEFORE_BIT
-	d_step { sleepers++; searching = searching - searches; state = sleepers; searched = searches; searches = false };
-	parked[nodeOf(i_)] = parked[nodeOf(i_)] | bitOf(i_)
-#else
-	parked[nodeOf(i_)] = parked[nodeOf(i_)] | bitOf(i_);
-	d_step { sleepers++; searching = searching - searches; state = sleepers; searched = searches; searches = false }
-#endif
-}
-
-// worthWaking sets seen.
-inline worthWaking() {
-#if FORKING && !defined(MUTANT_LOOK_NOT_AT_FORKS)
-	forksToo = state > 0;
-#endif
-	anyWork()
-}
-
-// retract takes announce back, and sets ok unless somebody is about to wake this worker. It is
-// a searcher again if it was one: what was made visible while it was relied on that.
-inline retract() {
-	choose(place);
-	if
-#ifdef MUTANT_RETRACT_IGNORES_LOST_BIT
-	:: true -> d_step { sleepers--; searching = searching + searched; searches = searched; ok = true }
-#elif defined(MUTANT_RETRACT_IS_NO_SEARCHER)
-	:: ok -> sleepers--
-	:: else
-#else
-	:: ok -> d_step { sleepers--; searching = searching + searched; searches = searched }
-	:: else
-#endif
-	fi
-}
-
-// sleep returns when somebody has woken the worker. forLatch says whether it waits for its
-// latch; one that does not may sleep for ever.
-inline sleep(forLatch) {
-	if
-	:: d_step { awake[me] -> awake[me] = false;
-#ifndef MUTANT_WOKEN_IS_NO_SEARCHER
-			searches = true // counted by wakeUp
-#endif
-		}
-	:: !(forLatch) && over -> goto stop
-	fi
-}
-
-// park returns if there is something to see, or when somebody has woken the worker.
-inline park(forLatch) {
-	owner(me, place);
-	announce(place);
-#ifndef MUTANT_PARK_WITHOUT_LATCH
-	if
-	:: forLatch && latch[me] == done -> seen = true
-	:: else
-	fi;
-#endif
-#ifndef MUTANT_PARK_WITHOUT_LOOK
-	if
-#ifdef MUTANT_WAITER_TAKES_NO_TASKS
-	:: !seen && !(forLatch) -> worthWaking()
-#else
-	:: !seen -> worthWaking()
-#endif
-	:: else
-	fi;
-#endif
-	state = 0;
-	if
-	:: seen -> retract(); seen = false
-	:: else
-	fi;
-	if
-	:: ok -> ok = false
-	:: else -> // nothing to do, or somebody is about to wake this one
-#if defined(DOORMAN) && !defined(MUTANT_IDLE_BEFORE_LOOK)
-		if
-		:: !(forLatch) -> idle[me] = true // it does not take its bit back any more
-		:: else
-		fi;
-#endif
-		sleep(forLatch);
-#if defined(DOORMAN) && !defined(MUTANT_IDLE_BEFORE_LOOK)
-		if
-		:: !(forLatch) -> idle[me] = false
-		:: else
-		fi
-#endif
-	fi;
-	searched = false
-}
-
-inline unpark(i_) {
-	owner(i_, place);
-	if
-	:: place != NOBODY ->
-#ifdef MUTANT_UNPARK_WITHOUT_BIT
-		ok = true;
-#else
-		choose(place);
-#endif
-		if
-		:: ok -> wakeUp(place)
-		:: else // it is on its way to look at the latch, or was woken for something else
-		fi
-	:: else
-	fi
+	};
+	wake(0)
 }
 
 // # Tasks: worker.go, find.go
-
-// queue is Worker.Go: the task goes into the worker's slot, and what was there into its ring.
-inline queue() {
-	d_step { made++; ok = slot[me]; slot[me] = true };
-	if
-	:: ok -> ring[me]++; ok = false
-	:: else
-	fi;
-#ifndef MUTANT_QUEUE_WITHOUT_NOTIFY
-	notifyTask(nodeOf(me))
-#endif
-}
-
-// pull takes what lies in a node's injector, the first for now.
-inline pull(node_) {
-	d_step {
-		if
-		:: injector[node_] > 0 -> job = TASK; moved = injector[node_] - 1; injector[node_] = 0
-		:: else
-		fi
-	};
-	if
-	:: moved > 0 ->
-		d_step { ring[me] = ring[me] + moved; moved = 0 };
-#ifndef MUTANT_PULL_WITHOUT_NOTIFY
-		notifyTask(nodeOf(me))
-#endif
-	:: else
-	fi
-}
-
-// take takes one of the worker's own. After some from the slot in a row, the next goes to the
-// end of the ring.
-inline take() {
-#if SLOTTED
-	d_step {
-		if
-		:: slot[me] -> slot[me] = false; job = TASK
-		:: else
-		fi
-	};
-	if
-	:: job == TASK && ring[me] > 0 -> job = NOTHING; ring[me]++
-	:: true
-	fi;
-#endif
-	if
-	:: job == NOTHING ->
-		d_step {
-			if
-			:: ring[me] > 0 -> ring[me]--; job = TASK
-			:: else
-			fi
-		}
-	:: else
-	fi
-}
-
-inline next() {
-	take();
-	if
-	:: job == NOTHING -> pull(nodeOf(me))
-	:: else
-	fi
-}
-
-// rob takes some of a victim's tasks.
-inline rob(v_, slots_) {
-	atomic {
-		if
-		:: ring[v_] > 0 -> ring[v_]--; job = TASK;
-			do
-			:: ring[v_] > 0 -> ring[v_]--; moved++
-			:: break
-			od
-		:: else
-		fi
-	};
-	if
-	:: moved > 0 ->
-		d_step { ring[me] = ring[me] + moved; moved = 0 };
-#ifndef MUTANT_ROB_WITHOUT_NOTIFY
-		notifyTask(nodeOf(me))
-#endif
-	:: else
-	fi;
-	if
-#ifdef MUTANT_LAST_LOOK_NOT_AT_SLOTS
-	:: false ->
-#else
-	:: job == NOTHING && SLOTTED && slots_ ->
-#endif
-		d_step {
-			if
-			:: slot[v_] -> slot[v_] = false; job = TASK
-			:: else
-			fi
-		}
-	:: else
-	fi
-}
-
-inline claim(v_) {
-	d_step {
-		if
-		:: fork[v_] -> fork[v_] = false; job = FORK; victim = v_
-		:: else
-		fi
-	}
-}
-
-// look goes round the queues once. The last look of a search is at LIFO slots as well. A worker
-// that is in the middle of nothing has just looked at its own queues.
-inline look(own_, tasks_, last_) {
-	if
-	:: own_ -> next()
-	:: else
-	fi;
-#if FORKING
-	mayFork = sleepers >= 0;
-#endif
-	do
-	:: job == NOTHING && v < SLOTS ->
-#if FORKING
-		if
-		:: mayFork -> claim(v)
-		:: else
-		fi;
-#endif
-		if
-		:: job == NOTHING && tasks_ && v != me -> rob(v, last_)
-		:: else
-		fi;
-		v++
-	:: else -> break
-	od;
-	atomic { v = 0; mayFork = false };
-	do
-#ifdef MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY
-	:: job == NOTHING && tasks_ && v < 1 -> pull(nodeOf(me)); v++
-#else
-	:: job == NOTHING && tasks_ && v < NODES -> pull(nodeNear(nodeOf(me), v)); v++
-#endif
-	:: else -> break
-	od;
-	v = 0
-}
-
-#ifdef MUTANT_WAITER_TAKES_NO_TASKS
-#define TASKS_TOO(waits) !(waits)
-#else
-#define TASKS_TOO(waits) true
-#endif
-
-// search finds a job or nothing. A worker that waits looks for tasks only in its last look.
-// The first look comes before the worker counts as a searcher, unless its waker has counted it.
-inline search(waits_) {
-#ifdef EARLY
-	look(false, !(waits_), false);
-#endif
-	if
-	:: job == NOTHING ->
-		d_step { // StartSearching
-			if
-			:: !searches && !(searching > 0 && 2 * (searching + 1) > WORKERS) -> searching++; searches = true
-			:: else
-			fi
-		};
-		if
-		:: searches -> look(waits_, TASKS_TOO(waits_), true)
-		:: else
-		fi
-	:: else
-	fi;
-	if
-	:: searches && job != NOTHING -> stopSearching()
-	:: else
-	fi
-}
-
-// # Forks and latches: fork.go, latch.go
-
-inline wantsForks() {
-	d_step { ok = sleepers > 0 && searching <= sleepers / 8 }
-}
-
-inline publish() {
-	fork[me] = true;
-#ifndef MUTANT_PUBLISH_WITHOUT_NOTIFY
-	wantsForks();
-	if
-	:: ok -> ok = false; wakeOne(nodeOf(me))
-	:: else
-	fi
-#endif
-}
-
-// complete ends the wait for the fork of a slot.
-inline complete() {
-	d_step { was = latch[victim]; latch[victim] = done };
-	if
-#ifndef MUTANT_COMPLETE_WITHOUT_UNPARK
-	:: was == waiting -> unpark(victim)
-#endif
-#ifndef MUTANT_COMPLETE_WITHOUT_WAKING_ALONE
-	:: was == alone -> aloneWord = true
-#endif
-	:: else
-	fi;
-	d_step { was = pending; victim = 0 }
-}
-
-inline casLatch(old_, new_) {
-	d_step {
-		ok = latch[me] == old_;
-		if
-		:: ok -> latch[me] = new_
-		:: else
-		fi
-	}
-}
-
-// await waits for the worker's own fork. It helps with forks, and with tasks before it parks.
-inline await() {
-	do
-	:: latch[me] == done -> break
-	:: latch[me] != done ->
-		search(true);
-		if
-		:: job == TASK -> job = NOTHING; spawn(); ran++
-		:: job == FORK -> job = NOTHING; complete()
-		:: else ->
-#ifdef MUTANT_PARK_WITH_LATCH_PENDING
-			ok = latch[me] == pending;
-#else
-			casLatch(pending, waiting);
-#endif
-			if
-			:: ok -> ok = false; park(true)
-			:: else -> break
-			fi;
-#ifndef MUTANT_LATCH_STAYS_WAITING
-			casLatch(waiting, pending);
-#endif
-			ok = false
-		fi
-	od;
-	stopSearching();
-	latch[me] = pending
-}
-
-// join publishes a fork, and takes it back or waits for the thief.
-inline join() {
-	publish();
-#ifdef PATIENT
-	!fork[me];
-#endif
-	d_step { ok = fork[me]; fork[me] = false };
-	if
-	:: ok -> ok = false
-	:: else -> await()
-	fi
-}
-
-// # What tasks do
-
-inline spawn() {
-	do
-	:: atomic { spawns > 0 -> spawns-- }; queue()
-	:: break
-	od
-}
-
-// long is the long task, or the long fork: it lasts until all tasks but one have run, its own.
-inline long() {
-	atomic { !lasting -> lasting = true };
-	made + spawns == GIVEN + SPAWNS && ran + 1 == made
-}
-
-inline runTask() {
-	spawn();
-	if
-	:: atomic { forks > 0 -> forks-- }; join()
-#ifdef PATIENT
-	:: else
-#else
-	:: true
-#endif
-	fi;
-#ifdef LONG
-	if
-	:: long()
-	:: true
-	fi;
-#endif
-	ran++
-}
-
-// runFork runs a stolen fork.
-inline runFork() {
-#ifdef LONG
-	if
-	:: long()
-	:: true
-	fi;
-#endif
-	complete()
-}
-
-inline rest() {
-#ifdef MUTANT_IDLE_BEFORE_LOOK
-	idle[me] = true;
-	park(false);
-	idle[me] = false
-#else
-	park(false)
-#endif
-}
-
-proctype worker(byte me) {
-	byte n, word, chosen, place, moved, v, victim;
-	short state;
-	bool ok, seen, last, searches, searched, mayFork, forksToo;
-	mtype job = NOTHING;
-	mtype was = pending;
-
-#ifdef ASLEEP
-	if
-	:: BUSY(me) -> runTask()
-	:: else ->
-		sleep(false);
-#ifdef DOORMAN
-		idle[me] = false
-#endif
-	fi;
-#endif
-	do
-	:: next();
-		if
-		:: job != NOTHING -> stopSearching()
-		:: else -> search(false)
-		fi;
-		if
-		:: job == TASK -> job = NOTHING; runTask()
-		:: job == FORK -> job = NOTHING; runFork()
-		:: else -> rest()
-		fi
-	od;
-stop:
-	skip
-}
-
-// # Submitters
 
 #ifdef MUTANT_PUSH_WITHOUT_FENCE
 byte buffered[NODES];
@@ -833,124 +688,812 @@ end:
 }
 #endif
 
-// ring sets ok if it has woken the doorman or, in its place, a worker.
-inline ring_() {
-	d_step { ok = atDoor; atDoor = false };
+// push queues a task from outside, and sets ok, unless it is refused. One that is refused counts as
+// run.
+inline push(node_) {
+	d_step {
+		made++;
+		if
+#if defined(CLOSE) && !defined(MUTANT_INJECTOR_STAYS_OPEN)
+		:: refuses -> ran++
+#endif
+#ifdef MUTANT_PUSH_WITHOUT_FENCE
+		:: else -> buffered[node_]++; ok = true
+#else
+		:: else -> injector[node_]++; ok = true
+#endif
+		fi
+	}
+}
+
+// queue is Worker.Go: the task goes into the place's slot, and what was there into its ring; or,
+// without a place, into the injector.
+inline queue() {
+	if
+#ifdef CLOSE
+	:: closing -> d_step { made++; ran++ }
+#endif
+	:: else ->
+#if WAITING
+		if
+		:: place == NONE -> takeUp()
+		:: else
+		fi;
+#endif
+		if
+		:: place != NONE ->
+			d_step { made++; ok = slot[place]; slot[place] = true };
+			if
+			:: ok -> ring[place]++
+			:: else -> ok = true
+			fi
+		:: else -> push(nodeOf(home))
+		fi;
+#ifndef MUTANT_QUEUE_WITHOUT_NOTIFY
+		if
+		:: ok -> ok = false; notifyTask(nodeOf(home))
+		:: else
+		fi;
+#endif
+		ok = false
+	fi
+}
+
+// pull takes what lies in a node's injector, the first for now.
+inline pull(node_) {
+	d_step {
+		if
+		:: injector[node_] > 0 -> job = TASK; moved = injector[node_] - 1; injector[node_] = 0
+		:: else
+		fi
+	};
+	if
+	:: moved > 0 ->
+		d_step { ring[place] = ring[place] + moved; moved = 0 };
+#ifndef MUTANT_PULL_WITHOUT_NOTIFY
+		notifyTask(nodeOf(place))
+#endif
+	:: else
+	fi
+}
+
+// next takes one of the place's own tasks, or from the injector. After some from the slot in a row,
+// the next goes to the end of the ring.
+inline next() {
+#if SLOTTED
+	d_step {
+		if
+		:: slot[place] -> slot[place] = false; job = TASK
+		:: else
+		fi
+	};
+	if
+	:: job == TASK ->
+		if
+		:: ring[place] > 0 -> job = NOTHING; ring[place]++
+		:: true
+		fi
+	:: else
+	fi;
+#endif
+	if
+	:: job == NOTHING ->
+		d_step {
+			if
+			:: ring[place] > 0 -> ring[place]--; job = TASK
+			:: else
+			fi
+		}
+	:: else
+	fi;
+	if
+	:: job == NOTHING -> pull(nodeOf(place))
+	:: else
+	fi
+}
+
+// rob takes some of the tasks of another place.
+inline rob(v_) {
+	atomic {
+		if
+		:: ring[v_] > 0 -> ring[v_]--; job = TASK;
+			do
+			:: ring[v_] > 0 -> ring[v_]--; moved++
+			:: break
+			od
+		:: else
+		fi
+	};
+	if
+	:: moved > 0 ->
+		d_step { ring[place] = ring[place] + moved; moved = 0 };
+#ifndef MUTANT_ROB_WITHOUT_NOTIFY
+		if
+		:: !hunts -> notifyTask(nodeOf(place))
+		:: else // stopSearching comes next
+		fi
+#endif
+	:: else
+	fi;
+#if SLOTTED && !defined(MUTANT_LAST_LOOK_NOT_AT_SLOTS)
+	if
+	:: job == NOTHING && last ->
+		d_step {
+			if
+			:: slot[v_] -> slot[v_] = false; job = TASK
+			:: else
+			fi
+		}
+	:: else
+	fi
+#endif
+}
+
+inline claim(v_) {
+	d_step {
+		if
+		:: forkAt(v_) -> fork[v_] = false; job = FORK; victim = v_
+		:: else
+		fi
+	}
+}
+
+// look goes round the queues once. The last look of a search is at LIFO slots as well. The worker
+// has just looked at its own queues.
+inline look() {
+#if FORKING && !defined(SCOPE)
+	mayFork = sleepers >= 0;
+#endif
+	do
+	:: job == NOTHING && v < FORKERS ->
+#if FORKING
+		if
+		:: forkCounts(mayFork) -> claim(v)
+		:: else
+		fi;
+#endif
+		if
+		:: job == NOTHING && v < PLACES && v != place -> rob(v)
+		:: else
+		fi;
+		v++
+	:: else -> break
+	od;
+	atomic { v = 0; mayFork = false };
+	do
+#ifdef MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY
+	:: job == NOTHING && v < 1 -> pull(nodeOf(place)); v++
+#else
+	:: job == NOTHING && v < NODES -> pull(nodeNear(nodeOf(place), v)); v++
+#endif
+	:: else -> break
+	od;
+	v = 0
+}
+
+// search finds a job or nothing. The first look comes before the worker counts as a searcher,
+// unless its waker has counted it.
+inline search() {
+#ifndef EARLY
+	startSearching();
+	last = true;
+#endif
+	do
+	:: hunts || !last ->
+		look();
+		if
+		:: job != NOTHING || last -> break
+		:: else -> startSearching(); last = true
+		fi
+	:: else -> break
+	od;
+	last = false
+}
+
+inline startSearching() {
+	if
+	:: hunts
+#ifdef ORDERS
+	:: !hunts && ORDERED
+	:: !hunts && !ORDERED ->
+#else
+	:: !hunts ->
+#endif
+		d_step {
+			if
+			:: !(searching > 0 && 2 * (searching + 1) > SIZE) -> searching++; hunts = true
+			:: else
+			fi
+		}
+	fi
+}
+
+// # Forks, scopes and waits: fork.go, scope.go, waiting.go
+
+// publish shows a fork, or a child of a scope, to thieves.
+inline publish(v_) {
+	fork[v_] = true;
+#ifndef MUTANT_PUBLISH_WITHOUT_NOTIFY
+	d_step {
+		if
+#ifdef SCOPE
+		:: searching == 0 -> how = SOME
+#else
+		:: sleepers > 0 && searching <= sleepers / 8 -> how = SOME // State.WantsForks
+#endif
+		:: else
+		fi
+	};
+	wake(0)
+#endif
+}
+
+// complete ends a fork that was stolen, or a child of a scope.
+inline complete() {
+	d_step { children[victim]--; ok = children[victim] == 0 };
 	if
 	:: ok ->
-		chooseNear(node);
+		d_step { ok = latch[victim] == waiting; latch[victim] = done };
+#ifndef MUTANT_COMPLETE_WITHOUT_UNPARK
+		if
+		:: ok -> d_step { assert(!awake[victim]); awake[victim] = true }
+		:: else
+		fi
+#endif
+	:: else
+	fi;
+	d_step { ok = false; victim = 0 }
+}
+
+// setWaiting sets ok if there is something to wait for.
+inline setWaiting() {
+#ifdef MUTANT_WAIT_WITH_LATCH_PENDING
+	ok = latch[me] == pending
+#else
+	d_step {
+		if
+		:: latch[me] == pending -> latch[me] = waiting; ok = true
+		:: else
+		fi
+	}
+#endif
+}
+
+// wait waits for something that is no latch: Worker.Block.
+inline wait(condition_) {
+	lend();
+	condition_;
+	comeBack();
+#ifdef PLACED
+	place != NONE || granted[me] != NONE // it goes on only when it has its place again
+#endif
+}
+
+inline lend() {
+	if
+	:: place == NONE -> forgo()
+	:: else
+	fi;
+	d_step { lent = place; place = NONE };
+	assert(!hunts);
+#ifdef MUTANT_LEND_HIDES_FORKS
+	hides[me] = true;
+#endif
+#if defined(PAUSE) || GUESTS > 0
+	waits++;
+#endif
+#ifdef PAUSE
+	if
+	:: hold -> d_step { how = SEEN; node = nodeOf(home) }; wake(0)
+	:: else
+	fi;
+#endif
+#ifndef MUTANT_LEND_WITHOUT_STAND_IN
+	if
+	:: lent != NONE ->
+		if
+#ifndef MUTANT_LEND_GIVES_BACK_FIRST
+		:: OWED(lent) -> how = SEEN; forksToo = false; anyWork() // what is queued comes first
+#else
+		:: OWED(lent) -> how = NOBODY
+#endif
+		:: else -> how = SOME
+		fi;
+		node = 0;
+		if
+		:: how == NOBODY -> giveBack(lent, 0, 0)
+		:: else -> how = NOBODY
+		fi;
+		if
+#ifdef MUTANT_STAND_IN_OBEYS_FIRST
+		:: !ok -> occupy(lent)
+#else
+		:: !ok -> standIn[lent] = true; occupy(lent)
+#endif
+		:: else -> ok = false
+		fi
+	:: else
+	fi;
+#endif
+	lent = NONE
+}
+
+inline comeBack() {
+#if POLLS > 0
+	atomic { // the lock is fair
+#endif
+	atomic { !mu[home] -> mu[home] = true };
+#ifdef MUTANT_LEND_HIDES_FORKS
+	hides[me] = false;
+#endif
+#if defined(PAUSE) || GUESTS > 0
+	waits--;
+#endif
+#ifdef MUTANT_BIT_BEFORE_LIST
+	choose(home);
+	back[home]!me;
+#else
+	back[home]!me;
+	choose(home);
+#endif
+	if
+	:: ok ->
+		d_step { ok = false; back[home]??eval(me) };
+		d_step {
+#ifndef MUTANT_TAKEN_COUNTS_AS_SLEEPER
+			sleepers--;
+#endif
+			place = home;
+			mu[home] = false
+		}
+	:: else -> mu[home] = false
+	fi
+#if POLLS > 0
+	}
+#endif
+}
+
+// join publishes a fork, or opens a scope with one child, and takes it back or waits for who has it.
+inline join() {
+	children[me] = 1;
+	publish(me);
+#ifdef PATIENT
+	!fork[me];
+#endif
+#ifdef PATIENT_AWAY
+	wait(!fork[me]);
+#endif
+	do
+	:: d_step { fork[me] -> fork[me] = false };
+		d_step { children[me]--; ok = children[me] == 0 };
+		if
+		:: ok -> ok = false; break
+		:: else
+		fi
+	:: !fork[me] ->
+		setWaiting();
 		if
 		:: ok ->
-			if
-#ifdef MUTANT_DOORMAN_TAKES_ANY_PLACE
-			:: true -> standsFor = chosen; standIn[chosen] = true
+			ok = false;
+			lend();
+			atomic { awake[me] -> awake[me] = false };
+			comeBack()
+		:: else
+		fi;
+		latch[me] = pending;
+		break
+	od
+}
+
+// # What tasks do
+
+// long is the long task, or the long fork: it lasts until all tasks but one have run, its own.
+inline long() {
+	atomic { !lasting -> lasting = true };
+	made + spawns == GIVEN + SPAWNS && ran + 1 == made
+}
+
+inline runTask() {
+	assert(!paused);
+#if SLOTTED
+	do
+	:: atomic { spawns > 0 -> spawns-- }; queue()
+	:: break
+	od;
 #endif
-			:: idle[chosen] -> standsFor = chosen; standIn[chosen] = true
-			:: else -> atDoor = true // it waits for something, and must not be kept from that
+#if POLLS > 0
+	if
+	:: atomic { polls > 0 -> polls-- };
+		do
+		:: ran + POLLS < GIVEN -> wait(true)
+		:: ran + POLLS >= GIVEN -> break // the others have run
+		od
+	:: else
+	fi;
+#endif
+#if BLOCKS > 0
+	if
+	:: atomic { blocks > 0 -> blocks-- }; wait(true)
+	:: true
+	fi;
+#endif
+#if FORKING
+	if
+	:: atomic { forks > 0 -> forks-- }; join()
+#if defined(PATIENT) || defined(PATIENT_AWAY)
+	:: else
+#else
+	:: true
+#endif
+	fi;
+#endif
+#ifdef LONG
+	if
+	:: long()
+	:: true
+	fi;
+#endif
+	ran++
+}
+
+// runFork runs a stolen fork, or a child of a scope, which may have another one.
+inline runFork() {
+#if GROWS > 0
+	if
+	:: atomic { grows > 0 -> grows-- }; children[victim]++; publish(victim)
+	:: true
+	fi;
+#endif
+#ifdef LONG
+	if
+	:: long()
+	:: true
+	fi;
+#endif
+	complete()
+}
+
+// # Workers: worker.go
+
+#ifdef HOT
+
+bool watched;
+
+// watch has the first who would give up its place stay awake there, as an idle worker who searches.
+// Its looks, which go on and on, are left out but for the one that sees something.
+inline watch() {
+	if
+	:: !ORDERED && !ends ->
+		d_step { ok = !watched; watched = true };
+		if
+		:: ok ->
+			ok = false;
+#ifndef MUTANT_WATCHER_IS_BUSY
+			busy--;
+			changed = true;
+#endif
+			if
+			:: !hunts -> hunts = true; searching++
+			:: else
 			fi;
-			wakeUp(chosen);
-			ok = true
-		:: else -> atDoor = true
+			injector[0] || ring[0] || ring[PLACES - 1] || slot[0] || slot[PLACES - 1] || ORDERED || ends;
+#ifndef MUTANT_WATCHER_IS_BUSY
+			busy++;
+#endif
+			watched = false;
+			goto settled
+		:: else
 		fi
 	:: else
 	fi
 }
 
-proctype submitter(byte node) {
-	byte n, word, chosen;
+#endif
+
+#ifdef RESIZE
+
+// closePlace closes the worker's place, unless it is not too many any more. If it finds the
+// injector closed it sets job.
+inline closePlace() {
+	do
+	:: job == NOTHING ->
+		d_step {
+			if
+			:: ring[place] > 0 -> ring[place]--; job = TASK
+			:: ring[place] == 0 && slot[place] -> slot[place] = false; job = TASK
+			:: else
+			fi
+		};
+		if
+		:: job == TASK ->
+			d_step {
+				if
+				:: !refuses -> injector[nodeOf(place)]++; job = NOTHING
+				:: else
+				fi
+			};
+			if
+			:: job == NOTHING -> notifyTask(nodeOf(place))
+			:: else
+			fi
+		:: else -> break
+		fi
+	:: else -> break
+	od;
+	if
+	:: job == NOTHING ->
+		atomic { !crewMu -> crewMu = true };
+		if
+		:: place >= size ->
+			d_step { open[place] = false; orderClose = ANY_TOO_MANY };
+			d_step { place = NONE; home = NONE; listed = listed | bitOf(me) };
+#ifdef COUNTED
+			busy--;
+			changed = true;
+#endif
+			how = SEEN;
+			wake(0)
+		:: else
+		fi;
+		crewMu = false
+	:: else
+	fi
+}
+
+#endif
+
+proctype worker(byte me) {
+	byte place = NONE;
+	byte home = NONE;
+	byte lent = NONE;
+	byte n, word, chosen, node, moved, v, victim;
+	bool ok, hunts, stands, last, mayFork, forksToo, kept;
+	mtype how = NOBODY;
+	mtype job = NOTHING;
+
+	if
+	:: BUSY(me) -> d_step { place = 0; home = 0; job = TASK }; goto working
+	:: else
+	fi;
+idle:
+	if
+	:: atomic { awake[me] -> awake[me] = false; takeUp() }
+	:: over -> goto stop
+	fi;
+	if
+	:: place == NONE -> goto gone // the list was closed
+	:: else
+	fi;
+settled: // it has a place
+#if WAITING
+	if
+	:: stands -> // what is queued has its turn before the one who lent the place
+		stands = false;
+		if
+		:: HELD
+		:: else ->
+			next();
+			if
+			:: job == NOTHING -> last = true; look(); last = false
+			:: else
+			fi;
+			if
+			:: job != NOTHING -> goto working
+			:: else
+			fi
+		fi
+	:: else
+	fi;
+#endif
+#ifdef ORDERS
+	if
+	:: ORDERED -> // obey
+		stopSearching();
+#ifdef RESIZE
+		if
+#ifdef CLOSE
+		:: TOO_MANY(place) && !OWED(place) ->
+			if
+			:: closing -> goto givingUp
+			:: else -> closePlace()
+			fi
+#else
+		:: TOO_MANY(place) && !OWED(place) -> closePlace()
+#endif
+		:: else -> goto givingUp
+		fi;
+		if
+		:: job == TASK -> goto working
+		:: job == NOTHING && place == NONE -> goto idle
+		:: else
+		fi
+#else
+		goto givingUp
+#endif
+	:: else
+	fi;
+#endif
+	next();
+	if
+	:: job == NOTHING -> search()
+	:: else
+	fi;
+	if
+	:: job != NOTHING -> stopSearching()
+	:: else ->
+#ifdef HOT
+		watch();
+#endif
+		goto givingUp
+	fi;
+working:
+	if
+	:: job == TASK -> job = NOTHING; runTask()
+	:: else -> job = NOTHING; runFork()
+	fi;
+	if
+	:: place != NONE -> goto settled
+	:: else ->
+#ifdef MUTANT_DOES_NOT_TAKE_UP
+		forgo(); place = NONE
+#else
+		forgo()
+#endif
+	fi;
+	if
+	:: place != NONE -> goto settled
+	:: else
+	fi;
+givingUp: // it becomes idle, and lets go of its place if it has one
+	atomic {
+		lent = place;
+		place = NONE;
+		home = NONE;
+		if
+		:: !listClosed -> listed = listed | bitOf(me); kept = true
+#ifdef ENOUGH
+		:: enough > 0 -> enough-- // there are enough of them
+		:: listClosed
+#else
+		:: else
+#endif
+		fi
+	};
+	if
+	:: lent != NONE ->
+#if WAITING
+		giveBack(lent, 0, hunts);
+#endif
+		if
+		:: ok -> ok = false; hunts = false; wake(0)
+		:: else -> doze(lent, hunts); hunts = false
+		fi
+	:: else
+	fi;
+	lent = NONE;
+#ifdef COUNTED
+	busy--;
+	changed = true;
+#endif
+	if
+	:: kept -> kept = false; goto idle
+	:: else
+	fi;
+gone:
+	atomic { out = out | bitOf(me); late = late & ~bitOf(me) };
+	goto idle;
+stop:
+	skip
+}
+
+// # Submitters
+
+proctype submitter(byte at) {
+	byte n, word, chosen, node;
 	byte left = TASKS;
-	bool ok;
+	bool ok, forksToo;
+	mtype how = NOBODY;
 
 	do
 	:: left > 0 ->
-#ifdef MUTANT_PUSH_WITHOUT_FENCE
-		atomic { made++; left--; buffered[node]++ };
-#else
-		atomic { made++; left--; injector[node]++ };
-#endif
-#ifndef MUTANT_SUBMIT_WITHOUT_NOTIFY
 		if
-		:: searching == 0 ->
-#ifdef DOORMAN
-			ring_();
+#ifdef CLOSE
+		:: closing -> d_step { made++; ran++ }
 #endif
+		:: else ->
+			push(at);
+#ifndef MUTANT_SUBMIT_WITHOUT_NOTIFY
 			if
-			:: !ok -> wakeOne(node)
-			:: else -> ok = false
-			fi
-		:: else
-		fi
+			:: ok -> ok = false; notifyTask(at)
+			:: else
+			fi;
 #endif
+			ok = false
+		fi;
+		left--
 	:: else -> break
 	od
 }
 
-// # The guest: guest.go
+// # Guests: guest.go
 
-#ifdef GUEST
+#if GUESTS > 0
 
-// freePlace is for a guest that computes no longer.
+// freePlace is for a guest that leaves. If all places sleep and nobody waits, there is no fork to
+// look after.
 inline freePlace() {
-	d_step { sleepers++; ok = sleepers > 0 && searching <= sleepers / 8 && sleepers < WORKERS };
-#ifndef MUTANT_FREE_PLACE_WITHOUT_LOOK
+	d_step {
+		sleepers++;
+		if
+		:: sleepers > 0 && searching <= sleepers / 8 -> how = SEEN; ok = sleepers >= SIZE
+		:: else
+		fi
+	};
 	if
-	:: ok -> ok = false; notifySeen()
+	:: ok ->
+		ok = false;
+#ifndef MUTANT_LEAVE_FORGETS_WHO_WAITS
+		if
+		:: waits > 0
+		:: else -> how = NOBODY
+		fi
+#else
+		how = NOBODY
+#endif
 	:: else
 	fi;
+#ifdef MUTANT_LEAVE_WITHOUT_LOOK
+	how = NOBODY;
 #endif
-	ok = false
+	wake(0)
 }
 
-inline awaitAlone() {
-	do
-	:: latch[me] == done -> break
-	:: latch[me] != done ->
-		v = 0;
-		do
-		:: job == NOTHING && v < SLOTS -> claim(v); v++
-		:: job != NOTHING || v == SLOTS -> break
-		od;
-		v = 0;
-		if
-		:: job == FORK -> job = NOTHING; complete()
-		:: else ->
-			casLatch(pending, alone);
-			if
-			:: ok -> ok = false; sleepAlone()
-			:: else -> break
-			fi;
-			casLatch(alone, pending);
-			ok = false
-		fi
-	od;
-	latch[me] = pending
+inline guestWaits(condition_) {
+#ifndef MUTANT_WAITING_GUEST_IS_FORGOTTEN
+	waits++;
+#endif
+#ifndef MUTANT_WAITING_GUEST_COMPUTES
+	sleepers++;
+	how = SEEN;
+	wake(0); // its forks, or those that were left alone because of it
+#endif
+	condition_;
+#ifndef MUTANT_WAITING_GUEST_COMPUTES
+	sleepers--;
+#endif
+#ifndef MUTANT_WAITING_GUEST_IS_FORGOTTEN
+	waits--
+#endif
 }
 
-inline sleepAlone() {
-	freePlace();
-	aloneWord = false;
-	do
-	:: latch[me] == done -> break
-	:: latch[me] != done -> aloneWord -> aloneWord = false
-	od;
-	sleepers--
-}
-
-active proctype visitor() {
-	byte me = guest;
-	byte n, word, chosen, place, v, victim;
-	bool ok, seen, forksToo;
-	mtype job = NOTHING;
-	mtype was = pending;
+proctype visitor(byte me) {
+	byte n, word, chosen, node;
+	bool ok, forksToo;
+	mtype how = NOBODY;
 
 	sleepers--;
 	if
 	:: atomic { forks > 0 -> forks-- };
-		publish();
-		d_step { ok = fork[me]; fork[me] = false };
+		children[me] = 1;
+		publish(me);
+#ifdef PATIENT
+		!fork[me];
+#endif
+#ifdef PATIENT_AWAY
+		guestWaits(!fork[me]);
+#endif
 		if
-		:: ok -> ok = false
-		:: else -> awaitAlone()
+		:: d_step { fork[me] -> fork[me] = false; children[me] = 0 }
+		:: !fork[me] ->
+			setWaiting();
+			if
+			:: ok ->
+				ok = false;
+				guestWaits(awake[me]);
+				awake[me] = false
+			:: else
+			fi;
+			latch[me] = pending
 		fi
 	:: true
 	fi;
@@ -959,86 +1502,168 @@ active proctype visitor() {
 
 #endif
 
-// # The doorman: doorman.go
+// # The end: pool.go
 
-#ifdef DOORMAN
+#ifdef CLOSE
 
-// handOver moves the doorman's tasks to the injector.
-inline handOver() {
+// isQuiet sets ok if nothing is left to do.
+inline isQuiet() {
 	do
-	:: ring[me] == 0 && !slot[me] -> break
-	:: else ->
-		take();
+	:: n < NODES ->
 		if
-		:: job == TASK -> job = NOTHING; injector[nodeOf(me)]++
-		:: else
+		:: injector[n] == 0 -> n++
+		:: else -> break
 		fi
-	od
-}
-
-inline retreat() {
-	handOver();
+	:: else -> break
+	od;
 	if
-	:: standsFor != NOBODY ->
-		atomic { place = standsFor; standIn[place] = false };
-		standsFor = NOBODY;
-		announce(place);
-		searched = false;
-#ifndef MUTANT_RETREAT_WITHOUT_LOOK
-		worthWaking();
-#endif
-		state = 0;
-		if
-		:: seen ->
-			seen = false;
-			choose(place);
-			if
-			:: ok -> wakeUp(place)
-#ifndef MUTANT_RETREAT_LEAVES_IT_TO_OWNER
-			:: else -> wakeOne(nodeOf(me)) // the owner may not look any more
-#else
-			:: else
-#endif
-			fi
-		:: else
-		fi;
-		place = 0
+	:: n == NODES -> ok = busy == 0
 	:: else
 	fi;
-	atDoor = true;
+	n = 0;
 	if
-	:: d_step { awake[me] -> awake[me] = false }
-	:: over -> goto stop
+	:: ok -> how = SEEN; anyWork(); ok = how == NOBODY; how = NOBODY
+	:: else
 	fi;
-	searches = standsFor != NOBODY // counted by wakeUp
+#ifndef MUTANT_QUIET_COUNTS_ONCE
+	if
+	:: ok -> ok = busy == 0
+	:: else
+	fi
+#endif
 }
 
-active proctype doorman() {
-	byte me = door;
-	byte n, word, chosen, place, moved, v, victim;
-	short state;
-	bool ok, seen, last, searches, searched, mayFork, forksToo;
-	mtype job = NOTHING;
-	mtype was = pending;
+proctype closer() {
+	byte n, node;
+	bool ok, forksToo;
+	mtype how = NOBODY;
 
+#ifdef CLOSING
+	changed; // before that it is not quiet
+#else
+	closing = true;
+	refuses = true;
+#endif
 	do
-	:: retreat() // it has no place, or sees that not all workers sleep
-	:: standsFor != NOBODY ->
-		next();
+	:: changed = false;
+		isQuiet();
 		if
-		:: job != NOTHING -> stopSearching()
-		:: else -> search(false)
-		fi;
-		if
-		:: job == TASK -> job = NOTHING; runTask()
-		:: job == FORK -> job = NOTHING; runFork()
-		:: else -> retreat()
+		:: ok -> break
+		:: else -> changed
 		fi
 	od;
-stop:
-	skip
+	assert(ran == made); // all that was accepted
+#ifdef RESIZE
+	atomic { !crewMu -> ends = true };
+#else
+	ends = true;
+#endif
+	d_step { // site.close
+#ifndef MUTANT_LIST_STAYS_OPEN
+		listClosed = true;
+#endif
+		w = 0;
+		do
+		:: w == WORKERS -> break
+		:: w < WORKERS && (listed & bitOf(w)) -> assert(!awake[w]); awake[w] = true; w++
+		:: else -> w++
+		od;
+		w = 0;
+		listed = 0
+	};
+	(out | late) == bitOf(WORKERS) - 1;
+	returned = true
 }
 
+#endif
+
+// # Pause and Resize: crew.go
+
+#ifdef PAUSE
+
+proctype pauser() {
+	byte n, word, chosen, node;
+	bool ok, forksToo;
+	mtype how = NOBODY;
+
+	hold = true;
+	do
+	:: changed = false;
+		if
+		:: busy == 0 -> break
+		:: else -> changed
+		fi
+	od;
+	paused = true;
+	paused = false;
+	hold = false;
+#ifndef MUTANT_RESUME_WITHOUT_LOOK
+	how = SEEN;
+	wake(0)
+#endif
+}
+
+#endif
+
+#ifdef RESIZE
+
+inline resize(n_) {
+	atomic { !crewMu -> crewMu = true };
+	if
+#ifdef CLOSE
+	:: ends // the look at the doors is another one, and comes before
+#endif
+	:: else ->
+		size = n_;
+		do
+		:: n < n_ ->
+			if
+			:: !open[n] -> d_step { open[n] = true; opened = true }
+			:: else
+			fi;
+			n++
+		:: n >= n_ && n < PLACES ->
+			if
+			:: open[n] ->
+				choose(n);
+				if
+				:: ok -> ok = false; sleepers--; open[n] = false
+				:: else
+				fi
+			:: else
+			fi;
+			n++
+		:: else -> break
+		od;
+		n = 0;
+		orderClose = ANY_TOO_MANY
+	fi;
+	crewMu = false;
+	if
+	:: opened -> opened = false; doze(1, 0)
+	:: else
+	fi;
+	how = SEEN;
+	wake(0)
+}
+
+proctype resizer() {
+	byte n, word, chosen, node;
+	bool ok, opened, forksToo;
+	mtype how = NOBODY;
+
+	resize(1);
+#if RESIZE == 2
+	resize(2)
+#endif
+}
+
+#endif
+
+#if defined(RESIZE) && RESIZE == 1
+#define IN_THE_END(pl) ((pl) == 0)
+#else
+#define IN_THE_END(pl) true
 #endif
 
 init {
@@ -1046,32 +1671,65 @@ init {
 	bool ok;
 
 	atomic {
-		n = 0;
+#if defined(CLOSE) || defined(ENOUGH)
+		out = (bitOf(WORKERS) - 1) & ~(bitOf(PLACES) - 1);
+#endif
 		do
 		:: n < WORKERS ->
-#ifdef ASLEEP
+			granted[n] = NONE;
 			if
-			:: BUSY(n) -> made++
-			:: else ->
-				parked[nodeOf(n)] = parked[nodeOf(n)] | bitOf(n);
-				sleepers++;
-#ifdef DOORMAN
-				idle[n] = true
+			:: BUSY(n) -> made++; busy++
+			:: !BUSY(n) && (out & bitOf(n))
+#ifdef ASLEEP
+			:: !BUSY(n) && !(out & bitOf(n)) -> listed = listed | bitOf(n)
+#else
+			:: !BUSY(n) && n < PLACES -> granted[n] = n; awake[n] = true; busy++
+			:: !BUSY(n) && n >= PLACES && !(out & bitOf(n)) -> listed = listed | bitOf(n)
 #endif
 			fi;
+			if
+#ifdef ASLEEP
+			:: n < PLACES && !BUSY(n) -> parked[nodeOf(n)] = parked[nodeOf(n)] | bitOf(n); sleepers++
 #endif
+			:: else
+			fi;
 			run worker(n);
 			n++
 		:: else -> break
 		od;
+		n = 0;
+#if GUESTS > 0
+		do
+		:: n < GUESTS -> run visitor(WORKERS + n); n++
+		:: else -> break
+		od;
+		n = 0;
+#endif
+#ifdef CLOSE
+#ifdef CLOSING
+		closing = true;
+		refuses = true;
+#endif
+		run closer();
+#endif
+#ifdef PAUSE
+		run pauser();
+#endif
+#ifdef RESIZE
+		run resizer();
+#endif
+		injector[0] = QUEUED;
+		made = made + QUEUED;
 #ifdef SUBMITTED
 		injector[0]++;
 		made++;
-		choose(WORKERS - 1);
-		woken();
-		wake(WORKERS - 1);
+		choose(PLACES - 1);
+		ok = false;
+		searching++;
+		sleepers--;
+		woken[PLACES - 1] = true;
+		occupy(PLACES - 1);
 #endif
-		n = 0;
 		do
 		:: n < SUBMITTERS -> run submitter(0); n++
 #if NODES > 1
@@ -1082,17 +1740,36 @@ init {
 	}
 	timeout -> // nobody moves any more
 	assert(ran == made && made == GIVEN + SPAWNS - spawns);
-	assert(searching == 0 && sleepers == WORKERS);
+	assert(searching == 0 && waits == 0 && !hold);
+#ifdef COUNTED
+	assert(busy == 0);
+#endif
+#ifdef CLOSE
+	assert(returned);
+#endif
+#ifdef RESIZE
+	assert(sleepers == open[0] + open[1]);
+#else
+	assert(sleepers == PLACES);
+#endif
+	assert(listed + out == bitOf(WORKERS) - 1);
 	n = 0;
 	do
-	:: n < SLOTS -> assert(!ring[n] && !slot[n] && !awake[n] && !fork[n] && latch[n] == pending); n++
+	:: n < FORKERS -> assert(!awake[n] && !fork[n] && !children[n] && latch[n] == pending); n++
 	:: else -> break
 	od;
 	n = 0;
 	do
-	:: n < WORKERS -> assert(parked[nodeOf(n)] & bitOf(n)); n++
+	:: n < PLACES ->
+		assert(!ring[n] && !slot[n] && !woken[n] && !standIn[n] && !mu[n] && !len(back[n]));
+#ifdef RESIZE
+		assert(!crewMu && ((parked[nodeOf(n)] & bitOf(n)) != 0) == open[n]);
+		assert(returned || !orderClose && open[n] == IN_THE_END(n));
+#else
+		assert(parked[nodeOf(n)] & bitOf(n));
+#endif
+		n++
 	:: else -> break
 	od;
-	assert(standsFor == NOBODY && atDoor == DOORMEN);
 	over = true
 }

@@ -1,7 +1,6 @@
 package mutants
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed53057037/heist/verify/overlay"
 )
 
 // repository is a copy of the repository's code, in which tests are built and run, with
@@ -80,12 +81,8 @@ func (r *repository) overlay(m mutant, dir string) (string, error) {
 	if err := m.gitApply(dir); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
 	name := filepath.Join(dir, "overlay.json")
-	return name, os.WriteFile(name, text, 0o666)
+	return name, overlay.Write(name, replace)
 }
 
 // build builds the catcher's tests into a binary.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/verify/claim"
@@ -38,7 +39,9 @@ func TestEveryPatchAppliesAndNamesTests(t *testing.T) {
 	claim.That(t, "the mutants are mutants of the present code", "each patch applies, and each test that it names exists")
 	patches, tests := 0, map[string]bool{}
 	for _, m := range all(t) {
-		require.NoError(t, m.gitApply(root(t), "--check"))
+		if !assert.NoError(t, m.gitApply(root(t), "--check")) {
+			continue
+		}
 		for _, c := range m.catchers {
 			names, err := c.names(root(t))
 			require.NoError(t, err, m.name)

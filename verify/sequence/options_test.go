@@ -30,41 +30,39 @@ func drawOption(t *rapid.T) drawn {
 	n := rapid.OneOf(rapid.IntRange(-2, 9), rapid.SampledFrom([]int{most + 1, math.MaxInt, math.MinInt})).Draw(t, "n")
 	allowed, err := heist.Allowed()
 	require.NoError(t, err)
-	switch rapid.IntRange(0, 12).Draw(t, "option") {
+	switch rapid.IntRange(0, 11).Draw(t, "option") {
 	case 0:
 		return drawn{"WithWorkers", pool.WithWorkers(n), n >= 1 && n <= most}
 	case 1:
-		return drawn{"WithSpares", pool.WithSpares(n), n >= 0 && n <= most}
-	case 2:
 		d := time.Duration(min(n, 9)) // Close waits for workers that spin
 		return drawn{"WithSpin", pool.WithSpin(d), d >= 0}
-	case 3:
+	case 2:
 		return drawn{"WithPollPeriod", pool.WithPollPeriod(n), n >= 1}
-	case 4:
+	case 3:
 		return drawn{"WithQueueBound", pool.WithQueueBound(n), n >= 1}
-	case 5:
+	case 4:
 		return drawn{"WithPatience", pool.WithPatience(n), n >= 0}
-	case 6:
+	case 5:
 		q := rapid.SampledFrom([]float64{math.NaN(), math.Inf(-1), -1e-9, 0, 0.5, 1, 1.5}).Draw(t, "probability")
 		return drawn{"WithUniformLooks", pool.WithUniformLooks(q), q >= 0 && q <= 1}
-	case 7:
+	case 6:
 		if rapid.Bool().Draw(t, "nil") {
 			return drawn{"WithPanicHandler", pool.WithPanicHandler(nil), false}
 		}
 		return drawn{"WithPanicHandler", pool.WithPanicHandler(func(*pool.PanicError) {}), true}
-	case 8:
+	case 7:
 		p := pool.Pinning(n)
 		return drawn{"WithPinning", pool.WithPinning(p), p >= pool.PinAuto && p <= pool.PinNodes}
-	case 9:
+	case 8:
 		cpus := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(allowed), -1, 1<<20)), 0, 3).Draw(t, "cpus")
 		valid := len(cpus) > 0
 		for i, cpu := range cpus {
 			valid = valid && slices.Contains(allowed, cpu) && !slices.Contains(cpus[:i], cpu)
 		}
 		return drawn{"WithCPUs", pool.WithCPUs(cpus...), valid}
-	case 10:
+	case 9:
 		return drawn{"WithMaxWorkers", pool.WithMaxWorkers(n), n >= 1 && n <= most}
-	case 11:
+	case 10:
 		return drawn{"nil Option", nil, false}
 	default:
 		return drawn{"WithVictimOrder", pool.WithVictimOrder(pool.Uniform()), true}

@@ -18,12 +18,16 @@ type reference struct {
 	queue   []int        // tasks that wait for Resume
 	ran     map[int]int  // task -> how often it ran
 	panics  int          // that nobody waits for
-	tasks   int          // that ran
+	tasks   int          // that workers came to
+	skipped int          // of those, tasks that never began
 	blowsUp map[int]bool // tasks that panic
+	ended   map[int]bool // tasks whose context has ended
+	open    map[int]bool // tasks of which a serial executor does not know whether they begin, see settle
 }
 
 func newReference(workers, maxWorkers, bound int) *reference {
-	return &reference{workers: workers, maxWorkers: maxWorkers, bound: bound, ran: make(map[int]int), blowsUp: make(map[int]bool)}
+	return &reference{workers: workers, maxWorkers: maxWorkers, bound: bound, ran: make(map[int]int),
+		blowsUp: make(map[int]bool), ended: make(map[int]bool), open: make(map[int]bool)}
 }
 
 // full says whether there is no room for one more task that counts.
@@ -54,10 +58,29 @@ func (r *reference) takeIfRoom(task int) error {
 }
 
 func (r *reference) run(task int) {
-	r.ran[task]++
 	r.tasks++
+	switch {
+	case r.open[task]:
+	case r.ended[task]:
+		r.skipped++
+	default:
+		r.begin(task)
+	}
+}
+
+func (r *reference) begin(task int) {
+	r.ran[task]++
 	if r.blowsUp[task] {
 		r.panics++
+	}
+}
+
+// settle says what came of an open task, when that is known.
+func (r *reference) settle(task int, ran bool) {
+	if ran {
+		r.begin(task)
+	} else {
+		r.skipped++
 	}
 }
 

@@ -77,9 +77,10 @@ type player struct {
 	left    atomic.Int64          // accepted tasks that have not run
 	done    chan struct{}         // gets something whenever left comes to 0
 	panics  atomic.Int32          // that came to the handler
-	scopes  bool                  // somebody used what makes tasks of its own
 	next    int
 	waiters []func() // what waits for Resume to be waited for
+
+	atTheBound []*atomic.Bool // calls that must not return while the pool is paused, and whether they have
 }
 
 var sequences, calls atomic.Int64
@@ -104,7 +105,6 @@ func play(t *rapid.T) {
 	pl.p, err = pool.New(options...)
 	require.NoError(t, err)
 	defer func() { _ = pl.p.Close() }() // for a sequence that fails
-	pl.scopes = len(pl.p.Nodes()) > 1   // loops use some, too
 	actions := pl.actions()
 	for name, action := range actions {
 		actions[name] = func(t *rapid.T) {
@@ -162,7 +162,10 @@ func (pl *player) compare() {
 		for _, wait := range pl.waiters {
 			wait()
 		}
-		pl.waiters = nil
+		pl.waiters, pl.atTheBound = nil, nil
+	}
+	for _, returned := range pl.atTheBound {
+		require.False(pl.t, returned.Load(), "a call at the bound has returned")
 	}
 	for task, ran := range pl.ran {
 		require.EqualValues(pl.t, pl.ref.ran[task], ran.Load(), "how often task %d ran", task)
@@ -171,17 +174,17 @@ func (pl *player) compare() {
 	if pl.ref.paused {
 		return
 	}
+	for begin := time.Now(); pl.p.Stats().Skipped < pl.ref.skipped && time.Since(begin) < hang; {
+		time.Sleep(10 * time.Microsecond) // nobody hears of a task that is skipped
+	}
+	require.Equal(pl.t, pl.ref.skipped, pl.p.Stats().Skipped, "tasks that were skipped")
 	// A task that has run may not have ended: its panic comes to the handler after that.
 	for begin := time.Now(); int(pl.panics.Load()) < pl.ref.panics && time.Since(begin) < hang; {
 		time.Sleep(10 * time.Microsecond)
 	}
 	require.EqualValues(pl.t, pl.ref.panics, pl.panics.Load(), "panics that came to the handler")
 	total := pl.p.Stats().Total()
-	if pl.scopes {
-		require.GreaterOrEqual(pl.t, total.Tasks, uint64(pl.ref.tasks))
-	} else {
-		require.EqualValues(pl.t, pl.ref.tasks, total.Tasks, "tasks in Stats")
-	}
+	require.EqualValues(pl.t, pl.ref.tasks, total.Tasks, "tasks in Stats") // the children of scopes are none
 }
 
 // task makes a task, which may panic, and counts itself.
@@ -194,15 +197,32 @@ func (pl *player) task() (task int, f func(*pool.Worker)) {
 }
 
 func (pl *player) body(task int) func(*pool.Worker) {
-	ran, blowsUp := pl.ran[task], pl.ref.blowsUp[task]
+	f := pl.bodyOfOpen(task)
 	pl.left.Add(1)
+	return func(w *pool.Worker) {
+		defer pl.finish()
+		f(w)
+	}
+}
+
+// bodyOfOpen is body for a task that may be skipped, and is not waited for.
+func (pl *player) bodyOfOpen(task int) func(*pool.Worker) {
+	ran, blowsUp := pl.ran[task], pl.ref.blowsUp[task]
 	return func(*pool.Worker) {
 		ran.Add(1)
-		pl.finish()
 		if blowsUp {
 			panic(task)
 		}
 	}
+}
+
+// openTask makes a task that may be skipped, for whatever hears of its panic.
+func (pl *player) openTask() (task int, f func(*pool.Worker)) {
+	task, _ = pl.task()
+	pl.finish() // the body that task has made is not used
+	pl.ref.blowsUp[task] = false
+	pl.ref.open[task] = true
+	return task, pl.bodyOfOpen(task)
 }
 
 func (pl *player) finish() {
@@ -256,24 +276,29 @@ func (pl *player) options(f func(*pool.Worker)) (options []pool.TaskOption, coun
 	return options, counts
 }
 
-// submit does not wait for room.
+// submit does not wait for room for long. The context may end before the call, at the bound, after
+// the call, or when the task has run.
 func (pl *player) submit(t *rapid.T) {
 	task, f := pl.task()
 	options, counts := pl.options(f)
-	impatient := newImpatient()
-	defer impatient.cancel(nil)
-	var ctx context.Context = impatient
-	if !pl.ref.paused { // there will be room
-		ctx = impatient.Context
-	}
+	ctx, cancel := context.WithCancelCause(background)
+	end := func() { cancel(errGaveUp) }
 	var want error
-	switch gaveUp := rapid.Bool().Draw(t, "given up"); {
-	case gaveUp:
-		impatient.cancel(errGaveUp)
+	switch ends := rapid.SampledFrom([]string{"never", "before", "after", "when it has run"}).Draw(t, "the context ends"); {
+	case ends == "before":
+		end()
 		want = errGaveUp
-	case counts && !pl.ref.closed && pl.ref.full():
+	case counts && !pl.ref.closed && pl.ref.full(): // else there is room
+		defer time.AfterFunc(100*time.Microsecond, end).Stop()
 		want = errGaveUp
+	case ends == "never":
+		ctx = background
+		want = pl.ref.take(task, counts)
+	case ends == "after" && len(options) == 0: // StartBy has another function for it that is not skipped
+		pl.submitUntil(ctx, end, task)
+		return
 	default:
+		pl.waiters = append(pl.waiters, end)
 		want = pl.ref.take(task, counts)
 	}
 	got := pl.p.Submit(ctx, f, options...)
@@ -281,6 +306,31 @@ func (pl *player) submit(t *rapid.T) {
 		want = pool.ErrClosed // both are true
 	}
 	pl.answered(want, got)
+}
+
+// submitUntil ends the context right after the call. If the pool is paused the task is skipped, else
+// it may have begun before.
+func (pl *player) submitUntil(ctx context.Context, end func(), task int) {
+	pl.finish() // the body that task has made is not used
+	if pl.ref.paused {
+		pl.ref.ended[task] = true
+	} else {
+		pl.ref.open[task] = true
+	}
+	want := pl.ref.take(task, true)
+	pl.same(want, pl.p.Submit(ctx, pl.bodyOfOpen(task)))
+	end()
+	if want != nil || pl.ref.paused {
+		return
+	}
+	pl.waiters = append(pl.waiters, func() {
+		ran := pl.ran[task]
+		skipped := func() bool { return pl.p.Stats().Skipped > pl.ref.skipped }
+		for begin := time.Now(); ran.Load() == 0 && !skipped(); time.Sleep(10 * time.Microsecond) {
+			require.Less(pl.t, time.Since(begin), hang, "a task whose context has ended neither ran nor was skipped")
+		}
+		pl.ref.settle(task, ran.Load() > 0)
+	})
 }
 
 func (pl *player) trySubmit(*rapid.T) {
@@ -350,26 +400,30 @@ func (pl *player) delayed(t *rapid.T) {
 	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.After(delay)))
 }
 
-// async waits at once, or when the pool goes on.
+// async waits at once, or when the pool goes on. At the bound the call itself does.
 func (pl *player) async(t *rapid.T) {
-	task, f := pl.task()
-	pl.ref.blowsUp[task] = false // it does not come to the handler
-	f = pl.body(task)
-	pl.finish() // the body that task has made is not used
+	task, f := pl.openTask() // its panic does not come to the handler
 	outcome := rapid.IntRange(0, 2).Draw(t, "outcome")
+	call := func() *pool.Future[int] {
+		return pool.Async(pl.p, func(w *pool.Worker) (int, error) {
+			f(w)
+			switch outcome {
+			case 1:
+				return 0, errOwn
+			case 2:
+				panic(errOwn)
+			}
+			return task, nil
+		})
+	}
+	if !pl.ref.closed && pl.ref.full() {
+		pl.asyncAtTheBound(call, task, outcome)
+		return
+	}
+	pl.ref.open[task] = false
 	want := pl.ref.take(task, true)
-	future := pool.Async(pl.p, func(w *pool.Worker) (int, error) {
-		f(w)
-		switch outcome {
-		case 1:
-			return 0, errOwn
-		case 2:
-			panic(errOwn)
-		}
-		return task, nil
-	})
+	future := call()
 	if want != nil {
-		pl.finish()
 		require.True(t, future.Done())
 		_, err := future.Wait(background)
 		pl.same(want, err)
@@ -382,22 +436,62 @@ func (pl *player) async(t *rapid.T) {
 		require.ErrorIs(t, err, errGaveUp)
 		require.False(t, future.Done())
 	}
+	pl.waiters = append(pl.waiters, func() { pl.waitFor(future, task, outcome) })
+}
+
+// asyncAtTheBound must not return before Resume or Close, and after a Close only, not after a Resume, may the
+// task have been refused.
+func (pl *player) asyncAtTheBound(call func() *pool.Future[int], task, outcome int) {
+	var returned atomic.Bool
+	made := make(chan *pool.Future[int], 1)
+	go func() {
+		future := call()
+		returned.Store(true)
+		made <- future
+	}()
+	pl.atTheBound = append(pl.atTheBound, &returned)
 	pl.waiters = append(pl.waiters, func() {
-		for range 2 {
-			switch outcome {
-			case 2:
-				require.ErrorIs(pl.t, panicOf(func() { _, _ = future.Wait(background) }), errOwn)
-			case 1:
-				_, err := future.Wait(background)
-				require.ErrorIs(pl.t, err, errOwn)
-			default:
-				got, err := future.Wait(background)
-				require.NoError(pl.t, err)
-				require.Equal(pl.t, task, got)
-			}
-			require.True(pl.t, future.Done())
+		var future *pool.Future[int]
+		select {
+		case future = <-made:
+		case <-time.After(hang):
+			pl.t.Fatalf("Async waits for room for ever")
 		}
+		if pl.ref.closed {
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			refused := false
+			_ = panicOf(func() {
+				_, err := future.Wait(ctx)
+				refused = errors.Is(err, pool.ErrClosed)
+			})
+			if refused {
+				require.Zero(pl.t, pl.ran[task].Load())
+				return
+			}
+		}
+		pl.waitFor(future, task, outcome)
+		pl.ref.run(task)
+		pl.ref.settle(task, true)
 	})
+}
+
+// waitFor waits for a future that was accepted.
+func (pl *player) waitFor(future *pool.Future[int], task, outcome int) {
+	for range 2 {
+		switch outcome {
+		case 2:
+			require.ErrorIs(pl.t, panicOf(func() { _, _ = future.Wait(background) }), errOwn)
+		case 1:
+			_, err := future.Wait(background)
+			require.ErrorIs(pl.t, err, errOwn)
+		default:
+			got, err := future.Wait(background)
+			require.NoError(pl.t, err)
+			require.Equal(pl.t, task, got)
+		}
+		require.True(pl.t, future.Done())
+	}
 }
 
 // panicOf returns the error with which f panics.
@@ -407,18 +501,21 @@ func panicOf(f func()) (err error) {
 	return nil
 }
 
-// group has members of which some fail; one fails first, and its error is the group's.
+// group has members of which some fail; one fails first, its error is the group's, and those that have
+// not begun by then never do. Or else the context ends before any has.
 func (pl *player) group(t *rapid.T) {
-	g, ctx := pl.p.Group(background)
+	parent, cancel := context.WithCancelCause(background)
+	g, ctx := pl.p.Group(parent)
 	members := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 5).Draw(t, "members")
-	for _, m := range members {
-		task, _ := pl.task()
-		pl.finish()
-		pl.ref.blowsUp[task] = false
-		f := pl.body(task)
-		if pl.ref.take(task, true) != nil {
-			pl.finish()
-		}
+	ends := rapid.SampledFrom([]string{"never", "never", "before", "after"}).Draw(t, "the context ends")
+	if ends == "before" {
+		cancel(errGaveUp)
+	}
+	tasks := make([]int, len(members))
+	for i, m := range members {
+		task, f := pl.openTask()
+		tasks[i] = task
+		_ = pl.ref.take(task, true)
 		g.GoWorker(func(w *pool.Worker) error {
 			f(w)
 			switch m {
@@ -430,22 +527,56 @@ func (pl *player) group(t *rapid.T) {
 			return nil
 		})
 	}
-	closed := pl.ref.closed
+	if ends == "after" && pl.ref.paused {
+		cancel(errGaveUp)
+	}
+	closed, ended := pl.ref.closed, parent.Err() != nil
 	pl.waiters = append(pl.waiters, func() {
+		defer cancel(nil)
 		var err error
 		panicked := panicOf(func() { err = g.Wait() })
-		switch {
-		case closed && len(members) > 0:
-			require.ErrorIs(pl.t, err, pool.ErrClosed)
-		case slices.Contains(members, 5):
-			require.ErrorIs(pl.t, panicked, errOwn)
-		case slices.Contains(members, 4):
-			require.ErrorIs(pl.t, err, errOwn)
-			require.ErrorIs(pl.t, context.Cause(ctx), errOwn)
-		default:
-			require.NoError(pl.t, err)
-		}
 		require.Error(pl.t, ctx.Err())
+		var ran []int // the members that began
+		for i, task := range tasks {
+			if n := pl.ran[task].Load(); n > 0 {
+				ran = append(ran, members[i])
+			}
+		}
+		if closed {
+			require.Empty(pl.t, ran)
+			require.Zero(pl.t, g.Skipped())
+			if len(members) > 0 {
+				require.ErrorIs(pl.t, err, pool.ErrClosed)
+			}
+			return
+		}
+		require.Equal(pl.t, len(members), len(ran)+g.Skipped(), "members that ran or were skipped")
+		for _, task := range tasks {
+			pl.ref.settle(task, pl.ran[task].Load() > 0)
+		}
+		failing := slices.IndexFunc(members, func(m int) bool { return m >= 4 })
+		switch {
+		case ended && len(members) > 0:
+			require.Empty(pl.t, ran)
+			require.NoError(pl.t, panicked)
+			require.ErrorIs(pl.t, err, errGaveUp)
+			return
+		case failing < 0:
+			require.Len(pl.t, ran, len(members))
+			require.NoError(pl.t, panicked)
+			require.NoError(pl.t, err)
+			return
+		case pl.ref.maxWorkers == 1: // one after the other
+			require.Equal(pl.t, members[:failing+1], ran)
+		}
+		if slices.Contains(ran, 5) {
+			require.ErrorIs(pl.t, panicked, errOwn)
+		} else {
+			require.Contains(pl.t, ran, 4)
+			require.NoError(pl.t, panicked)
+			require.ErrorIs(pl.t, err, errOwn)
+		}
+		require.ErrorIs(pl.t, context.Cause(ctx), errOwn)
 	})
 }
 
@@ -478,8 +609,13 @@ func (pl *player) limitedGroup(t *rapid.T) {
 func (pl *player) run(t *rapid.T) {
 	depth := rapid.IntRange(0, 3).Draw(t, "depth")
 	ran := 0
+	var outer *pool.Worker
 	var nest func(*pool.Worker)
 	nest = func(w *pool.Worker) {
+		if outer != nil {
+			require.Same(t, outer, w, "a Run in a Run")
+		}
+		outer = w
 		if ran++; ran > depth {
 			return
 		}
@@ -589,14 +725,6 @@ func (pl *player) granularity() []pool.Granularity {
 	}
 }
 
-// scopesAllowed is for calls that use a scope. That makes tasks which nobody counts, and
-// they take room.
-func (pl *player) scopesAllowed() bool {
-	allowed := pl.ref.bound == 0
-	pl.scopes = pl.scopes || allowed
-	return allowed
-}
-
 // loops calls each item once, and none if there is an error from the beginning.
 func (pl *player) loops(t *rapid.T) {
 	n := rapid.IntRange(0, 300).Draw(t, "n")
@@ -619,9 +747,7 @@ func (pl *player) loops(t *rapid.T) {
 		"ForWorker": func() error { return pool.ForWorker(at, n, func(_ *pool.Worker, lo, hi int) { between(lo, hi) }, g...) },
 		"ForEach":   func() error { return pool.ForEach(at, items, func(i *int) { item(*i) }, g...) },
 		"Phases":    func() error { return pool.Phases(at, n, 1, func(_, lo, hi int) { between(lo, hi) }) },
-	}
-	if pl.scopesAllowed() {
-		loops["Each"] = func() error { return pool.Each(at, slices.Values(items), item) }
+		"Each":      func() error { return pool.Each(at, slices.Values(items), item) },
 	}
 	for name, loop := range loops {
 		pl.same(want, loop())
@@ -674,9 +800,7 @@ func (pl *player) algorithms(t *rapid.T) {
 		"Find":           {slices.IndexFunc(s, odd), func(s []int) (any, error) { return pool.Find(at, s, odd) }},
 		"Filter": {slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) }),
 			func(s []int) (any, error) { return pool.Filter(at, s, odd) }},
-	}
-	if pl.scopesAllowed() {
-		algorithms["Collect"] = algorithm{doubled, func(s []int) (any, error) { return pool.Collect(at, slices.Values(s), double) }}
+		"Collect": {doubled, func(s []int) (any, error) { return pool.Collect(at, slices.Values(s), double) }},
 	}
 	for name, c := range algorithms {
 		got, err := c.do(slices.Clone(s))
@@ -814,6 +938,13 @@ func (pl *player) closeInside(t *rapid.T) {
 	require.NoError(t, pl.ref.take(task, true))
 	errs, err := pool.Async(pl.p, func(w *pool.Worker) (map[string]error, error) {
 		f(w)
+		if err := pl.p.Run(func(inner *pool.Worker) {
+			if inner != w {
+				panic("a Run in a task has another worker")
+			}
+		}); err != nil {
+			return nil, err
+		}
 		return map[string]error{
 			"Close or Shutdown": pl.p.Close(),
 			"Close":             pl.p.Shutdown(background),

@@ -102,13 +102,6 @@ func (r *run) leaf(a at, o *op) uint64 {
 	case 8, 9, 10:
 		for until := time.Now().Add(time.Duration(o.Way%20) * time.Microsecond); time.Now().Before(until); {
 		}
-	case 11:
-		// Inside a task it is an error, and changes nothing. A guest would close the pool.
-		if a.w != nil && a.p == r.pools[0] && a.w.ID() < r.Workers {
-			if err := a.p.Close(); err == nil || errors.Is(err, pool.ErrClosed) {
-				r.fail("Close inside a task: %v", err)
-			}
-		}
 	}
 	return v
 }

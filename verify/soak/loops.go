@@ -18,9 +18,6 @@ type loopOver func(at pool.Place, n int, f func(i int) uint64, g pool.Granularit
 // loops are those that call a function once for each item.
 var loops = []loopOver{overEach, overCollect, overFor, overForEach, overForRange, overForWorker, overMap, overMapTo, overReduce, overPhases}
 
-// scoped is how many of the loops, the first ones, use a scope, which makes tasks.
-const scoped = 2
-
 func (o *op) loop() uint32 { return o.pick(uint32(len(loops)), whichLoop) }
 
 func overFor(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error) {

@@ -12,10 +12,10 @@ import (
 type program struct {
 	Seed uint64
 
-	Workers, MaxWorkers, Spares int
-	Bound                       int // of the queue; 0 for none
-	Pinned, Hot                 bool
-	Spin                        time.Duration
+	Workers, MaxWorkers int
+	Bound               int // of the queue; 0 for none
+	Pinned, Hot         bool
+	Spin                time.Duration
 
 	Quitters []*op // tasks that end by runtime.Goexit, before all else: see run.quit
 	Roots    []*op
@@ -159,7 +159,6 @@ func generate(seed uint64) *program {
 	g := generator{rand.New(rand.NewPCG(seed, 0)), &program{Seed: seed}}
 	g.MaxWorkers = 1 + g.random.IntN(8)
 	g.Workers = 1 + g.random.IntN(g.MaxWorkers)
-	g.Spares = g.random.IntN(4)
 	if g.random.IntN(3) == 0 {
 		g.Bound = 1 + g.random.IntN(20)
 	}

@@ -15,9 +15,9 @@ import (
 // run is one execution of a program: what was counted, and what the pool answered.
 type run struct {
 	*program
-	pools [2]*pool.Pool // the one that is put to the test, and another one beside it
-	sums  [2][]slotSum  // what the leaves were worth, by Worker.ID
-	loose atomic.Uint64 // the same for leaves that have no worker
+	pools [2]*pool.Pool         // the one that is put to the test, and another one beside it
+	sums  [2]pool.Local[uint64] // what the leaves were worth, by worker: two that share one would lose something, and the race detector would see them
+	loose atomic.Uint64         // the same for leaves that have no worker
 
 	counts  []atomic.Uint32 // by leaf: how often it ran
 	answers []atomic.Int32  // by operation: what the pool answered
@@ -34,13 +34,6 @@ type run struct {
 	wrong []error
 
 	fault fault
-}
-
-// slotSum is written without an atomic operation by whoever has the worker: two at a time
-// would lose something, and the race detector would see them.
-type slotSum struct {
-	sum uint64
-	_   [120]byte
 }
 
 // answer is what the pool said to an operation, or how it ended.
@@ -142,14 +135,14 @@ func execute(p *program, f fault) (*run, error) {
 func (r *run) open() (err error) {
 	options := []pool.Option{
 		pool.WithWorkers(r.Workers), pool.WithMaxWorkers(r.MaxWorkers),
-		pool.WithSpares(r.Spares), pool.WithSpin(r.Spin),
+		pool.WithSpin(r.Spin),
 		pool.WithPanicHandler(func(e *pool.PanicError) { r.handle(0, e) }),
 	}
 	if r.Bound > 0 {
 		options = append(options, pool.WithQueueBound(r.Bound))
 	}
-	if !r.Pinned {
-		options = append(options, pool.WithPinning(pool.PinNone))
+	if r.Pinned {
+		options = append(options, pool.WithPinning(pool.PinCores))
 	}
 	if r.Hot {
 		options = append(options, pool.WithHotWorker())
@@ -160,9 +153,6 @@ func (r *run) open() (err error) {
 	r.pools[1], err = pool.New(pool.WithWorkers(2), pool.WithPanicHandler(func(e *pool.PanicError) { r.handle(1, e) }))
 	if err != nil {
 		return errors.Join(err, r.pools[0].Close())
-	}
-	for i, p := range r.pools {
-		r.sums[i] = make([]slotSum, p.Slots())
 	}
 	return nil
 }
@@ -248,8 +238,8 @@ func (r *run) close() {
 	}
 }
 
-// quit submits functions that end by runtime.Goexit, and waits for each from outside:
-// in a pool in which somebody waits inside a task, they would take that one along.
+// quit submits functions that end by runtime.Goexit, and waits for each from outside: one of a
+// future that its waiter runs in place would take that one along.
 func (r *run) quit(i int, o *op) {
 	quitter := func(*pool.Worker) error {
 		r.count(at{p: r.pools[0]}, o.First)
@@ -294,7 +284,7 @@ func (r *run) count(a at, leaf int) uint64 {
 		if a.w == nil {
 			r.loose.Add(v)
 		} else {
-			r.sums[r.which(a.p)][a.w.ID()].sum += v
+			*r.sums[r.which(a.p)].Of(a.w) += v
 		}
 	}
 	if r.ran.Add(1) == int64(r.CloseAfter) {
@@ -344,6 +334,11 @@ func (r *run) task(o *op) func(w *pool.Worker) {
 	return func(w *pool.Worker) {
 		if r.over[r.which(w.Pool())].Load() {
 			r.fail("operation %d began as a task when the pool was closed", o.ID)
+		}
+		if o.oneIn(32, whichLeaf) { // it is an error, and changes nothing
+			if err := w.Pool().Close(); err == nil || errors.Is(err, pool.ErrClosed) {
+				r.fail("Close inside a task: %v", err)
+			}
 		}
 		r.do(at{w.Pool(), w}, o)
 	}

@@ -1,0 +1,870 @@
+/*
+The rule of waiting: pool/waiting.md has it, and why no program hangs because of it.
+
+A program of a few tasks, each of which may wait for others, runs in a few places. The program is
+chosen when the model begins: a task may wait for any task with a lower number, so no program has a
+circle; the order in which tasks are submitted, and that in which workers take them from the queues,
+have nothing to do with the numbers. A wait is one of
+
+  - a future's: who waits runs the task in place if nobody has begun with it, else lends its
+    place until it is done,
+  - a Block's or a group's: never in place,
+  - a join's: as a future's, but by a latch, and only one task waits for it so.
+
+A worker that waits lends its place to a stand-in. When it comes back it has its place, or computes
+without one, waits again, and comes to its end; the stand-in gives the place back. Meanwhile tasks are
+submitted, and places sleep and are woken. Shown for every interleaving within the bounds:
+
+  - Every task ends, and is begun once: no program without a circle hangs.
+  - A place has one holder, and a worker one place. So no more workers have a place than there
+    are places.
+  - A holder that comes to a boundary begins with nothing while somebody computes without a place
+    whose place it has; but a stand-in begins with one task in any case. So as many compute without a
+    place as stand-ins have not come to a boundary.
+  - A place does not sleep while somebody is on its list. (Who has put it to sleep, or comes back,
+    may be about to see that.)
+  - Nobody is given a place back as a searcher, and no place sleeps while a task lies in a queue,
+    even if whoever has another place never comes to it: one task lasts until all have begun (LONG, BEGUN).
+  - When nobody moves any more, all places sleep, all queues and lists are empty, every worker is idle
+    and has parked, and nobody searches. No bell was rung in vain, and nobody is counted as
+    working; as long as a task runs, somebody is.
+
+What is abstract. All queues are one, from which a worker takes any task; what becomes visible when is
+sleep.pml's, as are the number of sleepers, forks that thieves take, and all looks of a search but the
+first and the last. Without SEARCHERS nobody counts as a searcher, and every submitter wakes somebody. What
+await looks at before it lends is left out. A guest is like a worker without a place, and what a
+goroutine has in other pools is lent in the same way. Nobody pauses, resizes or closes the pool; nobody
+panics.
+
+The list of the idle is one, and as in the code the one who came last is the first to be given a place.
+Those on it who have parked are alike, and like those who have yet to be hired. What a worker does in
+several steps is one here where nobody could see or change anything in between.
+
+Memory. What is shared is under a lock, or one of Go's atomics, so the model is sequentially consistent.
+
+Bounds. There are as many workers as can be in the middle of something. With two tasks, one waits for the
+other. With three, one comes back while another one waits, and there is a third for a stand-in; the last
+of them may wait twice (WAITS). With two places one can sleep while the other is given back. All tasks but
+LATE are submitted at once. With BEGUN the last task waits for the first when the model begins.
+*/
+
+// stands for: pool/waiting.go: latch latch.done latch.complete Worker.await wait lend loan.comeBack Worker.lend Worker.comeBack
+// stands for: pool/place.go: place place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
+// stands for: pool/worker.go: Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search
+// stands for: pool/future.go: waiters.release waiters.wait Future.task Future.runInPlace Future.Wait
+// stands for: pool/parker.go: parker parker.park parker.unpark
+// stands for: pool/crew.go: Worker.ordered Worker.obey Worker.Block site.push site.pop
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.worthWaking
+// stands for: internal/policy/sleep.go: Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.Woken Sleep.Taken
+
+// configuration (small): two tasks: -DPLACES=1 -DTASKS=2 -DLATE=1
+// configuration (small): three tasks: -DPLACES=1 -DTASKS=3 -DLATE=0
+// configuration (small): two places: -DPLACES=2 -DTASKS=2 -DLATE=1
+// configuration (small): who comes back, and searchers: -DPLACES=2 -DTASKS=3 -DLATE=1 -DSEARCHERS -DBEGUN
+// configuration: two waits: -DPLACES=1 -DTASKS=3 -DLATE=0 -DWAITS=2
+// configuration: three tasks, one of them late: -DPLACES=1 -DTASKS=3 -DLATE=1
+// configuration: two places, three tasks: -DPLACES=2 -DTASKS=3 -DLATE=1 -DWAITERS=1
+// configuration: two places and searchers: -DPLACES=2 -DTASKS=2 -DLATE=1 -DSEARCHERS -DLONG
+// configuration (full): two waits, a task late: -DPLACES=1 -DTASKS=3 -DLATE=1 -DWAITS=2; pan: -DCOLLAPSE
+// configuration (full): two places, two of three tasks wait: -DPLACES=2 -DTASKS=3 -DLATE=1 -DKIND=block; pan: -DCOLLAPSE
+// configuration (full): two places, three tasks and searchers: -DPLACES=2 -DTASKS=3 -DLATE=1 -DSEARCHERS -DLONG -DWAITERS=1 -DKIND=block; pan: -DCOLLAPSE
+
+// mutant MUTANT_HELP, in three tasks: a worker that waits runs any queued task on top of its wait
+// mutant MUTANT_WAIT_WITHOUT_LENDING: a worker that waits keeps its place
+// mutant MUTANT_LEND_TO_NOBODY: a worker that waits has no place any more, and nobody is given it
+// mutant MUTANT_WAITS_AGAIN_ON_THE_LIST, in two waits: a worker without a place that waits again stays on the list
+// mutant MUTANT_IDLE_ON_THE_LIST: a worker without a place that becomes idle stays on the list
+// mutant MUTANT_FORGO_FORGETS_GRANT: a worker that leaves the list does not see that it was given the place just now
+// mutant MUTANT_COME_BACK_WITHOUT_LIST, in three tasks: a worker that comes back goes on without a place, and does not put itself on the list
+// mutant MUTANT_COME_BACK_TAKES_PLACE: a worker that comes back takes its place, though a stand-in has it
+// mutant MUTANT_LISTED_AFTER_LOOK: a worker that comes back looks whether its place sleeps before it is on the list: (6) before (5)
+// mutant MUTANT_DOZE_WITHOUT_LOOK_AT_LIST: who puts a place to sleep does not look at its list again: without (8)
+// mutant MUTANT_NO_LOOK_AT_LIST, in three tasks: a holder that is in the middle of nothing begins with the next task, though somebody is on the list
+// mutant MUTANT_CHOSEN_ONE_IS_ENOUGH, in who comes back, and searchers: who puts a place to sleep, sees somebody on its list and finds its bit gone does nothing for the tasks that were left to it as a searcher
+// mutant MUTANT_SEARCHER_GIVES_BACK, in who comes back, and searchers: who is given a place back counts as a searcher if the one who gives it does
+// mutant MUTANT_WAKER_GIVES_BACK_AND_LEAVES, in who comes back, and searchers: who wakes a place and gives it back does not look for another one
+// mutant MUTANT_IN_PLACE_THOUGH_BEGUN, in three tasks: who waits for a future runs it in place, though somebody has begun with it
+// mutant MUTANT_QUEUED_IS_NOT_BEGUN: who takes a future's task from a queue runs it, though somebody has run it in place
+// mutant MUTANT_UNPARK_BEFORE_LATCH, in three tasks: who ends a fork looks at the latch and wakes the waiter, and then moves the latch
+
+#define NONE 255
+
+#ifndef WAITS
+#define WAITS 1
+#endif
+#ifndef WAITERS
+#define WAITERS (TASKS - 1)
+#endif
+
+#ifdef BEGUN
+#define BEGUN_TASKS 1
+#else
+#define BEGUN_TASKS 0
+#endif
+
+// As many as can be in the middle of tasks, and as many as there are places to look for more.
+#define WORKERS (TASKS + PLACES)
+
+// # The program, constant
+
+mtype = { future, block, join };
+byte awaited[TASKS * WAITS] = NONE; // by task and wait: for which task
+mtype kind[TASKS * WAITS] = block;
+byte lasting = NONE;                // the task that lasts until all have begun
+
+// # Tasks
+
+bool submitted[TASKS];
+bool queued[TASKS];       // it lies in a queue, begun or not
+bool begun[TASKS];
+byte at[TASKS];           // its next wait
+byte under[TASKS] = NONE; // what lies under it on the stack of its goroutine
+
+mtype = { pending, waiting, done };
+mtype latch[TASKS] = pending;
+byte waiter[TASKS] = NONE; // who has moved the latch to waiting
+
+// Two or three tasks.
+#if TASKS == 2
+#define anyWork  (queued[0] || queued[1])
+#define allBegun (begun[0] && begun[1])
+#else
+#define anyWork  (queued[0] || queued[1] || queued[2])
+#define allBegun (begun[0] && begun[1] && begun[2])
+#endif
+
+// # Places, one or two
+
+bool sleeps[PLACES]; // its bit
+byte back[PLACES * WORKERS] = NONE;
+byte owed[PLACES];   // len(back)
+bool locked[PLACES]; // mu, where it is held for more than a step
+
+bool standIn[PLACES]; // its holder was given it by one who waits, and has not run anything yet
+
+#ifdef SEARCHERS
+bool counts[PLACES]; // place.searching
+byte searching;
+#endif
+
+// # Workers
+
+byte home[WORKERS] = NONE;
+byte granted[WORKERS] = NONE;
+bool bell[WORKERS];
+byte working; // Pool.active
+
+// The list of the idle. Those who have parked are alike: each is PARKED on the list, and those that would
+// lie at the bottom are not noted.
+#define PARKED 254
+byte list[WORKERS];
+byte listed;
+bool parked[WORKERS];
+
+// What there is for the assertions only.
+byte holder[PLACES] = NONE; // who has the place or was given it
+bool without[WORKERS];      // it computes without a place
+byte dozing[PLACES];        // how many are in doze
+bool wrong;                 // somebody was given what he must not be given, or woken twice
+
+hidden byte k, m; // of loops in one step
+
+// # The list of the idle
+
+inline push(who_) { list[listed] = who_; listed++ }
+
+// parkIdle is for one who is idle, and may have been given a place already.
+inline parkIdle() {
+	d_step {
+		k = 0;
+		m = 0;
+		do
+		:: k < listed ->
+			if
+			:: list[k] == me -> list[k] = PARKED; parked[me] = true
+			:: else
+			fi;
+			if
+			:: m > 0 || list[k] != PARKED -> list[m] = list[k]; m++
+			:: else
+			fi;
+			k++
+		:: else -> break
+		od;
+		do
+		:: m < listed -> listed--; list[listed] = 0
+		:: else -> break
+		od;
+		k = 0;
+		m = 0;
+		working--
+	}
+}
+
+// pop sets chosen to the one who came last, or to one who is hired.
+inline pop() {
+	d_step {
+		chosen = PARKED;
+		if
+		:: listed > 0 -> listed--; chosen = list[listed]; list[listed] = 0
+		:: else
+		fi;
+		if
+		:: chosen == PARKED ->
+			chosen = 0;
+			do
+			:: !parked[chosen] -> chosen++
+			:: else -> break
+			od;
+			parked[chosen] = false
+		:: else
+		fi
+	}
+}
+
+inline unpark(who_) { wrong = wrong || bell[who_]; bell[who_] = true }
+
+// # Places: place.go
+
+inline grant(place_, who_) {
+	wrong = wrong || holder[place_] != NONE || granted[who_] != NONE;
+	holder[place_] = who_;
+	granted[who_] = place_;
+	without[who_] = false
+}
+
+// off takes somebody off a place's list, who may not be there.
+inline off(place_, who_) {
+	d_step {
+		k = 0;
+		m = 0;
+		do
+		:: k < owed[place_] ->
+			if
+			:: back[place_ * WORKERS + k] != who_ -> back[place_ * WORKERS + m] = back[place_ * WORKERS + k]; m++
+			:: else
+			fi;
+			k++
+		:: else -> break
+		od;
+		do
+		:: m < owed[place_] -> owed[place_]--; back[place_ * WORKERS + owed[place_]] = NONE
+		:: else -> break
+		od;
+		k = 0;
+		m = 0
+	}
+}
+
+// giveToFirst gives hand to the first on its list.
+inline giveToFirst() {
+#ifdef SEARCHERS
+	wrong = wrong || counts[hand];
+#endif
+	chosen = back[hand * WORKERS];
+	off(hand, chosen);
+	grant(hand, chosen);
+	chosen = 0
+}
+
+// give is giveBack and, if nobody wants the place, occupy. Of a place that was woken, ok says whether
+// somebody wanted it. One that is lent goes first to a stand-in if there is a task.
+inline give(woken) {
+	if
+	:: owed[hand] > 0 && (woken || !anyWork) -> giveToFirst(); ok = woken
+	:: else ->
+		standIn[hand] = !woken;
+#ifdef SEARCHERS
+		searching = searching + woken;
+		counts[hand] = woken;
+#endif
+		pop();
+		working++;
+		grant(hand, chosen);
+		unpark(chosen);
+		chosen = 0
+	fi;
+	hand = NONE
+}
+
+#define mayGive (hand != NONE && !locked[hand])
+
+#if PLACES == 1
+#define anyAsleep sleeps[0]
+#else
+#define anyAsleep (sleeps[0] || sleeps[1])
+#endif
+
+// wake is wakeUp for hand or, if that is NONE, notifySeen if ok, or else wakeOne. What comes between a
+// place's choice and its being given matters only if somebody is on its list, or comes back.
+inline wake() {
+	do
+	:: atomic { mayGive || hand == NONE && !ok && anyAsleep ->
+			chosen = hand;
+			if
+			:: chosen == NONE && sleeps[0] -> hand = 0
+#if PLACES > 1
+			:: chosen == NONE && sleeps[1] -> hand = 1
+#endif
+			:: chosen != NONE
+			fi;
+			if
+			:: chosen == NONE -> sleeps[hand] = false
+			:: else
+			fi;
+			if
+			:: chosen == NONE && (owed[hand] > 0 || locked[hand]) -> chosen = 0
+			:: else ->
+				give(true);
+				if
+				:: ok
+				:: else -> break
+				fi
+			fi
+		}
+	:: hand == NONE && !ok && !anyAsleep -> break
+#ifndef MUTANT_WAKER_GIVES_BACK_AND_LEAVES
+	:: atomic { ok && anyWork -> ok = false } // notifySeen
+	:: atomic { ok && !anyWork -> ok = false; break }
+#else
+	:: atomic { ok -> ok = false; break }
+#endif
+	od
+}
+
+// announce puts hand to sleep.
+inline announce() {
+	place = hand;
+	hand = NONE;
+	dozing[place]++;
+	sleeps[place] = true;
+#ifdef SEARCHERS
+	searching = searching - counts[place];
+	counts[place] = false
+#endif
+}
+
+// chooseAgain has the place in hand, or else sets ok: somebody has chosen it before.
+inline chooseAgain() {
+	if
+	:: sleeps[place] -> sleeps[place] = false; hand = place
+	:: else -> ok = true
+	fi
+}
+
+// dozed is the end of doze, if that was what the worker did.
+inline dozed() {
+	if
+	:: place != NONE ->
+		dozing[place]--;
+		sleepsWell(place);
+		place = NONE
+	:: else
+	fi;
+	parkIdle()
+}
+
+// # Waiting: waiting.go
+
+inline forgo() {
+	d_step {
+		!locked[home[me]];
+		off(home[me], me);
+#ifndef MUTANT_FORGO_FORGETS_GRANT
+		pl = granted[me];
+#endif
+		granted[me] = NONE;
+		without[me] = false
+	}
+}
+
+// release lets go of the place.
+inline release() {
+	assert(holder[pl] == me);
+	holder[pl] = NONE;
+	hand = pl;
+	pl = NONE
+}
+
+// lend begins with the place in hand, if the worker has one.
+inline lend() {
+#ifdef MUTANT_WAIT_WITHOUT_LENDING
+	true
+#else
+	if
+#ifdef MUTANT_LEND_TO_NOBODY
+	:: hand != NONE -> hand = NONE
+#else
+	:: atomic { mayGive -> give(false) }
+#endif
+#ifdef MUTANT_WAITS_AGAIN_ON_THE_LIST
+	:: hand == NONE
+#else
+	:: hand == NONE ->
+		forgo();
+		if
+		:: d_step { pl != NONE -> release() }; atomic { mayGive -> give(false) }
+		:: else
+		fi
+#endif
+	fi
+#endif
+}
+
+inline releaseIfAny() {
+	if
+#ifndef MUTANT_WAIT_WITHOUT_LENDING
+	:: pl != NONE -> release()
+#endif
+	:: else
+	fi
+}
+
+inline takeBack() {
+	assert(holder[home[me]] == NONE);
+	holder[home[me]] = me;
+	without[me] = false;
+	pl = home[me]
+}
+
+inline putOnList() {
+	back[home[me] * WORKERS + owed[home[me]]] = me;
+	owed[home[me]]++
+}
+
+inline chooseHome() {
+	if
+	:: sleeps[home[me]] -> sleeps[home[me]] = false; off(home[me], me); takeBack()
+	:: else
+	fi
+}
+
+// The next wait of the task.
+#define its     awaited[t * WAITS + at[t]]
+#define itsKind kind[t * WAITS + at[t]]
+
+#define isOver (itsKind == join && bell[me] || itsKind != join && latch[its] == done)
+
+// comeBack begins when the wait is over.
+inline comeBack() {
+#if defined(MUTANT_WAIT_WITHOUT_LENDING)
+	d_step { isOver -> bell[me] = false; at[t]++ }
+#elif defined(MUTANT_COME_BACK_TAKES_PLACE)
+	d_step { isOver -> bell[me] = false; at[t]++; sleeps[home[me]] = false; takeBack() }
+#elif defined(MUTANT_COME_BACK_WITHOUT_LIST)
+	d_step { isOver -> bell[me] = false; at[t]++; without[me] = true; chooseHome() }
+#else
+	d_step {
+		isOver && !locked[home[me]] ->
+		bell[me] = false;
+		locked[home[me]] = true;
+		without[me] = true;
+#ifdef MUTANT_LISTED_AFTER_LOOK
+		chooseHome()
+#else
+		putOnList() // (5)
+#endif
+	};
+	d_step {
+#ifdef MUTANT_LISTED_AFTER_LOOK
+		if
+		:: pl == NONE -> putOnList()
+		:: else
+		fi;
+#else
+		chooseHome(); // (6)
+#endif
+		locked[home[me]] = false;
+		sleepsWell(home[me]);
+		at[t]++
+	}
+#endif
+}
+
+// sleepsWell is what holds for a place unless somebody is about to look.
+inline sleepsWell(place_) {
+	assert(!sleeps[place_] || dozing[place_] > 0 || locked[place_] || owed[place_] == 0)
+}
+
+// # Workers: worker.go
+
+// mayBegin is for a worker that begins with something in the middle of nothing.
+inline mayBegin() {
+	d_step {
+		assert(holder[pl] == me && working > 0);
+		k = 0;
+		do
+		:: k < WORKERS -> assert(looked || standIn[pl] || !without[k] || home[k] != pl); k++
+		:: else -> break
+		od;
+		k = 0
+	}
+}
+
+#ifdef MUTANT_NO_LOOK_AT_LIST
+#define ordered false
+#else
+#define ordered (!looked && !standIn[pl] && owed[pl] > 0)
+#endif
+
+#ifdef SEARCHERS
+#define stale stopSearching
+#else
+#define stale step
+#endif
+
+// take takes a task from a queue. One that was run in place is over with that.
+inline take(task_) {
+	atomic { !ordered && queued[task_] ->
+		mayBegin();
+		queued[task_] = false;
+		looked = false;
+		standIn[pl] = false;
+		if
+#ifndef MUTANT_QUEUED_IS_NOT_BEGUN
+		:: begun[task_] -> goto stale
+#endif
+		:: else -> begin(task_)
+		fi
+	}
+}
+
+inline begin(task_) {
+	assert(!begun[task_]);
+	begun[task_] = true;
+	t = task_
+}
+
+// Whether there is none, or none after one that is over.
+#define ends (at[t] == WAITS || its == NONE || latch[its] == done && at[t] + 1 == WAITS)
+
+#ifdef MUTANT_IN_PLACE_THOUGH_BEGUN
+#define inPlace (itsKind != block && submitted[its])
+#else
+#define inPlace (itsKind != block && submitted[its] && !begun[its])
+#endif
+
+// onTop begins with a task on top of the wait.
+inline onTop(task_) {
+	other = task_;
+	under[other] = t;
+	begin(other);
+	other = NONE
+}
+
+// endTask goes on with what lies under the task.
+inline endTask() {
+	other = t;
+	t = under[other];
+	under[other] = NONE;
+	other = NONE
+}
+
+// giveUp is for one who is in the middle of nothing, and becomes idle. It gives the place back, or else
+// the place is in hand afterwards.
+inline giveUp() {
+	release();
+	push(me);
+	home[me] = NONE;
+	looked = false;
+	standIn[hand] = false;
+	if
+	:: owed[hand] > 0 ->
+#if defined(SEARCHERS) && !defined(MUTANT_SEARCHER_GIVES_BACK)
+		searching = searching - counts[hand];
+		last = counts[hand] && searching == 0;
+		counts[hand] = false;
+#endif
+		giveToFirst();
+		hand = NONE;
+		if
+		:: !last -> parkIdle()
+		:: else
+		fi
+	:: else
+	fi
+}
+
+// One more may count as a searcher.
+#define mayCount (searching == 0 || 2 * (searching + 1) <= PLACES)
+
+proctype worker(byte me) {
+	byte pl = NONE;   // Worker.place
+	byte hand = NONE; // a place that it is about to give to somebody, or to put to sleep
+	byte t = NONE;    // the task that it is in
+	byte chosen, other = NONE, place = NONE;
+	bool ok, looked, obeys, last;
+
+#ifdef BEGUN
+	if
+	:: me == 0 -> t = TASKS - 1; goto inWait
+	:: else
+	fi;
+#endif
+end:
+	do
+	:: atomic { bell[me] ->
+			bell[me] = false;
+			pl = granted[me];
+			granted[me] = NONE;
+			assert(pl != NONE && !wrong);
+			home[me] = pl
+		};
+step:
+		if
+		:: take(0)
+		:: take(1)
+#if TASKS > 2
+		:: take(2)
+#endif
+#ifdef SEARCHERS
+		:: d_step { !ordered && !anyWork && !looked && (standIn[pl] || counts[pl] || mayCount) ->
+				searching = searching + (!counts[pl] && !standIn[pl]);
+				counts[pl] = counts[pl] || !standIn[pl];
+				looked = !standIn[pl];
+				standIn[pl] = false
+			};
+			goto step
+		:: d_step { ordered && counts[pl] -> obeys = true }
+		:: d_step { !locked[pl] && (ordered && !counts[pl] || !anyWork && looked ||
+				!anyWork && !ordered && !standIn[pl] && !counts[pl] && !mayCount) -> giveUp() };
+			goto up
+#else
+		:: d_step { (ordered || !anyWork) && !locked[pl] -> giveUp() }; goto up
+#endif
+		fi;
+#ifdef SEARCHERS
+stopSearching:
+		if
+		:: d_step { counts[pl] -> counts[pl] = false; searching--; last = searching == 0 };
+			if
+			:: d_step { last -> last = false; ok = true }; wake()
+			:: else
+			fi
+		:: else
+		fi;
+		if
+		:: atomic { obeys && !locked[pl] -> obeys = false; giveUp() }; goto up
+		:: !obeys && t == NONE -> goto step
+		:: t != NONE
+		fi;
+#endif
+goOn:
+		if
+		:: atomic { ends && (lasting != t || allBegun) ->
+				if
+				:: latch[t] == waiting -> unpark(waiter[t])
+				:: else
+				fi;
+				waiter[t] = NONE;
+#ifdef MUTANT_UNPARK_BEFORE_LATCH
+			}; atomic {
+#endif
+				latch[t] = done;
+				endTask();
+				if
+				:: t != NONE -> goto goOn
+				:: t == NONE && pl != NONE -> goto step
+				:: else
+				fi
+			}
+		:: atomic { !ends && latch[its] == done -> at[t]++; goto goOn }
+		:: atomic { !ends && latch[its] != done && inPlace -> onTop(its); goto goOn }
+#ifdef MUTANT_HELP
+		:: atomic { !ends && latch[its] != done && queued[0] -> queued[0] = false; onTop(0); goto goOn }
+		:: atomic { !ends && latch[its] != done && queued[1] -> queued[1] = false; onTop(1); goto goOn }
+#if TASKS > 2
+		:: atomic { !ends && latch[its] != done && queued[2] -> queued[2] = false; onTop(2); goto goOn }
+#endif
+#endif
+		:: d_step { !ends && latch[its] != done && !inPlace ->
+				if
+				:: itsKind == join -> latch[its] = waiting; waiter[its] = me
+				:: else
+				fi;
+				releaseIfAny()
+			};
+			lend();
+inWait:
+			comeBack();
+			goto goOn
+		fi;
+
+		// Settle, without a place at first.
+#ifdef MUTANT_IDLE_ON_THE_LIST
+		d_step { pl = granted[me]; granted[me] = NONE; without[me] = false };
+#else
+		forgo();
+#endif
+		if
+		:: pl != NONE -> goto step
+		:: d_step { pl == NONE -> push(me); parkIdle(); home[me] = NONE }; goto end
+		fi;
+
+up: // the place is in hand, or somebody was given it back
+		if
+		:: d_step { hand != NONE -> announce() }; // (7)
+			if
+#ifdef MUTANT_DOZE_WITHOUT_LOOK_AT_LIST
+			:: d_step { anyWork -> chooseAgain() }
+			:: !anyWork
+#else
+			:: owed[place] > 0 -> d_step { true; chooseAgain() } // (8)
+#ifdef MUTANT_CHOSEN_ONE_IS_ENOUGH
+				; ok = false
+#endif
+			:: d_step { owed[place] == 0 && anyWork -> chooseAgain() }
+			:: d_step { owed[place] == 0 && !anyWork -> dozed() }; goto end
+#endif
+			fi
+		:: d_step { hand == NONE && last -> last = false; ok = true }
+		:: hand == NONE && !last -> goto end
+		fi;
+		if
+		:: ok || hand != NONE -> wake()
+		:: else
+		fi;
+		atomic { dozed() }
+	od
+}
+
+// # Those who submit
+
+inline submitAny() {
+	if
+	:: !submitted[0] -> submitted[0] = true; queued[0] = true
+	:: !submitted[1] -> submitted[1] = true; queued[1] = true
+#if TASKS > 2
+	:: !submitted[2] -> submitted[2] = true; queued[2] = true
+#endif
+	fi;
+	left--
+}
+
+// submitter submits all but LATE at once.
+proctype submitter() {
+	byte hand = NONE, chosen;
+	byte left = TASKS - BEGUN_TASKS;
+	bool ok;
+
+	do
+	:: atomic { left > 0 ->
+			do
+			:: submitAny();
+				if
+				:: left <= LATE -> break
+				:: else
+				fi
+			od
+		};
+		if
+#ifdef SEARCHERS
+		:: searching > 0
+		:: searching == 0 -> wake()
+#else
+		:: true -> wake()
+#endif
+		fi
+	:: left == 0 -> break
+	od
+}
+
+// chooseProgram lets the last WAITERS of the tasks wait, each for tasks before it.
+inline chooseProgram() {
+	n = TASKS - WAITERS;
+	do
+	:: n < TASKS ->
+		i = 0;
+		do
+		:: i < WAITS && i < n ->
+			u = 0;
+			do
+			:: u < n ->
+				if
+				:: i == 0 || awaited[n * WAITS] != u ->
+					awaited[n * WAITS + i] = u;
+#ifdef KIND
+					kind[n * WAITS + i] = KIND;
+#else
+					if
+					:: kind[n * WAITS + i] = block
+					:: kind[n * WAITS + i] = future
+					:: !joined[u] -> joined[u] = true; kind[n * WAITS + i] = join
+					fi;
+#endif
+					break
+				:: true
+				fi;
+				u++
+			:: else -> break // it waits no more
+			od;
+			if
+			:: awaited[n * WAITS + i] == NONE -> break
+			:: else
+			fi;
+			i++
+		:: else -> break
+		od;
+		n++
+	:: else -> break
+	od;
+#ifdef LONG
+	lasting = TASKS - 1;
+#endif
+	i = 0;
+	u = 0;
+	n = 0;
+	do
+	:: n < TASKS -> joined[n] = false; n++
+	:: else -> break
+	od;
+	n = 0
+}
+
+init {
+	byte n, i, u;
+	bool joined[TASKS];
+
+	atomic {
+#ifdef BEGUN
+		awaited[TASKS - 1] = 0;
+		lasting = TASKS - 1;
+		submitted[TASKS - 1] = true;
+		begun[TASKS - 1] = true;
+		home[0] = 0;
+		working = 1;
+#else
+		chooseProgram();
+#endif
+		do
+		:: n < PLACES -> sleeps[n] = true; n++
+		:: else -> break
+		od;
+		n = 0;
+		do
+		:: n < WORKERS -> parked[n] = n >= BEGUN_TASKS; run worker(n); n++
+		:: else -> break
+		od;
+		n = 0;
+		run submitter()
+	}
+	timeout -> // nobody moves any more
+	assert(working == 0 && listed == 0 && !wrong);
+#ifdef SEARCHERS
+	assert(searching == 0);
+#endif
+	do
+	:: n < TASKS -> assert(latch[n] == done && !queued[n]); n++
+	:: else -> break
+	od;
+	n = 0;
+	do
+	:: n < PLACES -> assert(sleeps[n] && owed[n] == 0 && holder[n] == NONE); n++
+	:: else -> break
+	od;
+	n = 0;
+	do
+	:: n < WORKERS -> assert(parked[n] && !bell[n] && granted[n] == NONE && !without[n]); n++
+	:: else -> break
+	od
+}
