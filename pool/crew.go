@@ -238,7 +238,7 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	p.order(orderHold, true)
 	c.mu.Unlock()
 	resumed := false
-	wait("Pool.Pause of another pool", func() {
+	wait(p, "Pool.Pause of another pool", func() {
 		err = c.awaitContext(ctx, func() bool {
 			resumed = !c.paused
 			return resumed || p.allRest()
@@ -279,7 +279,7 @@ func (w *Worker) Block(f func()) {
 		panic(errNilFunc("Worker.Block"))
 	}
 	w.mustBeMine("Worker.Block")
-	wait("Worker.Block", f)
+	wait(w.pool, "Worker.Block", f)
 }
 
 // # Idle workers
@@ -350,6 +350,9 @@ func (s *site) close() {
 const mostBound = maxWorkers
 
 var boundWorkers atomic.Int32
+
+var errTooManyBound = fmt.Errorf("the process has bound %d threads for pools already, and the Go runtime ends "+
+	"a process with 10,000 threads; use fewer workers, or PinNone", mostBound)
 
 // bind says whether the next worker of the site is to be bound, and counts it.
 func (s *site) bind() bool {

@@ -27,8 +27,8 @@ func (ws *waiters) release(must func() bool) {
 }
 
 // wait returns when done does, which is asked under the lock, or with the cause when ctx
-// ends before. The goroutine's places are lent meanwhile.
-func (ws *waiters) wait(ctx context.Context, what string, done func() bool) error {
+// ends before. The goroutine's places are lent meanwhile; p has to go on for what it waits for.
+func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() bool) error {
 	for {
 		ws.mu.Lock()
 		if done() {
@@ -44,7 +44,7 @@ func (ws *waiters) wait(ctx context.Context, what string, done func() bool) erro
 		}
 		over := ws.over
 		ws.mu.Unlock()
-		wait(what, func() {
+		wait(p, what, func() {
 			select {
 			case <-over:
 			case <-ctx.Done():
@@ -212,7 +212,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 		}
 		t.runInPlace(ctx)
 	}
-	if err := t.wait(ctx, "Future.Wait", func() bool { return t.done }); err != nil {
+	if err := t.wait(ctx, t.pool, "Future.Wait", func() bool { return t.done }); err != nil {
 		return none, err
 	}
 	if t.panicked != nil {

@@ -117,7 +117,7 @@ func (g *Group) enter() bool {
 
 func (g *Group) waitForRoom() {
 	if !g.enter() {
-		_ = g.room.wait(context.Background(), "room in a Group", g.enter)
+		_ = g.room.wait(context.Background(), g.pool, "room in a Group", g.enter)
 	}
 }
 
@@ -203,7 +203,7 @@ func (g *Group) Wait() error {
 	if g.pool.isInside(g) {
 		return ErrOwnWait
 	}
-	_ = g.ended.wait(context.Background(), "Group.Wait", func() bool { return g.pending.Load() == 0 })
+	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", func() bool { return g.pending.Load() == 0 })
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
 	g.mu.Unlock()

@@ -70,6 +70,11 @@ func (p *Pool) enter() (w *Worker, guest bool, err error) {
 			return w, false, nil
 		}
 	}
+	return p.admit(goroutine, outer), true, nil
+}
+
+// admit makes the calling goroutine a guest.
+func (p *Pool) admit(goroutine uintptr, outer *Worker) (w *Worker) {
 	here := p.nodes[p.here()].guests
 	pl := here[goroutine>>9*2654435769>>16%uintptr(len(here))]
 	pl.mu.Lock()
@@ -84,7 +89,7 @@ func (p *Pool) enter() (w *Worker, guest bool, err error) {
 	p.sleep.Add(-policy.OneSleeper)
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
-	return w, true, nil
+	return w
 }
 
 // leave is for a guest whose call is over.

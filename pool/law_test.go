@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"math"
 	"runtime"
 	"runtime/pprof"
@@ -177,6 +178,91 @@ func TestTwoPoolsMayWaitForEachOthersFutures(t *testing.T) {
 		requireCloses(t, a)
 		requireCloses(t, b)
 	}
+}
+
+// A function of iter.Pull runs in a goroutine of its own, so that nobody knows whose place stands
+// still while it waits.
+func TestCoroutinesMayWaitForTheirPool(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	waits := map[string]func(p *Pool){
+		"Future": func(p *Pool) {
+			before := Async(p, func(*Worker) (int, error) { return 1, nil })
+			n, err := Async(p, func(*Worker) (int, error) { return before.Wait(ctx) }).Wait(ctx)
+			if n != 1 || err != nil {
+				panic(err)
+			}
+		},
+		"Group": func(p *Pool) {
+			g := newGroup(p)
+			g.SetLimit(1)
+			for range 3 {
+				g.Go(func() error { return nil })
+			}
+			if err := g.Wait(); err != nil {
+				panic(err)
+			}
+		},
+		"Block": func(p *Pool) {
+			sent := make(chan struct{})
+			if err := p.Run(func(w *Worker) {
+				_ = w.Go(func(*Worker) { close(sent) })
+				w.Block(func() { <-sent })
+			}); err != nil {
+				panic(err)
+			}
+		},
+	}
+	for name, waitFor := range waits {
+		t.Run(name, func(t *testing.T) {
+			forLawPools(t, func(t *testing.T, p *Pool) {
+				var ended, queued sync.WaitGroup
+				for range p.Workers() {
+					ended.Add(1)
+					require.NoError(t, p.Go(func(w *Worker) {
+						defer ended.Done()
+						for range 40 { // in the slot and the ring, before what is waited for
+							queued.Add(1)
+							_ = w.Go(func(*Worker) { queued.Done() })
+						}
+						next, stop := iter.Pull(func(yield func(int) bool) {
+							waitFor(p)
+							yield(1)
+						})
+						defer stop()
+						next()
+					}))
+				}
+				ended.Wait()
+				queued.Wait()
+			})
+		})
+	}
+}
+
+func TestAPanicOfATaskBesideACoroutineIsHandled(t *testing.T) {
+	var handled atomic.Int32
+	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
+	require.True(t, returns(func() {
+		begun := make(chan struct{})
+		_ = Async(p, func(w *Worker) (int, error) {
+			_ = w.Go(func(*Worker) { panic("in a task") })
+			_ = w.Go(func(*Worker) { runtime.Goexit() })
+			f := Async(p, func(*Worker) (int, error) { return 1, nil })
+			close(begun)
+			next, stop := iter.Pull(func(yield func(int) bool) {
+				n, _ := f.Wait(context.Background())
+				yield(n)
+			})
+			defer stop()
+			n, _ := next()
+			return n, nil
+		})
+		<-begun
+		requireCloses(t, p)
+	}))
+	require.EqualValues(t, 1, handled.Load())
+	require.EqualValues(t, 4, p.Stats().Total().Tasks)
 }
 
 func TestNoMoreTasksThanWorkersWhileOneWaitsInsideABlock(t *testing.T) {
@@ -363,7 +449,12 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 		stolenJoin(outer, nop[int], func(*Worker) int {
 			for _, use := range []func(){
 				func() { outer.Do(func(*Worker) {}, func(*Worker) {}) },
-				func() { Join(outer, fib, 1, fib, 1) },
+				func() {
+					if underRace { // which sees the misuse itself, before it is refused
+						panic(errors.New("a worker of another function"))
+					}
+					Join(outer, fib, 1, fib, 1)
+				},
 				func() { outer.Scope(func(*Scope) {}) },
 				func() { _ = For(outer, 1000, func(int) {}) },
 				func() { outer.Block(func() {}) },
@@ -428,14 +519,19 @@ func TestWhatIsCancelledBeforeItBeginsIsSkippedAndCounted(t *testing.T) {
 	g, _ := p.Group(ctx)
 	for range 10 {
 		g.Go(func() error { t.Error("it runs"); return nil })
-		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }))
+		never := func(*Worker) { t.Error("it runs") }
+		require.NoError(t, p.Submit(ctx, never))
+		require.NoError(t, p.Submit(ctx, never, StartBy(time.Now(), never)))
+		n, err := p.SubmitAll(ctx, []func(*Worker){never, never})
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
 	}
 	cancel(io.EOF)
 	release()
 	require.ErrorIs(t, g.Wait(), io.EOF)
 	require.Equal(t, 10, g.Skipped())
 	requireAtRest(t, p)
-	require.Equal(t, 20, p.Stats().Skipped)
+	require.Equal(t, 50, p.Stats().Skipped)
 
 	failing := newGroup(p)
 	release = occupyAll(t, p)

@@ -326,22 +326,22 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 			var ran atomic.Int64
 			var enough atomic.Bool
 			defer enough.Store(true) // also if the test fails
-			endless := func(queue func(f func(*Worker)) error) {
+			endless := func(w *Worker, queue func(w *Worker, f func(*Worker)) error) {
 				var again func(*Worker)
 				again = func(w *Worker) {
 					if ran.Add(1); !enough.Load() {
-						_ = queue(again)
+						_ = queue(w, again)
 					}
 				}
 				for range 3 {
-					require.NoError(t, queue(again))
+					require.NoError(t, queue(w, again))
 				}
 			}
 			if c.own {
-				require.NoError(t, p.Go(func(w *Worker) { endless(w.Go) }))
+				require.NoError(t, p.Go(func(w *Worker) { endless(w, (*Worker).Go) }))
 			}
 			for _, priority := range c.endless {
-				endless(func(f func(*Worker)) error { return p.enqueue(f, priority, 0) })
+				endless(nil, func(_ *Worker, f func(*Worker)) error { return p.enqueue(f, priority, 0) })
 			}
 			require.True(t, eventually(func() bool { return ran.Load() > 1000 }))
 			for range stress(50) {

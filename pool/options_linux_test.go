@@ -83,3 +83,12 @@ func TestNobodyElseIsBound(t *testing.T) {
 		require.NoError(t, p.Close())
 	}
 }
+
+func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
+	boundWorkers.Add(mostBound - 1)
+	defer boundWorkers.Add(1 - mostBound)
+	_, err := New(WithWorkers(2), WithPinning(PinCores))
+	require.ErrorContains(t, err, "10,000 threads; use fewer workers, or PinNone")
+	p := newPool(t, WithWorkers(2)) // PinAuto goes on without
+	require.NoError(t, p.Run(func(w *Worker) { fib(w, 10) }))
+}

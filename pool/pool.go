@@ -53,6 +53,7 @@ type Pool struct {
 	onCPU       []int            // CPU -> the first place that is bound to just that, or -1; nil if none is; constant
 	victimOrder *policy.Order    // constant
 	isolation   *heist.Isolation // nil if there is none; New writes
+	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// How long a loop may be run alone, its chunks, and some periods, in heist.Ticks. Constant.
 	ticksAlone, ticksChunk, ticksGiveWay, ticksRebind, ticksPatient, ticksLook int64
@@ -141,7 +142,11 @@ func New(options ...Option) (*Pool, error) {
 	ready := make(chan error, p.first)
 	p.active.Store(int32(p.first))
 	for _, pl := range p.places[:p.first] {
-		w := p.newWorker(pl.site, false, pl.site.bind())
+		bound := pl.site.bind()
+		if !bound && p.cpus != nil && !p.auto {
+			err = errTooManyBound
+		}
+		w := p.newWorker(pl.site, false, bound)
 		w.granted.Store(pl)
 		p.ended.Add(1)
 		go w.start(ready)
@@ -213,9 +218,10 @@ func (p *Pool) Go(f func(w *Worker)) error {
 // Close waits until everything that the pool has accepted is done, delayed tasks
 // included, and then ends the workers. From its first moment on the pool accepts nothing
 // more, not even from its own tasks; guests that are inside [Pool.Run] finish on their
-// own, and if they need it a worker is there for their forks also after Close. A pool that is paused resumes. Close returns nil, or [ErrClosed] if it was called
-// before, in either case when the workers have ended. Called inside a task it returns an
-// error at once: it would wait for itself.
+// own, and if they need it a worker is there for their forks also after Close. A pool that is
+// paused resumes. Close returns nil, or [ErrClosed] if it was called before, in either case when
+// the workers have ended, or says why other threads could not be given back the CPUs of
+// [Isolate]. Called inside a task it returns an error at once: it would wait for itself.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an
@@ -238,7 +244,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 		p.Resume()
 		go p.drain()
 	}
-	wait("Pool.Close or Shutdown of another pool", func() {
+	wait(p, "Pool.Close or Shutdown of another pool", func() {
 		select {
 		case <-p.closed:
 		case <-ctx.Done():
@@ -252,7 +258,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	if !first && !p.crew.gaveUp.Swap(false) {
 		return ErrClosed
 	}
-	return nil
+	return p.unrestored
 }
 
 // UnfinishedError is what [Pool.Shutdown] left behind when its context ended.
@@ -347,8 +353,9 @@ func (p *Pool) end() {
 	p.ended.Wait()
 	freePs(-p.freePs)
 	if p.isolation != nil {
-		// The kernel refuses only what has become impossible, such as CPUs that are gone.
-		_ = p.isolation.Restore()
+		if err := p.isolation.Restore(); err != nil {
+			p.unrestored = fmt.Errorf("pool: the pool has ended, but other threads may still be kept off its CPUs: %w", err)
+		}
 	}
 	close(p.closed)
 }

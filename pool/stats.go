@@ -24,7 +24,7 @@ type Stats struct {
 
 // WorkerStats counts what the workers have done in one place.
 type WorkerStats struct {
-	Tasks     uint64 // tasks run
+	Tasks     uint64 // tasks that it came to, skipped ones too
 	Attempts  uint64 // times that it looked through the others' queues
 	Steals    uint64 // times that it found something there
 	Items     uint64 // forks and tasks that it took there

@@ -125,7 +125,8 @@ func (p *Pool) waiting() (n int) {
 // then returns its cause. Tasks of the same pool do not wait, for they would hold up
 // those who make room; nor do tasks with a priority or a delay, which do not count.
 //
-// If ctx ends before f has begun, f is skipped: it never runs, and counts in [Stats].Skipped.
+// If ctx ends before f has begun, f is skipped: neither it nor the function of a [StartBy] runs, and
+// it counts in [Stats].Skipped.
 //
 // It returns [ErrClosed] if the pool is closed. Anybody may call it. Cost: that of
 // [Pool.Go], and for a context that can end, a delay or a deadline a few allocations.
@@ -134,13 +135,11 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 	if ctx == nil {
 		return errNilContext(method)
 	}
-	if f != nil && ctx.Done() != nil {
-		f = p.unless(ctx, f)
-	}
 	o, f, err := p.prepare(method, f, options)
 	if err != nil {
 		return err
 	}
+	f = p.unless(ctx, f)
 	if o.counts() {
 		err = p.waitForRoom(ctx)
 	} else if ctx.Err() != nil {
@@ -152,8 +151,11 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 	return p.accept(f, o)
 }
 
-// unless returns f in a form that does nothing once ctx has ended.
+// unless returns f in a form that does nothing once ctx has ended, if it can end.
 func (p *Pool) unless(ctx context.Context, f func(w *Worker)) func(w *Worker) {
+	if ctx.Done() == nil {
+		return f
+	}
 	return func(w *Worker) {
 		if ctx.Err() != nil {
 			p.skipped.Add(1)
@@ -177,9 +179,10 @@ func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 
 // SubmitAll is [Pool.Submit] for several functions, in their order. It returns how many
 // of them were queued: all, unless there is an error. With a bound it may queue them
-// bit by bit.
+// bit by bit. Those that have not begun when ctx ends are skipped.
 //
-// Cost: one compare-and-swap for many, and one look for somebody to wake.
+// Cost: one compare-and-swap for many, one look for somebody to wake, and for a context that can
+// end an allocation each.
 func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int, err error) {
 	for _, f := range fs {
 		if f == nil {
@@ -206,7 +209,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			n = min(n, max(1, p.bound-p.waiting()))
 		}
 		for i, f := range rest[:n] {
-			batch[i] = taskOf(f)
+			batch[i] = taskOf(p.unless(ctx, f))
 		}
 		node := p.here()
 		done := p.nodes[node].queues[Normal].PushBatch(batch[:n])
@@ -234,7 +237,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	defer r.waiting.Add(-1)
 	for !p.hasRoom() {
 		closed := false
-		wait("Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
+		wait(p, "Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
 			select {
 			case <-r.made:
 			case <-ctx.Done():

@@ -60,15 +60,29 @@ func (w *Worker) await(l *latch) {
 const patientPauses = 4
 
 // wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
-// are lent meanwhile. What says what it waits for, see [UnfinishedError].
-func wait(what string, f func()) {
+// are lent meanwhile. What says what it waits for, see [UnfinishedError]; p is the pool that has to
+// go on for that, if any has.
+func wait(p *Pool, what string, f func()) {
 	lent := lend(what)
 	defer lent.comeBack() // f may be the user's, and panic
+	if p != nil && !lent.ofWorker() && inCoroutine() {
+		defer p.relieve()()
+	}
 	f()
 }
 
 // loan is what a goroutine has lent: the innermost worker as which it runs, nil for none.
 type loan struct{ w *Worker }
+
+// ofWorker says whether the goroutine is one of a pool's own, and not one from outside.
+func (l loan) ofWorker() bool {
+	for v := l.w; v != nil; v = v.outer {
+		if !v.guest {
+			return true
+		}
+	}
+	return false
+}
 
 // lend lends all places that the calling goroutine has.
 func lend(what string) loan {

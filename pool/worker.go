@@ -259,8 +259,7 @@ func (w *Worker) beIdle(pl *place) {
 	if pl != nil && !pl.giveBack(false) {
 		pl.doze()
 	}
-	p.active.Add(-1)
-	p.crew.signal()
+	p.rest()
 }
 
 // search looks for work of others until it finds some, or until its backoff says that it is
