@@ -236,9 +236,9 @@ func requireHot(t *testing.T, p *Pool) {
 // TestSomebodyIsHotWhenTheHotWorkerHasLeft: when a worker that watches has to leave,
 // another one must watch.
 func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
-	for range stress(10) {
-		p := newCrew(t, WithWorkers(2), WithHotWorker())
-		requireHot(t, p)
+	p := newCrew(t, WithWorkers(2), WithHotWorker())
+	requireHot(t, p)
+	for range stress(1000) {
 		blocked, release := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) {
 			w.Block(func() {

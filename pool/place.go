@@ -148,7 +148,7 @@ func (pl *place) doze() {
 	switch {
 	case pl.owed.Load() > 0,
 		pl.rank >= p.Workers() && !p.closing.Load(), // Resize came between the look at orders and the bit
-		!p.held() && p.worthWaking(state):
+		!p.held() && (p.worthWaking(state) || p.lacksWatch()):
 	default:
 		return
 	}

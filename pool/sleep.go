@@ -91,6 +91,10 @@ func (w *Worker) watch() bool {
 	}
 }
 
+// lacksWatch says whether a worker should watch and none does: the one that did may have left because
+// of somebody who wanted its place back, and did not want it any more a moment later.
+func (p *Pool) lacksWatch() bool { return p.latency && !p.watched.Load() && !p.exit.Load() }
+
 // A watching worker looks every 100 ns, which is about the time that a task's cache lines
 // take to come over, and every 100 microseconds it gives way.
 const (

@@ -45,7 +45,7 @@ node, guests, a pause, another size, the end. So that these stay small, places s
 but for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.watch Pool.worthWaking Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.watch Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.Go Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
@@ -272,6 +272,9 @@ byte enough = ENOUGH;    // how often there are enough of them
 #endif
 byte busy, waits;
 bool changed;                              // crew.changed
+#ifdef HOT
+bool watched;
+#endif
 bool hold, paused;                         // Pause
 bool refuses, closing, ends, listClosed, returned; // Close: refuses is the injectors
 
@@ -630,6 +633,9 @@ inline doze(pl_, searched_) {
 		if
 #if defined(RESIZE) && !defined(MUTANT_DOZE_NOT_AT_SIZE)
 		:: pl_ >= size && !closing -> how = WANTED
+#endif
+#ifdef HOT
+		:: !watched && !ends && !HELD -> how = WANTED // lacksWatch
 #endif
 		:: else ->
 			if
@@ -1156,8 +1162,6 @@ inline runFork() {
 // # Workers: worker.go
 
 #ifdef HOT
-
-bool watched;
 
 // watch has the first who would give up its place stay awake there, as an idle worker who searches.
 // Its looks, which go on and on, are left out but for the one that sees something.
