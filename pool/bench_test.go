@@ -1,6 +1,11 @@
 package pool
 
-import "testing"
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // BenchmarkFork measures the fork in fib(25), on one worker, which is also what most
 // forks cost on many. The figure per fork is a 121,392nd of that per operation.
@@ -59,4 +64,47 @@ func plainFib(n int) int {
 		return n
 	}
 	return plainFib(n-1) + plainFib(n-2)
+}
+
+// BenchmarkWait is what waiting.md says that waits cost.
+func BenchmarkWait(b *testing.B) {
+	p, err := New(WithWorkers(1), WithPinning(PinNone))
+	require.NoError(b, err)
+	defer p.Close()
+	nothing := func(*Worker) (int, error) { return 0, nil }
+	b.Run("future that nobody has begun, and its Async", func(b *testing.B) {
+		require.NoError(b, p.Run(func(*Worker) {
+			for range b.N {
+				_, _ = Async(p, nothing).Wait(context.Background())
+			}
+		}))
+	})
+	b.Run("Block with nothing to do meanwhile", func(b *testing.B) {
+		done := make(chan struct{})
+		require.NoError(b, p.Go(func(w *Worker) {
+			defer close(done)
+			for range b.N {
+				w.Block(func() {})
+			}
+		}))
+		<-done
+	})
+	b.Run("two tasks that give each other the place", func(b *testing.B) {
+		ping, pong := make(chan struct{}, 1), make(chan struct{}, 1)
+		done := make(chan struct{})
+		task := func(mine, other chan struct{}) func(w *Worker) {
+			return func(w *Worker) {
+				for range b.N {
+					w.Block(func() { <-mine })
+					other <- struct{}{}
+				}
+				done <- struct{}{}
+			}
+		}
+		require.NoError(b, p.Go(task(ping, pong)))
+		require.NoError(b, p.Go(task(pong, ping)))
+		ping <- struct{}{}
+		<-done
+		<-done
+	})
 }
