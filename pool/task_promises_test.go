@@ -38,6 +38,7 @@ func TestEndlessTasksFromOutsideDoNotStarveTheWorkersOwn(t *testing.T) {
 					_ = p.Go(again)
 				}
 			})
+			require.NotZero(t, began, "the worker's own task never began")
 			require.Less(t, began-queued, 1000, "tasks from outside began before the worker's own")
 		})
 	}

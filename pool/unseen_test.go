@@ -1,0 +1,265 @@
+package pool
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tests here are of promises that mutants of the code broke unseen.
+
+// TestAPanicStopsThePartsOfOtherThieves, not only the caller's and the one in which it happened.
+func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
+	const n, thieves = 10_000_000, 3
+	for _, g := range [][]Granularity{nil, {Grain(1)}} {
+		p := newPool(t, WithWorkers(thieves), WithPinning(PinNone))
+		for range stress(10) {
+			var seen sync.Map
+			var inside, after atomic.Int64
+			var exploded atomic.Bool
+			require.NoError(t, p.Run(func(guest *Worker) {
+				err, ok := caught(func() {
+					_ = ForWorker(guest, n, func(w *Worker, lo, hi int) {
+						if exploded.Load() {
+							after.Add(int64(hi - lo))
+						}
+						work(50 * (hi - lo))
+						if w == guest {
+							return
+						}
+						if _, was := seen.LoadOrStore(w, true); !was {
+							inside.Add(1)
+						}
+						if inside.Load() >= 2 && exploded.CompareAndSwap(false, true) {
+							explode("boom")
+						}
+					}, g...)
+				}).(*PanicError)
+				require.True(t, ok)
+				require.Equal(t, "boom", err.Value)
+			}))
+			require.Less(t, after.Load(), int64(n/10), "others went on")
+			requireAtRest(t, p)
+		}
+	}
+}
+
+// TestTheRestOfALoopStaysDivisible however cheap its items were so far: dear ones may follow.
+func TestTheRestOfALoopStaysDivisible(t *testing.T) {
+	const n = 1 << 20
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.NoError(t, ForWorker(w, n, func(_ *Worker, lo, hi int) {
+			if hi-lo > (n-lo)/2+1 {
+				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
+			}
+		}))
+	}))
+}
+
+// TestNoBatchOfASequenceIsLongerThanItsBound, however cheap the values are.
+func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
+	p := newPool(t)
+	longest, values := 0, 0
+	require.NoError(t, batches(p, func(yield func(int) bool) {
+		for i := range 1 << 20 {
+			if !yield(i) {
+				return
+			}
+		}
+	}, func(batch []int) func() {
+		longest = max(longest, len(batch))
+		values += len(batch)
+		return func() {}
+	}))
+	require.Equal(t, 1<<20, values)
+	require.LessOrEqual(t, longest, 4096)
+	require.Greater(t, longest, 64)
+}
+
+func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for name, sort := range map[string]func(s []int) error{
+		"Sort":     func(s []int) error { return Sort(p, s) },
+		"SortFunc": func(s []int) error { return SortFunc(p, s, func(a, b int) int { return a - b }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sorted := func() weak.Pointer[int] {
+				s := rand.Perm(4 * mergeLen)
+				require.NoError(t, sort(s))
+				return weak.Make(&s[0])
+			}()
+			require.True(t, eventually(func() bool { runtime.GC(); return sorted.Value() == nil }))
+		})
+	}
+}
+
+func TestSortsOfAnyLengthAreStable(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	type record struct{ key, place int }
+	shapes := map[string]func(i, n int) int{
+		"few keys":             func(i, _ int) int { return i * 7919 % 5 },
+		"descending with ties": func(i, n int) int { return (n - i) / 3 },
+		"ascending with ties":  func(i, _ int) int { return i / 3 },
+		"all the same":         func(int, int) int { return 0 },
+	}
+	for shape, key := range shapes {
+		for _, n := range append(seq(2, 300), 1000, 5*leafLen) {
+			s := make([]record, n)
+			for i := range s {
+				s[i] = record{key(i, n), i}
+			}
+			want := slices.Clone(s)
+			byKey := func(a, b record) int { return a.key - b.key }
+			slices.SortStableFunc(want, byKey)
+			require.NoError(t, SortFunc(p, s, byKey))
+			require.Equal(t, want, s, "%s, %d elements", shape, n)
+		}
+	}
+}
+
+func seq(lo, hi int) (s []int) {
+	for i := lo; i < hi; i++ {
+		s = append(s, i)
+	}
+	return s
+}
+
+// TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater, not only the oldest forks, which are public
+// from the beginning.
+func TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater(t *testing.T) {
+	const n = 12
+	p := newPool(t, WithWorkers(2))
+	for range stress(50) {
+		release := occupy(p)
+		var begun atomic.Int32
+		fs := make([]func(*Worker), n)
+		fs[0] = func(*Worker) {
+			release()
+			for begun.Load() < n-1 {
+				runtime.Gosched()
+			}
+		}
+		for i := 1; i < n; i++ {
+			fs[i] = func(*Worker) { begun.Add(1) }
+		}
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) { w.Do(fs...); close(done) }))
+		require.True(t, closed(done), "%d of %d were stolen", begun.Load(), n-1)
+	}
+}
+
+// countingContext counts who waits for its end by context.AfterFunc, or by a context of its own.
+type countingContext struct {
+	context.Context
+	registered atomic.Int64
+}
+
+func (c *countingContext) AfterFunc(func()) (stop func() bool) {
+	c.registered.Add(1)
+	var once sync.Once
+	return func() (first bool) {
+		once.Do(func() { first = true; c.registered.Add(-1) })
+		return first
+	}
+}
+
+// TestNothingPilesUpAtAContextThatLivesOn, which a server may have one of.
+func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ctx := &countingContext{Context: ended}
+	p := newPool(t, WithWorkers(2), WithQueueBound(4))
+	for range stress(200) {
+		n, err := Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, p.Submit(ctx, func(*Worker) {}))
+		require.NoError(t, For(p.With(ctx), 100, func(int) { work(10) }))
+		require.NoError(t, p.With(ctx).Run(func(w *Worker) { fib(w, 5) }))
+		g, _ := p.Group(ctx)
+		g.Go(func() error { return nil })
+		require.NoError(t, g.Wait())
+		require.NoError(t, p.Pause(ctx))
+		p.Resume()
+	}
+	requireAtRest(t, p)
+	require.NoError(t, p.Shutdown(ctx))
+	require.Zero(t, ctx.registered.Load())
+}
+
+// TestResizeWakesSomebodyForForksThatWereLeftAlone because as many guests computed as places slept.
+func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
+	for range stress(100) {
+		p := newCrew(t, WithWorkers(1), WithMaxWorkers(2), WithPinning(PinNone))
+		published, stolen := make(chan struct{}), make(chan struct{})
+		guest := together(1, func(int) {
+			_ = p.Run(func(w *Worker) {
+				w.Do(func(*Worker) {
+					close(published)
+					<-stolen
+				}, func(*Worker) { close(stolen) })
+			})
+		})
+		<-published
+		require.NoError(t, p.Resize(2))
+		require.True(t, returns(guest), "the fork was not stolen")
+	}
+}
+
+func TestDefaultsOfSizeAndSpares(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Resize(procs))
+	require.Error(t, p.Resize(procs+1))
+	require.NoError(t, p.Resize(1))
+
+	large := newPool(t, WithWorkers(procs+3))
+	require.NoError(t, large.Resize(procs+3))
+	require.Error(t, large.Resize(procs+4))
+
+	// Of those who stood in, some are kept.
+	const waiting = 50
+	release := make(chan struct{})
+	var inside sync.WaitGroup
+	inside.Add(waiting)
+	for range waiting {
+		require.NoError(t, p.Go(func(w *Worker) {
+			w.Block(func() { inside.Done(); <-release })
+		}))
+	}
+	inside.Wait()
+	close(release)
+	requireAtRest(t, p)
+	s := &p.sites[0]
+	idle := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.idle)
+	}
+	require.Equal(t, s.places+sparesPerSite, idle())
+	n := 0
+	require.True(t, eventually(func() bool {
+		n = 0
+		p.workers.each(func(w *Worker) {
+			if !w.guest {
+				n++
+			}
+		})
+		return n == idle()
+	}), "%d workers, %d of them idle", n, idle())
+}
+
+func TestWithSpinOfZeroSpinsNot(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithSpin(0))
+	require.Negative(t, p.places[0].hunt.Backoff.Spin)
+	p = newPool(t, WithWorkers(1))
+	require.Zero(t, p.places[0].hunt.Backoff.Spin, "the default")
+}
