@@ -76,7 +76,7 @@ func (p *Pool) enter() (w *Worker, guest bool, err error) {
 // admit makes the calling goroutine a guest.
 func (p *Pool) admit(goroutine uintptr, outer *Worker) (w *Worker) {
 	here := p.nodes[p.here()].guests
-	pl := here[goroutine>>9*2654435769>>16%uintptr(len(here))]
+	pl := here[hashOf(goroutine)%uint(len(here))]
 	pl.mu.Lock()
 	if n := len(pl.free); n > 0 {
 		w, pl.free = pl.free[n-1], pl.free[:n-1]

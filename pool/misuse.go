@@ -11,7 +11,7 @@ import "fmt"
 
 // mustBeMine panics if another goroutine than the worker's calls.
 func (w *Worker) mustBeMine(method string) {
-	if w.goroutine == goroutineID() || goroutineIDIsSlow {
+	if goroutineIDIsSlow || w.goroutine == goroutineID() {
 		return
 	}
 	panic(fmt.Errorf("pool: %s was called with a worker of another function: a worker must be used "+

@@ -30,9 +30,12 @@ const registryLines = 1 << 10
 var goroutines registry
 
 func (r *registry) line(goroutine uintptr) *registryLine {
-	// Records of goroutines lie some hundred bytes apart. The multiplier is Knuth's, 2^32/phi.
-	return &r.lines[uint32(goroutine>>5)*2654435769>>22]
+	return &r.lines[hashOf(goroutine)%registryLines]
 }
+
+// hashOf spreads goroutines, be they addresses that lie some hundred bytes apart or numbers in a row.
+// The multiplier is 2^64/phi (Knuth, The Art of Computer Programming 3, 6.4).
+func hashOf(goroutine uintptr) uint { return uint(uint64(goroutine) * 0x9e3779b97f4a7c15 >> 40) }
 
 // find returns the worker as which the calling goroutine runs, the innermost if it is a guest
 // of several pools, or nil.
