@@ -2,6 +2,7 @@ package pool
 
 import (
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/seed53057037/heist"
@@ -13,9 +14,13 @@ import (
 // be a task, waits in next. Nothing says which one that is, so if the function waits for a pool,
 // the place of the task that waits for it stands still, and cannot be lent. If all places stand
 // still like that, and what is waited for is queued, nobody would ever begin it. So while a
-// coroutine waits, one queued task a millisecond begins in a goroutine beside the workers. (In a
-// function of iter.Pull that has been given a worker, a wait is a misuse of the worker, see
+// coroutine waits, one queued task a millisecond begins in a goroutine beside the workers: of each
+// pool of the process, for the task may be any pool's, and another pool's tasks may wait for it. (In a
+// function of iter.Pull that uses the worker of the task, a wait is a misuse of the worker, see
 // misuse.go.)
+//
+// For the same reason nobody knows that a coroutine is inside a task: Close and Pause in it wait for
+// the task, for ever.
 
 // reliefPeriod is between two tasks that are begun for a coroutine. It is long beside a wake-up, so
 // that workers come first if they can.
@@ -37,8 +42,11 @@ func inCoroutine() bool {
 	return false
 }
 
-// relieve begins queued tasks of the pool now and then until stop is called.
-func (p *Pool) relieve() (stop func()) {
+// pools are those that have not ended.
+var pools sync.Map // *Pool -> nil
+
+// relieve begins queued tasks now and then until stop is called.
+func relieve() (stop func()) {
 	over := make(chan struct{})
 	go func() {
 		for {
@@ -46,7 +54,7 @@ func (p *Pool) relieve() (stop func()) {
 			case <-over:
 				return
 			case <-time.After(reliefPeriod):
-				p.runBeside()
+				pools.Range(func(p, _ any) bool { p.(*Pool).runBeside(); return true })
 			}
 		}
 	}()
@@ -55,14 +63,21 @@ func (p *Pool) relieve() (stop func()) {
 
 // runBeside runs a queued task, if there is one, in a goroutine of its own, as a guest.
 func (p *Pool) runBeside() {
-	p.active.Add(1) // first: Close and Pause wait for the task, or nothing is taken
-	if !p.held() {
-		if t := p.takeAnywhere(); t != nil {
-			go p.beside(t)
-			return
-		}
+	c := &p.crew
+	c.mu.Lock() // a Pause that has not returned waits for the task, and one that has is left alone
+	atRest := c.atRest
+	if !atRest {
+		p.active.Add(1) // before the look: Close waits for the task as well, or nothing is taken
 	}
-	p.rest()
+	c.mu.Unlock()
+	if atRest {
+		return
+	}
+	if t := p.takeAnywhere(); t != nil {
+		go p.beside(t)
+	} else {
+		p.rest()
+	}
 }
 
 // rest counts a worker as idle, or who has run a task beside them.

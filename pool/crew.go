@@ -23,6 +23,7 @@ type crew struct {
 
 	size   atomic.Int32 // how many places there should be; anybody reads
 	paused bool
+	atRest bool // a Pause has returned, and nobody has resumed
 
 	gaveUp atomic.Bool // a Shutdown came back before the end, and nobody else yet
 }
@@ -238,10 +239,11 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	p.order(orderHold, true)
 	c.mu.Unlock()
 	resumed := false
-	wait(p, "Pool.Pause of another pool", func() {
+	wait("Pool.Pause of another pool", func() {
 		err = c.awaitContext(ctx, func() bool {
 			resumed = !c.paused
-			return resumed || p.allRest()
+			c.atRest = !resumed && p.allRest()
+			return resumed || c.atRest
 		})
 	})
 	if err == nil && resumed {
@@ -257,7 +259,7 @@ func (p *Pool) Resume() {
 	}
 	c := &p.crew
 	c.mu.Lock()
-	c.paused = false
+	c.paused, c.atRest = false, false
 	p.order(orderHold, false)
 	c.changed.Broadcast()
 	c.mu.Unlock()
@@ -279,7 +281,7 @@ func (w *Worker) Block(f func()) {
 		panic(errNilFunc("Worker.Block"))
 	}
 	w.mustBeMine("Worker.Block")
-	wait(w.pool, "Worker.Block", f)
+	wait("Worker.Block", f)
 }
 
 // # Idle workers

@@ -53,6 +53,7 @@
 // that panicked, with its stack; if nobody waits, it ends the process, as it does in
 // a goroutine, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a
 // task may submit, fork, open a group and wait for it. No more tasks run at a time than
-// there are workers; only one that comes back from a wait goes on at once, beside the one that works
-// in its place, until that has ended what it is in.
+// there are workers, but for those that come back from a wait: each goes on at once, beside whoever works
+// in its place, or it might hold what that one waits for. While a coroutine of iter.Pull waits, a
+// task a millisecond begins beside the workers (coroutine.go).
 package pool

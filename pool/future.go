@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -27,8 +28,8 @@ func (ws *waiters) release(must func() bool) {
 }
 
 // wait returns when done does, which is asked under the lock, or with the cause when ctx
-// ends before. The goroutine's places are lent meanwhile; p has to go on for what it waits for.
-func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() bool) error {
+// ends before. The goroutine's places are lent meanwhile.
+func (ws *waiters) wait(ctx context.Context, what string, done func() bool) error {
 	for {
 		ws.mu.Lock()
 		if done() {
@@ -44,7 +45,7 @@ func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() b
 		}
 		over := ws.over
 		ws.mu.Unlock()
-		wait(p, what, func() {
+		wait(what, func() {
 			select {
 			case <-over:
 			case <-ctx.Done():
@@ -52,6 +53,8 @@ func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() b
 		})
 	}
 }
+
+var errNoFuture = errors.New("pool: the Future is nil, or was not made by Async")
 
 // Future is the result of a function that runs in a pool. Create it with [Async].
 type Future[T any] struct {
@@ -174,11 +177,17 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	if t.f == nil || t.begun.Load() || ctx.Done() != nil {
 		return
 	}
-	w := t.pool.computes(goroutineID())
-	if w == nil || w.inPlace >= maxInPlace || t.pool.stale.Load() >= maxStale || !t.begun.CompareAndSwap(false, true) {
+	p := t.pool
+	w := p.computes(goroutineID())
+	if w == nil || w.inPlace >= maxInPlace || p.stale.Load() >= maxStale {
 		return
 	}
-	t.pool.stale.Add(1)
+	p.active.Add(1) // before it has begun, so that Close waits for it also if w is a guest
+	defer p.rest()
+	if !t.begun.CompareAndSwap(false, true) {
+		return
+	}
+	p.stale.Add(1)
 	w.inPlace++
 	defer func() { w.inPlace-- }()
 	t.run(w, t.f)
@@ -203,8 +212,11 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	if ctx == nil {
 		return none, errNilContext("Future.Wait")
 	}
+	if t == nil {
+		return none, errNoFuture
+	}
 	if t.pool == nil {
-		return none, errNoPool
+		return none, cmp.Or(t.err, errNoFuture)
 	}
 	if !t.Done() {
 		if t.pool.isInside(t) {
@@ -212,7 +224,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 		}
 		t.runInPlace(ctx)
 	}
-	if err := t.wait(ctx, t.pool, "Future.Wait", func() bool { return t.done }); err != nil {
+	if err := t.wait(ctx, "Future.Wait", func() bool { return t.done }); err != nil {
 		return none, err
 	}
 	if t.panicked != nil {

@@ -54,6 +54,7 @@ func (g *Group) Skipped() int { return int(g.skipped.Load()) }
 // SetLimit limits how many tasks of the group there are at once, queued ones included, to
 // n; negative is no limit. It panics while there are tasks.
 func (g *Group) SetLimit(n int) {
+	g.mustBeMade()
 	if k := g.pending.Load(); k > 0 {
 		panic(fmt.Errorf("pool: Group.SetLimit was called while the group has %d tasks; call it before Go", k))
 	}
@@ -67,6 +68,7 @@ func (g *Group) SetLimit(n int) {
 //
 // Cost: one allocation beyond the closure f.
 func (g *Group) Go(f func() error) {
+	g.mustBeMade()
 	if f == nil {
 		g.fail(errNilFunc("Group.Go"))
 		return
@@ -77,6 +79,7 @@ func (g *Group) Go(f func() error) {
 
 // GoWorker is Go for a function that forks: it is given the worker that runs it.
 func (g *Group) GoWorker(f func(w *Worker) error) {
+	g.mustBeMade()
 	if f == nil {
 		g.fail(errNilFunc("Group.GoWorker"))
 		return
@@ -87,6 +90,7 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 
 // TryGo is Go, but does nothing and returns false where that would wait.
 func (g *Group) TryGo(f func() error) bool {
+	g.mustBeMade()
 	if f == nil {
 		g.fail(errNilFunc("Group.TryGo"))
 		return true
@@ -96,6 +100,12 @@ func (g *Group) TryGo(f func() error) bool {
 	}
 	g.submit(func(w *Worker) { g.run(w, codeOf(f), func(*Worker) error { return f() }) })
 	return true
+}
+
+func (g *Group) mustBeMade() {
+	if g == nil || g.pool == nil {
+		panic(errors.New("pool: the Group is nil, or was not made by Pool.Group"))
+	}
 }
 
 // enter counts a task, if the limit allows one more.
@@ -117,7 +127,7 @@ func (g *Group) enter() bool {
 
 func (g *Group) waitForRoom() {
 	if !g.enter() {
-		_ = g.room.wait(context.Background(), g.pool, "room in a Group", g.enter)
+		_ = g.room.wait(context.Background(), "room in a Group", g.enter)
 	}
 }
 
@@ -200,10 +210,11 @@ func (g *Group) done() {
 // even on a single worker. A function of the group itself cannot wait for it: it gets
 // [ErrOwnWait].
 func (g *Group) Wait() error {
+	g.mustBeMade()
 	if g.pool.isInside(g) {
 		return ErrOwnWait
 	}
-	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", func() bool { return g.pending.Load() == 0 })
+	_ = g.ended.wait(context.Background(), "Group.Wait", func() bool { return g.pending.Load() == 0 })
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
 	g.mu.Unlock()

@@ -177,6 +177,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 				}
 				in(p, func(w *Worker) {
 					steps.Call(w, func(*Fork[step, any]) any {
+						eventually(func() bool { return !p.sleep.Hungry() }) // who began last may still search
 						dive(w, depth, func(w *Worker) {
 							if len(private(w)) == 0 {
 								t.Error("nothing was private before")

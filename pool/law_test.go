@@ -240,6 +240,143 @@ func TestCoroutinesMayWaitForTheirPool(t *testing.T) {
 	}
 }
 
+// TestACoroutineMayWaitForAPoolThatWaitsForItsOwn: nobody can know that the task that stands still
+// is of another pool than the one that the coroutine waits for.
+func TestACoroutineMayWaitForAPoolThatWaitsForItsOwn(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background()) // so that no future runs in place
+	defer cancel()
+	waitFor := func(p *Pool) (int, error) {
+		return Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(ctx)
+	}
+	for name, body := range map[string]func(p, q *Pool){
+		"future": func(p, q *Pool) {
+			_, _ = Async(q, func(*Worker) (int, error) { return waitFor(p) }).Wait(ctx)
+		},
+		"group": func(p, q *Pool) {
+			g := newGroup(q)
+			g.Go(func() error { _, err := waitFor(p); return err })
+			_ = g.Wait()
+		},
+		"Block": func(p, q *Pool) {
+			_ = q.Run(func(w *Worker) {
+				done := make(chan struct{})
+				_ = q.Go(func(*Worker) { _, _ = waitFor(p); close(done) })
+				w.Block(func() { <-done })
+			})
+		},
+		"Pause": func(p, q *Pool) {
+			begun := make(chan struct{})
+			_ = q.Go(func(*Worker) { close(begun); _, _ = waitFor(p) })
+			<-begun
+			_ = q.Pause(ctx)
+			q.Resume()
+		},
+		"Close": func(p, q *Pool) {
+			_ = q.Go(func(*Worker) { _, _ = waitFor(p) })
+			_ = q.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, q := newPool(t, WithWorkers(1)), newPool(t, WithWorkers(1))
+			f := Async(p, func(*Worker) (int, error) {
+				next, stop := iter.Pull(func(yield func(int) bool) { body(p, q); yield(1) })
+				defer stop()
+				n, _ := next()
+				return n, nil
+			})
+			require.True(t, returns(func() { _, _ = f.Wait(ctx) }), "it hangs")
+		})
+	}
+}
+
+func TestWhatACoroutineWaitsForGoesOnInAPause(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range stress(20) {
+		p := newPool(t, WithWorkers(1))
+		begun, pausing := make(chan struct{}), make(chan struct{})
+		f := Async(p, func(*Worker) (int, error) {
+			next, stop := iter.Pull(func(yield func(int) bool) {
+				close(begun)
+				<-pausing
+				n, _ := Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(ctx)
+				yield(n)
+			})
+			defer stop()
+			n, _ := next()
+			return n, nil
+		})
+		<-begun
+		ended, end := context.WithCancel(ctx)
+		end()
+		require.Error(t, p.Pause(ended)) // begins the pause
+		close(pausing)
+		require.True(t, returns(func() { require.NoError(t, p.Pause(ctx)) }), "it hangs")
+		require.True(t, f.Done())
+		p.Resume()
+	}
+}
+
+// TestCloseWaitsForAFutureThatAGuestRunsInPlace and is refused inside of it.
+func TestCloseWaitsForAFutureThatAGuestRunsInPlace(t *testing.T) {
+	for range stress(50) {
+		p := newPool(t, WithWorkers(1))
+		release := occupy(p)
+		begun, over := make(chan struct{}), make(chan struct{})
+		var ended atomic.Bool
+		var inside error
+		f := Async(p, func(*Worker) (int, error) {
+			inside = p.Close()
+			close(begun)
+			<-over
+			ended.Store(true)
+			return 1, nil
+		})
+		guest := together(1, func(int) {
+			_ = p.Run(func(*Worker) { _, _ = f.Wait(context.Background()) })
+		})
+		<-begun
+		release()
+		closing := together(1, func(int) {
+			_ = p.Close()
+			if !ended.Load() {
+				t.Error("Close has returned")
+			}
+		})
+		require.True(t, eventually(p.closing.Load))
+		close(over)
+		guest()
+		closing()
+		require.ErrorContains(t, inside, "inside a task")
+	}
+}
+
+func TestADelayEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := newPool(t, WithWorkers(2))
+	const n = 1000
+	for range n {
+		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }, After(time.Hour)))
+	}
+	cancel()
+	require.True(t, eventually(func() bool { return p.Stats().Skipped == n }))
+	require.Zero(t, p.delayed.Load())
+
+	// However the two meet, the task runs or is skipped.
+	p = newPool(t, WithWorkers(2))
+	var ran atomic.Int64
+	var running sync.WaitGroup
+	for i := range stress(2000) {
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, p.Submit(ctx, func(*Worker) { ran.Add(1) }, After(time.Duration(i%50)*time.Microsecond)))
+		running.Add(1)
+		go func() { defer running.Done(); cancel() }()
+	}
+	running.Wait()
+	requireCloses(t, p)
+	require.EqualValues(t, stress(2000), int(ran.Load())+p.Stats().Skipped)
+}
+
 func TestAPanicOfATaskBesideACoroutineIsHandled(t *testing.T) {
 	var handled atomic.Int32
 	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
@@ -409,6 +546,39 @@ func TestLoopsOverAsManyItemsAsThereAre(t *testing.T) {
 	require.EqualValues(t, 4, ranges.Load())
 	require.Equal(t, 100, times(16, 7, 100))
 	require.Equal(t, math.MaxInt, times(16, math.MaxInt/8, math.MaxInt))
+}
+
+func TestWhatNobodyMadeIsCalledThat(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for what, use := range map[string]func(){
+		"a Group":     func() { new(Group).Go(func() error { return nil }) },
+		"its Wait":    func() { _ = new(Group).Wait() },
+		"its TryGo":   func() { new(Group).TryGo(func() error { return nil }) },
+		"its limit":   func() { new(Group).SetLimit(1) },
+		"its members": func() { new(Group).GoWorker(func(*Worker) error { return nil }) },
+		"a Worker":    func() { new(Worker).Do(func(*Worker) {}) },
+		"none":        func() { (*Worker)(nil).Block(func() {}) },
+		"a Scope":     func() { new(Scope).Go(nil, func(*Worker) {}) },
+		"Stats":       func() { new(Pool).Stats() },
+		"a scope that has ended": func() {
+			_ = p.Run(func(w *Worker) {
+				var over *Scope
+				w.Scope(func(s *Scope) { over = s })
+				over.Go(w, func(*Worker) {})
+			})
+		},
+	} {
+		err, ok := caught(use).(error)
+		require.True(t, ok, what)
+		require.ErrorContains(t, err, "pool: ", what)
+	}
+	_, err := (*Future[int])(nil).Wait(context.Background())
+	require.ErrorContains(t, err, "not made by Async")
+	_, err = new(Recursion[int, int]).Run(p, 1)
+	require.ErrorContains(t, err, "not made by Recursive")
+	_, err = ReadLatencies(nil)
+	require.ErrorContains(t, err, "nil reader")
+	require.Error(t, new(Worker).Go(func(*Worker) {}))
 }
 
 func TestWhatIsNilIsCalledThat(t *testing.T) {

@@ -11,6 +11,10 @@ import "fmt"
 
 // mustBeMine panics if another goroutine than the worker's calls.
 func (w *Worker) mustBeMine(method string) {
+	if w == nil || w.pool == nil {
+		panic(fmt.Errorf("pool: %s was called with a worker that is nil, or that no pool has made; "+
+			"a function of the pool is given its worker as an argument", method))
+	}
 	if goroutineIDIsSlow || w.goroutine == goroutineID() {
 		return
 	}

@@ -86,7 +86,7 @@ func (w *Worker) Yield() {
 		}
 		v.expose()
 		if _, _, ok := v.pool.anyWork(true); ok || !v.guest && !v.hasPlace() {
-			wait(nil, "Worker.Yield", runtime.Gosched)
+			wait("Worker.Yield", runtime.Gosched)
 			return
 		}
 	}
@@ -103,12 +103,12 @@ func (w *Worker) Yield() {
 func (w *Worker) giveTurn() {
 	end := heist.Ticks() + w.pool.ticksGiveWay
 	if w.guest {
-		wait(nil, "Worker.Yield", runtime.Gosched)
+		wait("Worker.Yield", runtime.Gosched)
 		return
 	}
 	if pl := w.place; pl != nil {
 		before := pl.tasks.Load()
-		wait(nil, "Worker.Yield", func() {
+		wait("Worker.Yield", func() {
 			for pl.tasks.Load() == before && heist.Ticks() < end {
 				runtime.Gosched()
 			}

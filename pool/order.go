@@ -51,6 +51,9 @@ func ReadLatencies(r io.Reader) (VictimOrder, error) {
 		CPUs []int       `json:"cpus"`
 		NS   [][]float64 `json:"ns"`
 	}
+	if r == nil {
+		return VictimOrder{}, errors.New("pool: ReadLatencies was given a nil reader")
+	}
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&doc); err != nil {

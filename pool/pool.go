@@ -166,6 +166,7 @@ func New(options ...Option) (*Pool, error) {
 		p.end()
 		return nil, err
 	}
+	pools.Store(p, nil)
 	return p, nil
 }
 
@@ -244,7 +245,7 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 		p.Resume()
 		go p.drain()
 	}
-	wait(p, "Pool.Close or Shutdown of another pool", func() {
+	wait("Pool.Close or Shutdown of another pool", func() {
 		select {
 		case <-p.closed:
 		case <-ctx.Done():
@@ -357,5 +358,6 @@ func (p *Pool) end() {
 			p.unrestored = fmt.Errorf("pool: the pool has ended, but other threads may still be kept off its CPUs: %w", err)
 		}
 	}
+	pools.Delete(p)
 	close(p.closed)
 }

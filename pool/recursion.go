@@ -1,5 +1,7 @@
 package pool
 
+import "errors"
+
 // Recursion is a recursive function whose calls can run at the same time. Create it
 // once, with [Recursive]; it may be used by any number of goroutines and pools.
 type Recursion[A, R any] struct {
@@ -56,6 +58,9 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 // Run computes the recursion's value for a in the calling goroutine, which takes a
 // worker's place meanwhile. See [Pool.Run] for the place and the errors.
 func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
+	if r == nil || r.f == nil {
+		return result, errors.New("pool: the Recursion is nil, or was not made by Recursive")
+	}
 	v, err := enter(at)
 	if err != nil {
 		return result, err

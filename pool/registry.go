@@ -90,10 +90,10 @@ func (r *registry) set(goroutine uintptr, w *Worker) {
 }
 
 // current returns the pool's worker that the calling goroutine is, whether it has a place or has
-// lent it; nil if it is none. A guest is none.
+// lent it; nil if it is none. A guest is one only in a future that it runs in place.
 func (p *Pool) current() *Worker {
 	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
-		if w.pool == p && !w.guest {
+		if w.pool == p && (!w.guest || w.inPlace > 0) {
 			return w
 		}
 	}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -92,7 +93,12 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 func (s *Scope) goOn(w *Worker, node int, f func(w *Worker)) { s.add(w, scopeChild{f, 1 + node}) }
 
 func (s *Scope) add(w *Worker, c scopeChild) {
-	s.pending.Add(1)
+	if s == nil || s.owner == nil {
+		panic(errors.New("pool: Scope.Go was called on a Scope that Worker.Scope did not make"))
+	}
+	if s.pending.Add(1) == 1 { // as long as the scope lasts, its body or a child counts
+		panic(errors.New("pool: Scope.Go was called after the scope had ended; a child may not outlive its scope"))
+	}
 	s.mu.Lock()
 	s.children = append(s.children, c)
 	s.queued.Add(1) // a full fence: sleep.md, "Nothing is missed"

@@ -46,6 +46,9 @@ type TierStats struct {
 
 // Stats returns the pool's counters. On 32-bit systems they wrap at 2^32.
 func (p *Pool) Stats() Stats {
+	if err := p.usable(); err != nil {
+		panic(err)
+	}
 	workers := p.victims()
 	s := Stats{
 		Workers: make([]WorkerStats, len(workers)),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -52,8 +53,9 @@ type taskOptions struct {
 	startBy  time.Time
 	late     func(*Worker)
 	onNode   bool
-	nodeID   int // of OnNode
-	node     int // 1 + index into Pool.nodes; 0 for the submitter's
+	nodeID   int             // of OnNode
+	node     int             // 1 + index into Pool.nodes; 0 for the submitter's
+	ctx      context.Context // of a Submit, else nil
 }
 
 type after time.Duration
@@ -125,7 +127,7 @@ func (p *Pool) waiting() (n int) {
 // then returns its cause. Tasks of the same pool do not wait, for they would hold up
 // those who make room; nor do tasks with a priority or a delay, which do not count.
 //
-// If ctx ends before f has begun, f is skipped: neither it nor the function of a [StartBy] runs, and
+// If ctx ends before f has begun, a delay included, f is skipped: neither it nor the function of a [StartBy] runs, and
 // it counts in [Stats].Skipped.
 //
 // It returns [ErrClosed] if the pool is closed. Anybody may call it. Cost: that of
@@ -148,6 +150,7 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 	if err != nil {
 		return err
 	}
+	o.ctx = ctx
 	return p.accept(f, o)
 }
 
@@ -237,7 +240,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	defer r.waiting.Add(-1)
 	for !p.hasRoom() {
 		closed := false
-		wait(p, "Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
+		wait("Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
 			select {
 			case <-r.made:
 			case <-ctx.Done():
@@ -319,10 +322,28 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 		p.endDelay()
 		return ErrClosed
 	}
-	time.AfterFunc(o.delay, func() {
-		_ = p.enqueue(f, o.priority, p.nodeFor(o)) // accepted: the queues are not closed before delayed is 0
-		p.endDelay()
+	var mu sync.Mutex // each of the two functions needs the other's end
+	var timer *time.Timer
+	stop := func() bool { return true } // says whether it keeps the context from ending the delay
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(o.delay, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stop() {
+			_ = p.enqueue(f, o.priority, p.nodeFor(o)) // accepted: the queues are not closed before delayed is 0
+			p.endDelay()
+		}
 	})
+	if o.ctx != nil && o.ctx.Done() != nil {
+		stop = context.AfterFunc(o.ctx, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			timer.Stop()
+			p.skipped.Add(1)
+			p.endDelay()
+		})
+	}
 	return nil
 }
 

@@ -60,13 +60,12 @@ func (w *Worker) await(l *latch) {
 const patientPauses = 4
 
 // wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
-// are lent meanwhile. What says what it waits for, see [UnfinishedError]; p is the pool that has to
-// go on for that, if any has.
-func wait(p *Pool, what string, f func()) {
+// are lent meanwhile. What says what it waits for, see [UnfinishedError].
+func wait(what string, f func()) {
 	lent := lend(what)
 	defer lent.comeBack() // f may be the user's, and panic
-	if p != nil && !lent.ofWorker() && inCoroutine() {
-		defer p.relieve()()
+	if !lent.ofWorker() && inCoroutine() {
+		defer relieve()()
 	}
 	f()
 }

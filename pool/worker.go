@@ -98,6 +98,9 @@ func (w *Worker) Go(f func(*Worker)) error {
 	if f == nil {
 		return errNilFunc("Worker.Go")
 	}
+	if w == nil || w.pool == nil {
+		return errNoPool
+	}
 	w.debug("Worker.Go")
 	p := w.pool
 	if p.closing.Load() {
