@@ -14,8 +14,8 @@ import (
 // be a task, waits in next. Nothing says which one that is, so if the function waits for a pool,
 // the place of the task that waits for it stands still, and cannot be lent. If all places stand
 // still like that, and what is waited for is queued, nobody would ever begin it. So while a
-// coroutine waits, one queued task a millisecond begins in a goroutine beside the workers: of each
-// pool of the process, for the task may be any pool's, and another pool's tasks may wait for it. (In a
+// coroutine waits, one queued task (or child of a scope) a millisecond begins in a goroutine beside the
+// workers, in each pool of the process: for the task may be any pool's, and another pool's tasks may wait for it. (In a
 // function of iter.Pull that uses the worker of the task, a wait is a misuse of the worker, see
 // misuse.go.)
 //
@@ -45,23 +45,50 @@ func inCoroutine() bool {
 // pools are those that have not ended.
 var pools sync.Map // *Pool -> nil
 
-// relieve begins queued tasks now and then until stop is called.
-func relieve() (stop func()) {
-	over := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-time.After(reliefPeriod):
-				pools.Range(func(p, _ any) bool { p.(*Pool).runBeside(); return true })
-			}
-		}
-	}()
-	return func() { close(over) }
+// relief begins queued tasks while coroutines wait.
+var relief struct {
+	mu    sync.Mutex
+	waits int  // of coroutines, at the moment
+	more  bool // one has begun since the last look; some wait again and again, but never for long
+	runs  bool // the goroutine
 }
 
-// runBeside runs a queued task, if there is one, in a goroutine of its own, as a guest.
+// relieve is for a coroutine that waits until it calls stop.
+func relieve() (stop func()) {
+	r := &relief
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waits++
+	r.more = true
+	if !r.runs {
+		r.runs = true
+		go relieveAll()
+	}
+	return func() {
+		r.mu.Lock()
+		r.waits--
+		r.mu.Unlock()
+	}
+}
+
+// relieveAll begins a task of each pool now and then as long as coroutines wait.
+func relieveAll() {
+	r := &relief
+	for {
+		time.Sleep(reliefPeriod)
+		r.mu.Lock()
+		r.runs = r.more || r.waits > 0
+		r.more = false
+		runs := r.runs
+		r.mu.Unlock()
+		if !runs {
+			return
+		}
+		pools.Range(func(p, _ any) bool { p.(*Pool).runBeside(); return true })
+	}
+}
+
+// runBeside runs a queued task, or a child of a scope, if there is one, in a goroutine of its own.
 func (p *Pool) runBeside() {
 	c := &p.crew
 	c.mu.Lock() // a Pause that has not returned waits for the task, and one that has is left alone
@@ -73,8 +100,8 @@ func (p *Pool) runBeside() {
 	if atRest {
 		return
 	}
-	if t := p.takeAnywhere(); t != nil {
-		go p.beside(t)
+	if j, ok := p.takeAnywhere(); ok {
+		go p.beside(j)
 	} else {
 		p.rest()
 	}
@@ -86,12 +113,12 @@ func (p *Pool) rest() {
 	p.crew.signal()
 }
 
-// takeAnywhere takes the next task from the first queue that has one.
-func (p *Pool) takeAnywhere() *task {
+// takeAnywhere takes a task from the first queue that has one, or a child of a scope.
+func (p *Pool) takeAnywhere() (j job, ok bool) {
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for _, pl := range p.victims() {
 		if t := pl.slot.Load(); t != nil && pl.slot.CompareAndSwap(t, nil) {
-			return t
+			return job{task: t}, true
 		}
 		for _, r := range [...]*heist.Ring[task]{pl.ring, pl.batch} {
 			if first, n, _ := r.StealInto(loot); first != nil {
@@ -100,11 +127,14 @@ func (p *Pool) takeAnywhere() *task {
 						p.notifyTask(pl.site.node)
 					} else { // Close has begun, and the task was accepted before
 						p.active.Add(1)
-						go p.beside(t)
+						go p.beside(job{task: t})
 					}
 				}
-				return first
+				return job{task: first}, true
 			}
+		}
+		if j, r := pl.robFork(false, pl.site.node); r == heist.Success {
+			return j, true
 		}
 	}
 	for node := range p.nodes {
@@ -114,15 +144,15 @@ func (p *Pool) takeAnywhere() *task {
 					p.urgent.Add(-1)
 				}
 				p.room.offer(p)
-				return t
+				return job{task: t}, true
 			}
 		}
 	}
-	return nil
+	return job{}, false
 }
 
-// beside runs a task that runBeside has taken.
-func (p *Pool) beside(t *task) {
+// beside runs what runBeside has taken, as a guest.
+func (p *Pool) beside(j job) {
 	w := p.admit(goroutineID(), nil)
 	defer func() {
 		if v := recover(); v != nil {
@@ -132,9 +162,13 @@ func (p *Pool) beside(t *task) {
 		p.leave(w)
 		p.rest()
 	}()
+	if j.scope != nil {
+		j.scope.run(w, j.child)
+		return
+	}
 	w.home.mu.Lock()
 	w.home.tasks.Add(1) // guests share a place, which counts no tasks but these
 	w.home.mu.Unlock()
-	w.job = t
-	t.run(w)
+	w.job = j.task
+	j.task.run(w)
 }

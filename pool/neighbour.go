@@ -33,6 +33,9 @@ func (w *Worker) giveWay() {
 		return
 	}
 	if now := heist.Ticks(); now-w.gaveWayAt >= w.pool.ticksGiveWay {
+		if w.guest && inCoroutine() { // it may yield again and again, for something of another pool
+			relieve()()
+		}
 		runtime.Gosched()
 		w.gaveWayAt = heist.Ticks()
 		if w.place != nil {

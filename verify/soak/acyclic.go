@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -655,7 +656,13 @@ func (x *dagRun) addInTurn(in *pool.Scope, w *pool.Worker, ids []int) {
 func (x *dagRun) waits(n *dagNode, needs []need, w *pool.Worker) {
 	for _, need := range needs {
 		x.nodes[n.ID].set(doing{waiting, need})
-		x.wait(n, need, w)
+		if n.Way>>24%16 == 0 { // in a coroutine, which has no worker
+			next, stop := iter.Pull(func(yield func(bool) bool) { x.wait(n, need, nil); yield(true) })
+			next()
+			stop()
+		} else {
+			x.wait(n, need, w)
+		}
 		x.nodes[n.ID].set(doing{phase: running})
 	}
 }
