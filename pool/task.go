@@ -182,10 +182,9 @@ func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 
 // SubmitAll is [Pool.Submit] for several functions, in their order. It returns how many
 // of them were queued: all, unless there is an error. With a bound it may queue them
-// bit by bit. Those that have not begun when ctx ends are skipped.
+// bit by bit. The end of ctx ends the wait for room; it skips nothing that was queued.
 //
-// Cost: one compare-and-swap for many, one look for somebody to wake, and for a context that can
-// end an allocation each.
+// Cost: one compare-and-swap for many, and one look for somebody to wake.
 func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int, err error) {
 	for _, f := range fs {
 		if f == nil {
@@ -212,7 +211,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			n = min(n, max(1, p.bound-p.waiting()))
 		}
 		for i, f := range rest[:n] {
-			batch[i] = taskOf(p.unless(ctx, f))
+			batch[i] = taskOf(f)
 		}
 		node := p.here()
 		done := p.nodes[node].queues[Normal].PushBatch(batch[:n])

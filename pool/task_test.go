@@ -516,9 +516,7 @@ func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
 				require.Same(t, io.EOF, err)
 			}
 			release()
-			over := func() int { return int(ran.Load()) + p.Stats().Skipped }
-			require.True(t, eventually(func() bool { return over() == bound }))
-			require.Equal(t, name == "Close", ran.Load() == bound, "tasks are skipped once the context has ended")
+			require.True(t, eventually(func() bool { return ran.Load() == bound }))
 			cancel(nil)
 			_ = p.Close()
 		})
