@@ -26,10 +26,10 @@ func measureTicks() float64 {
 	const stretch, stretches = 40 * time.Microsecond, 5
 	var rates [stretches]float64
 	for i := range rates {
-		start, from := time.Now(), ticks()
-		for time.Since(start) < stretch {
+		start, from := nanotime(), ticks()
+		for nanotime()-start < int64(stretch) {
 		}
-		took := time.Since(start)
+		took := nanotime() - start
 		rates[i] = float64(ticks()-from) / float64(took)
 	}
 	return max(median(rates), 1e-6)

@@ -2,10 +2,8 @@
 
 package heist
 
-import "time"
+var clockStart = nanotime()
 
-var clockStart = time.Now()
-
-func ticks() int64 { return int64(time.Since(clockStart)) }
+func ticks() int64 { return nanotime() - clockStart }
 
 func calibrateTicks() float64 { return 1 }

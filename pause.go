@@ -63,13 +63,13 @@ func pausesFor(d time.Duration) int {
 // of several rounds, because everything that disturbs a round makes it longer.
 func measurePause(hint func(int64)) float64 {
 	const rounds, bursts = 8, 16
-	best := time.Duration(1<<63 - 1)
+	best := int64(math.MaxInt64)
 	for range rounds {
-		start := time.Now()
+		start := nanotime()
 		for range bursts {
 			hint(pauseBurst)
 		}
-		best = min(best, time.Since(start))
+		best = min(best, nanotime()-start)
 	}
 	// A clock too coarse to see it gives 0; a pause is never free.
 	return max(float64(best)/(bursts*pauseBurst), 0.1)

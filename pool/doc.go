@@ -45,6 +45,13 @@
 // for each task and each guest, and a lock may be held across a join. A task that waits for anything
 // that heist does not know of says so by [Worker.Block].
 //
+// # Bubbles
+//
+// A pool that is made in a bubble of testing/synctest belongs to it: delays and deadlines follow the
+// bubble's time, which passes when the pool has nothing to do either. It must not be used from
+// outside, nor a pool from outside in the bubble, and its workers must not be bound ([PinNone]), for
+// a thread that sleeps is no goroutine that waits.
+//
 // # What is promised
 //
 // What was accepted is done exactly once, before [Pool.Close] returns; what was not

@@ -1,0 +1,90 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// # Bubbles of testing/synctest, in which time passes only when all goroutines wait
+
+// TestAPoolMayBeMadeInABubble also if it is the process's first, for which clocks are measured.
+func TestAPoolMayBeMadeInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(WithWorkers(3), WithPinning(PinNone))
+		require.NoError(t, err)
+		var ran atomic.Int32
+		require.NoError(t, For(p, 1000, func(int) { ran.Add(1) }))
+		require.NoError(t, p.Run(func(w *Worker) { fib(w, 15) }))
+		n, err := Async(p, func(w *Worker) (int, error) { return fib(w, 15), nil }).Wait(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, serialFib(15), n)
+		g, _ := p.Group(context.Background())
+		g.SetLimit(2)
+		for range 10 {
+			g.Go(func() error { time.Sleep(time.Second); ran.Add(1); return nil })
+		}
+		require.NoError(t, g.Wait())
+		require.EqualValues(t, 1010, ran.Load())
+		require.NoError(t, p.Close())
+	})
+}
+
+func TestDelaysAndDeadlinesFollowTheTimeOfTheBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(WithWorkers(2), WithPinning(PinNone))
+		require.NoError(t, err)
+		start := time.Now()
+		var ran, late atomic.Int64
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Store(int64(time.Since(start))) }, After(time.Hour)))
+		time.Sleep(time.Hour - time.Nanosecond)
+		synctest.Wait()
+		require.Zero(t, ran.Load())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.EqualValues(t, time.Hour, ran.Load())
+
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { t.Error("it runs") }, After(time.Second),
+			StartBy(time.Now().Add(time.Millisecond), func(*Worker) { late.Add(1) })))
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Store(0) },
+			StartBy(time.Now(), func(*Worker) { t.Error("it is late") })))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 1, late.Load())
+		require.Zero(t, ran.Load())
+
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		f := Async(p, func(w *Worker) (int, error) {
+			w.Block(func() { time.Sleep(time.Hour) })
+			return 1, nil
+		})
+		_, err = f.Wait(ctx)
+		require.True(t, errors.Is(err, context.DeadlineExceeded))
+		require.ErrorIs(t, For(p.With(ctx), 10, func(int) { t.Error("it runs") }), context.DeadlineExceeded)
+		start = time.Now()
+		require.NoError(t, p.Close()) // waits for the future
+		require.Equal(t, time.Hour-time.Minute, time.Since(start))
+	})
+}
+
+// TestPoolsOutsideAreNoMatterOfABubble: what is measured once in a process is right for both.
+func TestPoolsOutsideAreNoMatterOfABubble(t *testing.T) {
+	outside := newPool(t, WithWorkers(2))
+	for range stress(20) {
+		synctest.Test(t, func(t *testing.T) {
+			p, err := New(WithWorkers(2), WithPinning(PinNone))
+			require.NoError(t, err)
+			require.NoError(t, For(p, 10_000, func(int) { work(20) }))
+			require.NoError(t, p.Pause(context.Background()))
+			p.Resume()
+			require.NoError(t, p.Close())
+		})
+		require.NoError(t, outside.Run(func(w *Worker) { fib(w, 15) }))
+	}
+}
