@@ -11,16 +11,18 @@ import (
 // # Coroutines
 //
 // The function that iter.Pull is given runs in a goroutine of its own while another one, which may
-// be a task, waits in next. Nothing says which one that is, so if the function waits for a pool,
+// be a task, waits in next. Nothing says which one that is, so if the function waits for something,
 // the place of the task that waits for it stands still, and cannot be lent. If all places stand
-// still like that, and what is waited for is queued, nobody would ever begin it. So while a
-// coroutine waits, one queued task (or child of a scope) a millisecond begins in a goroutine beside the
-// workers, in each pool of the process: for the task may be any pool's, and another pool's tasks may wait for it. (In a
-// function of iter.Pull that uses the worker of the task, a wait is a misuse of the worker, see
-// misuse.go.)
+// still like that, and what is waited for is queued, nobody would ever begin it.
+//
+// So while a coroutine waits, one thing that is queued, a task or a child of a scope, begins each
+// millisecond, as if a worker had come back from a wait with it: in a worker that has no place. This
+// is so in each pool of the process, for the task may be any pool's, and another pool's tasks may
+// wait for it. A Pause that is called meanwhile lets them begin too, until it has returned.
 //
 // For the same reason nobody knows that a coroutine is inside a task: Close and Pause in it wait for
-// the task, for ever.
+// the task, for ever. (In a function of iter.Pull that uses the worker of the task, a wait is a
+// misuse of the worker, see misuse.go.)
 
 // reliefPeriod is between two tasks that are begun for a coroutine. It is long beside a wake-up, so
 // that workers come first if they can.
@@ -71,9 +73,10 @@ func relieve() (stop func()) {
 	}
 }
 
-// relieveAll begins a task of each pool now and then as long as coroutines wait.
+// relieveAll begins something in each pool now and then as long as coroutines wait.
 func relieveAll() {
 	r := &relief
+	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for {
 		time.Sleep(reliefPeriod)
 		r.mu.Lock()
@@ -84,54 +87,45 @@ func relieveAll() {
 		if !runs {
 			return
 		}
-		pools.Range(func(p, _ any) bool { p.(*Pool).runBeside(); return true })
+		pools.Range(func(p, _ any) bool { p.(*Pool).runBeside(loot); return true })
 	}
 }
 
-// runBeside runs a queued task, or a child of a scope, if there is one, in a goroutine of its own.
-func (p *Pool) runBeside() {
+// runBeside has a worker without a place run something that is queued, if anything is. Loot is an
+// empty ring, and is left like that.
+func (p *Pool) runBeside(loot *heist.Ring[task]) {
 	c := &p.crew
-	c.mu.Lock() // a Pause that has not returned waits for the task, and one that has is left alone
+	c.mu.Lock() // a Pause that has not returned waits for the worker, and one that has is left alone
 	atRest := c.atRest
 	if !atRest {
-		p.active.Add(1) // before the look: Close waits for the task as well, or nothing is taken
+		p.active.Add(1) // before the look: Close waits for the worker as well, or nothing is taken
 	}
 	c.mu.Unlock()
 	if atRest {
 		return
 	}
-	if j, ok := p.takeAnywhere(); ok {
-		go p.beside(j)
-	} else {
+	j, ok := p.takeAnywhere(loot)
+	if !ok {
 		p.rest()
+		return
 	}
-}
-
-// rest counts a worker as idle, or who has run a task beside them.
-func (p *Pool) rest() {
-	p.active.Add(-1)
-	p.crew.signal()
-}
-
-// takeAnywhere takes a task from the first queue that has one, or a child of a scope.
-func (p *Pool) takeAnywhere() (j job, ok bool) {
-	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
-	for _, pl := range p.victims() {
-		if t := pl.slot.Load(); t != nil && pl.slot.CompareAndSwap(t, nil) {
-			return job{task: t}, true
+	for t := loot.Pop(); t != nil; t = loot.Pop() {
+		if pl := p.places[0]; pl.injector().Push(t) {
+			p.notifyTask(pl.site.node)
+		} else { // Close has begun, and the task was accepted before
+			p.active.Add(1)
+			p.hireFor(&job{task: t})
 		}
-		for _, r := range [...]*heist.Ring[task]{pl.ring, pl.batch} {
-			if first, n, _ := r.StealInto(loot); first != nil {
-				for range n - 1 { // a thief takes half
-					if t := loot.Pop(); pl.injector().Push(t) {
-						p.notifyTask(pl.site.node)
-					} else { // Close has begun, and the task was accepted before
-						p.active.Add(1)
-						go p.beside(job{task: t})
-					}
-				}
-				return job{task: first}, true
-			}
+	}
+	p.hireFor(&j)
+}
+
+// takeAnywhere takes something from the first queue that has something. More tasks may come into the
+// ring: a thief takes half.
+func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
+	for _, pl := range p.victims() {
+		if t, _, _ := pl.rob(loot, true); t != nil {
+			return job{task: t}, true
 		}
 		if j, r := pl.robFork(false, pl.site.node); r == heist.Success {
 			return j, true
@@ -151,24 +145,11 @@ func (p *Pool) takeAnywhere() (j job, ok bool) {
 	return job{}, false
 }
 
-// beside runs what runBeside has taken, as a guest.
-func (p *Pool) beside(j job) {
-	w := p.admit(goroutineID(), nil)
-	defer func() {
-		if v := recover(); v != nil {
-			p.detached(v)
-		}
-		w.job = nil
-		p.leave(w)
-		p.rest()
-	}()
-	if j.scope != nil {
-		j.scope.run(w, j.child)
-		return
+// hireFor starts a worker that has no place. Its home is one of the guests, which nobody ever has.
+func (p *Pool) hireFor(j *job) {
+	home := p.nodes[0].guests[0]
+	if j.task != nil {
+		home.tasks.Add(1) // relieveAll alone counts there
 	}
-	w.home.mu.Lock()
-	w.home.tasks.Add(1) // guests share a place, which counts no tasks but these
-	w.home.mu.Unlock()
-	w.job = j.task
-	j.task.run(w)
+	p.hire(home, j)
 }

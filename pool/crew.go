@@ -317,10 +317,10 @@ func (s *site) pop() *Worker {
 	return w
 }
 
-// hire starts a worker for a place. If the pool has ended, only a guest that has stayed longer can
-// have woken the place: then the worker is not bound, nobody waits for its end, and it ends when it
+// hire starts a worker: for a place, or with something to do, and then pl is just its home. If the pool has ended, only a guest that has stayed longer can
+// need it: then the worker is not bound, nobody waits for its end, and it ends when it
 // would become idle.
-func (p *Pool) hire(pl *place) {
+func (p *Pool) hire(pl *place, first *job) {
 	s := pl.site
 	s.mu.Lock()
 	late := s.closed
@@ -330,7 +330,14 @@ func (p *Pool) hire(pl *place) {
 	s.mu.Unlock()
 	w := p.newWorker(s, false, !late && s.bind())
 	w.late = late
-	w.granted.Store(pl)
+	if w.first = first; first == nil {
+		w.granted.Store(pl)
+	} else {
+		w.home = pl
+		pl.mu.Lock()
+		pl.link(w)
+		pl.mu.Unlock()
+	}
 	go w.start(nil)
 }
 

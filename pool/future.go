@@ -182,8 +182,10 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	if w == nil || w.inPlace >= maxInPlace || p.stale.Load() >= maxStale {
 		return
 	}
-	p.active.Add(1) // before it has begun, so that Close waits for it also if w is a guest
-	defer p.rest()
+	if w.guest { // before it has begun, so that Close waits for it
+		p.active.Add(1)
+		defer p.rest()
+	}
 	if !t.begun.CompareAndSwap(false, true) {
 		return
 	}

@@ -70,11 +70,6 @@ func (p *Pool) enter() (w *Worker, guest bool, err error) {
 			return w, false, nil
 		}
 	}
-	return p.admit(goroutine, outer), true, nil
-}
-
-// admit makes the calling goroutine a guest.
-func (p *Pool) admit(goroutine uintptr, outer *Worker) (w *Worker) {
 	here := p.nodes[p.here()].guests
 	pl := here[hashOf(goroutine)%uint(len(here))]
 	pl.mu.Lock()
@@ -89,7 +84,7 @@ func (p *Pool) admit(goroutine uintptr, outer *Worker) (w *Worker) {
 	p.sleep.Add(-policy.OneSleeper)
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
-	return w
+	return w, true, nil
 }
 
 // leave is for a guest whose call is over.

@@ -178,7 +178,7 @@ func (pl *place) occupy() {
 	pl.pool.active.Add(1)
 	w := pl.site.pop()
 	if w == nil {
-		pl.pool.hire(pl)
+		pl.pool.hire(pl, nil)
 		return
 	}
 	w.granted.Store(pl)

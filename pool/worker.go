@@ -43,6 +43,7 @@ type Worker struct {
 	job       *task   // that it is in, nil for other jobs
 	inside    *inside // futures and groups whose function it is in, the innermost
 	inPlace   int     // futures that it runs on top of one another
+	first     *job    // what it begins with, without a place; nil for nothing, as nearly always
 	lookedAt  int64   // when the call's context was looked at, in heist.Ticks
 	binding   binding
 	gaveWayAt int64 // when giveWay was last considered, in heist.Ticks
@@ -149,11 +150,18 @@ type job struct {
 	child func(*Worker)
 }
 
-// run runs a job. It is on top of nothing.
+// run runs a job in the worker's place. It is on top of nothing.
 func (w *Worker) run(j job) {
+	if j.task != nil {
+		w.tasks.Add(1)
+	}
+	w.do(j)
+}
+
+// do is run for a worker that may have no place.
+func (w *Worker) do(j job) {
 	switch {
 	case j.task != nil:
-		w.tasks.Add(1)
 		w.job = j.task
 		j.task.run(w)
 		w.job = nil
@@ -167,6 +175,10 @@ func (w *Worker) run(j job) {
 
 // main is the life of a worker's goroutine, which it may have taken over from another one.
 func (w *Worker) main() {
+	if j := w.first; j != nil {
+		w.first = nil
+		w.do(*j)
+	}
 	for w.settle() {
 		w.step()
 	}
@@ -265,6 +277,12 @@ func (w *Worker) beIdle(pl *place) {
 	p.rest()
 }
 
+// rest counts one less who is not idle.
+func (p *Pool) rest() {
+	p.active.Add(-1)
+	p.crew.signal()
+}
+
 // search looks for work of others until it finds some, or until its backoff says that it is
 // time to sleep. A worker that finds half of the others searching already gives up at once. It
 // stays a searcher if nothing was found: doze ends that.
@@ -336,7 +354,7 @@ func (w *Worker) look(slots bool) (job, heist.StealResult) {
 			lost = r == heist.Retry
 		}
 		if pl != w.place {
-			t, moved, r := pl.rob(w.place, slots)
+			t, moved, r := pl.rob(w.place.ring, slots)
 			if r == heist.Success {
 				w.stole(k, moved)
 				if moved > 1 && !w.searching { // nobody saw the others while they were in its hands
@@ -385,12 +403,12 @@ func (pl *place) robFork(forks bool, node int) (j job, r heist.StealResult) {
 	return job{}, r
 }
 
-// rob takes half of the tasks at a place for a thief, who is to run the one that it returns.
-func (pl *place) rob(thief *place, slots bool) (t *task, moved int, r heist.StealResult) {
-	if t, moved, r = pl.ring.StealInto(thief.ring); r != heist.Empty {
+// rob takes half of the tasks at a place into a thief's ring, who is to run the one that it returns.
+func (pl *place) rob(into *heist.Ring[task], slots bool) (t *task, moved int, r heist.StealResult) {
+	if t, moved, r = pl.ring.StealInto(into); r != heist.Empty {
 		return t, moved, r
 	}
-	if t, moved, r = pl.batch.StealInto(thief.ring); r != heist.Empty {
+	if t, moved, r = pl.batch.StealInto(into); r != heist.Empty {
 		return t, moved, r
 	}
 	if t = pl.slot.Load(); !slots || t == nil {
