@@ -70,8 +70,7 @@ func TestIsolationTakesCPUsFromAllOtherThreads(t *testing.T) {
 	pinned, err := Pin(mine)
 	require.NoError(t, err)
 	before := masks(t)
-	isolated, err := Isolate(mine)
-	require.NoError(t, err)
+	isolated := mustIsolate(t, mine)
 	moreThreads(10, func() {
 		bound := 0
 		for tid, mask := range masks(t) {
@@ -96,6 +95,14 @@ func TestIsolationTakesCPUsFromAllOtherThreads(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
+// mustIsolate isolates CPUs, which must be possible.
+func mustIsolate(t *testing.T, cpus ...int) *Isolation {
+	t.Helper()
+	isolated, err := Isolate(cpus...)
+	require.NoError(t, err)
+	return isolated
+}
+
 func requireAllowedEverywhere(t *testing.T, cpus []int) {
 	t.Helper()
 	for tid, mask := range masks(t) {
@@ -110,8 +117,7 @@ func TestThreadsUnpinnedInIsolationStayOff(t *testing.T) {
 	mine := cpus[0]
 	pinned, err := Pin(mine)
 	require.NoError(t, err)
-	isolated, err := Isolate(mine)
-	require.NoError(t, err)
+	isolated := mustIsolate(t, mine)
 	require.NoError(t, pinned.Unpin())
 	for tid, mask := range masks(t) {
 		require.NotContains(t, mask, mine, "thread %d", tid)
@@ -126,18 +132,15 @@ func TestThreadsUnpinnedInIsolationStayOff(t *testing.T) {
 func TestIsolationsExistSideBySide(t *testing.T) {
 	cpus := twoAllowed(t)
 	if len(cpus) < 3 {
-		_, err := Isolate(cpus[0])
-		require.NoError(t, err)
-		_, err = Isolate(cpus[1])
+		mustIsolate(t, cpus[0])
+		_, err := Isolate(cpus[1])
 		require.ErrorContains(t, err, "leaves none")
 		require.NoError(t, unisolate(cpus[:1]))
 		requireAllowedEverywhere(t, cpus)
 		return
 	}
-	a, err := Isolate(cpus[0])
-	require.NoError(t, err)
-	b, err := Isolate(cpus[1])
-	require.NoError(t, err)
+	a := mustIsolate(t, cpus[0])
+	b := mustIsolate(t, cpus[1])
 	require.NoError(t, a.Restore())
 	for tid, mask := range masks(t) {
 		require.NotContains(t, mask, cpus[1], "thread %d", tid)
@@ -151,23 +154,20 @@ func TestIsolationsExistSideBySide(t *testing.T) {
 // by somebody else.
 func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
 	cpus := twoAllowed(t)
-	first, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	first := mustIsolate(t, cpus[0])
 	requireMaskOfAll(t, cpus[1:])
 	require.NoError(t, first.Restore())
 	requireAllowedEverywhere(t, cpus)
 
-	second, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	second := mustIsolate(t, cpus[0])
 	require.NoError(t, first.Restore())
 	requireMaskOfAll(t, cpus[1:])
-	_, err = Isolate(cpus[0])
+	_, err := Isolate(cpus[0])
 	require.ErrorContains(t, err, "isolated already")
 	require.NoError(t, second.Restore())
 	requireAllowedEverywhere(t, cpus)
 
-	third, err := Isolate(cpus[1:]...)
-	require.NoError(t, err)
+	third := mustIsolate(t, cpus[1:]...)
 	require.NoError(t, first.Restore())
 	require.NoError(t, second.Restore())
 	requireMaskOfAll(t, cpus[:1])
@@ -179,8 +179,7 @@ func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
 func TestIsolationIsKeptApartFromTheCallersSlice(t *testing.T) {
 	cpus := twoAllowed(t)
 	mine := []int{cpus[0]}
-	isolated, err := Isolate(mine...)
-	require.NoError(t, err)
+	isolated := mustIsolate(t, mine...)
 	mine[0] = cpus[1]
 	require.NoError(t, isolated.Restore())
 	requireAllowedEverywhere(t, cpus)
@@ -202,20 +201,17 @@ func TestThreadsClonedInOneIsolationLiveThroughTheNext(t *testing.T) {
 			}
 		}
 	}
-	isolated, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated := mustIsolate(t, cpus[0])
 	moreThreads(10, func() {
 		requireMasks(cpus[1:])
 		require.NoError(t, isolated.Restore())
 		requireMasks(cpus)
-		isolated, err = Isolate(cpus[1:]...)
-		require.NoError(t, err)
+		isolated = mustIsolate(t, cpus[1:]...)
 		moreThreads(10, func() {
 			requireMasks(cpus[:1])
 			require.NoError(t, isolated.Restore())
 			requireMasks(cpus)
-			isolated, err = Isolate(cpus[0])
-			require.NoError(t, err)
+			isolated = mustIsolate(t, cpus[0])
 			requireMasks(cpus[1:])
 		})
 	})
@@ -253,9 +249,7 @@ func TestIsolationsEndInAnyOrder(t *testing.T) {
 	forOrders(some, func(begins []int) {
 		forOrders(some, func(ends []int) {
 			for _, cpu := range begins {
-				var err error
-				isolated[cpu], err = Isolate(cpu)
-				require.NoError(t, err)
+				isolated[cpu] = mustIsolate(t, cpu)
 				moreThreads(1, func() {
 					requireMaskOfAll(t, without(cpus, isolated))
 					if cpu == begins[len(begins)-1] {
@@ -298,9 +292,7 @@ func TestThreadsNarrowedBySomebodyElseStayAsNarrow(t *testing.T) {
 	forOrders(some, func(begins []int) {
 		forOrders(some, func(ends []int) {
 			for _, cpu := range begins {
-				var err error
-				isolated[cpu], err = Isolate(cpu)
-				require.NoError(t, err)
+				isolated[cpu] = mustIsolate(t, cpu)
 				requireMasks()
 			}
 			requireToEndInOrder(t, isolated, ends, requireMasks)
@@ -315,8 +307,7 @@ func TestAnIsolationThatIsOverIsForgotten(t *testing.T) {
 	pretendMoreCPUs(t, 1)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	isolated, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated := mustIsolate(t, cpus[0])
 	requireMask(t, cpus[1:])
 	require.NoError(t, isolated.Restore())
 	requireMask(t, cpus)
@@ -324,8 +315,7 @@ func TestAnIsolationThatIsOverIsForgotten(t *testing.T) {
 	mine, err := affinityOf(0)
 	require.NoError(t, err)
 	require.NoError(t, mine.without(cpus[:1]).give(0)) // as a C library might
-	isolated, err = Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated = mustIsolate(t, cpus[0])
 	require.NoError(t, isolated.Restore())
 	requireMask(t, cpus[1:])
 }
@@ -336,8 +326,7 @@ func TestRestoreEndsThoughACPUHasGone(t *testing.T) {
 	cpus := twoAllowed(t)
 	gone := pretendMoreCPUs(t, 1)[0]
 	for _, some := range [][]int{{gone}, {cpus[0], gone}} {
-		isolated, err := Isolate(some...)
-		require.NoError(t, err)
+		isolated := mustIsolate(t, some...)
 		restored := make(chan error, 1)
 		go func() { restored <- isolated.Restore() }()
 		select {
@@ -372,8 +361,7 @@ func TestIsolationThatFailsCanBeTriedAgain(t *testing.T) {
 	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot isolate CPUs [%d]: ", cpus[0]))
 	require.Nil(t, isolated)
 	requireAllowedEverywhere(t, cpus)
-	isolated, err = Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated = mustIsolate(t, cpus[0])
 	requireMaskOfAll(t, cpus[1:])
 
 	outOfFiles(t, func() { err = isolated.Restore() })
@@ -397,8 +385,7 @@ func TestIsolationSaysWhatItCannotDo(t *testing.T) {
 	require.ErrorContains(t, err, "this process may use CPUs")
 	_, err = Isolate(cpus[0], cpus[0])
 	require.ErrorContains(t, err, "given twice")
-	isolated, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated := mustIsolate(t, cpus[0])
 	_, err = Isolate(cpus[0])
 	require.ErrorContains(t, err, "isolated already")
 	require.NoError(t, isolated.Restore())
@@ -427,8 +414,7 @@ func requireMask(t *testing.T, want []int) {
 
 func TestRefusedIsolationChangesNothing(t *testing.T) {
 	cpus := twoAllowed(t)
-	isolated, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated := mustIsolate(t, cpus[0])
 	for _, refused := range [][]int{nil, cpus, cpus[1:], {cpus[0]}, {cpus[1], cpus[1]}, {-1}, {cpus[1], 1 << 20}} {
 		_, err := Isolate(refused...)
 		require.Error(t, err, "%v", refused)
@@ -462,8 +448,7 @@ func TestAThreadBoundToTheOtherCPUsStaysBound(t *testing.T) {
 				pinned, err = Pin(others...)
 				require.NoError(t, err)
 			}
-			isolated, err := Isolate(mine)
-			require.NoError(t, err)
+			isolated := mustIsolate(t, mine)
 			if !c.pinFirst {
 				pinned, err = Pin(others...)
 				require.NoError(t, err)
@@ -490,13 +475,11 @@ func TestAThreadBoundToMoreThanTheIsolatedCPUsLosesThose(t *testing.T) {
 	cpus := twoAllowed(t)
 	pinned, err := Pin(cpus...)
 	require.NoError(t, err)
-	isolated, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated := mustIsolate(t, cpus[0])
 	requireMask(t, cpus[1:])
 	require.NoError(t, isolated.Restore())
 	requireMask(t, cpus)
-	isolated, err = Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated = mustIsolate(t, cpus[0])
 	require.NoError(t, pinned.Unpin())
 	requireMaskOfAll(t, cpus[1:])
 	require.NoError(t, isolated.Restore())
@@ -506,8 +489,7 @@ func TestAThreadBoundToMoreThanTheIsolatedCPUsLosesThose(t *testing.T) {
 // TestAThreadBoundInAnIsolationGetsWhatIsLeft of its CPUs, and the others afterwards.
 func TestAThreadBoundInAnIsolationGetsWhatIsLeft(t *testing.T) {
 	cpus := twoAllowed(t)
-	isolated, err := Isolate(cpus[0])
-	require.NoError(t, err)
+	isolated := mustIsolate(t, cpus[0])
 	pinned, err := Pin(cpus[0], cpus[1])
 	require.NoError(t, err)
 	requireMask(t, cpus[1:2])
@@ -534,8 +516,7 @@ func TestRebindingWorksInAnIsolation(t *testing.T) {
 	pinned, err := Pin(mine...)
 	require.NoError(t, err)
 	require.NoError(t, initial.give(0)) // as the system does when the CPU goes offline
-	isolated, err := Isolate(mine...)
-	require.NoError(t, err)
+	isolated := mustIsolate(t, mine...)
 	requireMask(t, cpus[1:])
 	require.NoError(t, pinned.Rebind())
 	requireMask(t, mine)
@@ -568,8 +549,7 @@ func TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed(t *testing.T) {
 		})
 	}
 	for range stress(3000) {
-		isolated, err := Isolate(cpus[0])
-		require.NoError(t, err)
+		isolated := mustIsolate(t, cpus[0])
 		require.NoError(t, isolated.Restore())
 	}
 	over.Store(true)
@@ -593,8 +573,7 @@ func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
 		})
 	}
 	for range stress(150) {
-		isolated, err := Isolate(cpus[0])
-		require.NoError(t, err)
+		isolated := mustIsolate(t, cpus[0])
 		requireMaskOfAll(t, cpus[1:])
 		require.NoError(t, isolated.Restore())
 		requireAllowedEverywhere(t, cpus)

@@ -284,9 +284,7 @@ type dagRun struct {
 	left    sync.WaitGroup
 	ended   atomic.Int64
 	release chan struct{} // ends the waits of a circle
-
-	mu    sync.Mutex
-	wrong []error
+	faults
 }
 
 // dagState is what a node comes to.
@@ -324,14 +322,6 @@ func (s *dagState) set(d doing) {
 func (s *dagState) doing() doing {
 	v := s.now.Load()
 	return doing{dagPhase(v), need{int(v >> 16), means(v >> 8)}}
-}
-
-func (x *dagRun) fail(format string, args ...any) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.wrong) < 5 {
-		x.wrong = append(x.wrong, fmt.Errorf(format, args...))
-	}
 }
 
 // hang is the error of a program in which no node ended for long.
@@ -401,7 +391,7 @@ func (x *dagRun) close(patience time.Duration) error {
 			return &hang{report: fmt.Sprintf("pool %d does not close: %v\n%s", i, err, stacks())}
 		}
 	}
-	return errors.Join(x.wrong...)
+	return x.err()
 }
 
 func stacks() []byte {

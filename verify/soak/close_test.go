@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -20,18 +19,6 @@ import (
 
 var closes = flag.Int("closes", 0, "how many pools TestCloseAlwaysEnds closes; 0 is 1000, 100 with -short, 100,000 for a claim")
 
-func chosenCloses() int {
-	switch {
-	case *closes > 0:
-		return *closes
-	case claim.Full():
-		return 100_000
-	case testing.Short():
-		return 100
-	}
-	return 1000
-}
-
 // busyPool is a pool that is closed while goroutines give it work, and what they count.
 type busyPool struct {
 	*pool.Pool
@@ -39,17 +26,7 @@ type busyPool struct {
 	accepted atomic.Int64
 	ran      atomic.Int64 // tasks
 	calls    atomic.Int64 // functions that ran in a Run, not as tasks
-
-	mu    sync.Mutex
-	wrong []error
-}
-
-func (b *busyPool) fail(format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.wrong) < 5 {
-		b.wrong = append(b.wrong, fmt.Errorf(format, args...))
-	}
+	faults
 }
 
 func (b *busyPool) task(*pool.Worker) { b.ran.Add(1) }
@@ -242,14 +219,14 @@ func closeUnderWork(t *testing.T, seed uint64) int64 {
 	if ran, skipped, accepted := b.ran.Load(), int64(b.Stats().Skipped), b.accepted.Load(); ran+skipped != accepted {
 		b.fail("%d tasks were accepted, %d ran and %d were skipped", accepted, ran, skipped)
 	}
-	require.NoError(t, errors.Join(b.wrong...))
+	require.NoError(t, b.err())
 	return b.accepted.Load()
 }
 
 func TestCloseAlwaysEnds(t *testing.T) {
 	claim.That(t, "Close ends under work, and what was accepted is done when it has",
 		"pools that are closed after a random time while goroutines submit in all ways, pause and resize; accepted is compared with run and skipped")
-	first, n := chosenSeed(), chosenCloses()
+	first, n := chosenSeed(), amount(*closes, 100, 1000, 100_000)
 	t.Logf("-seed=%d", first)
 	var tasks int64
 	for i := range uint64(n) {

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +22,8 @@ const (
 // would be offered.
 type judge struct {
 	*run
-	which  int  // the pool in which it is
-	inTask bool // in a task that nobody waits for
-	wrong  []error
+	which  int      // the pool in which it is
+	inTask bool     // in a task that nobody waits for
 	booms  [2]int   // panics that should have come to the handlers
 	tasks  [2]tally // those that the pools should have run
 }
@@ -47,19 +45,13 @@ func (r *run) verdict() error {
 	j.compareSums()
 	for i, p := range r.pools {
 		if got := r.handled[i].Load(); got != int64(j.booms[i]) {
-			j.complain("%d panics came to the handler of pool %d, not %d", got, i, j.booms[i])
+			j.fail("%d panics came to the handler of pool %d, not %d", got, i, j.booms[i])
 		}
 		if err := atTheEnd(p, j.tasks[i]); err != nil {
-			j.complain("pool %d: %w", i, err)
+			j.fail("pool %d: %w", i, err)
 		}
 	}
-	return errors.Join(append(r.wrong, j.wrong...)...)
-}
-
-func (j *judge) complain(format string, args ...any) {
-	if len(j.wrong) < 5 {
-		j.wrong = append(j.wrong, fmt.Errorf(format, args...))
-	}
+	return r.err()
 }
 
 // compareSums compares what the leaves were worth by their counts with what was added up.
@@ -75,7 +67,7 @@ func (j *judge) compareSums() {
 		}
 	}
 	if got != want {
-		j.complain("the leaves add up to %d by their workers' sums, to %d by their counts", got, want)
+		j.fail("the leaves add up to %d by their workers' sums, to %d by their counts", got, want)
 	}
 }
 
@@ -116,7 +108,7 @@ func (j *judge) panics(o *op) bool {
 func (j *judge) op(o *op, c certainty) uint64 {
 	value := j.kind(o, c)
 	if got := j.values[o.ID].Load(); c == surely && !j.panics(o) && got != value {
-		j.complain("operation %d, a %v, is worth %d, not %d", o.ID, o.Kind, got, value)
+		j.fail("operation %d, a %v, is worth %d, not %d", o.ID, o.Kind, got, value)
 	}
 	return value
 }
@@ -178,7 +170,7 @@ func (j *judge) kind(o *op, c certainty) uint64 {
 func (j *judge) leaf(o *op, i int, c certainty) {
 	n := j.counts[o.First+i].Load()
 	if c == surely && n != 1 || c == maybe && n > 1 || c == not && n != 0 {
-		j.complain("leaf %d, of operation %d, a %v, ran %d times: %v", o.First+i, o.ID, o.Kind, n, c)
+		j.fail("leaf %d, of operation %d, a %v, ran %d times: %v", o.First+i, o.ID, o.Kind, n, c)
 	}
 }
 
@@ -195,7 +187,7 @@ func (a answer) String() string {
 func (j *judge) answer(o *op, c certainty, possible ...answer) (inside certainty) {
 	said := j.said(o)
 	if said == unasked && c == surely || said != unasked && c == not || said != unasked && !slices.Contains(possible, said) {
-		j.complain("operation %d, a %v, got as its answer: %v; %v", o.ID, o.Kind, said, c)
+		j.fail("operation %d, a %v, got as its answer: %v; %v", o.ID, o.Kind, said, c)
 	}
 	switch said {
 	case unasked, refused:
@@ -211,7 +203,7 @@ func (j *judge) answer(o *op, c certainty, possible ...answer) (inside certainty
 // mustPanic complains if an operation that surely was done did not end as its children do.
 func (j *judge) mustPanic(o *op, c certainty, panics bool) {
 	if c == surely && panics != (j.said(o) == unwound) {
-		j.complain("operation %d, a %v, ended with %v; it had to panic: %v", o.ID, o.Kind, j.said(o), panics)
+		j.fail("operation %d, a %v, ended with %v; it had to panic: %v", o.ID, o.Kind, j.said(o), panics)
 	}
 }
 
@@ -266,7 +258,7 @@ func (j *judge) catch(o *op, c certainty) uint64 {
 	}
 	value := j.op(o.Children[0], inside)
 	if c == surely && caught != j.panics(o.Children[0]) {
-		j.complain("operation %d caught a panic: %v", o.ID, caught)
+		j.fail("operation %d caught a panic: %v", o.ID, caught)
 	}
 	if caught {
 		return valueCaught
@@ -279,7 +271,7 @@ func (j *judge) cancelled(o *op, c certainty) uint64 {
 	said, when := j.said(o), o.cancels()
 	switch {
 	case said == stopped && when == never, said == accepted && when == before:
-		j.complain("operation %d, which is cancelled %v, ended with %v", o.ID, when, said)
+		j.fail("operation %d, which is cancelled %v, ended with %v", o.ID, when, said)
 	case said == stopped && when == before:
 		inside = not
 	case said == unwound && when != never:
@@ -306,7 +298,7 @@ func (j *judge) loop(o *op, c certainty) uint64 {
 	said, when := j.said(o), o.cancels()
 	switch {
 	case said == accepted && (o.Panics || when == before), said == stopped && when == never:
-		j.complain("operation %d, a loop that is cancelled %v and panics: %v, ended with %v", o.ID, when, o.Panics, said)
+		j.fail("operation %d, a loop that is cancelled %v and panics: %v, ended with %v", o.ID, when, o.Panics, said)
 	case said == stopped && when == before:
 		rest, special = not, not
 	case said == stopped: // nobody else could have done that
@@ -379,7 +371,7 @@ func (j *judge) group(o *op, c certainty) uint64 {
 	fails := o.failing() >= 0 && done(o.Children[o.failing()])
 	right := said == accepted && !panics && !fails || said == failed && fails || said == unwound && panics
 	if c == surely && !j.mayClose() && !right {
-		j.complain("operation %d, a %v, ended with %v; a member may panic: %v, or fail: %v", o.ID, o.Kind, said, panics, fails)
+		j.fail("operation %d, a %v, ended with %v; a member may panic: %v, or fail: %v", o.ID, o.Kind, said, panics, fails)
 	}
 	if said == failed {
 		return valueFailed
@@ -397,7 +389,7 @@ func (j *judge) future(o *op, c certainty) uint64 {
 	}
 	j.mustPanic(o, c, j.panics(o.Children[0]))
 	if c == surely && said != unwound && (said == failed) != (o.failing() >= 0) {
-		j.complain("operation %d, a future, ended with %v", o.ID, said)
+		j.fail("operation %d, a future, ended with %v", o.ID, said)
 	}
 	if said == failed {
 		return valueFailed

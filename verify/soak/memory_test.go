@@ -15,18 +15,6 @@ import (
 
 var turns = flag.Int("turns", 0, "how many times TestMemoryStaysBounded does each thing; 0 is 100,000, 10,000 with -short, a million for a claim")
 
-func chosenTurns() int {
-	switch {
-	case *turns > 0:
-		return *turns
-	case claim.Full():
-		return 1_000_000
-	case testing.Short():
-		return 10_000
-	}
-	return 100_000
-}
-
 // inUse returns how much of the heap is in use.
 func inUse() int64 {
 	runtime.GC()
@@ -41,7 +29,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 	claim.That(t, "one long task needs no more memory the longer it takes",
 		"scopes, joins, panics, futures and deep recursions in a task, and the heap at ten moments of each")
 	const allowed = 20 << 20
-	n := chosenTurns()
+	n := amount(*turns, 10_000, 100_000, 1_000_000)
 	empty := func(*pool.Worker) {}
 	number := func(*pool.Worker, int) int { return 0 }
 	depth := pool.Recursive(func(f *pool.Fork[int, int], n int) int {

@@ -15,16 +15,6 @@ import (
 
 var tasks = flag.Int("tasks", 0, "how many tasks TestParkingLosesNoTask runs in all; 0 is 2 million, 100 million for a claim")
 
-func chosenTasks() int {
-	switch {
-	case *tasks > 0:
-		return *tasks
-	case claim.Full():
-		return 100_000_000
-	}
-	return 2_000_000
-}
-
 // TestParkingLosesNoTask has tasks come in bursts, and between two bursts time for the
 // workers to fall asleep, or nearly: the gaps are as long as a worker spins, give or take.
 // Half of the tasks of a burst come from outside and spawn the other half.
@@ -58,7 +48,7 @@ func TestParkingLosesNoTask(t *testing.T) {
 		}
 	}
 	parks := p.Stats().Total().Parks
-	bursts, total, want := 0, 0, chosenTasks()
+	bursts, total, want := 0, 0, amount(*tasks, 2_000_000, 2_000_000, 100_000_000)
 	for ; total < want; bursts++ {
 		n := 2 << random.IntN(11) // many small bursts, in which a wake-up matters most
 		left.Store(int64(n))

@@ -18,16 +18,6 @@ import (
 
 var items = flag.Int64("items", 0, "how many items go through each queue; 0 is 2 million, 10^9 for a claim")
 
-func chosenItems() int64 {
-	switch {
-	case *items > 0:
-		return *items
-	case claim.Full():
-		return 1_000_000_000
-	}
-	return 2_000_000
-}
-
 // # How items are counted
 //
 // Items go through a queue in epochs. An item is a number, and the queue holds a pointer to
@@ -251,7 +241,7 @@ func throughDeque(t *testing.T, d anyDeque) {
 		}
 		return nil
 	}
-	m.move(t, chosenItems())
+	m.move(t, amount(*items, 2_000_000, 2_000_000, 1_000_000_000))
 }
 
 func TestDequeLosesAndDoublesNothing(t *testing.T) {
@@ -347,7 +337,7 @@ func TestRingLosesAndDoublesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	m.move(t, chosenItems())
+	m.move(t, amount(*items, 2_000_000, 2_000_000, 1_000_000_000))
 }
 
 // TestInjectorLosesAndDoublesNothing has two producers, of which each pushes its half of
@@ -426,7 +416,7 @@ func TestInjectorLosesAndDoublesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	m.move(t, chosenItems())
+	m.move(t, amount(*items, 2_000_000, 2_000_000, 1_000_000_000))
 }
 
 func TestLostAndDoubledItemsAreFound(t *testing.T) {

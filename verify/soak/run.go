@@ -3,7 +3,6 @@ package soak
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -30,9 +29,7 @@ type run struct {
 	over      [2]atomic.Bool // and has
 	recursive *pool.Recursion[*op, uint64]
 
-	mu    sync.Mutex
-	wrong []error
-
+	faults
 	fault fault
 }
 
@@ -64,14 +61,6 @@ type fault struct {
 	value   int  // 1 + the operation that has a wrong value
 	refused int  // 1 + the operation of which it is said that it was refused
 	panic   bool // no panic comes to the handler
-}
-
-func (r *run) fail(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.wrong) < 5 {
-		r.wrong = append(r.wrong, fmt.Errorf(format, args...))
-	}
 }
 
 // at is where an operation is done: w is nil if nobody handed on a worker.

@@ -29,16 +29,18 @@ func chosenSeed() uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-func chosenDuration() time.Duration {
+// amount returns what was chosen by a flag, or else how much a run with -short does, another one, and
+// one for a claim.
+func amount[N ~int | ~int64](chosen, short, ordinary, full N) N {
 	switch {
-	case *duration > 0:
-		return *duration
+	case chosen > 0:
+		return chosen
 	case claim.Full():
-		return 30 * time.Second
+		return full
 	case testing.Short():
-		return 3 * time.Second
+		return short
 	}
-	return 10 * time.Second
+	return ordinary
 }
 
 // hangs is after how long a round counts as hanging. A round takes milliseconds.
@@ -74,7 +76,7 @@ func TestSoak(t *testing.T) {
 	existing := goleak.IgnoreCurrent()
 	var leaves, tasks, steals, booms int64
 	var threads threadCount
-	n, deadline := 0, time.Now().Add(chosenDuration())
+	n, deadline := 0, time.Now().Add(amount(*duration, 3*time.Second, 10*time.Second, 30*time.Second))
 	for ; time.Now().Before(deadline) && (n < *rounds || *rounds == 0); n++ {
 		seed := first + uint64(n)
 		r, err := round(seed, fault{})
