@@ -164,7 +164,7 @@ func (p *Pool) nodesOfPlaces() []int {
 	return nodes
 }
 
-// newOrder makes the order in which thieves go through the slots.
+// newOrder makes the order in which thieves go through the places.
 func (p *Pool) newOrder() *policy.Order {
 	return policy.NewOrder(p.siteOf, len(p.sites), func(thief, victim int) int {
 		a, b := &p.sites[thief], &p.sites[victim]

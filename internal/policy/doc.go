@@ -5,6 +5,6 @@
 //
 //	bitmap.go  a set of sleepers
 //	sleep.go   who sleeps and who searches; the protocol is in pool/sleep.md
-//	order.go   the slots in tiers, nearest first
+//	order.go   the places in tiers, nearest first
 //	search.go  one worker's search: victims and pauses
 package policy

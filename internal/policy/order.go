@@ -5,35 +5,35 @@ import (
 	"slices"
 )
 
-// Order says in which order thieves go through a pool's slots: in tiers, nearest first.
+// Order says in which order thieves go through a pool's places: in tiers, nearest first.
 // It depends on the site of the thief, which is where its thread may run: thieves at the
 // same site share their list.
 type Order struct {
 	// Tiers are the distances that the order was made from, ascending. The tier of a
-	// thief and a slot is an index into it.
+	// thief and a place is an index into it.
 	Tiers []int
 
 	// Near is the number of tiers, the first ones, that count as near.
 	Near int
 
-	siteOf []int // by slot
+	siteOf []int // by place
 	lists  []list
 }
 
 // list is the order for one site.
 type list struct {
-	slots  []uint16 // tier after tier
-	ends   []int32  // by tier: the index in slots where it ends
-	tierOf []uint8  // by slot
+	places []uint16 // tier after tier
+	ends   []int32  // by tier: the index in places where it ends
+	tierOf []uint8  // by place
 }
 
 // MaxTiers bounds the number of tiers. Distances beyond it share the last one.
 const MaxTiers = 16
 
-// NewOrder makes an order for slots at these sites, which are numbers from 0 to sites-1.
+// NewOrder makes an order for places at these sites, which are numbers from 0 to sites-1.
 // Distance says how far apart two sites are, a site from itself included; distances up to
 // near are near. It costs as many calls as there are pairs of sites, and two bytes for
-// each slot and site.
+// each place and site.
 func NewOrder(siteOf []int, sites int, distance func(thief, victim int) int, near int) *Order {
 	o := &Order{siteOf: siteOf, lists: make([]list, sites)}
 	distances := make([][]int, sites)
@@ -59,18 +59,18 @@ func NewOrder(siteOf []int, sites int, distance func(thief, victim int) int, nea
 // list makes the list of a site from its distances to all sites.
 func (o *Order) list(distances []int) list {
 	l := list{
-		slots:  make([]uint16, len(o.siteOf)),
+		places: make([]uint16, len(o.siteOf)),
 		ends:   make([]int32, len(o.Tiers)),
 		tierOf: make([]uint8, len(o.siteOf)),
 	}
-	for slot, site := range o.siteOf {
+	for place, site := range o.siteOf {
 		tier, _ := slices.BinarySearch(o.Tiers, distances[site])
-		l.slots[slot] = uint16(slot)
-		l.tierOf[slot] = uint8(min(tier, len(o.Tiers)-1))
+		l.places[place] = uint16(place)
+		l.tierOf[place] = uint8(min(tier, len(o.Tiers)-1))
 	}
-	slices.SortStableFunc(l.slots, func(a, b uint16) int { return cmp.Compare(l.tierOf[a], l.tierOf[b]) })
-	for i, slot := range l.slots {
-		l.ends[l.tierOf[slot]] = int32(i + 1)
+	slices.SortStableFunc(l.places, func(a, b uint16) int { return cmp.Compare(l.tierOf[a], l.tierOf[b]) })
+	for i, place := range l.places {
+		l.ends[l.tierOf[place]] = int32(i + 1)
 	}
 	for tier := 1; tier < len(l.ends); tier++ {
 		l.ends[tier] = max(l.ends[tier], l.ends[tier-1])

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plan is a random set of slots and sites.
+// plan is a random set of places and sites.
 type plan struct {
 	siteOf    []int
 	distances [][]int // by thief and victim
@@ -21,13 +21,13 @@ func (p *plan) order() *Order {
 
 // randomPlan has up to as many different distances as it is told. They need not be
 // symmetric, as measured ones are not.
-func randomPlan(r *rand.Rand, slots, sites, distances int) *plan {
+func randomPlan(r *rand.Rand, places, sites, distances int) *plan {
 	var levels []int
 	for range distances {
 		levels = append(levels, r.IntN(300))
 	}
 	p := &plan{near: r.IntN(300)}
-	for range slots {
+	for range places {
 		p.siteOf = append(p.siteOf, r.IntN(sites))
 	}
 	for range sites {
@@ -78,9 +78,9 @@ func TestTiersAreTheDistances(t *testing.T) {
 func TestTierOfASlotIsThatOfItsDistance(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
-		for slot, site := range p.siteOf {
+		for place, site := range p.siteOf {
 			var s Search
-			s.Init(o, slot, &Parameters{}, 1)
+			s.Init(o, place, &Parameters{}, 1)
 			for victim, other := range p.siteOf {
 				require.Equal(t, tier(o, p.distances[site][other]), s.Tier(victim))
 			}
@@ -108,26 +108,26 @@ func TestAThiefGoesByItsOwnRow(t *testing.T) {
 
 // TestDistancesBeyondTheLastTierShareIt, so nobody is left out where there are more.
 func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
-	const slots = 100
-	siteOf := make([]int, slots)
+	const places = 100
+	siteOf := make([]int, places)
 	for i := range siteOf {
 		siteOf[i] = i
 	}
-	o := NewOrder(siteOf, slots, func(thief, victim int) int { return (victim - thief + slots) % slots }, 1)
+	o := NewOrder(siteOf, places, func(thief, victim int) int { return (victim - thief + places) % places }, 1)
 	require.Len(t, o.Tiers, MaxTiers)
 	require.Equal(t, 2, o.Near)
 	var s Search
 	s.Init(o, 0, &Parameters{}, 1)
-	for victim := range slots {
+	for victim := range places {
 		require.Equal(t, min(victim, MaxTiers-1), s.Tier(victim))
 	}
 	s.final = true
 	require.Equal(t, siteOf, sorted(victims(&s, -1)))
 }
 
-func TestSlotsOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
-	const slots = 1<<14 + 65 // workers, spares, guests and the doorman
-	siteOf := make([]int, slots)
+func TestPlacesOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
+	const places = 1<<13 + 64 // workers and guests
+	siteOf := make([]int, places)
 	for i := range siteOf {
 		siteOf[i] = i % 3
 	}
@@ -137,8 +137,8 @@ func TestSlotsOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
 		s.Init(o, thief, &Parameters{}, 7)
 		s.final = true
 		seen := sorted(victims(&s, -1))
-		require.Len(t, seen, slots)
-		require.Len(t, slices.Compact(seen), slots)
+		require.Len(t, seen, places)
+		require.Len(t, slices.Compact(seen), places)
 	}
 }
 

@@ -20,7 +20,7 @@ const AlwaysPublic = 4
 
 // Parameters of a [Search].
 type Parameters struct {
-	// Uniform is the probability, in parts of 2^16, that a look goes over all slots
+	// Uniform is the probability, in parts of 2^16, that a look goes over all places
 	// alike, near or far. It keeps the bound of Blumofe and Leiserson on the number of
 	// steals, which holds for victims that are chosen uniformly, times a constant.
 	Uniform uint32
@@ -63,9 +63,9 @@ type Search struct {
 	tier, lastTiers int
 }
 
-// Init makes the search one of the worker in a slot. The same seed gives the same victims.
-func (s *Search) Init(o *Order, slot int, p *Parameters, seed uint64) {
-	s.list, s.near, s.parameters = &o.lists[o.siteOf[slot]], o.Near, p
+// Init makes the search one of the worker in a place. The same seed gives the same victims.
+func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
+	s.list, s.near, s.parameters = &o.lists[o.siteOf[place]], o.Near, p
 	s.rand = heist.NewFastRand(seed)
 	s.Backoff.Seed(seed)
 }
@@ -90,7 +90,7 @@ func (s *Search) Look(hint, last int) {
 	switch {
 	case s.lastTiers == 1: // nothing to choose
 	case s.rand.Uint32()&0xffff < s.parameters.Uniform:
-		s.lo, s.hi = 0, int32(len(s.list.slots))
+		s.lo, s.hi = 0, int32(len(s.list.places))
 		s.tier = s.lastTiers
 		s.start()
 	case s.Near():
@@ -98,7 +98,7 @@ func (s *Search) Look(hint, last int) {
 	}
 }
 
-// Victim returns the slot of the next victim, or -1 if there is none. The caller's own slot
+// Victim returns the place of the next victim, or -1 if there is none. The caller's own place
 // is one of them.
 func (s *Search) Victim() int {
 	if hint := s.hint; hint >= 0 {
@@ -121,7 +121,7 @@ func (s *Search) Victim() int {
 		}
 	}
 	s.left--
-	victim := s.list.slots[s.at]
+	victim := s.list.places[s.at]
 	if s.at++; s.at == s.hi {
 		s.at = s.lo
 	}
@@ -131,7 +131,7 @@ func (s *Search) Victim() int {
 // Tier returns the tier of a victim.
 func (s *Search) Tier(victim int) int { return int(s.list.tierOf[victim]) }
 
-// start begins with a random one of the slots from lo to hi-1.
+// start begins with a random one of the places from lo to hi-1.
 func (s *Search) start() {
 	s.left = s.hi - s.lo
 	if s.left > 0 {

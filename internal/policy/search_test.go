@@ -22,9 +22,9 @@ func victimsAfter(s *Search, hint, last int) (all []int) {
 
 const always, nobody = 1 << 16, -1
 
-func newSearch(o *Order, slot int, p Parameters, seed uint64) *Search {
+func newSearch(o *Order, place int, p Parameters, seed uint64) *Search {
 	s := new(Search)
-	s.Init(o, slot, &p, seed)
+	s.Init(o, place, &p, seed)
 	s.Begin()
 	return s
 }
@@ -52,8 +52,8 @@ func TestALookVisitsAllThatAreNearAndSomeOfEachFarTier(t *testing.T) {
 	forPlans(func(p *plan) {
 		s := newSearch(p.order(), 0, Parameters{}, 3)
 		want := make([]int, len(p.order().Tiers))
-		for slot := range p.siteOf {
-			want[s.Tier(slot)]++
+		for place := range p.siteOf {
+			want[s.Tier(place)]++
 		}
 		for tier := range want {
 			if tier >= s.near {
@@ -64,7 +64,7 @@ func TestALookVisitsAllThatAreNearAndSomeOfEachFarTier(t *testing.T) {
 			seen := victims(s, nobody)
 			got := make([]int, len(want))
 			for i, v := range sorted(seen) {
-				require.True(t, i == 0 || sorted(seen)[i-1] != v, "slot %d is visited twice", v)
+				require.True(t, i == 0 || sorted(seen)[i-1] != v, "place %d is visited twice", v)
 				got[s.Tier(v)]++
 			}
 			require.Equal(t, want, got)
@@ -75,8 +75,8 @@ func TestALookVisitsAllThatAreNearAndSomeOfEachFarTier(t *testing.T) {
 func TestNearerTiersComeFirst(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
-		for slot := range min(len(p.siteOf), 10) {
-			s := newSearch(o, slot, Parameters{}, uint64(slot))
+		for place := range min(len(p.siteOf), 10) {
+			s := newSearch(o, place, Parameters{}, uint64(place))
 			last := 0
 			for _, v := range victims(s, nobody) {
 				require.GreaterOrEqual(t, s.Tier(v), last)
@@ -132,8 +132,8 @@ func TestTheFirstLooksStayNear(t *testing.T) {
 		const looks = 3
 		s := newSearch(o, 0, Parameters{Patience: looks}, 5)
 		near := 0
-		for slot := range p.siteOf {
-			if s.Tier(slot) < o.Near {
+		for place := range p.siteOf {
+			if s.Tier(place) < o.Near {
 				near++
 			}
 		}
@@ -166,9 +166,9 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 		{99, 94, 93, 47, 49, 0},
 	}
 	const bound, patience = 49, 3
-	siteOf := []int{0, 1, 2, 3, 4, 5, 0, 5} // two slots more
+	siteOf := []int{0, 1, 2, 3, 4, 5, 0, 5} // two places more
 	o := NewOrder(siteOf, len(ns), func(thief, victim int) int { return ns[thief][victim] }, bound)
-	for slot, cpu := range siteOf {
+	for place, cpu := range siteOf {
 		var near, all []int
 		for victim, other := range siteOf {
 			all = append(all, victim)
@@ -178,7 +178,7 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 		}
 		require.Less(t, len(near), len(all))
 		for _, result := range []heist.StealResult{heist.Empty, heist.Retry} {
-			s := newSearch(o, slot, Parameters{Patience: patience}, uint64(slot))
+			s := newSearch(o, place, Parameters{Patience: patience}, uint64(place))
 			for range 3 { // searches
 				s.Begin()
 				for look := range 2 * patience {
@@ -187,7 +187,7 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 						want = near
 					}
 					require.Equal(t, look < patience, s.Near())
-					require.Equal(t, want, sorted(victims(s, nobody)), "slot %d, look %d after %v", slot, look, result)
+					require.Equal(t, want, sorted(victims(s, nobody)), "place %d, look %d after %v", place, look, result)
 					s.Next(result)
 				}
 			}
@@ -346,7 +346,7 @@ func chiSquare(counts []int) (x float64) {
 	return x
 }
 
-// machine256 is a machine with 4 nodes of 64 slots.
+// machine256 is a machine with 4 nodes of 64 places.
 func machine256() *Order {
 	siteOf := make([]int, 256)
 	for i := range siteOf {
@@ -357,8 +357,8 @@ func machine256() *Order {
 
 func TestUniformLooksBeginWithAnySlotAlike(t *testing.T) {
 	o := machine256()
-	for _, slot := range []int{0, 1, 255} {
-		s := newSearch(o, slot, Parameters{Uniform: always, Patience: 1 << 30}, uint64(slot))
+	for _, place := range []int{0, 1, 255} {
+		s := newSearch(o, place, Parameters{Uniform: always, Patience: 1 << 30}, uint64(place))
 		counts := make([]int, 256)
 		for range 256 * 100 {
 			s.Look(nobody, nobody)
@@ -380,18 +380,18 @@ func TestWithinATierEachSlotIsAsLikelyToBeTheFirst(t *testing.T) {
 			}
 		}
 	}
-	for tier, firsts := range counts[:3] { // there is no slot at distance 3 from node 2
-		slots := make(map[int]int)
+	for tier, firsts := range counts[:3] { // there is no place at distance 3 from node 2
+		places := make(map[int]int)
 		for _, v := range firsts {
-			slots[v]++
+			places[v]++
 		}
 		want := 64
 		if tier == 1 { // the nodes on both sides
 			want = 128
 		}
-		require.Len(t, slots, want)
+		require.Len(t, places, want)
 		var n []int
-		for _, k := range slots {
+		for _, k := range places {
 			n = append(n, k)
 		}
 		require.Less(t, chiSquare(n), float64(want-1)+5*16, "tier %d", tier)
@@ -421,14 +421,14 @@ func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
 
 // TestWithoutUniformLooksNoneIsUniform, not even with the number that is below all others.
 func TestWithoutUniformLooksNoneIsUniform(t *testing.T) {
-	const slots = 100
-	o := NewOrder(append(make([]int, slots-1), 1), 2, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
+	const places = 100
+	o := NewOrder(append(make([]int, places-1), 1), 2, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
 	seed := uint64(0)
 	for r := heist.NewFastRand(seed); r.Uint32()&0xffff != 0; r = heist.NewFastRand(seed) {
 		seed++
 	}
-	require.Equal(t, slots-1, victims(newSearch(o, slots-1, Parameters{Uniform: 0}, seed), nobody)[0], "it begins with itself")
-	require.Less(t, len(victims(newSearch(o, slots-1, Parameters{Uniform: 1}, seed), nobody)), 1+sample, "this one is uniform")
+	require.Equal(t, places-1, victims(newSearch(o, places-1, Parameters{Uniform: 0}, seed), nobody)[0], "it begins with itself")
+	require.Less(t, len(victims(newSearch(o, places-1, Parameters{Uniform: 1}, seed), nobody)), 1+sample, "this one is uniform")
 }
 
 func TestASearchAllocatesNothing(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newSleep returns what is known of slots on nodes, slot by slot in turn.
-func newSleep(slots, nodes int) (*Sleep, []int) {
-	nodeOf := make([]int, slots)
+// newSleep returns what is known of places on nodes, place by place in turn.
+func newSleep(places, nodes int) (*Sleep, []int) {
+	nodeOf := make([]int, places)
 	for i := range nodeOf {
 		nodeOf[i] = i % nodes
 	}
@@ -23,38 +23,38 @@ func newSleep(slots, nodes int) (*Sleep, []int) {
 }
 
 func TestTheNearestSleeperIsChosen(t *testing.T) {
-	const nodes, slots = 3, 201 // more than a word of the bitmap
-	s, nodeOf := newSleep(slots, nodes)
+	const nodes, places = 3, 201 // more than a word of the bitmap
+	s, nodeOf := newSleep(places, nodes)
 	require.True(t, s.Nobody())
-	for slot := range slots {
-		s.Announce(slot, false)
+	for place := range places {
+		s.Announce(place, false)
 	}
 	nearby := []int{1, 2, 0}
-	for i := range slots {
+	for i := range places {
 		require.False(t, s.Nobody())
-		slot, ok := s.ChooseNear(nearby, -1)
+		place, ok := s.ChooseNear(nearby, -1)
 		require.True(t, ok)
-		require.Equal(t, nearby[min(i*nodes/slots, nodes-1)], nodeOf[slot], "the %dth", i)
-		require.False(t, s.Parked(slot))
+		require.Equal(t, nearby[min(i*nodes/places, nodes-1)], nodeOf[place], "the %dth", i)
+		require.False(t, s.Parked(place))
 		s.Woken()
 	}
 	_, ok := s.ChooseNear(nearby, -1)
 	require.False(t, ok)
 	require.True(t, s.Nobody())
-	require.Equal(t, slots, s.Load().Searching())
+	require.Equal(t, places, s.Load().Searching())
 	require.Zero(t, s.Load().Sleepers())
 }
 
 func TestOneSlotIsTheLastChoice(t *testing.T) {
 	s, _ := newSleep(4, 2)
-	for slot := range 4 {
-		s.Announce(slot, false)
+	for place := range 4 {
+		s.Announce(place, false)
 	}
 	var chosen []int
 	for range 4 {
-		slot, ok := s.ChooseNear([]int{0, 1}, 0)
+		place, ok := s.ChooseNear([]int{0, 1}, 0)
 		require.True(t, ok)
-		chosen = append(chosen, slot)
+		chosen = append(chosen, place)
 	}
 	require.Equal(t, []int{2, 1, 3, 0}, chosen, "even those of other nodes come before it")
 	_, ok := s.ChooseNear([]int{0, 1}, 0)
@@ -64,8 +64,8 @@ func TestOneSlotIsTheLastChoice(t *testing.T) {
 func TestASleeperIsChosenOnce(t *testing.T) {
 	s, _ := newSleep(130, 3)
 	for range 200 {
-		for slot := range 130 {
-			s.Announce(slot, false)
+		for place := range 130 {
+			s.Announce(place, false)
 		}
 		chosen := make([]atomic.Int32, 130)
 		var wg sync.WaitGroup
@@ -73,15 +73,15 @@ func TestASleeperIsChosenOnce(t *testing.T) {
 			wg.Go(func() {
 				nearby := []int{who % 3, (who + 1) % 3, (who + 2) % 3}
 				for i := range 130 {
-					switch slot, ok := (who*40+i)%130, false; who {
+					switch place, ok := (who*40+i)%130, false; who {
 					case 0:
-						if s.Choose(slot) {
-							chosen[slot].Add(1)
+						if s.Choose(place) {
+							chosen[place].Add(1)
 							s.Woken()
 						}
 					default:
-						if slot, ok = s.ChooseNear(nearby, who); ok {
-							chosen[slot].Add(1)
+						if place, ok = s.ChooseNear(nearby, who); ok {
+							chosen[place].Add(1)
 							s.Woken()
 						}
 					}
@@ -89,8 +89,8 @@ func TestASleeperIsChosenOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for slot := range chosen {
-			require.EqualValues(t, 1, chosen[slot].Load(), "slot %d", slot)
+		for place := range chosen {
+			require.EqualValues(t, 1, chosen[place].Load(), "place %d", place)
 		}
 		require.Equal(t, 130, s.Load().Searching())
 		require.Zero(t, s.Load().Sleepers())
@@ -136,9 +136,9 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 	var taken atomic.Int64
 	wake := make([]chan struct{}, workers)
 	choose := func(node, last int) {
-		if slot, ok := s.ChooseNear([]int{node, (node + 1) % nodes, (node + 2) % nodes}, last); ok {
+		if place, ok := s.ChooseNear([]int{node, (node + 1) % nodes, (node + 2) % nodes}, last); ok {
 			s.Woken()
-			wake[slot] <- struct{}{}
+			wake[place] <- struct{}{}
 		}
 	}
 	take := func() bool {
@@ -162,27 +162,27 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 	}
 	var over atomic.Bool
 	var crew sync.WaitGroup
-	for slot := range workers {
-		wake[slot] = make(chan struct{}, 1)
+	for place := range workers {
+		wake[place] = make(chan struct{}, 1)
 		crew.Go(func() {
 			for searching := false; !over.Load(); {
 				if take() {
 					if searching && s.StopSearching() && anyItem() {
-						choose(slot%nodes, -1)
+						choose(place%nodes, -1)
 					}
 					searching = false
 					continue
 				}
-				s.Announce(slot, searching)
+				s.Announce(place, searching)
 				if anyItem() || over.Load() {
-					if s.Choose(slot) {
+					if s.Choose(place) {
 						s.Woken()
 						searching = true
 						continue
 					}
-					choose(slot%nodes, -1) // as place.doze does
+					choose(place%nodes, -1) // as place.doze does
 				}
-				<-wake[slot]
+				<-wake[place]
 				searching = true
 			}
 		})

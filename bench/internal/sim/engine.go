@@ -179,7 +179,7 @@ func (c *clock) notifyTask(node int) {
 }
 
 // wakeOne is the pool's.
-func (c *clock) wakeOne(node, slot int) {
+func (c *clock) wakeOne(node, place int) {
 	e := c.engine
 	for n := range e.nodes {
 		c.read(e.bitmapWord(n))
@@ -193,8 +193,8 @@ func (c *clock) wakeOne(node, slot int) {
 	}
 	if i, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
 		p := e.places[i]
-		if slot >= 0 {
-			p.hint = slot
+		if place >= 0 {
+			p.hint = place
 		}
 		c.write(e.bitmapWord(e.nodeOf[i]))
 		c.wakeUp(p)
@@ -211,8 +211,8 @@ func (c *clock) wakeUp(p *place) {
 	p.rouse(c.now - waker)
 }
 
-// anyWork is the pool's, with a look at each slot.
-func (c *clock) anyWork(forks bool) (node, slot int, ok bool) {
+// anyWork is the pool's, with a look at each place.
+func (c *clock) anyWork(forks bool) (node, place int, ok bool) {
 	e := c.engine
 	for node := range e.injectors {
 		c.read(e.injectorWord(node))
