@@ -317,9 +317,9 @@ func (s *site) pop() *Worker {
 	return w
 }
 
-// hire starts a worker: for a place, or with something to do, and then pl is just its home. If the pool has ended, only a guest that has stayed longer can
-// need it: then the worker is not bound, nobody waits for its end, and it ends when it
-// would become idle.
+// hire starts a worker: for a place, or with something to do first, and then pl is just its home.
+// If the pool has ended, only a guest that has stayed longer can need it: then the worker is not
+// bound, nobody waits for its end, and it ends when it would become idle.
 func (p *Pool) hire(pl *place, first *job) {
 	s := pl.site
 	s.mu.Lock()
