@@ -29,11 +29,11 @@ func MapTo[T, R any](at Place, out []R, s []T, f func(T) R, g ...Granularity) er
 	if len(out) != len(s) {
 		return errLengths("MapTo", "results", len(out), "elements", len(s))
 	}
-	done, chunk, err := probe(at, len(s), g, func(lo, hi int) { mapRange(out, s, f, lo, hi) })
+	done, pace, err := probe(at, len(s), g, func(lo, hi int) { mapRange(out, s, f, lo, hi) })
 	if done == len(s) || err != nil {
 		return err
 	}
-	return loopOn(at, span{lo: done, hi: len(s), chunk: chunk}, g, func(_ *Worker, lo, hi int) {
+	return loopOn(at, span{lo: done, hi: len(s), pace: pace}, g, func(_ *Worker, lo, hi int) {
 		mapRange(out, s, f, lo, hi)
 	})
 }
@@ -65,11 +65,7 @@ func Reduce[T, R any](at Place, s []T, zero R, add func(R, T) R, merge func(R, R
 	size := blockSize(len(s))
 	blocks := (len(s) + size - 1) / size
 	values := make([]R, blocks)
-	err := ForRange(at, blocks, func(lo, hi int) {
-		for b := lo; b < hi; b++ {
-			values[b] = r.block(b*size, min((b+1)*size, len(s)))
-		}
-	})
+	err := For(at, blocks, func(b int) { values[b] = r.block(b*size, min((b+1)*size, len(s))) })
 	if err != nil {
 		return zero, err
 	}
@@ -212,18 +208,16 @@ func Filter[T any](at Place, s []T, keep func(T) bool) ([]T, error) {
 	blocks := (len(s) + size - 1) / size
 	kept := make([]T, len(s))
 	ends := make([]int, blocks+1) // ends[b+1] is what block b keeps, and then where that ends
-	err := ForRange(at, blocks, func(lo, hi int) {
-		for b := lo; b < hi; b++ {
-			block := kept[b*size : min((b+1)*size, len(s))]
-			n := 0
-			for _, e := range s[b*size:][:len(block)] {
-				block[n] = e // and again, if it is not kept: no branch to mispredict
-				if keep(e) {
-					n++
-				}
+	err := For(at, blocks, func(b int) {
+		block := kept[b*size : min((b+1)*size, len(s))]
+		n := 0
+		for _, e := range s[b*size:][:len(block)] {
+			block[n] = e // and again, if it is not kept: no branch to mispredict
+			if keep(e) {
+				n++
 			}
-			ends[b+1] = n
 		}
+		ends[b+1] = n
 	})
 	if err != nil {
 		return nil, err
@@ -232,11 +226,7 @@ func Filter[T any](at Place, s []T, keep func(T) bool) ([]T, error) {
 		ends[b+1] += ends[b]
 	}
 	out := make([]T, ends[blocks])
-	err = ForRange(at, blocks, func(lo, hi int) {
-		for b := lo; b < hi; b++ {
-			copy(out[ends[b]:ends[b+1]], kept[b*size:])
-		}
-	})
+	err = For(at, blocks, func(b int) { copy(out[ends[b]:ends[b+1]], kept[b*size:]) })
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +241,7 @@ func Find[T any](at Place, s []T, is func(T) bool) (int, error) {
 	}
 	var first atomic.Int64
 	first.Store(math.MaxInt64)
-	err := ForRange(at, len(s), func(lo, hi int) {
+	err := forRange(at, len(s), false, func(lo, hi int) {
 		if first.Load() <= int64(lo) {
 			return
 		}
@@ -347,7 +337,7 @@ func batches[T any](at Place, values iter.Seq[T], begin func(batch []T) (handle 
 	defer inLoop()
 	w := v.w
 	w.Scope(func(s *Scope) {
-		size, target := 1, w.pool.ticksChunk
+		size, target := 1, w.pool.ticksLoop.Chunk
 		var batch []T
 		deal := func() {
 			handle := begin(batch)

@@ -434,3 +434,31 @@ func ExampleSortStableFunc() {
 	fmt.Println(words, slices.IsSortedFunc(words, func(a, b string) int { return len(a) - len(b) }))
 	// Output: [key gem vault getaway] true
 }
+
+func ExampleChunks() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	// An even split: one range for each worker.
+	var ranges atomic.Int64
+	err = pool.ForRange(p, 1000, func(lo, hi int) { ranges.Add(1) }, pool.Chunks(1))
+	fmt.Println(ranges.Load(), err)
+	// Output: 2 <nil>
+}
+
+func ExampleGranularity_AtMost() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	// A loop in the background leaves workers for others.
+	var sum atomic.Int64
+	err = pool.For(p, 1000, func(i int) { sum.Add(int64(i)) }, pool.Lazy.AtMost(2))
+	fmt.Println(sum.Load(), err)
+	// Output: 499500 <nil>
+}

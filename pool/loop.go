@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Loops
@@ -23,14 +24,15 @@ import (
 // nobody has to choose a grain.
 //
 // A chunk is as many items as take some microseconds: long enough to make the looks
-// free, short enough to be answered soon. Each worker measures its own, for the cost of
-// items may change along the range.
+// free, short enough to be answered soon; and longer, if a call of the loop's body has a
+// cost of its own. Each worker measures its own (policy.Pace), for the cost of items may
+// change along the range.
 
 const (
 	// aloneTime is how long a loop may take and still be run by its caller alone: a
 	// wake-up costs 4 to 10 microseconds until the woken thread has something.
 	aloneTime = 8 * time.Microsecond
-	// chunkTime is what a chunk takes. The two clock readings and the look at who is
+	// chunkTime is what a chunk takes, if calls cost nothing. The two clock readings and the look at who is
 	// hungry, 30 ns, are a hundredth of it.
 	chunkTime = 4 * time.Microsecond
 	// probeTime is the part of aloneTime, 4 microseconds, after which a probe has seen
@@ -46,6 +48,8 @@ type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
 	affinity *Affinity
+	share    int  // grain, as chunks for each worker
+	most     int  // workers; 0 is all
 	inOrder  bool // what comes first is wanted first, so the range is not divided among nodes
 }
 
@@ -53,7 +57,7 @@ type Granularity struct {
 // by measuring.
 var Lazy Granularity
 
-// Grain halves ranges until they have at most n items, whether somebody is hungry
+// Grain divides a range into chunks of n items, by halves, whether somebody is hungry
 // or not: TBB's simple partitioner. Use it if a chunk has a certain size for a reason
 // of its own, such as a cache. It panics if n is less than 1.
 func Grain(n int) Granularity {
@@ -62,6 +66,30 @@ func Grain(n int) Granularity {
 	}
 	return Granularity{grain: n}
 }
+
+// Chunks divides a range into about k chunks for each worker, whether somebody is hungry or not.
+// Use it if calls of the body should be few and of equal length, and items cost about the same;
+// 1 is an even split. It panics if k is less than 1.
+func Chunks(k int) Granularity {
+	if k < 1 {
+		panic(fmt.Errorf("pool: Chunks was given %d; it must be at least 1", k))
+	}
+	return Granularity{share: k}
+}
+
+// AtMost returns the granularity with a limit: no more than k workers run the loop at a time, the
+// caller included. Such a loop is not divided among memory nodes, so an [Affinity] has no effect on
+// it. It panics if k is less than 1.
+func (g Granularity) AtMost(k int) Granularity {
+	if k < 1 {
+		panic(fmt.Errorf("pool: AtMost was given %d; it must be at least 1", k))
+	}
+	g.most = k
+	return g
+}
+
+// eager says whether ranges are divided whether somebody is hungry or not.
+func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 
 // AdaptiveGrain is a grain that moves with the share of chunks that were stolen: more
 // than a tenth makes it a quarter smaller, less than a hundredth a third larger. It
@@ -114,7 +142,7 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("For")
 	}
-	done, chunk, err := probe(at, n, g, func(lo, hi int) {
+	done, pace, err := probe(at, n, g, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}
@@ -122,7 +150,7 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 	if done == n || err != nil {
 		return err
 	}
-	return loopOn(at, span{lo: done, hi: n, chunk: chunk}, g, func(_ *Worker, lo, hi int) {
+	return loopOn(at, span{lo: done, hi: n, pace: pace}, g, func(_ *Worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}
@@ -130,16 +158,24 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 }
 
 // ForRange calls f with ranges lo to hi-1 that together are 0 to n-1: it is [For] for
-// bodies that handle several items in a row more cheaply.
+// bodies that handle several items in a row more cheaply. Whatever f has to set up for a range,
+// such as a buffer, belongs at its beginning: how long that takes is measured, and ranges are
+// made long enough for it to cost a few percent at most.
 func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	done, chunk, err := probe(at, n, g, f)
+	return forRange(at, n, true, f, g...)
+}
+
+// forRange is ForRange, and calls says whether calls of f may have a cost of their own.
+func forRange(at Place, n int, calls bool, f func(lo, hi int), g ...Granularity) error {
+	done, pace, err := probe(at, n, g, f)
 	if done == n || err != nil {
 		return err
 	}
-	return loopOn(at, span{lo: done, hi: n, chunk: chunk}, g, func(_ *Worker, lo, hi int) { f(lo, hi) })
+	pace.Calls = calls
+	return loopOn(at, span{lo: done, hi: n, pace: pace}, g, func(_ *Worker, lo, hi int) { f(lo, hi) })
 }
 
 // ForWorker is [ForRange] for bodies that fork, or that keep data per [Worker.ID].
@@ -150,7 +186,7 @@ func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity)
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	return loopOn(at, span{hi: n, chunk: 1}, g, f)
+	return loopOn(at, span{hi: n, pace: policy.Pace{Calls: true}}, g, f)
 }
 
 // ForEach calls f with a pointer to each element of s, some at the same time. See [For].
@@ -158,7 +194,7 @@ func ForEach[E any](at Place, s []E, f func(e *E), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("ForEach")
 	}
-	done, chunk, err := probe(at, len(s), g, func(lo, hi int) {
+	done, pace, err := probe(at, len(s), g, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(&s[i])
 		}
@@ -166,7 +202,7 @@ func ForEach[E any](at Place, s []E, f func(e *E), g ...Granularity) error {
 	if done == len(s) || err != nil {
 		return err
 	}
-	return loopOn(at, span{lo: done, hi: len(s), chunk: chunk}, g, func(_ *Worker, lo, hi int) {
+	return loopOn(at, span{lo: done, hi: len(s), pace: pace}, g, func(_ *Worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(&s[i])
 		}
@@ -184,19 +220,19 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 }
 
 // probe runs the beginning of a loop in the caller: all of it, if that is short. It says
-// how many items it ran, and how many make a chunk.
+// how many items it ran, and what they cost.
 //
 // It looks at the clock after a few items, and judges the rest by the items since the
 // last look. If the rest looks short, it runs 16 times as many and looks again, at the
 // latest after half of them: items may be cheap at first and cost more later. If it
 // looks long, that may be because of cold caches, so it asks twice as many, until it has
 // measured for a while. Each look costs 12 ns.
-func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk int, err error) {
+func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace policy.Pace, err error) {
 	defer inLoop()
 	p, ok := at.(*Pool)
 	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 {
-		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].grain > 0 {
-			return 0, 1, err
+		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].eager() {
+			return 0, pace, err
 		}
 	}
 	last := heist.Ticks()
@@ -205,15 +241,16 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk in
 		f(done, next)
 		items := next - done
 		if done = next; done == n {
-			return n, 1, nil
+			return n, pace, nil
 		}
 		now := heist.Ticks()
 		took := max(now-last, 1)
 		last = now
 		next = times(16, done, n)
-		if float64(took)*float64(n-done) >= float64(p.ticksAlone)*float64(items) {
-			if now-start >= p.ticksAlone/probeTime {
-				return done, int(min(max(float64(p.ticksChunk)*float64(items)/float64(took), 1), float64(n/2+1))), nil
+		if float64(took)*float64(n-done) >= float64(p.ticksLoop.Alone)*float64(items) {
+			if now-start >= p.ticksLoop.Alone/probeTime {
+				pace.Probed(items, took, &p.ticksLoop)
+				return done, pace, nil
 			}
 			next = times(2, done, n)
 		}
@@ -223,7 +260,7 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done, chunk in
 		next = min(next, n)
 		if !ok {
 			if _, err := check(at); err != nil {
-				return done, 1, err
+				return done, pace, err
 			}
 		}
 	}
@@ -240,7 +277,7 @@ func times(k, i, n int) int {
 // span is a part of a loop's range.
 type span struct {
 	lo, hi int
-	chunk  int // a guess of how many items take chunkTime
+	pace   policy.Pace
 	*loop
 }
 
@@ -249,6 +286,11 @@ type loop struct {
 	body  func(w *Worker, lo, hi int) // constant
 	grain int                         // constant; 0 is lazy
 	stop  atomic.Bool                 // whoever panics writes
+
+	// How many more workers may take part. Each part that was given away and is not done has
+	// one. Who gives a part away, takes it back or ends it writes.
+	seats   atomic.Int32
+	limited bool // constant
 
 	// Of a loop with a grain that adapts:
 	counts         bool // constant
@@ -269,7 +311,12 @@ func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi in
 		how = g[0]
 	}
 	left.grain, left.counts = how.grain, how.adaptive != nil
-	if !how.inOrder && left.worthPieces(v.w.pool) {
+	if how.share > 0 { // of all items: nothing has been probed
+		left.grain = (left.hi-1)/times(how.share, v.w.pool.Workers(), left.hi) + 1
+	}
+	left.limited = how.most > 0
+	left.seats.Store(int32(how.most - 1))
+	if !how.inOrder && !left.limited && left.worthPieces(v.w.pool) {
 		left.runOnNodes(v.w, how.affinity)
 	} else {
 		left.run(v.w)
@@ -289,6 +336,7 @@ func spans(w *Worker) *frames[span, struct{}] {
 				s.stolen.Add(1)
 			}
 			s.run(w)
+			s.free()
 			return none
 		}
 	}
@@ -309,7 +357,7 @@ func (s span) run(w *Worker) {
 	}()
 	for {
 		if s.grain > 0 {
-			s.halve(w, forks)
+			s.divide(w, forks)
 		} else {
 			s.share(w, forks)
 		}
@@ -321,9 +369,14 @@ func (s span) run(w *Worker) {
 		if d < base {
 			break
 		}
-		chunk := s.chunk
-		s = forks.at(d).what
-		s.chunk = chunk
+		s.lo, s.hi = forks.at(d).what.lo, forks.at(d).what.hi
+		s.free()
+		// What was given away before lies behind that. Without a grain a new chunk may be all of it.
+		for ; s.grain == 0 && d > base && forks.takeBack(d-1); d-- {
+			s.hi = forks.at(d - 1).what.hi
+			s.free()
+			forks.bottom = d - 1
+		}
 	}
 	returned = true
 	w.call.check()
@@ -332,46 +385,60 @@ func (s span) run(w *Worker) {
 // over says whether the loop ends early.
 func (s *span) over(w *Worker) bool { return s.stop.Load() || w.call.stopped() }
 
-// share runs the span chunk by chunk, and gives half of the rest away whenever somebody
+// share runs the span chunk by chunk, and gives away part of the rest whenever somebody
 // is hungry and finds nothing else of the loop here.
 func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
-	start, target := heist.Ticks(), w.pool.ticksChunk
+	p := w.pool
+	start := heist.Ticks()
 	for s.lo < s.hi && !s.over(w) {
-		if s.hi-s.lo > 1 && w.pool.sleep.Hungry() && !forks.visible() {
-			half := *s
-			half.lo += (s.hi - s.lo) / 2
-			s.hi = half.lo
-			forks.push(half)
+		if p.sleep.Hungry() && !forks.visible() {
+			for n := s.pace.Parts(s.hi-s.lo, max(p.idle(), 1), &p.ticksLoop); n > 0 && s.give(s.lo+(s.hi-s.lo)/2, forks); n-- {
+			}
 			start = heist.Ticks() // a wake-up is not the items' fault
 		}
-		// However cheap the items were so far, the rest remains divisible.
-		next := s.lo + min(s.chunk, (s.hi-s.lo)/8+1)
+		next := s.lo + s.pace.Next(s.hi-s.lo)
 		s.body(w, s.lo, next)
 		now := heist.Ticks()
 		w.call.poll(w, now)
-		switch took := now - start; {
-		case took > 2*target:
-			s.chunk = max(int(float64(s.chunk)*float64(target)/float64(took)), 1)
-		case took < target/2 && next-s.lo == s.chunk:
-			s.chunk *= 2
-		}
+		s.pace.Measured(next-s.lo, now-start, &p.ticksLoop)
 		start, s.lo = now, next
 	}
 }
 
-// halve forks the second half of the span until it has no more items than the grain,
-// and runs that.
-func (s *span) halve(w *Worker, forks *frames[span, struct{}]) {
-	for s.hi-s.lo > s.grain && !s.over(w) {
-		half := *s
-		half.lo += (s.hi - s.lo) / 2
-		s.hi = half.lo
-		forks.push(half)
+// divide gives away half of the span until it has no more items than the grain, and runs that.
+func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
+	for s.lo < s.hi && !s.over(w) {
+		chunks := (s.hi-s.lo-1)/s.grain + 1
+		for chunks > 1 && s.give(s.lo+(chunks+1)/2*s.grain, forks) {
+			chunks = (chunks + 1) / 2
+		}
+		if s.counts {
+			s.chunks.Add(1)
+		}
+		next := s.hi
+		if chunks > 1 { // as many workers as may take part have their parts
+			next = s.lo + s.grain
+		}
+		s.body(w, s.lo, next)
+		s.lo = next
 	}
-	if s.counts {
-		s.chunks.Add(1)
+}
+
+// give gives away what lies from mid on, unless as many workers as may take part have their parts.
+func (s *span) give(mid int, forks *frames[span, struct{}]) bool {
+	if s.limited && s.seats.Add(-1) < 0 {
+		s.seats.Add(1)
+		return false
 	}
-	if !s.over(w) {
-		s.body(w, s.lo, s.hi)
+	part := *s
+	part.lo, s.hi = mid, mid
+	forks.push(part)
+	return true
+}
+
+// free is for a part that was given away, and is done or was taken back.
+func (s *span) free() {
+	if s.limited {
+		s.seats.Add(1)
 	}
 }

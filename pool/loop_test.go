@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -307,21 +308,16 @@ func TestForEachGivesTheElementsThemselves(t *testing.T) {
 	}
 }
 
-// TestRangesAreNoLongerThanTheGrain, and not shorter than half of it either, if there is
-// that much.
-func TestRangesAreNoLongerThanTheGrain(t *testing.T) {
+// TestRangesAreAsLongAsTheGrain, but for the last one.
+func TestRangesAreAsLongAsTheGrain(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for _, grain := range []int{1, 2, 7, 100, 1000} {
 		for _, n := range []int{1, 2, 255, 256, 257, 1000, 4096} {
 			var items atomic.Int64
 			check := func(lo, hi int) {
 				items.Add(int64(hi - lo))
-				assert.LessOrEqual(t, hi-lo, grain)
-				if n > grain {
-					assert.Greater(t, 2*(hi-lo)+1, grain)
-				} else {
-					assert.Equal(t, n, hi-lo)
-				}
+				assert.Zero(t, lo%grain)
+				assert.Equal(t, min(lo+grain, n), hi)
 			}
 			require.NoError(t, ForRange(p, n, check, Grain(grain)))
 			require.NoError(t, ForWorker(p, n, func(_ *Worker, lo, hi int) { check(lo, hi) }, Grain(grain)))
@@ -365,7 +361,7 @@ func TestShortLoopLeavesTheOthersAsleep(t *testing.T) {
 		require.NoError(t, For(p, len(s), func(i int) { s[i]++ }))
 		require.NoError(t, ForRange(p, len(s), func(lo, hi int) { s[lo]++ }))
 		require.NoError(t, ForEach(p, s, func(e *int) { *e++ }, Lazy))
-		if heist.Ticks()-start >= p.ticksAlone/probeTime {
+		if heist.Ticks()-start >= p.ticksLoop.Alone/probeTime {
 			continue // the system interrupted it, or is an emulator
 		}
 		short++
@@ -418,7 +414,11 @@ func TestLongLoopWakesTheOthers(t *testing.T) {
 			for range stress(20) {
 				require.NoError(t, in(p, func(at Place) error {
 					var m meet
-					err := ForWorker(at, patientItems, func(w *Worker, lo, hi int) { m.linger(w.ID()) })
+					err := ForWorker(at, patientItems, func(w *Worker, lo, hi int) {
+						for range hi - lo {
+							m.linger(w.ID())
+						}
+					})
 					return errors.Join(err, m.result())
 				}), place)
 			}
@@ -951,4 +951,92 @@ func TestLoopIsForgottenWhenItIsOver(t *testing.T) {
 	for _, g := range granularities() {
 		loop(g...)()
 	}
+}
+
+func TestAtMostSoManyWorkersRunALoop(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	const n = 400
+	for _, g := range []Granularity{Lazy, Grain(3), Chunks(5), new(AdaptiveGrain).Granularity(), new(Affinity).Granularity()} {
+		for _, k := range []int{1, 2, 3, 9} {
+			var now, most atomic.Int32
+			var items atomic.Int64
+			require.NoError(t, ForRange(p, n, func(lo, hi int) {
+				raise(&most, now.Add(1))
+				for range hi - lo {
+					work(2000)
+				}
+				items.Add(int64(hi - lo))
+				now.Add(-1)
+			}, g.AtMost(k)))
+			require.EqualValues(t, n, items.Load())
+			require.LessOrEqual(t, int(most.Load()), k)
+		}
+	}
+}
+
+// TestALimitedLoopHasHelp: those who may take part do.
+func TestALimitedLoopHasHelp(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for _, g := range []Granularity{Lazy, Grain(1), Chunks(100)} {
+		var m meet
+		require.NoError(t, ForWorker(p, patientItems, func(w *Worker, lo, hi int) {
+			for range hi - lo {
+				m.linger(w.ID())
+			}
+		}, g.AtMost(2)))
+		require.NoError(t, m.result())
+	}
+}
+
+func raise(most *atomic.Int32, to int32) {
+	for old := most.Load(); old < to && !most.CompareAndSwap(old, to); old = most.Load() {
+	}
+}
+
+func TestChunksDivideEvenly(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for _, n := range []int{1, 2, 3, 10, 100, 1001, 1 << 16} {
+		for _, k := range []int{1, 2, 7, math.MaxInt} {
+			calls, longest := make(chan int, n), 0
+			require.NoError(t, ForRange(p, n, func(lo, hi int) { calls <- hi - lo }, Chunks(k)))
+			close(calls)
+			count := len(calls)
+			for items := range calls {
+				longest = max(longest, items)
+			}
+			want := min(times(3, k, n), n)
+			require.LessOrEqual(t, count, want)
+			require.Equal(t, (n-1)/want+1, longest)
+		}
+	}
+}
+
+// TestABodyThatSetsUpIsCalledSeldom: what a call costs besides its items is found out. Without
+// that there were 19,880 calls.
+func TestABodyThatSetsUpIsCalledSeldom(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	const n = 20_000
+	var items atomic.Int64
+	var few []int64
+	for range 9 {
+		var calls atomic.Int64
+		require.NoError(t, ForRange(p, n, func(lo, hi int) {
+			calls.Add(1)
+			heist.Spin(8 * time.Microsecond)
+			for range hi - lo {
+				heist.Spin(50 * time.Nanosecond)
+			}
+			items.Add(int64(hi - lo))
+		}))
+		few = append(few, calls.Load())
+	}
+	slices.Sort(few)
+	require.EqualValues(t, 9*n, items.Load())
+	require.Less(t, few[4], int64(500))
+	t.Log(few)
+}
+
+func TestGranularitiesSayWhatIsWrong(t *testing.T) {
+	require.PanicsWithError(t, "pool: Chunks was given 0; it must be at least 1", func() { Chunks(0) })
+	require.PanicsWithError(t, "pool: AtMost was given -1; it must be at least 1", func() { Lazy.AtMost(-1) })
 }

@@ -112,7 +112,7 @@ func (g *gang) work(w *Worker, member int) {
 	for ; phase < g.phases; phase++ {
 		g.take(w, member, phase)
 		end := int64(phase+1) * int64(parts)
-		late := heist.Ticks() + w.pool.ticksChunk
+		late := heist.Ticks() + w.pool.ticksLoop.Chunk
 		for spins := 0; g.done.Load() < end; spins++ {
 			if g.stop.Load() || w.call.stopped() {
 				g.stop.Store(true)

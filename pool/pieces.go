@@ -95,7 +95,7 @@ func (ps *pieces) runNear(w *Worker) {
 
 // worthPieces says whether a loop is long enough to be divided among nodes.
 func (s *span) worthPieces(p *Pool) bool {
-	return len(p.nodes) > 1 && (s.hi-s.lo)/max(s.chunk, s.grain) >= worthNodes*len(p.nodes)
+	return len(p.nodes) > 1 && (s.hi-s.lo)/max(s.pace.Chunk(), s.grain) >= worthNodes*len(p.nodes)
 }
 
 // runOnNodes runs the span in pieces.

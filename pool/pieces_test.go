@@ -135,7 +135,8 @@ func TestOnlyLongLoopsAreDividedAmongNodes(t *testing.T) {
 	const nodes = 3
 	p := newNodes(t, nodes, 1)
 	worth := func(n, chunk, grain int) bool {
-		s := span{hi: n, chunk: chunk, loop: &loop{grain: grain}}
+		s := span{hi: n, loop: &loop{grain: grain}}
+		s.pace.Probed(chunk, p.ticksLoop.Chunk, &p.ticksLoop)
 		return s.worthPieces(p)
 	}
 	require.False(t, worth(nodes*worthNodes-1, 1, 0))

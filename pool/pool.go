@@ -55,9 +55,10 @@ type Pool struct {
 	isolation   *heist.Isolation // nil if there is none; New writes
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
-	// How long a loop may be run alone, its chunks, and some periods, in heist.Ticks. Constant.
-	ticksAlone, ticksChunk, ticksGiveWay, ticksRebind, ticksPatient, ticksLook int64
-	ticksPerNanosecond                                                         float64
+	// Some periods, in heist.Ticks. Constant.
+	ticksGiveWay, ticksRebind, ticksPatient, ticksLook int64
+	ticksPerNanosecond                                 float64
+	ticksLoop                                          policy.PaceTimes // of loops
 
 	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
@@ -105,14 +106,13 @@ func New(options ...Option) (*Pool, error) {
 		first:   c.workers,
 		nGuests: guestPlaces(c.workers),
 
-		ticksAlone:   heist.TicksIn(aloneTime),
-		ticksChunk:   heist.TicksIn(chunkTime),
 		ticksGiveWay: heist.TicksIn(giveWayPeriod),
 		ticksRebind:  heist.TicksIn(rebindPeriod),
 		ticksPatient: heist.TicksIn(patientTime),
 		ticksLook:    heist.TicksIn(lookPeriod),
 
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
+		ticksLoop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 
 		refuses: make(chan struct{}),
 		closed:  make(chan struct{}),

@@ -51,15 +51,23 @@ func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
 	}
 }
 
-// TestTheRestOfALoopStaysDivisible however cheap its items were so far: dear ones may follow.
+// TestTheRestOfALoopStaysDivisible however cheap its items were so far: dear ones may follow. If
+// calls may have a cost of their own, a chunk is no longer than 8 times what was measured before.
 func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.NoError(t, ForWorker(w, n, func(_ *Worker, lo, hi int) {
+		require.NoError(t, loopOn(w, span{hi: n}, nil, func(_ *Worker, lo, hi int) {
 			if hi-lo > (n-lo)/2+1 {
 				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
 			}
+		}))
+		longest := 1
+		require.NoError(t, ForWorker(w, n, func(_ *Worker, lo, hi int) {
+			if hi-lo > 32*longest {
+				t.Errorf("the items from %d on were a single chunk of %d after %d", lo, hi-lo, longest)
+			}
+			longest = max(longest, hi-lo)
 		}))
 	}))
 }

@@ -7,4 +7,5 @@
 //	sleep.go   who sleeps and who searches; the protocol is in pool/sleep.md
 //	order.go   the places in tiers, nearest first
 //	search.go  one worker's search: victims and pauses
+//	pace.go    how long the chunks of a loop are
 package policy

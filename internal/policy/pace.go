@@ -1,0 +1,156 @@
+package policy
+
+// A loop runs in chunks, and between two of them its worker looks whether somebody wants a part.
+// So a chunk should be short. But to call the loop's body may cost something whatever the number
+// of items: a buffer, an inversion, a table. So a chunk should be long. What is known is how long
+// chunks took. Two of different lengths tell the fixed part and the part per item, if they are
+// right; an interrupt, a cold cache or items that differ make them wrong. Hence:
+//
+//   - Until two lengths have been measured, the next chunk is much longer than the first, for
+//     the first may have been nothing but fixed cost.
+//   - From then on one chunk in some is a short one, a sample, and each pair of a sample and what
+//     came before is an estimate; what counts is the mean of the last few.
+//   - A chunk takes as long as makes the fixed part small, or the pool's chunk time, if that is longer.
+//   - Half of a range is given away only if it is worth a call, and where a chunk may be long, as
+//     many parts are given away before it as there is demand for.
+//
+// TestNoLoopLoses simulates it against a serial loop and an even split.
+
+// PaceTimes are what a [Pace] goes by, in any unit of time.
+type PaceTimes struct {
+	Alone int64 // a loop that takes less is not worth a wake-up
+	Chunk int64 // a chunk takes that, if calls have no cost of their own
+}
+
+// Pace is what a worker knows of the cost of a loop's items. It says how many make the next chunk.
+// The zero value begins with one item.
+type Pace struct {
+	// Calls says that a call of the loop's body may have a cost of its own.
+	Calls bool
+
+	chunk    int     // items that a chunk should have; 0 counts as 1
+	items    int     // of the last chunk that was no sample
+	took     float64 // that chunk
+	fixed    float64 // the cost of a call, as estimated
+	dear     bool    // it is so high that it decides how long chunks are
+	pairs    int     // estimates so far
+	since    int     // chunks since then
+	sampling bool    // the chunk is one of another length
+}
+
+const (
+	// A chunk takes callShare times as long as a call costs: that makes 1.6%, and leaves room in
+	// the 5% that a loop may lose for the two or three calls until the cost is known.
+	callShare = 64
+	// The chunk after the first is firstStep times as long. With less than 16 the simulation's
+	// loops took a call more.
+	firstStep = 32
+	// One chunk in sampleEvery is sampleStep times shorter than the others.
+	sampleEvery, sampleStep = 16, 16
+	// Of the shorter chunk of a pair this part counts as noise: with an 8th, a cost of a 10th of a
+	// chunk was not seen.
+	noise = 1.0 / 16
+	// mostItems bounds a chunk, so that nothing overflows.
+	mostItems = 1 << 24
+	// restShare: however cheap the items were, all but this part of the rest remains divisible,
+	// unless calls are dear; then what was measured tells of so many times as many items.
+	restShare = 8
+)
+
+// Probed tells the first chunk that was measured.
+func (c *Pace) Probed(items int, took int64, t *PaceTimes) {
+	c.items, c.took = items, float64(max(took, 1))
+	c.chunk = int(min(max(float64(t.Chunk)*float64(items)/c.took, 1), mostItems))
+}
+
+// Chunk returns how many items make a chunk, as far as that is known.
+func (c *Pace) Chunk() int { return max(c.chunk, 1) }
+
+// Next returns how many items to run next of so many that are left.
+func (c *Pace) Next(left int) int {
+	share := left/restShare + 1
+	c.sampling = false
+	switch {
+	case !c.Calls || c.items == 0:
+	case c.pairs == 0:
+		if n := min(firstStep*c.items, share); n >= 2*c.items {
+			c.sampling = true
+			return n
+		}
+	case c.since >= sampleEvery:
+		c.sampling = true
+		if n := c.items / sampleStep; n > 0 {
+			return min(n, left)
+		}
+		return min(sampleStep*c.items, share)
+	case c.dear:
+		n := c.Chunk()
+		if left/2 <= n { // the rest of the rest is not worth a call
+			n = left
+		}
+		return min(n, restShare*c.items)
+	}
+	return min(c.Chunk(), share)
+}
+
+// Measured tells how long the chunk took of which Next returned the length.
+func (c *Pace) Measured(items int, ticks int64, t *PaceTimes) {
+	took := float64(max(ticks, 1))
+	if c.Calls && c.items > 0 {
+		if c.since++; items >= 2*c.items || c.items >= 2*items {
+			c.estimate(items, took)
+		}
+	}
+	if !c.sampling || c.pairs < 2 {
+		c.items, c.took = items, took
+	}
+	if c.Calls && c.pairs == 0 {
+		return
+	}
+	// Items whose cost rises make chunks shorter at once, and cheap ones make them longer step by step.
+	target, step := float64(t.Chunk), 2.0
+	if c.dear = callShare*c.fixed > target; c.dear {
+		target, step = callShare*c.fixed, firstStep
+	}
+	if c.chunk == 0 || took > 2*target || took < target/2 && items >= c.chunk {
+		item := max(took-c.fixed, took/callShare) / float64(items)
+		c.chunk = int(min(max((target-c.fixed)/item, 1), step*float64(items), mostItems))
+	}
+}
+
+// estimate makes a pair of a chunk and the one before.
+func (c *Pace) estimate(items int, took float64) {
+	perItem := max((took-c.took)/float64(items-c.items), 0)
+	if c.items < items {
+		items, took = c.items, c.took
+	}
+	fixed := max(took*(1-noise)-perItem*float64(items), 0)
+	if c.pairs > 1 { // the first pair has a sharp eye for large costs only
+		fixed = (fixed + c.fixed) / 2
+	}
+	c.fixed = fixed
+	c.pairs++
+	c.since = 0
+}
+
+// Parts returns how often to halve a range before the next chunk, if so many workers have nothing
+// to do.
+func (c *Pace) Parts(left, idle int, t *PaceTimes) (n int) {
+	for ; idle > 0 && c.worthHalving(left, t); idle /= 2 {
+		n++
+		left /= 2
+		if !c.Calls || c.pairs > 0 && !c.dear {
+			break // the next chunk is a short one
+		}
+	}
+	return n
+}
+
+// worthHalving says whether half of so many items takes twice as long as to have another worker
+// run it, or nobody knows. With 4 times instead of 2, loops of rising costs lost in the simulation.
+func (c *Pace) worthHalving(left int, t *PaceTimes) bool {
+	if left < 2 || !c.dear || left/2 > restShare*c.items {
+		return left > 1
+	}
+	return float64(left/2)*max(c.took-c.fixed, 0) > 2*(c.fixed+float64(t.Alone))*float64(c.items)
+}

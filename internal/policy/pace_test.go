@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Times in ns.
+var paceTimes = PaceTimes{Alone: 8000, Chunk: 4000}
+
+const (
+	wake      = 8000 // until a woken worker has something
+	stealing  = 300
+	perChunk  = 30    // two looks at the clock and one at who is hungry
+	interrupt = 20000 // one in a millisecond, with a probability of jitter
+	jitter    = 0.05
+)
+
+// course is a loop.
+type course struct {
+	call float64   // what a call costs
+	upTo []float64 // what items cost, summed up
+}
+
+func (l *course) items() int { return len(l.upTo) - 1 }
+
+func (l *course) cost(lo, hi int) float64 { return l.call + l.upTo[hi] - l.upTo[lo] }
+
+// best is what the better one of a serial loop and an even split takes.
+func (l *course) best(workers int) float64 {
+	slowest := 0.0
+	for i := range workers {
+		lo, hi := l.items()*i/workers, l.items()*(i+1)/workers
+		slowest = max(slowest, l.cost(lo, hi)+wake/2)
+	}
+	return min(l.cost(0, l.items()), slowest) * (1 + 0.8*jitter)
+}
+
+// courses are named after how items' costs are distributed.
+var courses = []struct {
+	name string
+	item func(r *rand.Rand, x float64) float64 // the cost of an item at x of 1, the mean being 1
+}{
+	{"even", func(*rand.Rand, float64) float64 { return 1 }},
+	{"rising", func(_ *rand.Rand, x float64) float64 { return 2 * x }},
+	{"falling", func(_ *rand.Rand, x float64) float64 { return 2 * (1 - x) }},
+	{"rough", func(r *rand.Rand, _ float64) float64 { return r.ExpFloat64() }},
+	{"late", func(_ *rand.Rand, x float64) float64 {
+		if x < 0.9 {
+			return 0.1
+		}
+		return 9.1
+	}},
+	{"spikes", func(r *rand.Rand, _ float64) float64 {
+		if r.Float64() < 0.01 {
+			return 50.5
+		}
+		return 0.495
+	}},
+}
+
+// runner is a worker of the simulation.
+type runner struct {
+	now    float64
+	busy   bool
+	lo, hi int
+	pace   Pace
+	forks  [][2]int // given away and not stolen
+}
+
+type simulation struct {
+	*course
+	r     *rand.Rand
+	calls int
+}
+
+// call returns how long a call of the body takes.
+func (s *simulation) call(lo, hi int) float64 {
+	s.calls++
+	took := (s.cost(lo, hi) + perChunk) * (1 + jitter*math.Abs(s.r.NormFloat64()))
+	if s.calls == 1 {
+		took += 500 // cold
+	}
+	if s.r.Float64() < took/1e6*jitter {
+		took += interrupt
+	}
+	return took
+}
+
+// run runs the loop as pool/loop.go does, and returns when it is over. The caller has probed
+// the first items.
+func (s *simulation) run(workers int) (end float64) {
+	probed := min(s.items()/256, 64) | 1
+	ws := make([]*runner, workers)
+	ws[0] = &runner{busy: true, lo: probed, hi: s.items(), pace: Pace{Calls: true}}
+	ws[0].now = s.call(0, probed)
+	ws[0].pace.Probed(probed, int64(ws[0].now), &paceTimes)
+	for i := range ws[1:] {
+		ws[i+1] = &runner{now: ws[0].now + wake}
+	}
+	for left := s.items() - probed; left > 0; {
+		w := slices.MinFunc(ws, func(a, b *runner) int { return cmp.Compare(a.now, b.now) })
+		if !w.busy {
+			w.find(ws)
+			continue
+		}
+		idle := 0
+		for _, v := range ws {
+			if !v.busy && len(v.forks) == 0 {
+				idle++
+			}
+		}
+		if len(w.forks) == 0 {
+			for range w.pace.Parts(w.hi-w.lo, idle, &paceTimes) {
+				half := w.lo + (w.hi-w.lo)/2
+				w.forks = append(w.forks, [2]int{half, w.hi})
+				w.hi = half
+			}
+		}
+		n := w.pace.Next(w.hi - w.lo)
+		took := s.call(w.lo, w.lo+n)
+		w.pace.Measured(n, int64(took), &paceTimes)
+		w.now += took
+		end = max(end, w.now)
+		w.lo += n
+		left -= n
+		w.busy = w.lo < w.hi
+	}
+	return end
+}
+
+// find takes back what w has given away, or steals.
+func (w *runner) find(ws []*runner) {
+	if k := len(w.forks); k > 0 {
+		w.busy, w.lo, w.hi = true, w.forks[k-1][0], w.forks[0][1]
+		w.forks = nil
+		return
+	}
+	w.now += stealing
+	for _, v := range ws {
+		if len(v.forks) > 0 {
+			w.busy, w.lo, w.hi, w.pace = true, v.forks[0][0], v.forks[0][1], v.pace
+			v.forks = v.forks[1:]
+			return
+		}
+	}
+}
+
+// TestNoLoopLoses to the better one of a serial loop and an even split, whatever a call and the
+// items cost: medians of 31 seeds. Some calls are needed to find out what a call costs, so short
+// loops of dear calls may lose that.
+func TestNoLoopLoses(t *testing.T) {
+	for _, workers := range []int{2, 8} {
+		for _, total := range []float64{1e6, 1e7} {
+			for _, kind := range courses {
+				for _, item := range []float64{5, 50, 1000} {
+					c := newCourse(kind.item, int(total/item), item)
+					for _, c.call = range []float64{0, 500, 2000, 8000} {
+						var ratios, calls []float64
+						for seed := range uint64(31) {
+							s := &simulation{course: c, r: rand.New(rand.NewPCG(seed, 2))}
+							took := s.run(workers)
+							ratios = append(ratios, took/s.best(workers))
+							calls = append(calls, float64(s.calls))
+						}
+						slices.Sort(ratios)
+						slices.Sort(calls)
+						name := fmt.Sprintf("%d workers, %s items, %v ms of %v ns, %v ns a call", workers, kind.name, total/1e6, item, c.call)
+						// Besides the share of the calls that it takes to learn, of those that come with
+						// thefts, and of the others' wake-ups.
+						most := 1.06 + ((2+float64(workers))*c.call+wake/2*float64(workers))/(total/float64(workers))
+						t.Logf("%s: %.2f (%.2f), %.0f calls", name, ratios[15], most, calls[15])
+						assert.LessOrEqual(t, ratios[15], most, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func newCourse(item func(*rand.Rand, float64) float64, n int, mean float64) *course {
+	r := rand.New(rand.NewPCG(1, 1))
+	l := &course{upTo: make([]float64, n+1)}
+	for i := range n {
+		l.upTo[i+1] = l.upTo[i] + mean*item(r, float64(i)/float64(n))
+	}
+	return l
+}
+
+// TestAChunkIsNeverEmptyOrTooLong whatever is measured.
+func TestAChunkIsNeverEmptyOrTooLong(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		c := Pace{Calls: r.IntN(2) == 0}
+		if r.IntN(2) == 0 {
+			c.Probed(1+r.IntN(100), r.Int64N(1<<r.IntN(40)), &paceTimes)
+		}
+		for left := 1 + r.IntN(1<<r.IntN(bits.UintSize-2)); left > 0 && r.IntN(100) > 0; {
+			parts := c.Parts(left, r.IntN(9), &paceTimes)
+			require.LessOrEqual(t, parts, 4)
+			for range parts {
+				require.Greater(t, left, 1)
+				left /= 2
+			}
+			n := c.Next(left)
+			require.Greater(t, n, 0)
+			require.LessOrEqual(t, n, left)
+			c.Measured(n, r.Int64N(1<<r.IntN(62))-1, &paceTimes)
+			left -= n
+		}
+	}
+}
