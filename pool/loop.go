@@ -402,6 +402,9 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		w.call.poll(w, now)
 		s.pace.Measured(next-s.lo, now-start, &p.ticksLoop)
 		start, s.lo = now, next
+		if w.giveWayIfDue(now) {
+			start = heist.Ticks()
+		}
 	}
 }
 

@@ -15,33 +15,70 @@ import (
 // of the process wait that long, and a queue of them longer.
 //
 // A worker that is an ordinary goroutine therefore calls runtime.Gosched every now and
-// then: it costs 0.2 microseconds, and the P looks after its timers and the network. For
+// then: it costs 0.2 microseconds, and the P looks after its timers and the goroutines that are ready.
+// For the network that is not enough (network_linux.go). For
 // a worker that is locked to its thread the same call costs two thread switches, 70
 // microseconds on a virtual machine, whether somebody waits or not. To ask runtime/metrics
 // first how many goroutines wait for a P, which takes 0.1 microseconds, does not help: those
 // whose timer has not fired do not wait yet. So locked workers leave it to Go, and who
 // cannot accept that uses [PinNone], or [WithFreePs].
+//
+// Points to give way are between two tasks, between two chunks of a loop, and Yield. Forks are none:
+// nearly all of them are a few instructions without a look at a clock.
 
-// giveWayPeriod is how often an unlocked worker gives way: a tick's end that comes earlier
-// does nothing. At 100 microseconds it is a fifth of a percent of the time.
-const giveWayPeriod = 100 * time.Microsecond
+const (
+	// giveWayPeriod is how often an unlocked worker gives way: a point that comes earlier
+	// does nothing. It is one percent of the time.
+	giveWayPeriod = 25 * time.Microsecond
+	// networkPeriod is how often one worker of a pool looks at the network.
+	networkPeriod = 100 * time.Microsecond
+)
 
-// giveWay lets another goroutine have the worker's P, if that is cheap and has not been
+// giveWay lets other goroutines have the worker's P, if that is cheap and has not been
 // done just now.
-func (w *Worker) giveWay() {
-	if w.parker.bell == nil {
-		return
+func (w *Worker) giveWay() { w.giveWayIfDue(heist.Ticks()) }
+
+// giveWayIfDue is giveWay for who knows what time it is, and says whether it may have taken long.
+func (w *Worker) giveWayIfDue(now int64) bool {
+	if now-w.gaveWayAt < w.pool.ticksGiveWay || w.parker.bell == nil {
+		return false
 	}
-	if now := heist.Ticks(); now-w.gaveWayAt >= w.pool.ticksGiveWay {
-		if w.guest && inCoroutine() { // it may yield again and again, for something of another pool
-			relieve()()
-		}
+	if w.guest && inCoroutine() { // it may yield again and again, for something of another pool
+		relieve()()
+	}
+	if !w.pollNetwork(now) {
 		runtime.Gosched()
-		w.gaveWayAt = heist.Ticks()
-		if w.place != nil {
-			w.gaveWay.Add(1)
-		}
 	}
+	w.gaveWayAt = heist.Ticks()
+	if w.place != nil {
+		w.gaveWay.Add(1)
+	}
+	return true
+}
+
+// pollNetwork lets the worker's P poll the network, if it is the pool's turn and somebody waits for
+// that. It says whether it has.
+func (w *Worker) pollNetwork(now int64) bool {
+	p := w.pool
+	due := p.networkDue.Load()
+	if now < due || !p.networkDue.CompareAndSwap(due, now+p.ticksNetwork) {
+		return false
+	}
+	n := p.network.Load()
+	if n != nil {
+		return n.poll()
+	}
+	if w.guest || w.late || p.inBubble { // Close does not wait for it, or its goroutine would be one of the bubble
+		return false
+	}
+	p.ended.Add(1)
+	n, err := newNetwork(p.ended.Done)
+	if err != nil { // as many files are open as may be
+		p.ended.Done()
+	} else if !p.network.CompareAndSwap(nil, n) {
+		n.stop()
+	}
+	return false
 }
 
 // freePs changes the number of Ps of the process, as long as pools ask for it.

@@ -56,9 +56,11 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksRebind, ticksPatient, ticksLook int64
-	ticksPerNanosecond                                 float64
-	ticksLoop                                          policy.PaceTimes // of loops
+	ticksGiveWay, ticksNetwork, ticksRebind, ticksPatient, ticksLook int64
+	ticksPerNanosecond                                               float64
+	ticksLoop                                                        policy.PaceTimes
+
+	inBubble bool // the pool was made in one, of testing/synctest; constant
 
 	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
@@ -80,16 +82,18 @@ type Pool struct {
 
 	// What changes when somebody goes to sleep, waits or comes from outside.
 
-	watched   atomic.Bool  // a worker watches; it writes
-	active    atomic.Int32 // workers that are not idle; wakers add, who becomes idle subtracts
-	waits     atomic.Int32 // of these, those who wait; they write
-	delayed   atomic.Int64 // tasks that wait for their time; submitters and timers write
-	cancelled atomic.Int64 // calls that were cancelled and are not over; who cancels one, and its end
-	skipped   atomic.Int64 // tasks that were cancelled before they began; whoever finds one writes
-	stale     atomic.Int64 // queued tasks of futures that were run in place; waiters add, who finds one subtracts
-	room      room
-	crew      crew
-	workers   workerList
+	watched    atomic.Bool             // a worker watches; it writes
+	network    atomic.Pointer[network] // nil before it was needed; a worker writes, once
+	networkDue atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
+	active     atomic.Int32            // workers that are not idle; wakers add, who becomes idle subtracts
+	waits      atomic.Int32            // of these, those who wait; they write
+	delayed    atomic.Int64            // tasks that wait for their time; submitters and timers write
+	cancelled  atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
+	skipped    atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
+	stale      atomic.Int64            // queued tasks of futures that were run in place; waiters add, who finds one subtracts
+	room       room
+	crew       crew
+	workers    workerList
 
 	ended sync.WaitGroup // workers that have not ended
 }
@@ -107,12 +111,15 @@ func New(options ...Option) (*Pool, error) {
 		nGuests: guestPlaces(c.workers),
 
 		ticksGiveWay: heist.TicksIn(giveWayPeriod),
+		ticksNetwork: heist.TicksIn(networkPeriod),
 		ticksRebind:  heist.TicksIn(rebindPeriod),
 		ticksPatient: heist.TicksIn(patientTime),
 		ticksLook:    heist.TicksIn(lookPeriod),
 
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		ticksLoop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
+
+		inBubble: inBubble(),
 
 		refuses: make(chan struct{}),
 		closed:  make(chan struct{}),
@@ -168,6 +175,14 @@ func New(options ...Option) (*Pool, error) {
 	}
 	pools.Store(p, nil)
 	return p, nil
+}
+
+// inBubble says whether the caller is in a bubble of testing/synctest, where time stands still
+// while anybody runs.
+func inBubble() bool {
+	start := time.Now()
+	heist.Spin(time.Microsecond)
+	return time.Since(start) == 0
 }
 
 // usable says what is wrong with a pool that New did not make.
@@ -350,6 +365,9 @@ func (p *Pool) end() {
 	p.crew.mu.Unlock()
 	for i := range p.sites {
 		p.sites[i].close()
+	}
+	if n := p.network.Load(); n != nil {
+		n.stop()
 	}
 	p.ended.Wait()
 	freePs(-p.freePs)

@@ -1,0 +1,128 @@
+package pool
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+)
+
+// somebodyWaits starts a goroutine that waits for a byte, and returns who sends it and whether it
+// has come.
+func somebodyWaits(t *testing.T) (send func(), came *atomic.Bool) {
+	in, out, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { in.Close(); out.Close() })
+	came = new(atomic.Bool)
+	go func() {
+		if n, _ := in.Read(make([]byte, 1)); n == 1 {
+			came.Store(true)
+		}
+	}()
+	for range 100 {
+		runtime.Gosched() // until it waits
+	}
+	return func() {
+		_, err := out.Write([]byte{0})
+		require.NoError(t, err)
+	}, came
+}
+
+// TestWhoWaitsForTheNetworkRunsBeforeTheWorker that has let it be polled, but for the turns in which
+// Go's scheduler looks at its queues in another order, one in 61; and without /proc, where nobody is
+// asked whether it is worth it.
+func TestWhoWaitsForTheNetworkRunsBeforeTheWorker(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for _, asks := range []bool{true, false} {
+		var ended sync.WaitGroup
+		ended.Add(1)
+		n, err := newNetwork(ended.Done)
+		require.NoError(t, err)
+		require.True(t, eventually(func() bool { return n.poller.Load() > 0 }), "the poller was not found")
+		if asks {
+			require.True(t, eventually(func() bool { return !n.ready() }))
+			require.True(t, eventually(func() bool { return !n.poll() }))
+		} else {
+			n.poller.Store(-1)
+		}
+		polled, late := 0, 0
+		for range 1000 {
+			send, came := somebodyWaits(t)
+			send()
+			if n.poll() { // else Go's monitor has come first
+				if polled++; !came.Load() {
+					late++
+				}
+			}
+			if polled == 100 {
+				break
+			}
+		}
+		require.Equal(t, 100, polled)
+		require.Less(t, late, 20)
+		n.stop()
+		ended.Wait()
+		require.False(t, n.poll() && asks)
+	}
+}
+
+// TestABusyPoolPollsTheNetwork with tasks and with a loop, and leaves nothing behind.
+func TestABusyPoolPollsTheNetwork(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	busy := map[string]func(p *Pool, over *atomic.Bool){
+		"tasks": func(p *Pool, over *atomic.Bool) {
+			var again func(w *Worker)
+			again = func(w *Worker) {
+				work(1000)
+				if !over.Load() {
+					_ = w.Go(again)
+				}
+			}
+			for range 4 {
+				_ = p.Go(again)
+			}
+		},
+		"loop": func(p *Pool, over *atomic.Bool) {
+			_ = p.Go(func(w *Worker) {
+				for !over.Load() {
+					_ = For(w, 100_000, func(int) { work(10) })
+				}
+			})
+		},
+	}
+	for name, begin := range busy {
+		p, err := New(WithWorkers(2), WithPinning(PinNone))
+		require.NoError(t, err)
+		var over atomic.Bool
+		begin(p, &over)
+		require.True(t, eventually(func() bool { return p.network.Load() != nil }), name)
+		over.Store(true)
+		require.NoError(t, p.Close())
+	}
+}
+
+// TestAPoolInABubbleHasNoGoroutineForTheNetwork: time would stand still there.
+func TestAPoolInABubbleHasNoGoroutineForTheNetwork(t *testing.T) {
+	require.False(t, inBubble())
+	synctest.Test(t, func(t *testing.T) {
+		require.True(t, inBubble())
+		p, err := New(WithWorkers(1), WithPinning(PinNone))
+		require.NoError(t, err)
+		require.NoError(t, p.Go(func(w *Worker) {
+			for range 100 {
+				heist.Spin(2 * giveWayPeriod)
+				w.Yield()
+			}
+		}))
+		time.Sleep(time.Second)
+		require.Nil(t, p.network.Load())
+		require.NoError(t, p.Close())
+	})
+}
