@@ -337,14 +337,13 @@ func (s *stack) claim() (int, heist.StealResult) {
 
 func (s *frames[W, R]) run(thief *Worker, index int) {
 	fr := s.at(index)
-	m, call := thief.mark(), thief.call
+	call := thief.call
 	thief.call = fr.call
 	returned := false
 	defer func() {
 		if !returned {
 			fr.ending = endingOf(recover())
 		}
-		thief.unwind(m)
 		thief.call = call
 		fr.latch.complete(s.owner)
 	}()
@@ -355,8 +354,9 @@ func (s *frames[W, R]) run(thief *Worker, index int) {
 
 // tidy is deferred by a join at depth d that takes the slow path: if one of its functions panicked,
 // or called runtime.Goexit, the other one must not stay behind. The fast path leaves that to the
-// next join below on the stack, or to the end of the job; but since each block is entered by
-// the slow path, a function that recovers panics in a loop leaves no more than a block of frames.
+// next join below on the stack: there is one, for the first forks of a stack are on the slow path, or
+// what lies below is an inner run, which takes back its own. Since each block is entered by
+// the slow path too, a function that recovers panics in a loop leaves no more than a block of frames.
 func (s *frames[W, R]) tidy(d int) {
 	switch {
 	case s.bottom > d:
