@@ -342,7 +342,7 @@ func batches[T any](at Place, values iter.Seq[T], begin func(batch []T) (handle 
 		deal := func() {
 			handle := begin(batch)
 			batch = make([]T, 0, size)
-			if w.pool.sleep.Hungry() && s.pending.Load() <= int64(2*w.pool.Workers()) {
+			if w.pool.sleep.Hungry() && s.pending.Load() <= int64(2*w.pool.size()) {
 				s.Go(w, func(*Worker) { handle() })
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // # The crew
@@ -22,6 +23,7 @@ type crew struct {
 	waiting atomic.Int32 // callers of await; they write
 
 	size   atomic.Int32 // how many places there should be; anybody reads
+	chosen bool         // by Resize, so that GOMAXPROCS does not matter any more
 	paused bool
 	atRest bool // a Pause has returned, and nobody has resumed
 
@@ -87,7 +89,7 @@ func (p *Pool) held() bool {
 // isTooMany says whether the pool has more places than it should have, and this is one that
 // should not be there.
 func (pl *place) isTooMany() bool {
-	return pl.pool.orders.Load()&orderClose != 0 && pl.rank >= pl.pool.Workers()
+	return pl.pool.orders.Load()&orderClose != 0 && pl.rank >= pl.pool.size()
 }
 
 // obey is for a worker that is in the middle of nothing and was ordered to give up its place. It
@@ -117,7 +119,7 @@ func (w *Worker) closePlace() bool {
 	}
 	p.crew.mu.Lock()
 	defer p.crew.mu.Unlock()
-	if pl.rank < p.Workers() {
+	if pl.rank < p.size() {
 		return false
 	}
 	pl.open = false
@@ -143,7 +145,7 @@ func (w *Worker) closePlace() bool {
 
 // anyTooMany says whether there is a place that should not be there, under crew.mu.
 func (p *Pool) anyTooMany() bool {
-	for rank := p.Workers(); rank < p.maxWorkers; rank++ {
+	for rank := p.size(); rank < p.maxWorkers; rank++ {
 		if pl := p.placeOf(rank); pl != nil && pl.open {
 			return true
 		}
@@ -170,11 +172,34 @@ func (p *Pool) indexOf(rank int) int {
 
 // Resize changes the number of workers to n, from 1 to [WithMaxWorkers]. New workers start
 // at once; those who are too many finish the task that they are in and leave the others
-// to the rest. Anybody may call it, any number at the same time; the last one counts.
+// to the rest. Anybody may call it, any number at the same time; the last one counts. From then on
+// the pool does not follow GOMAXPROCS any more.
 func (p *Pool) Resize(n int) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
+	return p.resize(n, true)
+}
+
+// followPeriod is how often a pool that follows GOMAXPROCS looks at it.
+const followPeriod = 100 * time.Millisecond
+
+// follow is for who comes by now and then: a pool whose number of workers nobody has chosen has as
+// many as there are Ps. Go changes that with the limits of its cgroup, every second or so.
+func (p *Pool) follow(now int64) {
+	if p.follows == 0 {
+		return
+	}
+	due := p.followDue.Load()
+	if now < due || !p.followDue.CompareAndSwap(due, now+p.ticksFollow) {
+		return
+	}
+	if n := min(ownPs(), p.follows); n != p.size() {
+		_ = p.resize(n, false) // which fails only if the pool is closed
+	}
+}
+
+func (p *Pool) resize(n int, chosen bool) error {
 	if n < 1 || n > p.maxWorkers {
 		return fmt.Errorf("pool: Resize(%d): this pool can have from 1 to %d workers; WithMaxWorkers sets the limit", n, p.maxWorkers)
 	}
@@ -187,6 +212,10 @@ func (p *Pool) Resize(n int) error {
 	if p.exit.Load() {
 		c.mu.Unlock()
 		return ErrClosed
+	}
+	if c.chosen = c.chosen || chosen; c.chosen && !chosen {
+		c.mu.Unlock()
+		return nil
 	}
 	c.size.Store(int32(n))
 	for rank := range p.maxWorkers {

@@ -171,7 +171,7 @@ func (w *Worker) takeOwn() *task {
 func (w *Worker) pull(node int) (*task, heist.StealResult) {
 	p := w.pool
 	injector := p.nodes[node].queues[Normal]
-	n := max(leastPull, injector.Len()*len(p.nodes)/p.Workers()+1)
+	n := max(leastPull, injector.Len()*len(p.nodes)/p.size()+1)
 	n = min(n, len(w.pulled), w.batch.Cap()-w.batch.Len()+1)
 	got, r := injector.PullBatch(w.pulled[:n])
 	if r != heist.Success {

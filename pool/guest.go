@@ -114,7 +114,7 @@ const keptGuests = 4
 // is no fork either.
 func (p *Pool) freePlace() {
 	state := p.sleep.Add(policy.OneSleeper)
-	nobody := state.Sleepers() >= p.Workers() && p.waits.Load() == 0
+	nobody := state.Sleepers() >= p.size() && p.waits.Load() == 0
 	if state.WantsForks() && !nobody {
 		p.notifySeen()
 	}

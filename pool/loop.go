@@ -312,7 +312,7 @@ func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi in
 	}
 	left.grain, left.counts = how.grain, how.adaptive != nil
 	if how.share > 0 { // of all items: nothing has been probed
-		left.grain = (left.hi-1)/times(how.share, v.w.pool.Workers(), left.hi) + 1
+		left.grain = (left.hi-1)/times(how.share, v.w.pool.size(), left.hi) + 1
 	}
 	left.limited = how.most > 0
 	left.seats.Store(int32(how.most - 1))

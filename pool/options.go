@@ -19,6 +19,7 @@ type Option func(*config) error
 type config struct {
 	workers    int
 	maxWorkers int
+	follows    int // how many workers GOMAXPROCS may bring it to; 0 if their number was chosen
 	pinning    Pinning
 	auto       bool           // nobody asked for the pinning
 	why        string         // the pinning is what it is
@@ -157,7 +158,8 @@ func WithHotWorker() Option {
 // WithFreePs raises GOMAXPROCS by n while the pool is open, so that there are Ps beside
 // those that busy workers hold, and the other goroutines of the process need not wait until
 // Go preempts a worker, which takes 10 ms. The threads share the CPUs then, and the system
-// divides them. GOMAXPROCS is the whole process's.
+// divides them. GOMAXPROCS is the whole process's. The default is 1 if workers are bound and there
+// are as many as Ps, for bound workers do not give way; else 0.
 func WithFreePs(n int) Option {
 	return func(c *config) error {
 		if n < 0 || n > maxWorkers {
@@ -297,7 +299,7 @@ func WithCPUs(cpus ...int) Option {
 }
 
 func configure(options []Option) (*config, error) {
-	c := &config{search: policy.Defaults, machine: thisMachine}
+	c := &config{search: policy.Defaults, machine: thisMachine, freePs: -1}
 	for _, o := range options {
 		if o == nil {
 			return nil, errors.New("pool: New was given a nil Option")
@@ -310,7 +312,13 @@ func configure(options []Option) (*config, error) {
 		return nil, err
 	}
 	if c.maxWorkers == 0 {
-		c.maxWorkers = max(c.workers, runtime.GOMAXPROCS(0))
+		c.maxWorkers = max(c.workers, ownPs())
+	}
+	if c.freePs < 0 {
+		c.freePs = 0
+		if c.cpus != nil && c.workers >= ownPs() {
+			c.freePs = 1
+		}
 	}
 	if c.maxWorkers < c.workers {
 		return nil, fmt.Errorf("pool: WithMaxWorkers(%d): the pool begins with %d workers", c.maxWorkers, c.workers)
@@ -330,12 +338,22 @@ func (c *config) place() error {
 	}
 	allowed, err := c.machine.allowed()
 	if c.workers == 0 {
-		c.workers = runtime.GOMAXPROCS(0)
+		c.workers = ownPs()
+		most := runtime.NumCPU()
+		if len(allowed) > 0 {
+			most = len(allowed)
+		}
 		switch {
 		case given != nil:
 			c.workers = len(given)
-		case len(allowed) > 0:
-			c.workers = min(c.workers, len(allowed))
+		case c.isolate: // it takes CPUs from the others, and so Ps
+			c.workers = min(c.workers, most)
+		default:
+			c.workers = min(c.workers, most)
+			if c.maxWorkers == 0 {
+				c.maxWorkers = max(most, ownPs())
+			}
+			c.follows = min(c.maxWorkers, most)
 		}
 	}
 	switch {

@@ -43,7 +43,7 @@ func Phases(at Place, n, phases int, f func(phase, lo, hi int)) (err error) {
 	}
 	defer v.leave(&err)
 	defer inLoop()
-	parts := min(v.w.pool.Workers(), n)
+	parts := min(v.w.pool.size(), n)
 	if parts == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func Phases(at Place, n, phases int, f func(phase, lo, hi int)) (err error) {
 }
 
 // barrierSpins is how often a member looks whether a phase is over, with a pause each
-// time, before it lets other threads of the system have its CPU: some 100 microseconds.
+// time, before it lets other goroutines and threads have its CPU: some 100 microseconds.
 const barrierSpins = 2000
 
 // gang is what those who take part in a Phases share.
@@ -126,7 +126,7 @@ func (g *gang) work(w *Worker, member int) {
 			}
 			if spins < barrierSpins {
 				heist.Pause(1)
-			} else {
+			} else if !w.giveWayIfDue(heist.Ticks()) {
 				heist.Yield()
 			}
 		}

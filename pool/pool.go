@@ -56,9 +56,9 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksNetwork, ticksRebind, ticksPatient, ticksLook int64
-	ticksPerNanosecond                                               float64
-	ticksLoop                                                        policy.PaceTimes
+	ticksGiveWay, ticksNetwork, ticksFollow, ticksRebind, ticksPatient, ticksLook int64
+	ticksPerNanosecond                                                            float64
+	ticksLoop                                                                     policy.PaceTimes
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
 
@@ -85,6 +85,7 @@ type Pool struct {
 	watched    atomic.Bool             // a worker watches; it writes
 	network    atomic.Pointer[network] // nil before it was needed; a worker writes, once
 	networkDue atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
+	followDue  atomic.Int64            // when the next look at GOMAXPROCS is, in heist.Ticks; who takes the turn writes
 	active     atomic.Int32            // workers that are not idle; wakers add, who becomes idle subtracts
 	waits      atomic.Int32            // of these, those who wait; they write
 	delayed    atomic.Int64            // tasks that wait for their time; submitters and timers write
@@ -99,7 +100,9 @@ type Pool struct {
 }
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no
-// more than there are CPUs that the process may use, and binds them as [PinAuto] says.
+// more than there are CPUs that the process may use, and binds them as [PinAuto] says. If GOMAXPROCS
+// changes, as Go does it when the limits of a container change, the number of workers follows as
+// soon as the pool has something to do, or somebody asks for it, until [Pool.Resize] chooses one.
 func New(options ...Option) (*Pool, error) {
 	c, err := configure(options)
 	if err != nil {
@@ -112,6 +115,7 @@ func New(options ...Option) (*Pool, error) {
 
 		ticksGiveWay: heist.TicksIn(giveWayPeriod),
 		ticksNetwork: heist.TicksIn(networkPeriod),
+		ticksFollow:  heist.TicksIn(followPeriod),
 		ticksRebind:  heist.TicksIn(rebindPeriod),
 		ticksPatient: heist.TicksIn(patientTime),
 		ticksLook:    heist.TicksIn(lookPeriod),
@@ -196,9 +200,14 @@ func (p *Pool) usable() error {
 // victims returns the places that may have something to steal.
 func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
 
-// Workers returns the number of workers, which [Pool.Resize] changes. It is how many compute at
-// a time, but for guests.
-func (p *Pool) Workers() int { return int(p.crew.size.Load()) }
+// Workers returns the number of workers, which [Pool.Resize] changes, and GOMAXPROCS, see [New]. It
+// is how many compute at a time, but for guests.
+func (p *Pool) Workers() int {
+	p.follow(heist.Ticks())
+	return p.size()
+}
+
+func (p *Pool) size() int { return int(p.crew.size.Load()) }
 
 // Slots returns a number above every [Worker.ID] that there has been, and above those that there
 // will be as long as no more workers wait at a time than the pool has, and no more guests call than

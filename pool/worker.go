@@ -208,6 +208,7 @@ func (w *Worker) settle() bool {
 		return false
 	}
 	w.stay()
+	w.pool.follow(heist.Ticks())
 	return true
 }
 
@@ -305,7 +306,7 @@ func (w *Worker) search() (job, bool) {
 		// something, and to count is to change a word that all share, twice. In the
 		// simulation of 512 CPUs that was a tenth of the time.
 		if !w.searching {
-			if !w.pool.sleep.StartSearching(w.pool.Workers()) {
+			if !w.pool.sleep.StartSearching(w.pool.size()) {
 				return job{}, false
 			}
 			w.searching = true

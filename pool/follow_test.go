@@ -1,0 +1,104 @@
+package pool
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// # GOMAXPROCS
+
+// setPs sets GOMAXPROCS for the rest of the test.
+func setPs(t *testing.T, n int) {
+	before := runtime.GOMAXPROCS(n)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+func TestWorkersFollowGOMAXPROCS(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("there is one CPU")
+	}
+	setPs(t, 1)
+	p := newPool(t)
+	require.Equal(t, 1, p.Workers())
+	for _, n := range []int{2, 1, 2, 1000} {
+		runtime.GOMAXPROCS(n)
+		want := min(n, runtime.NumCPU())
+		require.True(t, eventually(func() bool { return p.Workers() == want }), n)
+		var sum atomic.Int64
+		require.NoError(t, For(p, 1000, func(i int) { sum.Add(int64(i)) }))
+		require.EqualValues(t, 499500, sum.Load())
+	}
+}
+
+// TestABusyPoolFollowsGOMAXPROCS also if nobody asks how many workers it has, and if it was asleep.
+func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("there is one CPU")
+	}
+	setPs(t, 1)
+	p := newPool(t)
+	runtime.GOMAXPROCS(2)
+	time.Sleep(followPeriod)
+	var tasks atomic.Int64
+	for range 10 {
+		require.NoError(t, p.Go(func(*Worker) { tasks.Add(1) }))
+	}
+	require.True(t, eventually(func() bool { return p.size() == 2 && tasks.Load() == 10 }))
+
+	var over atomic.Bool
+	defer over.Store(true)
+	var again func(w *Worker)
+	again = func(w *Worker) {
+		if work(1000); !over.Load() {
+			_ = w.Go(again)
+		}
+	}
+	require.NoError(t, p.Go(again))
+	runtime.GOMAXPROCS(1)
+	require.True(t, eventually(func() bool { return p.size() == 1 }))
+}
+
+func TestAChosenNumberOfWorkersStays(t *testing.T) {
+	setPs(t, 1)
+	fixed, resized := newPool(t, WithWorkers(3)), newPool(t, WithMaxWorkers(5))
+	require.NoError(t, resized.Resize(4))
+	for _, n := range []int{2, 1} {
+		runtime.GOMAXPROCS(n)
+		time.Sleep(followPeriod + time.Millisecond)
+		require.Equal(t, 3, fixed.Workers())
+		require.Equal(t, 4, resized.Workers())
+	}
+}
+
+// TestBoundWorkersLeaveAPToOthers, because they do not give way, unless one is left, or the program
+// says otherwise.
+func TestBoundWorkersLeaveAPToOthers(t *testing.T) {
+	n := runtime.GOMAXPROCS(0)
+	for _, c := range []struct {
+		options []Option
+		more    int
+	}{
+		{[]Option{WithPinning(PinNone)}, 0},
+		{[]Option{WithPinning(PinCores)}, 1},
+		{[]Option{WithPinning(PinL3)}, 1},
+		{[]Option{WithPinning(PinCores), WithFreePs(0)}, 0},
+		{[]Option{WithPinning(PinCores), WithFreePs(2)}, 2},
+		{[]Option{WithPinning(PinCores), WithWorkers(n + 1)}, 1},
+		{[]Option{WithPinning(PinCores), WithWorkers(max(n-1, 1))}, max(2-n, 0)},
+	} {
+		p, err := New(c.options...)
+		if err != nil {
+			t.Skip(err) // the system does not bind
+		}
+		require.Equal(t, n+c.more, runtime.GOMAXPROCS(0))
+		time.Sleep(followPeriod)
+		before := p.Workers()
+		require.Equal(t, before, p.Workers())
+		require.NoError(t, p.Close())
+		require.Equal(t, n, runtime.GOMAXPROCS(0))
+	}
+}
