@@ -126,6 +126,7 @@ func (w *Worker) choose() *task {
 		k.end()
 		w.trim() // no fork is in use between two tasks
 		w.giveWay()
+		w.pool.notifyAgain()
 		w.stay()
 	}
 	if k.poll <= 1 && w.batch.Len() == 0 {

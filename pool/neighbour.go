@@ -80,7 +80,7 @@ func (w *Worker) pollNetwork(now int64) bool {
 	n, err := newNetwork(p.ended.Done)
 	if err != nil { // as many files are open as may be
 		p.ended.Done()
-	} else if !p.network.CompareAndSwap(nil, n) {
+	} else if !p.network.CompareAndSwap(nil, n) || p.exit.Load() { // end sets exit before it looks for n
 		n.stop()
 	}
 	return false

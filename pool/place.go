@@ -48,6 +48,8 @@ type place struct {
 	victim    int     // the last place that had something to steal; -1 at first
 	hint      int     // the place that the next look visits first, or -1; the waker saw something there
 	searching bool    // the holder counts as a searcher
+	woken     bool    // the place was woken, and its worker has not run yet
+	dozedAt   int64   // when the place went to sleep, in heist.Ticks
 	standIn   bool    // the holder was given the place by one who waits, and has not run anything yet
 	stash     []*task // accepted tasks for which no queue was left when the pool closed
 	pulled    [heist.MaxPull]*task
@@ -144,6 +146,7 @@ func (pl *place) doze() {
 	searching := pl.searching
 	pl.searching = false
 	pl.parks.Add(1)
+	pl.dozedAt = heist.Ticks()
 	state := p.sleep.Announce(pl.index, searching)
 	switch {
 	case pl.owed.Load() > 0,
@@ -170,7 +173,20 @@ func (pl *place) wakeUp() {
 	}
 	p.sleep.Woken()
 	pl.searching = true
+	now := heist.Ticks()
+	p.sleptFor(now - pl.dozedAt)
+	pl.woken = true
+	p.woken.Add(1)
+	p.wokenAt.Store(now)
 	pl.occupy()
+}
+
+// answer is for a worker that has been given the place.
+func (pl *place) answer() {
+	if pl.woken {
+		pl.woken = false
+		pl.pool.woken.Add(-1)
+	}
 }
 
 // occupy has an idle worker take the place, or a new one.

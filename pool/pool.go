@@ -56,9 +56,9 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksNetwork, ticksFollow, ticksRebind, ticksPatient, ticksLook int64
-	ticksPerNanosecond                                                            float64
-	ticksLoop                                                                     policy.PaceTimes
+	ticksGiveWay, ticksNetwork, ticksFollow, ticksLinger, ticksAnswer, ticksRebind, ticksPatient, ticksLook int64
+	ticksPerNanosecond                                                                                      float64
+	ticksLoop                                                                                               policy.PaceTimes
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
 
@@ -82,19 +82,22 @@ type Pool struct {
 
 	// What changes when somebody goes to sleep, waits or comes from outside.
 
-	watched    atomic.Bool             // a worker watches; it writes
-	network    atomic.Pointer[network] // nil before it was needed; a worker writes, once
-	networkDue atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
-	followDue  atomic.Int64            // when the next look at GOMAXPROCS is, in heist.Ticks; who takes the turn writes
-	active     atomic.Int32            // workers that are not idle; wakers add, who becomes idle subtracts
-	waits      atomic.Int32            // of these, those who wait; they write
-	delayed    atomic.Int64            // tasks that wait for their time; submitters and timers write
-	cancelled  atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
-	skipped    atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
-	stale      atomic.Int64            // queued tasks of futures that were run in place; waiters add, who finds one subtracts
-	room       room
-	crew       crew
-	workers    workerList
+	watched     atomic.Bool             // a worker watches; it writes
+	shortSleeps atomic.Int32            // see sleptFor; wakers and who watches write
+	woken       atomic.Int32            // places that were woken and whose workers do not run yet; wakers add, these subtract
+	wokenAt     atomic.Int64            // when the last one was, in heist.Ticks; wakers write
+	network     atomic.Pointer[network] // nil before it was needed; a worker writes, once
+	networkDue  atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
+	followDue   atomic.Int64            // when the next look at GOMAXPROCS is, in heist.Ticks; who takes the turn writes
+	active      atomic.Int32            // workers that are not idle; wakers add, who becomes idle subtracts
+	waits       atomic.Int32            // of these, those who wait; they write
+	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
+	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
+	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
+	stale       atomic.Int64            // queued tasks of futures that were run in place; waiters add, who finds one subtracts
+	room        room
+	crew        crew
+	workers     workerList
 
 	ended sync.WaitGroup // workers that have not ended
 }
@@ -116,6 +119,8 @@ func New(options ...Option) (*Pool, error) {
 		ticksGiveWay: heist.TicksIn(giveWayPeriod),
 		ticksNetwork: heist.TicksIn(networkPeriod),
 		ticksFollow:  heist.TicksIn(followPeriod),
+		ticksLinger:  heist.TicksIn(lingerTime),
+		ticksAnswer:  heist.TicksIn(answerTime),
 		ticksRebind:  heist.TicksIn(rebindPeriod),
 		ticksPatient: heist.TicksIn(patientTime),
 		ticksLook:    heist.TicksIn(lookPeriod),

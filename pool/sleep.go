@@ -14,8 +14,22 @@ import (
 // notifyTask is called after a task has become visible in a queue of a node, by a push that
 // ends with a full fence.
 func (p *Pool) notifyTask(node int) {
-	if p.sleep.Load().Searching() == 0 {
+	if searching := p.sleep.Load().Searching(); searching == 0 || p.unanswered(searching) {
 		p.wakeOne(node, -1)
+	}
+}
+
+// unanswered says whether all who count as searchers were woken and do not run yet, though they
+// should.
+func (p *Pool) unanswered(searching int) bool {
+	return int(p.woken.Load()) >= searching && heist.Ticks()-p.wokenAt.Load() > p.ticksAnswer
+}
+
+// notifyAgain is for a worker between two tasks: if what is queued waits for a worker that does not
+// run, it wakes another one.
+func (p *Pool) notifyAgain() {
+	if p.woken.Load() > 0 && p.unanswered(p.sleep.Load().Searching()) {
+		p.notifySeen()
 	}
 }
 
@@ -65,10 +79,11 @@ func (p *Pool) placeHere() int {
 
 // watch is for a worker that would park: the first to come stays awake in its place, as a
 // searcher, and returns when there may be something to do. It says whether it was that
-// one.
+// one. With [WithHotWorker] it watches for ever; else, where the pool has been woken again and
+// again soon after it went to sleep, for lingerTime.
 func (w *Worker) watch() bool {
 	p := w.pool
-	if !p.watched.CompareAndSwap(false, true) {
+	if !p.latency && (p.shortSleeps.Load() < lingerAfter || p.closing.Load()) || !p.watched.CompareAndSwap(false, true) {
 		return false
 	}
 	defer p.watched.Store(false)
@@ -80,26 +95,51 @@ func (w *Worker) watch() bool {
 		w.searching = true
 		p.sleep.Add(policy.OneSearching)
 	}
-	for i := 1; ; i++ {
-		if _, _, ok := p.anyWork(p.sleep.Load().Sleepers() >= 0); ok || w.ordered() || p.exit.Load() {
+	for start := heist.Ticks(); ; heist.Spin(watchSpin) {
+		state := p.sleep.Load()
+		if _, _, ok := p.anyWork(state.Sleepers() >= 0); ok || w.ordered() || p.exit.Load() {
+			p.sleptFor(0)
 			return true
 		}
-		heist.Spin(watchSpin)
-		if i%watchLooks == 0 {
-			w.giveWay()
+		now := heist.Ticks()
+		// Guests would find the pool hungry for nothing.
+		if !p.latency && (now-start > p.ticksLinger || state.Sleepers() < 0) {
+			p.sleptFor(now - start)
+			return false
 		}
+		w.giveWayIfDue(now)
 	}
+}
+
+// sleptFor keeps account of how long there was nothing to do.
+func (p *Pool) sleptFor(ticks int64) {
+	n := p.shortSleeps.Load()
+	if ticks <= p.ticksLinger {
+		n = min(n+1, mostShortSleeps)
+	} else {
+		n = max(n-lingerAfter, 0)
+	}
+	p.shortSleeps.Store(n)
 }
 
 // lacksWatch says whether a worker should watch and none does: the one that did may have left because
 // of somebody who wanted its place back, and did not want it any more a moment later.
 func (p *Pool) lacksWatch() bool { return p.latency && !p.watched.Load() && !p.exit.Load() }
 
-// A watching worker looks every 100 ns, which is about the time that a task's cache lines
-// take to come over, and every 100 microseconds it gives way.
 const (
-	watchSpin  = 100 * time.Nanosecond
-	watchLooks = 1000
+	// watchSpin is between two looks of a watching worker: about the time that a task's cache lines
+	// take to come over.
+	watchSpin = 100 * time.Nanosecond
+	// lingerTime is how long a worker stays awake for the next task if tasks come that often: a
+	// wake-up takes 4 to 10 microseconds, and a hundred times as long if the system puts the thread
+	// onto a CPU that is busy.
+	lingerTime = 100 * time.Microsecond
+	// lingerAfter is how many sleeps must have been shorter than that. One that was not counts as
+	// much as that, so in the end a worker stays awake in vain once for each 4 times that it did not.
+	lingerAfter, mostShortSleeps = 4, 8
+	// answerTime is how long a place that was woken may take until its worker runs before it does
+	// not count as a searcher any more.
+	answerTime = 30 * time.Microsecond
 )
 
 // worthWaking says whether there is something for a place whose sleep was announced,

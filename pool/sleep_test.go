@@ -3,10 +3,12 @@ package pool
 import (
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
 )
 
@@ -359,4 +361,84 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 	}
 	require.Equal(t, []bool{true, true}, <-found)
 	close(over)
+}
+
+// # Wake-ups that are not answered, and workers that stay awake
+
+// phantom is a searcher that was woken long ago and does not run.
+func phantom(p *Pool) (leave func()) {
+	p.sleep.Add(policy.OneSearching)
+	p.wokenAt.Store(heist.Ticks() - 2*p.ticksAnswer)
+	p.woken.Add(1)
+	return func() {
+		p.woken.Add(-1)
+		p.sleep.Add(-policy.OneSearching)
+	}
+}
+
+// TestWhoWasWokenAndDoesNotRunIsNotTrusted by the next submitter.
+func TestWhoWasWokenAndDoesNotRunIsNotTrusted(t *testing.T) {
+	for range stress(50) {
+		p := newPool(t, WithWorkers(2))
+		requireAtRest(t, p)
+		leave := phantom(p)
+		ran := make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+		require.True(t, returns(func() { <-ran }), "the task waits for a worker that does not run")
+		leave()
+	}
+}
+
+// TestABusyWorkerWakesAnotherForWhatWaits, if the one that was woken for it does not run.
+func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	requireAtRest(t, p)
+	var leave func()
+	var first atomic.Pointer[Worker]
+	var second atomic.Bool
+	require.NoError(t, p.Go(func(w *Worker) {
+		leave = phantom(p)
+		p.wokenAt.Store(heist.Ticks() + p.ticksFollow) // so that the tasks trust it
+		first.Store(w)
+		for range 200 { // what the ring does not hold is pulled from the injector, with a look at who searches
+			_ = w.Go(func(w *Worker) {
+				if w != first.Load() {
+					second.Store(true)
+				}
+				if !second.Load() {
+					work(20_000)
+				}
+			})
+		}
+		p.wokenAt.Store(heist.Ticks() - 2*p.ticksAnswer)
+	}))
+	require.True(t, eventually(func() bool { return p.Stats().Total().Tasks > 200 }))
+	require.True(t, second.Load())
+	leave()
+}
+
+// TestAWorkerStaysAwakeWhereTasksComeOften, and goes to sleep where they do not any more.
+func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	require.Zero(t, p.shortSleeps.Load())
+	stayed := eventually(func() bool {
+		for range 50 {
+			done := make(chan struct{})
+			require.NoError(t, p.Go(func(*Worker) { close(done) }))
+			<-done
+			heist.Spin(2 * heist.DefaultSpin)
+		}
+		return p.watched.Load()
+	})
+	require.True(t, stayed)
+	requireAtRest(t, p)
+	for range 10 {
+		time.Sleep(5 * lingerTime)
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) { close(done) }))
+		<-done
+	}
+	requireAtRest(t, p)
+	require.Less(t, p.shortSleeps.Load(), int32(lingerAfter))
 }

@@ -207,6 +207,7 @@ func (w *Worker) settle() bool {
 	if !w.hasPlace() { // the pool has ended, or there are enough idle workers
 		return false
 	}
+	w.place.answer()
 	w.stay()
 	w.pool.follow(heist.Ticks())
 	return true
@@ -234,7 +235,7 @@ func (w *Worker) step() {
 		w.run(j)
 		return
 	}
-	if p := w.pool; p.latency && !w.ordered() && !p.exit.Load() && w.watch() {
+	if !w.ordered() && !w.pool.exit.Load() && w.watch() {
 		return
 	}
 	w.giveUp()
