@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,20 +182,18 @@ func (p *Pool) Resize(n int) error {
 	return p.resize(n, true)
 }
 
-// followPeriod is how often a pool that follows GOMAXPROCS looks at it.
+// followPeriod is how often a pool looks at GOMAXPROCS.
 const followPeriod = 100 * time.Millisecond
 
-// follow is for who comes by now and then: a pool whose number of workers nobody has chosen has as
-// many as there are Ps. Go changes that with the limits of its cgroup, every second or so.
+// follow is for who comes by now and then: it notes how many Ps there are, and a pool whose number of
+// workers nobody has chosen gets as many. Go changes that with the limits of its cgroup, every second or so.
 func (p *Pool) follow(now int64) {
-	if p.follows == 0 {
-		return
-	}
 	due := p.followDue.Load()
 	if now < due || !p.followDue.CompareAndSwap(due, now+p.ticksFollow) {
 		return
 	}
-	if n := min(ownPs(), p.follows); n != p.size() {
+	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
+	if n := min(ownPs(), p.follows); n > 0 && n != p.size() {
 		_ = p.resize(n, false) // which fails only if the pool is closed
 	}
 }

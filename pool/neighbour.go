@@ -16,6 +16,10 @@ import (
 //
 // A worker that is an ordinary goroutine therefore calls runtime.Gosched every now and
 // then: it costs 0.2 microseconds, and the P looks after its timers and the goroutines that are ready.
+// But if a P is idle it costs 20, because Gosched wakes a thread for that one, and is of no use: the last
+// thread that went to sleep wakes up for the network and for the timers of all Ps. So a pool that
+// computes on fewer Ps than there are gives way seldom.
+//
 // For the network that is not enough (network_linux.go). For
 // a worker that is locked to its thread the same call costs two thread switches, 70
 // microseconds on a virtual machine, whether somebody waits or not. To ask runtime/metrics
@@ -28,8 +32,10 @@ import (
 
 const (
 	// giveWayPeriod is how often an unlocked worker gives way: a point that comes earlier
-	// does nothing. It is one percent of the time.
-	giveWayPeriod = 25 * time.Microsecond
+	// does nothing. It is one percent of the time. SpareGiveWayPeriod is that of a pool that computes on
+	// fewer Ps than there are: goroutines of others may compute on these.
+	giveWayPeriod      = 25 * time.Microsecond
+	spareGiveWayPeriod = 2 * time.Millisecond
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
 )
@@ -43,9 +49,9 @@ func (w *Worker) giveWayIfDue(now int64) bool {
 	if now-w.gaveWayAt < w.pool.ticksGiveWay {
 		return false
 	}
-	w.gaveWayAt = now
-	w.pool.follow(now)
-	if w.parker.bell == nil {
+	p := w.pool
+	p.follow(now)
+	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.size()-p.sleep.Load().Sleepers() < int(p.ps.Load()) {
 		return false
 	}
 	if w.guest && inCoroutine() { // it may yield again and again, for something of another pool

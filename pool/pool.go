@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,9 +57,9 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksNetwork, ticksFollow, ticksLinger, ticksAnswer, ticksRebind, ticksPatient, ticksLook int64
-	ticksPerNanosecond                                                                                      float64
-	ticksLoop                                                                                               policy.PaceTimes
+	ticksGiveWay, ticksSpareGiveWay, ticksNetwork, ticksFollow, ticksLinger, ticksAnswer, ticksRebind, ticksPatient, ticksLook int64
+	ticksPerNanosecond                                                                                                         float64
+	ticksLoop                                                                                                                  policy.PaceTimes
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
 
@@ -89,6 +90,7 @@ type Pool struct {
 	network     atomic.Pointer[network] // nil before it was needed; a worker writes, once
 	networkDue  atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
 	followDue   atomic.Int64            // when the next look at GOMAXPROCS is, in heist.Ticks; who takes the turn writes
+	ps          atomic.Int32            // GOMAXPROCS, as of then; the same writes
 	active      atomic.Int32            // workers that are not idle; wakers add, who becomes idle subtracts
 	waits       atomic.Int32            // of these, those who wait; they write
 	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
@@ -116,14 +118,15 @@ func New(options ...Option) (*Pool, error) {
 		first:   c.workers,
 		nGuests: guestPlaces(c.workers),
 
-		ticksGiveWay: heist.TicksIn(giveWayPeriod),
-		ticksNetwork: heist.TicksIn(networkPeriod),
-		ticksFollow:  heist.TicksIn(followPeriod),
-		ticksLinger:  heist.TicksIn(lingerTime),
-		ticksAnswer:  heist.TicksIn(answerTime),
-		ticksRebind:  heist.TicksIn(rebindPeriod),
-		ticksPatient: heist.TicksIn(patientTime),
-		ticksLook:    heist.TicksIn(lookPeriod),
+		ticksGiveWay:      heist.TicksIn(giveWayPeriod),
+		ticksSpareGiveWay: heist.TicksIn(spareGiveWayPeriod),
+		ticksNetwork:      heist.TicksIn(networkPeriod),
+		ticksFollow:       heist.TicksIn(followPeriod),
+		ticksLinger:       heist.TicksIn(lingerTime),
+		ticksAnswer:       heist.TicksIn(answerTime),
+		ticksRebind:       heist.TicksIn(rebindPeriod),
+		ticksPatient:      heist.TicksIn(patientTime),
+		ticksLook:         heist.TicksIn(lookPeriod),
 
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		ticksLoop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
@@ -136,6 +139,7 @@ func New(options ...Option) (*Pool, error) {
 	p.room.made = make(chan struct{}, 1)
 	p.crew.changed.L = &p.crew.mu
 	p.crew.size.Store(int32(p.first))
+	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
 	p.places = make([]*place, p.maxWorkers+p.nGuests)
 	p.layOut()
 	p.victimOrder = p.newOrder()

@@ -209,7 +209,8 @@ func (w *Worker) settle() bool {
 	}
 	w.place.answer()
 	w.stay()
-	w.pool.follow(heist.Ticks())
+	w.gaveWayAt = heist.Ticks() // its P has looked at everything just now
+	w.pool.follow(w.gaveWayAt)
 	return true
 }
 

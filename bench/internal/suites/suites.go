@@ -18,6 +18,7 @@ func All() []runner.Suite {
 		algosSuite(),
 		submitSuite(),
 		latencySuite(),
+		mixedSuite(),
 		neighbourSuite(),
 		idleSuite(),
 		serviceSuite(),
