@@ -47,7 +47,7 @@ func idleSuite() runner.Suite {
 			},
 			Impls: []runner.Impl{
 				impl("heist", openHeist()),
-				impl("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone))),
+				impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
 				impl("none", openNone),
 				impl("ants", openAnts),
 				impl("pond", openPond),

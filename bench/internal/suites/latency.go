@@ -35,6 +35,9 @@ import (
 // second, in trees of 2047, the last 128 of which are alive: 6 MB. That starts some 17
 // garbage collections a second, and takes 0.4 of a CPU together with those.
 //
+// start-busy: as start-asleep, beside a goroutine for each P that computes for 700 us, sleeps for
+// 300, and so on.
+//
 // A run makes a pool and closes it, so that none is there while another is measured.
 // It warms up with 20 tasks in the same manner, and then there are as many as are due
 // in the run's time, but at least 200. Of fewer than a thousand the p999 is the longest.
@@ -49,6 +52,8 @@ func latencySuite() runner.Suite {
 				"a task every 20 us, the submitter spins in between; from due to started"),
 			arrivals{period: time.Millisecond, litter: true}.latency("start-gc",
 				"as start-asleep beside 100 MB of garbage a second; from due to started"),
+			arrivals{period: time.Millisecond, crowd: true}.latency("start-busy",
+				"as start-asleep beside goroutines that keep all CPUs at 70%; from due to started"),
 		},
 	}
 }
@@ -63,6 +68,7 @@ type arrivals struct {
 	period time.Duration
 	hot    bool // the submitter spins until a task is due, else it sleeps
 	litter bool // somebody makes garbage meanwhile
+	crowd  bool // others compute meanwhile
 }
 
 func (a arrivals) latency(name, about string) runner.Case {
@@ -74,14 +80,14 @@ func (a arrivals) latency(name, about string) runner.Case {
 	}
 	impls := []runner.Impl{
 		impl("heist", openHeist()),
-		impl("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone))),
+		impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
 		impl("heist-hot", openHeist(pool.WithHotWorker())),
 		impl("go", openGo),
 		impl("channel", openChannel),
 		impl("ants", openAnts),
 		impl("pond", openPond),
 	}
-	if !a.litter { // which is Go's own
+	if !a.litter && !a.crowd { // which are Go's own
 		impls = append(impls, peers.Rayon(latencyMetrics), peers.Tokio(latencyMetrics))
 	}
 	return runner.Case{
@@ -106,6 +112,9 @@ func (a arrivals) run(env runner.Env, work chore, open opener) (runner.Sample, e
 	defer stop()
 	if a.litter {
 		defer litter()()
+	}
+	if a.crowd {
+		defer crowd(env.Workers)()
 	}
 	for _, part := range [][2]int{{0, warm}, {warm, warm + n}} {
 		if err := a.drive(s, part[0], part[1], submit); err != nil {
@@ -299,5 +308,22 @@ func litter() (stop func()) {
 			}
 		}
 	})
+	return func() { stopped.Store(true); ended.Wait() }
+}
+
+// crowd keeps so many Ps busy for 7 parts of 10 until stop is called, which returns when that has
+// ended.
+func crowd(n int) (stop func()) {
+	var ended sync.WaitGroup
+	var stopped atomic.Bool
+	for range n {
+		ended.Go(func() {
+			for !stopped.Load() {
+				for start := time.Now(); time.Since(start) < 700*time.Microsecond; {
+				}
+				time.Sleep(300 * time.Microsecond)
+			}
+		})
+	}
 	return func() { stopped.Store(true); ended.Wait() }
 }

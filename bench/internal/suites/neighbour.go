@@ -37,6 +37,11 @@ import (
 // submits the 16 on the task's behalf. Tasks that were done, with the right answer, are
 // counted from when the neighbours begin until they end.
 //
+// loop: one goroutine calls loops over 500 items, and another trees of 512 leaves, again and again.
+// "go" divides a loop evenly and starts a goroutine for each fork.
+//
+// half-load: every 2 ms a goroutine submits as many tasks of 20 us as all workers do in 1 ms.
+//
 // A run makes a pool and closes it, and lasts until its time is over and there are 300
 // figures of each kind, in a glance 100.
 func neighbourSuite() runner.Suite {
@@ -44,6 +49,9 @@ func neighbourSuite() runner.Suite {
 	latencies := lower("timer-p50-us", "timer-p99-us", "net-p50-us", "net-p99-us")
 	idle := func(name string, open opener) runner.Impl {
 		return neighbouring(name, func(env runner.Env) ([]float64, error) { return besideIdle(env, open) })
+	}
+	bursts := func(name string, open opener) runner.Impl {
+		return neighbouring(name, func(env runner.Env) ([]float64, error) { return besideBursts(env, work, open) })
 	}
 	saturated := func(name string, open opener, blocks bool) runner.Impl {
 		return neighbouring(name, func(env runner.Env) ([]float64, error) {
@@ -72,14 +80,135 @@ func neighbourSuite() runner.Suite {
 				Setup:   work.calibrate(20 * time.Microsecond),
 				Impls: []runner.Impl{
 					saturated("heist", openHeist(), false),
-					saturated("heist-unpinned", openHeist(pool.WithPinning(pool.PinNone)), false),
-					saturated("heist-free-p", openHeist(pool.WithFreePs(1)), false),
+					saturated("heist-pinned", openHeist(pool.WithPinning(pool.PinCores)), false),
 					saturated("go", openGo, false),
 					saturated("ants", openAnts, true),
 				},
 			},
+			{
+				Name:    "loop",
+				About:   "the same beside a loop and a fork-join without end, of parts of 20 us; parts a second",
+				Metrics: append(latencies[:len(latencies):len(latencies)], contract.Metric{Name: "parts/s", Better: contract.Higher}),
+				Workers: asked,
+				Setup:   work.calibrate(20 * time.Microsecond),
+				Impls: []runner.Impl{
+					neighbouring("heist", func(env runner.Env) ([]float64, error) { return besideCallers(env, work, callHeist()) }),
+					neighbouring("heist-pinned", func(env runner.Env) ([]float64, error) {
+						return besideCallers(env, work, callHeist(pool.WithPinning(pool.PinCores)))
+					}),
+					neighbouring("go", func(env runner.Env) ([]float64, error) { return besideCallers(env, work, callGo) }),
+				},
+			},
+			{
+				Name:    "half-load",
+				About:   "the same beside bursts of tasks of 20 us, 1 ms of work for each worker every 2 ms",
+				Metrics: latencies,
+				Workers: asked,
+				Setup:   work.calibrate(20 * time.Microsecond),
+				Impls: []runner.Impl{
+					bursts("heist", openHeist()),
+					bursts("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
+					bursts("go", openGo),
+				},
+			},
 		},
 	}
+}
+
+// A calling is a pool that offers a loop over n items and a tree of forks with 2^depth leaves.
+type calling struct {
+	loop func(n int, item func()) error
+	tree func(depth int, leaf func()) error
+	stop func()
+}
+
+func callHeist(options ...pool.Option) func(env runner.Env) (*calling, error) {
+	return func(env runner.Env) (*calling, error) {
+		p, err := pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
+		if err != nil {
+			return nil, err
+		}
+		var grow func(w *pool.Worker, depth int, leaf func())
+		grow = func(w *pool.Worker, depth int, leaf func()) {
+			if depth == 0 {
+				leaf()
+				return
+			}
+			w.Do(func(w *pool.Worker) { grow(w, depth-1, leaf) }, func(w *pool.Worker) { grow(w, depth-1, leaf) })
+		}
+		return &calling{
+			loop: func(n int, item func()) error { return pool.For(p, n, func(int) { item() }) },
+			tree: func(depth int, leaf func()) error {
+				return p.Run(func(w *pool.Worker) { grow(w, depth, leaf) })
+			},
+			stop: func() { p.Close() },
+		}, nil
+	}
+}
+
+// callGo divides a loop evenly, and starts a goroutine for each fork.
+func callGo(env runner.Env) (*calling, error) {
+	var grow func(depth int, leaf func())
+	grow = func(depth int, leaf func()) {
+		if depth == 0 {
+			leaf()
+			return
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); grow(depth-1, leaf) }()
+		grow(depth-1, leaf)
+		<-done
+	}
+	return &calling{
+		loop: func(n int, item func()) error {
+			divided(env.Workers, n, body{items: func(lo, hi int) {
+				for range hi - lo {
+					item()
+				}
+			}})
+			return nil
+		},
+		tree: func(depth int, leaf func()) error { grow(depth, leaf); return nil },
+		stop: func() {},
+	}, nil
+}
+
+// besideCallers is one run beside two goroutines that call a loop and a fork-join again and again.
+func besideCallers(env runner.Env, work chore, open func(runner.Env) (*calling, error)) ([]float64, error) {
+	c, err := open(env)
+	if err != nil {
+		return nil, err
+	}
+	defer c.stop()
+	var stopped atomic.Bool
+	var parts, wrong atomic.Int64
+	part := func() {
+		if !work.do() {
+			wrong.Add(1)
+		}
+		parts.Add(1)
+	}
+	var called atomic.Int64
+	var callers errgroup.Group
+	callers.Go(func() (err error) {
+		for n := env.Size(500, 5); !stopped.Load() && err == nil; called.Add(int64(n)) {
+			err = c.loop(n, part)
+		}
+		return err
+	})
+	callers.Go(func() (err error) {
+		for depth := env.Size(9, 2); !stopped.Load() && err == nil; called.Add(1 << depth) {
+			err = c.tree(depth, part)
+		}
+		return err
+	})
+	neighbourSettles(env)
+	before, start := parts.Load(), time.Now()
+	values, err := watchNeighbours(env)
+	rate := float64(parts.Load()-before) / time.Since(start).Seconds()
+	stopped.Store(true)
+	err = errors.Join(err, callers.Wait(), runner.Check("the parts", parts.Load(), called.Load()), runner.Check("parts that are wrong", wrong.Load(), 0))
+	return append(values, rate), err
 }
 
 func neighbouring(name string, run func(runner.Env) ([]float64, error)) runner.Impl {
@@ -127,6 +256,44 @@ func besideSaturated(env runner.Env, s *supply, open opener) ([]float64, error) 
 	values, err := watchNeighbours(env)
 	tasks := float64(s.right.Load()-before) / time.Since(start).Seconds()
 	return append(values, tasks), errors.Join(err, s.end())
+}
+
+// besideBursts is one run beside a pool that has tasks for 1 ms every 2 ms.
+func besideBursts(env runner.Env, work chore, open opener) ([]float64, error) {
+	var right atomic.Int64
+	submit, stop, err := open(env, func(int) {
+		if work.do() {
+			right.Add(1)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	var stopped atomic.Bool
+	var submitted int64
+	var submitter errgroup.Group
+	submitter.Go(func() error {
+		for next := time.Now(); !stopped.Load(); {
+			for range 50 * env.Workers {
+				if err := submit(0); err != nil {
+					return fmt.Errorf("refused a task: %w", err)
+				}
+				submitted++
+			}
+			next = next.Add(2 * time.Millisecond)
+			time.Sleep(time.Until(next))
+		}
+		return nil
+	})
+	neighbourSettles(env)
+	values, err := watchNeighbours(env)
+	stopped.Store(true)
+	err = errors.Join(err, submitter.Wait())
+	for late := time.Now().Add(patience); right.Load() < submitted && time.Now().Before(late); {
+		time.Sleep(time.Millisecond)
+	}
+	return values, errors.Join(err, runner.Check("the number of tasks done", right.Load(), submitted))
 }
 
 // The tasks that a pool has are between these numbers.

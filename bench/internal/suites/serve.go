@@ -18,6 +18,7 @@ import (
 	"github.com/panjf2000/ants/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -58,17 +59,13 @@ var taskService = &service{
 	answers: sync.OnceValue(func() []uint64 { return allAnswers(shortTask) }),
 	ways: []way{
 		{"heist", inPool(guestTask)},
-		{"heist-unpinned", inPool(guestTask, pool.WithPinning(pool.PinNone))},
+		{"heist-pinned", inPool(guestTask, pool.WithPinning(pool.PinCores))},
 		{"heist-go", inPool(func(p *pool.Pool) handler {
 			return awaiting(func(number uint64, to chan<- uint64) error {
 				return p.Go(func(*pool.Worker) { to <- shortTask(number) })
 			})
 		})},
-		{"inline", func(int) (func() handler, error) {
-			return func() handler {
-				return func(number uint64) (uint64, error) { return shortTask(number), nil }
-			}, nil
-		}},
+		{"inline", func(int) (func() handler, error) { return handledInline, nil }},
 		{"go", func(int) (func() handler, error) {
 			return func() handler {
 				return awaiting(func(number uint64, to chan<- uint64) error {
@@ -163,7 +160,7 @@ var loopService = &service{
 	}),
 	ways: []way{
 		{"heist", inPool(loopIn)},
-		{"heist-unpinned", inPool(loopIn, pool.WithPinning(pool.PinNone))},
+		{"heist-pinned", inPool(loopIn, pool.WithPinning(pool.PinCores))},
 		{"inline", looped(func(int) summing { return undivided })},
 		{"go", looped(func(workers int) summing {
 			return func(n int, f func(lo, hi int)) error {
@@ -184,6 +181,38 @@ var loopService = &service{
 			}
 		})},
 	},
+}
+
+// besideService is the common deployment: requests are computed inline, in the goroutines of their
+// connections, while a batch keeps all workers busy.
+var besideService = &service{
+	name:    "beside",
+	about:   "a task of 5 us, inline, beside a batch that keeps all workers busy",
+	answers: taskService.answers,
+	ways: []way{
+		{"heist", besideBatch(openHeist())},
+		{"heist-pinned", besideBatch(openHeist(pool.WithPinning(pool.PinCores)))},
+		{"go", besideBatch(openGo)},
+		{"none", func(int) (func() handler, error) { return handledInline, nil }},
+	},
+}
+
+func handledInline() handler {
+	return func(number uint64) (uint64, error) { return shortTask(number), nil }
+}
+
+// besideBatch opens a pool that always has tasks of 20 us.
+func besideBatch(open opener) func(workers int) (func() handler, error) {
+	return func(workers int) (func() handler, error) {
+		s := &supply{work: newChore(roundsIn(20 * time.Microsecond))}
+		submit, _, err := open(runner.Env{Workers: workers}, s.task)
+		if err != nil {
+			return nil, err
+		}
+		s.submit = submit
+		s.hand(highTide)
+		return handledInline, nil
+	}
 }
 
 // summing is a loop that loopSum can use.
@@ -303,7 +332,7 @@ func openWay(what string) (connect func() handler, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range []*service{taskService, loopService} {
+	for _, s := range []*service{taskService, loopService, besideService} {
 		for _, w := range s.ways {
 			if what == s.name+"/"+w.impl {
 				return w.open(workers)

@@ -21,7 +21,9 @@ import (
 //
 // A request is a number, and its answer what is computed from it: by task and task-half
 // in some 5 us, one after the other, by loop-200us and loop-200us-half in a loop over
-// 2^15 numbers that takes some 200 us if it is not divided. An answer is checked.
+// 2^15 numbers that takes some 200 us if it is not divided. In beside the server computes the tasks in the
+// goroutines of their connections, while a batch of tasks of 20 us keeps a pool busy, or goroutines ("go"), or
+// there is no batch. An answer is checked.
 //
 // The load is open: a request is due at a time that was fixed in advance, every
 // millisecond or, for those called half, as often as half loads the server. That is where
@@ -41,6 +43,7 @@ func serviceSuite() runner.Suite {
 			taskService.at("task-half", rate{perWorker: 10_000}),
 			loopService.at("loop-200us", rate{flat: 1000}),
 			loopService.at("loop-200us-half", rate{perWorker: 1500}),
+			besideService.at("beside", rate{flat: 1000}),
 		},
 	}
 }

@@ -183,9 +183,11 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"push-pop", "steal", "steal-contended", "ring-push-pop", "ring-steal-half", "injector"}, got["deque"])
 	assert.Equal(t, []string{"fib35", "nqueens12", "uts-t1", "uts-t3", "skynet", "mergesort", "matmul"}, got["forkjoin"])
 	assert.Equal(t, []string{"external-1", "external-4", "spawn-inside"}, got["submit"])
-	assert.Equal(t, []string{"start-asleep", "start-hot", "start-gc"}, got["latency"])
-	assert.Equal(t, []string{"idle-pool", "saturated"}, got["neighbour"])
+	assert.Equal(t, []string{"start-asleep", "start-hot", "start-gc", "start-busy"}, got["latency"])
+	assert.Equal(t, []string{"idle-pool", "saturated", "loop", "half-load"}, got["neighbour"])
 	assert.Equal(t, []string{"asleep"}, got["idle"])
-	assert.Equal(t, []string{"task", "task-half", "loop-200us", "loop-200us-half"}, got["service"])
+	assert.Equal(t, []string{"task", "task-half", "loop-200us", "loop-200us-half", "beside"}, got["service"])
+	assert.Equal(t, []string{"ntt-14-1", "ntt-14-4", "ntt-16-1", "ntt-16-4", "ntt-18-1", "ntt-18-4", "msm",
+		"fixed-cost-0", "fixed-cost-2", "fixed-cost-8", "raw-beside", "compress-1", "compress-4", "format", "nested"}, got["mixed"])
 	assert.Contains(t, got, "parse")
 }
