@@ -11,8 +11,8 @@
 //
 // The suites are: the queues (deque), divide and conquer (forkjoin), parallel loops
 // (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
-// (latency), what a pool does to its process (neighbour) and costs asleep (idle), requests
-// to a server (service), uneven lanes of work (balance), a real job (parse), and what the
+// (latency), shapes of real programs (mixed), what a pool does to its process (neighbour) and costs
+// asleep (idle), requests to a server (service), uneven lanes of work (balance), a real job (parse), and what the
 // machine itself takes to tell another CPU something (c2c). Peers are other libraries for
 // Go, programs in Rust, C++ and Java, which are compiled when they are first needed and
 // left out where their toolchain is missing, and what one writes without a library. In a

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -473,7 +474,7 @@ func TestScopeOfACancelledCall(t *testing.T) {
 // inside an inner one, which took a frame of its own back meanwhile. When the inner call
 // is cancelled, a thief that runs them must not take them for its.
 func TestFramesKeepTheirCall(t *testing.T) {
-	w := &Worker{pool: new(Pool), goroutine: goroutineID()}
+	w := &Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()}
 	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
 	hungry := func(yes bool) {
 		setState(w.pool, map[bool]policy.State{true: policy.OneSearching}[yes])

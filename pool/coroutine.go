@@ -44,6 +44,14 @@ func inCoroutine() bool {
 	return false
 }
 
+// isCoroutine is inCoroutine for a guest, which asks once.
+func (w *Worker) isCoroutine() bool {
+	if !w.askedCoroutine {
+		w.askedCoroutine, w.coroutine = true, inCoroutine()
+	}
+	return w.coroutine
+}
+
 // pools are those that have not ended.
 var pools sync.Map // *Pool -> nil
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # GOMAXPROCS
@@ -101,4 +103,42 @@ func TestBoundWorkersLeaveAPToOthers(t *testing.T) {
 		require.NoError(t, p.Close())
 		require.Equal(t, n, runtime.GOMAXPROCS(0))
 	}
+}
+
+// # Giving way
+
+// TestARecursionGivesWay although nearly all of its forks do not look at the clock.
+func TestARecursionGivesWay(t *testing.T) {
+	setPs(t, 1)
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	requireAtRest(t, p)
+	before := p.Stats().Total().GaveWay
+	done := make(chan int)
+	require.NoError(t, p.Go(func(w *Worker) {
+		n := 0
+		for start := time.Now(); time.Since(start) < 20*time.Millisecond; n++ {
+			fib(w, 27)
+		}
+		done <- n
+	}))
+	<-done
+	require.Greater(t, p.Stats().Total().GaveWay, before+20)
+}
+
+// TestSmallRecursionsStayOnTheFastPath: levels are found anew for each tree.
+func TestSmallRecursionsStayOnTheFastPath(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		fib(w, 30)
+		grown := 0
+		for range 1000 {
+			fib(w, 8)
+			for _, s := range w.forkStacks() {
+				if s.(*frames[application[int, int], int]).levels > policy.AlwaysPublic {
+					grown++ // it was interrupted in the middle
+				}
+			}
+		}
+		require.Less(t, grown, 500)
+	}))
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -70,6 +71,11 @@ type stack struct {
 	split  int // as in public
 	base   int // depth of the first frame of the current block
 	used   int // no frame from here on was written since it was cleared
+
+	// How many of the oldest forks are published in any case, and when the last of these gave way,
+	// in heist.Ticks, 0 for not since the first fork. See breathe.
+	levels     int
+	breathedAt int64
 
 	// Forks at a smaller depth are published at once. The owner writes it, and whoever cancels
 	// a call: that has every stack's next fork leave the fast path (call.go).
@@ -148,6 +154,7 @@ type forkStack interface {
 
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
+	s.levels = policy.AlwaysPublic
 	s.enter(0)
 	s.eager.Store(alarmed) // an alarm from before the stack was there counts as well
 }
@@ -178,11 +185,13 @@ func (s *frames[W, R]) push(what W) {
 	w := s.owner
 	w.mustBeMine("a join")
 	if s.eager.Load() == alarmed {
-		top, _ := borders(s.public.Load())
-		s.publishBelow(top + policy.AlwaysPublic)
+		s.relevel()
 	}
 	w.call.look(w)
 	d := s.bottom
+	if d == 0 {
+		s.breatheIn()
+	}
 	if uint(d-s.base) >= blockLen {
 		s.enter(d)
 	}
@@ -199,6 +208,52 @@ func (s *frames[W, R]) push(what W) {
 	} else if d < eager {
 		s.publish()
 	}
+	if 0 < d && d < eager {
+		s.breathe(w)
+	}
+}
+
+// # Giving way
+//
+// A fork on the fast path does not look at the clock, so a recursion would hold its P until Go
+// preempts it, after 10 ms. But the oldest forks are on the slow path, the levels of a tree next to
+// its root. They give way, and as many levels are oldest as makes that happen about every
+// giveWayPeriod: the lower a level, the more forks it has.
+
+// mostLevels bounds the levels. A tree has twice as many forks on each.
+const mostLevels = 24
+
+// breatheIn is for the first fork of a stack.
+func (s *stack) breatheIn() {
+	s.breathedAt = 0
+	if s.levels != policy.AlwaysPublic {
+		s.levels = policy.AlwaysPublic
+		s.relevel()
+	}
+}
+
+// breathe is for one of the oldest forks.
+func (s *stack) breathe(w *Worker) {
+	now, period := heist.Ticks(), w.pool.ticksGiveWay
+	since := now - s.breathedAt
+	switch levels := s.levels; {
+	case s.breathedAt == 0: // a small tree ends before anything is measured
+		s.breathedAt = now
+		return
+	case since > period:
+		s.levels = min(levels+bits.Len64(uint64(since/period)), mostLevels)
+		s.relevel()
+	case since < period/8 && levels > policy.AlwaysPublic:
+		s.levels--
+		s.relevel()
+	}
+	s.breathedAt = now
+	w.giveWayIfDue(now)
+}
+
+func (s *stack) relevel() {
+	top, _ := borders(s.public.Load())
+	s.publishBelow(top + s.levels)
 }
 
 // alarmed is an eager that no depth reaches.
@@ -251,7 +306,7 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		// call or recursion than the one that would publish them again.
 		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
 			s.split = d
-			s.publishBelow(top + policy.AlwaysPublic)
+			s.publishBelow(top + s.levels)
 			return true
 		}
 	}
@@ -274,7 +329,7 @@ func (s *frames[W, R]) withdraw(d int) int {
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
 			s.split = top
-			s.publishBelow(top + policy.AlwaysPublic)
+			s.publishBelow(top + s.levels)
 			return top
 		}
 	}
@@ -297,7 +352,7 @@ func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	s.publishBelow(d + policy.AlwaysPublic)
+	s.publishBelow(d + s.levels)
 	return first
 }
 

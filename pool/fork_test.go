@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -193,7 +194,7 @@ func takesBack(s *frames[int, int], d int) bool {
 // can play owner and thief step by step.
 func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
-	s.init(&Worker{pool: new(Pool), goroutine: goroutineID()})
+	s.init(&Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()})
 	s.body = func(_ *Worker, n int) int { return 10 * n }
 	s.owner.stacks.Store(&[]forkStack{s})
 	return s
@@ -484,7 +485,7 @@ func TestForkAllocatesNothing(t *testing.T) {
 		if goroutineIDAllocates {
 			allowed++
 		}
-		require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = p.Run(task) }), allowed)
+		require.LessOrEqual(t, allocsPerRun(100, func() { _ = p.Run(task) }), allowed)
 	}
 }
 

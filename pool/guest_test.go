@@ -31,7 +31,7 @@ func TestRunAllocatesNothing(t *testing.T) {
 	if goroutineIDAllocates {
 		want = 1
 	}
-	require.Equal(t, want, testing.AllocsPerRun(1000, func() { _ = p.Run(f) }))
+	require.Equal(t, want, allocsPerRun(1000, func() { _ = p.Run(f) }))
 }
 
 func TestMoreGuestsThanSlots(t *testing.T) {

@@ -27,8 +27,8 @@ import (
 // whose timer has not fired do not wait yet. So locked workers leave it to Go, and who
 // cannot accept that uses [PinNone], or [WithFreePs].
 //
-// Points to give way are between two tasks, between two chunks of a loop, and Yield. Forks are none:
-// nearly all of them are a few instructions without a look at a clock.
+// Points to give way are between two tasks, between two chunks of a loop, Yield, and some forks
+// (fork.go, "Giving way").
 
 const (
 	// giveWayPeriod is how often an unlocked worker gives way: a point that comes earlier
@@ -54,7 +54,7 @@ func (w *Worker) giveWayIfDue(now int64) bool {
 	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.size()-p.sleep.Load().Sleepers() < int(p.ps.Load()) {
 		return false
 	}
-	if w.guest && inCoroutine() { // it may yield again and again, for something of another pool
+	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
 		relieve()()
 	}
 	if !w.pollNetwork(now) {

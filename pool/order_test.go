@@ -181,7 +181,7 @@ func TestALookAllocatesNothing(t *testing.T) {
 	defer p.Resume()
 	w := &Worker{pool: p, place: p.places[0], site: p.places[0].site} // which is held, so we may be it
 	for _, slots := range []bool{false, true} {
-		require.Zero(t, testing.AllocsPerRun(100, func() {
+		require.Zero(t, allocsPerRun(100, func() {
 			for range 4 {
 				if _, r := w.look(slots); r != 0 {
 					t.Error("it found something")

@@ -354,7 +354,7 @@ func TestCancelledPhasesEnd(t *testing.T) {
 func TestPhasesAllocateLittle(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for _, phases := range []int{1, 1000} {
-		require.LessOrEqual(t, testing.AllocsPerRun(20, func() {
+		require.LessOrEqual(t, allocsPerRun(20, func() {
 			_ = Phases(p, 100, phases, func(_, _, _ int) {})
 		}), 20.0)
 	}

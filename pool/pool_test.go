@@ -124,8 +124,8 @@ func TestGoAllocatesNothing(t *testing.T) {
 		_ = p.Go(task)
 	}
 	requireAtRest(t, p)
-	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = p.Go(task) }))
-	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = p.Go(spawn) }))
+	require.Zero(t, allocsPerRun(1000, func() { _ = p.Go(task) }))
+	require.Zero(t, allocsPerRun(1000, func() { _ = p.Go(spawn) }))
 }
 
 func TestGoRefusesNil(t *testing.T) {

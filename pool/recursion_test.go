@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strconv"
 	"sync/atomic"
@@ -77,7 +78,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 		if goroutineIDAllocates {
 			allowed++
 		}
-		require.LessOrEqual(t, testing.AllocsPerRun(100, run), allowed, "%d workers", workers)
+		require.LessOrEqual(t, allocsPerRun(100, run), allowed, "%d workers", workers)
 	}
 }
 
@@ -313,7 +314,7 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 // public by another one of the same types that runs on top of them, which takes a frame
 // of its own back meanwhile. A thief then must run them as what they are.
 func TestFramesKeepTheirRecursion(t *testing.T) {
-	w := &Worker{pool: new(Pool), goroutine: goroutineID()}
+	w := &Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()}
 	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * policy.AlwaysPublic
@@ -649,5 +650,5 @@ func TestBothAllocatesOneClosure(t *testing.T) {
 	for range 20 {
 		run()
 	}
-	require.LessOrEqual(t, testing.AllocsPerRun(20, run), forks+2, "at most one for each fork")
+	require.LessOrEqual(t, allocsPerRun(20, run), forks+2, "at most one for each fork")
 }

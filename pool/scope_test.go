@@ -385,7 +385,7 @@ func TestScopeAllocatesOnceForAChild(t *testing.T) {
 		})
 	}
 	run()
-	require.LessOrEqual(t, testing.AllocsPerRun(20, run), n+8.0)
+	require.LessOrEqual(t, allocsPerRun(20, run), n+8.0)
 }
 
 // TestGuestWhoseScopeFailsTidiesUpItself: when no worker is free, there is nobody but the
