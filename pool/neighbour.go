@@ -49,9 +49,13 @@ func (w *Worker) giveWayIfDue(now int64) bool {
 	if now-w.gaveWayAt < w.pool.ticksGiveWay {
 		return false
 	}
+	if w.gaveWayAt == 0 { // a guest that came just now
+		w.gaveWayAt = now
+		return false
+	}
 	p := w.pool
 	p.follow(now)
-	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.size()-p.sleep.Load().Sleepers() < int(p.ps.Load()) {
+	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
 		return false
 	}
 	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
@@ -65,6 +69,12 @@ func (w *Worker) giveWayIfDue(now int64) bool {
 		w.gaveWay.Add(1)
 	}
 	return true
+}
+
+// sparesPs says whether some P has nothing to do: it is idle, or a searcher has it, who gives it up soon.
+func (p *Pool) sparesPs() bool {
+	state := p.sleep.Load()
+	return state.Searching() > 0 || p.size()-state.Sleepers() < int(p.ps.Load())
 }
 
 // pollNetwork lets the worker's P poll the network, if it is the pool's turn and somebody waits for

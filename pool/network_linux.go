@@ -107,12 +107,14 @@ func (n *network) ready() bool {
 	return k != 0 || err != nil
 }
 
+var aByte = []byte{0} // lest each write allocate one
+
 // poll lets the P of the calling goroutine poll the network, and says whether it did.
 func (n *network) poll() bool {
 	if !n.ready() {
 		return false
 	}
-	if _, err := n.out.Write([]byte{0}); err != nil {
+	if _, err := n.out.Write(aByte); err != nil {
 		return false
 	}
 	<-n.back

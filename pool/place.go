@@ -173,11 +173,9 @@ func (pl *place) wakeUp() {
 	}
 	p.sleep.Woken()
 	pl.searching = true
-	now := heist.Ticks()
-	p.sleptFor(now - pl.dozedAt)
 	pl.woken = true
 	p.woken.Add(1)
-	p.wokenAt.Store(now)
+	p.wokenAt.Store(heist.Ticks())
 	pl.occupy()
 }
 

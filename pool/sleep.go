@@ -60,6 +60,8 @@ func (p *Pool) wakeOne(node, hint int) {
 		pl := p.places[i]
 		if hint >= 0 {
 			pl.hint = hint
+		} else { // for a task
+			p.sleptFor(heist.Ticks() - pl.dozedAt)
 		}
 		pl.wakeUp()
 	}
@@ -97,21 +99,23 @@ func (w *Worker) watch() bool {
 	}
 	for start := heist.Ticks(); ; heist.Spin(watchSpin) {
 		state := p.sleep.Load()
-		if _, _, ok := p.anyWork(state.Sleepers() >= 0); ok || w.ordered() || p.exit.Load() {
-			p.sleptFor(0)
+		if _, place, ok := p.anyWork(state.Sleepers() >= 0); ok || w.ordered() || p.exit.Load() {
+			if ok && place < 0 {
+				p.sleptFor(0)
+			}
 			return true
 		}
 		now := heist.Ticks()
 		// Guests would find the pool hungry for nothing.
 		if !p.latency && (now-start > p.ticksLinger || state.Sleepers() < 0) {
-			p.sleptFor(now - start)
+			p.sleptFor(p.ticksLinger + 1)
 			return false
 		}
 		w.giveWayIfDue(now)
 	}
 }
 
-// sleptFor keeps account of how long there was nothing to do.
+// sleptFor keeps account of how long there was no task.
 func (p *Pool) sleptFor(ticks int64) {
 	n := p.shortSleeps.Load()
 	if ticks <= p.ticksLinger {

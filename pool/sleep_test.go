@@ -420,25 +420,30 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 // TestAWorkerStaysAwakeWhereTasksComeOften, and goes to sleep where they do not any more.
 func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	requireAtRest(t, p)
-	require.Zero(t, p.shortSleeps.Load())
-	stayed := eventually(func() bool {
-		for range 50 {
-			done := make(chan struct{})
-			require.NoError(t, p.Go(func(*Worker) { close(done) }))
-			<-done
-			heist.Spin(2 * heist.DefaultSpin)
-		}
-		return p.watched.Load()
-	})
-	require.True(t, stayed)
-	requireAtRest(t, p)
-	for range 10 {
-		time.Sleep(5 * lingerTime)
+	one := func() {
 		done := make(chan struct{})
 		require.NoError(t, p.Go(func(*Worker) { close(done) }))
 		<-done
 	}
 	requireAtRest(t, p)
-	require.Less(t, p.shortSleeps.Load(), int32(lingerAfter))
+	require.Zero(t, p.shortSleeps.Load())
+	require.True(t, eventually(func() bool {
+		for range mostShortSleeps {
+			p.sleptFor(p.ticksLinger)
+		}
+		one()
+		for start := heist.Ticks(); heist.Ticks()-start < p.ticksLinger; {
+			if p.watched.Load() {
+				return true
+			}
+		}
+		return false
+	}))
+	requireAtRest(t, p)
+	for range mostShortSleeps {
+		p.sleptFor(p.ticksLinger + 1)
+	}
+	require.Zero(t, p.shortSleeps.Load())
+	one()
+	requireAtRest(t, p)
 }

@@ -1,7 +1,7 @@
 // Command verify checks what heist promises, and prints a table of claims: how each was
 // checked, how much, and the result.
 //
-//	go run ./verify                     everything, in full: under 20 minutes on two CPUs
+//	go run ./verify                     everything, in full: some 65 minutes on two CPUs
 //	go run ./verify -short              the same in small amounts
 //	go run ./verify linear model        only these folders of verify
 //	go run ./verify -markdown           the table for the README
