@@ -46,8 +46,8 @@ func inCoroutine() bool {
 
 // isCoroutine is inCoroutine for a guest, which asks once.
 func (w *Worker) isCoroutine() bool {
-	if !w.askedCoroutine {
-		w.askedCoroutine, w.coroutine = true, inCoroutine()
+	if !w.asked {
+		w.asked, w.coroutine = true, inCoroutine()
 	}
 	return w.coroutine
 }

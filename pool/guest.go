@@ -92,7 +92,7 @@ func (p *Pool) leave(w *Worker) {
 	w.unwindAll()
 	w.trim()
 	goroutines.set(w.goroutine, w.outer)
-	w.outer, w.goroutine, w.call, w.askedCoroutine, w.gaveWayAt = nil, 0, nil, false, 0
+	w.outer, w.goroutine, w.call, w.asked, w.gaveWayAt = nil, 0, nil, false, 0
 	pl := w.home
 	pl.mu.Lock()
 	pl.unlink(w)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
 )
 
 // # No program hangs here that would not hang with goroutines
@@ -658,6 +660,15 @@ func TestWorkersHaveNoLabelsOfOthers(t *testing.T) {
 	<-inside
 	require.Zero(t, count())
 	close(release)
+
+	// Nor does the goroutine for the network have those of the task that needs it first.
+	looked := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		pprof.Do(context.Background(), pprof.Labels("whose", "New's"), func(context.Context) { w.pollNetwork(heist.Ticks()) })
+		close(looked)
+	}))
+	<-looked
+	require.True(t, eventually(func() bool { return count() == 0 }))
 }
 
 type writer []byte

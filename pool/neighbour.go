@@ -18,7 +18,7 @@ import (
 // then: it costs 0.2 microseconds, and the P looks after its timers and the goroutines that are ready.
 // But if a P is idle it costs 20, because Gosched wakes a thread for that one, and is of no use: the last
 // thread that went to sleep wakes up for the network and for the timers of all Ps. So a pool that
-// computes on fewer Ps than there are gives way seldom.
+// computes on fewer Ps than there are, or has a searcher on one, gives way seldom.
 //
 // For the network that is not enough (network_linux.go). For
 // a worker that is locked to its thread the same call costs two thread switches, 70
@@ -32,12 +32,14 @@ import (
 
 const (
 	// giveWayPeriod is how often an unlocked worker gives way: a point that comes earlier
-	// does nothing. It is one percent of the time. SpareGiveWayPeriod is that of a pool that computes on
-	// fewer Ps than there are: goroutines of others may compute on these.
+	// does nothing. It is one percent of the time. SpareGiveWayPeriod is that of a pool that leaves
+	// Ps to spare: goroutines of others may compute on these.
 	giveWayPeriod      = 25 * time.Microsecond
 	spareGiveWayPeriod = 2 * time.Millisecond
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
+	// turnTime is how long a Yield waits for another's turn: some wake-ups.
+	turnTime = 100 * time.Microsecond
 )
 
 // giveWay lets other goroutines have the worker's P, if that is cheap and has not been
@@ -71,10 +73,11 @@ func (w *Worker) giveWayIfDue(now int64) bool {
 	return true
 }
 
-// sparesPs says whether some P has nothing to do: it is idle, or a searcher has it, who gives it up soon.
+// sparesPs says whether some P has nothing to do: it is idle, or a searcher runs on it, who gives it
+// up soon.
 func (p *Pool) sparesPs() bool {
 	state := p.sleep.Load()
-	return state.Searching() > 0 || p.size()-state.Sleepers() < int(p.ps.Load())
+	return state.Searching() > int(p.woken.Load()) || p.size()-state.Sleepers() < int(p.ps.Load())
 }
 
 // pollNetwork lets the worker's P poll the network, if it is the pool's turn and somebody waits for
@@ -170,10 +173,10 @@ func (w *Worker) Yield() {
 }
 
 // giveTurn has another worker run a task in the worker's place. Neither the start of the task nor
-// its end is waited for longer than giveWayPeriod: the task may be long, or wait for the caller in a way
+// its end is waited for longer than turnTime: the task may be long, or wait for the caller in a way
 // that heist does not see.
 func (w *Worker) giveTurn() {
-	end := heist.Ticks() + w.pool.ticksGiveWay
+	end := heist.Ticks() + w.pool.ticksTurn
 	if w.guest {
 		wait("Worker.Yield", runtime.Gosched)
 		return

@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 
@@ -50,6 +52,7 @@ func newNetwork(ended func()) (*network, error) {
 // serve is the goroutine. It ends when the pipe is closed.
 func (n *network) serve() {
 	defer n.in.Close()
+	pprof.SetGoroutineLabels(context.Background()) // not those of the task in which it was needed
 	n.poller.Store(n.findPoller())
 	var buffer [16]byte
 	for {

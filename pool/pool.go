@@ -57,9 +57,10 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksSpareGiveWay, ticksNetwork, ticksFollow, ticksLinger, ticksAnswer, ticksRebind, ticksPatient, ticksLook int64
-	ticksPerNanosecond                                                                                                         float64
-	ticksLoop                                                                                                                  policy.PaceTimes
+	ticksGiveWay, ticksSpareGiveWay, ticksNetwork, ticksFollow, ticksTurn int64
+	ticksLinger, ticksAnswer, ticksRebind, ticksPatient, ticksLook        int64
+	ticksLoop                                                             policy.PaceTimes
+	ticksPerNanosecond                                                    float64
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
 
@@ -122,6 +123,7 @@ func New(options ...Option) (*Pool, error) {
 		ticksSpareGiveWay: heist.TicksIn(spareGiveWayPeriod),
 		ticksNetwork:      heist.TicksIn(networkPeriod),
 		ticksFollow:       heist.TicksIn(followPeriod),
+		ticksTurn:         heist.TicksIn(turnTime),
 		ticksLinger:       heist.TicksIn(lingerTime),
 		ticksAnswer:       heist.TicksIn(answerTime),
 		ticksRebind:       heist.TicksIn(rebindPeriod),

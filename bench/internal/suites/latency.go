@@ -210,11 +210,8 @@ type opener func(env runner.Env, task func(i int)) (submit func(i int) error, st
 // openHeist returns the opener of a pool with these options beside the workers' number.
 func openHeist(options ...pool.Option) opener {
 	return func(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
-		p, err := pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
-		if err != nil {
-			return nil, nil, err
-		}
-		return func(i int) error { return p.Go(func(*pool.Worker) { task(i) }) }, func() { p.Close() }, nil
+		p, stop, err := newPool(env, options...)
+		return func(i int) error { return p.Go(func(*pool.Worker) { task(i) }) }, stop, err
 	}
 }
 

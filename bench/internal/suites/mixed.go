@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
@@ -77,8 +80,7 @@ func mixedSuite() runner.Suite {
 
 // means are how a program does several things at the same time.
 type means struct {
-	workers int
-	loop    summing
+	loop summing
 	// async begins f; the result waits for its end.
 	async func(f func()) (wait func() error)
 }
@@ -97,8 +99,7 @@ func mixedCase(name, about string, p program) runner.Case {
 					return means{}, nil, err
 				}
 				return means{
-					workers: env.Workers,
-					loop:    func(n int, f func(lo, hi int)) error { return pool.ForRange(p, n, f) },
+					loop: func(n int, f func(lo, hi int)) error { return pool.ForRange(p, n, f) },
 					async: func(f func()) func() error {
 						future := pool.Async(p, func(*pool.Worker) (struct{}, error) { f(); return struct{}{}, nil })
 						return func() error { _, err := future.Wait(context.Background()); return err }
@@ -107,7 +108,6 @@ func mixedCase(name, about string, p program) runner.Case {
 			}),
 			mixedImpl("go", p, func(env runner.Env) (means, func(), error) {
 				return means{
-					workers: env.Workers,
 					loop: func(n int, f func(lo, hi int)) error {
 						divided(env.Workers, n, body{items: f})
 						return nil
@@ -151,8 +151,7 @@ func mixedImpl(name string, p program, with func(runner.Env) (means, func(), err
 			}
 			var s runner.Sample
 			for _, f := range figures {
-				slices.Sort(f)
-				s.Values = append(s.Values, f[len(f)/2])
+				s.Values = append(s.Values, contract.Summarise(f).Median)
 			}
 			return s, nil
 		}, stop, nil
@@ -161,13 +160,11 @@ func mixedImpl(name string, p program, with func(runner.Env) (means, func(), err
 
 // together has several callers do the same.
 func together(callers int, f func(caller int) error) error {
-	errs := make([]error, callers)
-	var all sync.WaitGroup
+	var all errgroup.Group
 	for i := range callers {
-		all.Go(func() { errs[i] = f(i) })
+		all.Go(func() error { return f(i) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 // # The field
@@ -443,21 +440,16 @@ func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 	files := env.Size(7711, 50)
 	work := newChore(env.Size(roundsIn(5*time.Microsecond), 10))
 	return func(m means) ([]float64, error) {
-		var wrong atomic.Bool
-		out := make([]int, 0, files)
+		var right atomic.Int64
 		waits := make([]func() error, files)
-		formatted := make([]chan struct{}, files)
 		for i := range files {
-			formatted[i] = make(chan struct{})
 			waits[i] = m.async(func() {
-				defer close(formatted[i])
-				if !work.do() {
-					wrong.Store(true)
-				}
+				ok := work.do()
 				if i%2 == 1 { // its output follows that of its predecessor
-					if err := waits[i-1](); err != nil {
-						wrong.Store(true)
-					}
+					ok = waits[i-1]() == nil && ok
+				}
+				if ok {
+					right.Add(1)
 				}
 			})
 		}
@@ -465,10 +457,8 @@ func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 			if err := waits[i](); err != nil {
 				return nil, err
 			}
-			<-formatted[i]
-			out = append(out, i)
 		}
-		return nil, errors.Join(runner.Check("the files", len(out), files), runner.Check("a file is wrong", wrong.Load(), false))
+		return nil, runner.Check("the files", right.Load(), int64(files))
 	}, nil
 }
 

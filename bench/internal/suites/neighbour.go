@@ -124,7 +124,7 @@ type calling struct {
 
 func callHeist(options ...pool.Option) func(env runner.Env) (*calling, error) {
 	return func(env runner.Env) (*calling, error) {
-		p, err := pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
+		p, stop, err := newPool(env, options...)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func callHeist(options ...pool.Option) func(env runner.Env) (*calling, error) {
 			tree: func(depth int, leaf func()) error {
 				return p.Run(func(w *pool.Worker) { grow(w, depth, leaf) })
 			},
-			stop: func() { p.Close() },
+			stop: stop,
 		}, nil
 	}
 }

@@ -81,10 +81,9 @@ func timed(ops int, work func() error) (runner.Lap, error) {
 	return runner.Lap{Ops: ops, Took: time.Since(start)}, err
 }
 
-// newPool starts heist with its defaults, so pinned where the system permits, and
-// with as many workers as the case has.
-func newPool(env runner.Env) (p *pool.Pool, stop func(), err error) {
-	p, err = pool.New(pool.WithWorkers(env.Workers))
+// newPool starts heist with as many workers as the case has, and its defaults but for the options.
+func newPool(env runner.Env, options ...pool.Option) (p *pool.Pool, stop func(), err error) {
+	p, err = pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
 	if err != nil {
 		return nil, nil, err
 	}
