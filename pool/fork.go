@@ -42,7 +42,7 @@ import (
 //
 // What is private when the owner enters a long function stays so until the next fork
 // or join. That must not keep the others idle, so
-//   - the oldest frames, policy.AlwaysPublic of them, are published in any case, and those hold most of
+//   - the oldest frames, at least policy.AlwaysPublic, are published in any case, and those hold most of
 //     the work: in a recursion by halves all but a sixteenth of what is pending,
 //   - a worker that begins to wait publishes everything.
 //
