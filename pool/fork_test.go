@@ -470,9 +470,6 @@ func TestArgumentsAndResultsSurviveTheGarbageCollector(t *testing.T) {
 }
 
 func TestForkAllocatesNothing(t *testing.T) {
-	if underRace {
-		t.Skip("forks are so slow that many are stolen, and a guest that waits for one allocates")
-	}
 	for _, workers := range []int{1, 4} {
 		p := newPool(t, WithWorkers(workers))
 		task := func(w *Worker) { fib(w, 10) }
@@ -488,7 +485,7 @@ func TestForkAllocatesNothing(t *testing.T) {
 		if goroutineIDAllocates {
 			allowed++
 		}
-		require.LessOrEqual(t, allocsPerRun(100, func() { _ = p.Run(task) }), allowed)
+		require.LessOrEqual(t, leastAllocs(300, func() { _ = p.Run(task) }), allowed)
 	}
 }
 

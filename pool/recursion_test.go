@@ -65,9 +65,6 @@ func TestRecursiveIsRightWhoeverRunsIt(t *testing.T) {
 }
 
 func TestRecursiveAllocatesNothing(t *testing.T) {
-	if underRace {
-		t.Skip("forks are so slow that many are stolen, and a guest that waits for one allocates")
-	}
 	for _, workers := range []int{1, 4} {
 		p := newPool(t, WithWorkers(workers))
 		run := func() { _, _ = forkFib.Run(p, 12) }
@@ -81,7 +78,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 		if goroutineIDAllocates {
 			allowed++
 		}
-		require.LessOrEqual(t, allocsPerRun(100, run), allowed, "%d workers", workers)
+		require.LessOrEqual(t, leastAllocs(300, run), allowed, "%d workers", workers)
 	}
 }
 
