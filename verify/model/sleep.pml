@@ -31,7 +31,9 @@ enough of them. The victims come in one order, and then the forks of all owners:
 a place finds no more, for who is not linked there has none. A worker has at most one fork at a time.
 What a search looks at before its last look is no more than what the last look sees: it is left out,
 but for the first look (EARLY), before which a worker does not count as a searcher. So are the looks
-of a worker that watches (HOT), but for the one that sees something.
+of a worker that watches (HOT), but for the one that sees something; with LINGER it gives up at any
+time. With UNANSWERED a waker trusts no searcher, so many times, whenever it likes: that the searchers were
+woken some time ago and do not run yet is a matter of time, which the model has not.
 
 Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
 sequentially consistent; a push without its fence is one whose item is seen later. What is done under
@@ -45,7 +47,7 @@ node, guests, a pause, another size, the end. So that these stay small, places s
 but for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.watch Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.unanswered Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.Go Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
@@ -90,6 +92,10 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // configuration: a guest, a scope and the end: -DASLEEP -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DGUESTS=1 -DSCOPE -DCLOSE
 // configuration: the end, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DCLOSE; pan: -DNP -l
 // configuration: a hot worker and the end: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DHOT -DCLOSE -DLONG
+// configuration: a worker that watches for a while: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DHOT -DLINGER -DLONG
+// configuration: a worker that watches for a while and the end: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DHOT -DLINGER -DCLOSE -DLONG
+// configuration: searchers that do not answer: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DUNANSWERED=2 -DLONG
+// configuration: searchers that do not answer, and the end: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=1 -DUNANSWERED=2 -DCLOSE
 // configuration: a pause: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DPAUSE
 // configuration: a pause and a wait: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=1 -DBLOCKS=1 -DPAUSE
 // configuration: a pause and a fork of one who waits: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=0 -DFORKS=1 -DPATIENT_AWAY -DPAUSE
@@ -152,6 +158,7 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // mutant MUTANT_LIST_STAYS_OPEN, in a wait and the end: a worker that becomes idle when the pool has ended does not end
 // mutant MUTANT_END_WAITS_FOR_LATE_WORKERS, in a guest and the end: a worker that a guest needs when the pool has ended counts among those whose end Close waits for
 // mutant MUTANT_WATCHER_IS_BUSY, in a hot worker and the end: a hot worker that watches counts as busy
+// mutant MUTANT_UNANSWERED_IS_NO_SEARCHER, in searchers that do not answer: who wakes another one because a searcher does not answer takes that one out of the count
 // mutant MUTANT_HELD_THOUGH_SOMEBODY_WAITS, in a pause and a fork of one who waits: in a pause no task begins, though one that runs waits for others
 // mutant MUTANT_RESUME_WITHOUT_LOOK, in a pause: who ends a pause wakes nobody
 // mutant MUTANT_TOO_MANY_THOUGH_CLOSING, in a place less, closing, nobody searches for ever: a place that is to be closed does not go on though the pool closes
@@ -274,6 +281,9 @@ byte busy, waits;
 bool changed;                              // crew.changed
 #ifdef HOT
 bool watched;
+#endif
+#ifdef UNANSWERED
+byte unanswered = UNANSWERED;
 #endif
 bool hold, paused;                         // Pause
 bool refuses, closing, ends, listClosed, returned; // Close: refuses is the injectors
@@ -634,7 +644,7 @@ inline doze(pl_, searched_) {
 #if defined(RESIZE) && !defined(MUTANT_DOZE_NOT_AT_SIZE)
 		:: pl_ >= size && !closing -> how = WANTED
 #endif
-#ifdef HOT
+#if defined(HOT) && !defined(LINGER)
 		:: !watched && !ends && !HELD -> how = WANTED // lacksWatch
 #endif
 		:: else ->
@@ -669,14 +679,38 @@ inline stopSearching() {
 }
 
 inline notifyTask(node_) {
-	d_step {
+	atomic {
 		if
 		:: searching == 0 -> how = SOME; node = node_
+#ifdef UNANSWERED
+		:: searching > 0 && unanswered > 0 ->
+			unanswered--;
+#ifdef MUTANT_UNANSWERED_IS_NO_SEARCHER
+			searching--;
+#endif
+			how = SOME;
+			node = node_
+		:: searching > 0
+#else
 		:: else
+#endif
 		fi
 	};
 	wake(0)
 }
+
+#ifdef UNANSWERED
+
+// notifyAgain is for a worker between two tasks.
+inline notifyAgain() {
+	if
+	:: atomic { searching > 0 && unanswered > 0 -> unanswered--; how = SEEN };
+		wake(0)
+	:: true
+	fi
+}
+
+#endif
 
 // # Tasks: worker.go, find.go
 
@@ -1167,6 +1201,9 @@ inline runFork() {
 // Its looks, which go on and on, are left out but for the one that sees something.
 inline watch() {
 	if
+#ifdef LINGER
+	:: true // tasks do not come that often
+#endif
 	:: !ORDERED && !ends ->
 		d_step { ok = !watched; watched = true };
 		if
@@ -1180,12 +1217,20 @@ inline watch() {
 			:: !hunts -> hunts = true; searching++
 			:: else
 			fi;
-			injector[0] || ring[0] || ring[PLACES - 1] || slot[0] || slot[PLACES - 1] || ORDERED || ends;
+			if
+			:: injector[0] || ring[0] || ring[PLACES - 1] || slot[0] || slot[PLACES - 1] || ORDERED || ends -> ok = true
+#ifdef LINGER
+			:: true
+#endif
+			fi;
 #ifndef MUTANT_WATCHER_IS_BUSY
 			busy++;
 #endif
 			watched = false;
-			goto settled
+			if
+			:: ok -> ok = false; goto settled
+			:: else
+			fi
 		:: else
 		fi
 	:: else
@@ -1332,7 +1377,10 @@ settled: // it has a place
 	fi;
 working:
 	if
-	:: job == TASK -> job = NOTHING; runTask()
+	:: job == TASK -> job = NOTHING; runTask();
+#ifdef UNANSWERED
+		notifyAgain()
+#endif
 	:: else -> job = NOTHING; runFork()
 	fi;
 	if
