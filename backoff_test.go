@@ -12,8 +12,12 @@ import (
 // advises to park.
 func waits(t *testing.T, b *Backoff) (spins, yields int) {
 	t.Helper()
-	for b.Wait() {
-		if b.yielded == 0 {
+	for {
+		spin, ok := b.Next()
+		if !ok {
+			break
+		}
+		if spin > 0 {
 			spins++
 		} else {
 			yields++

@@ -52,3 +52,10 @@ func TestLongerWaitsAreMorePauses(t *testing.T) {
 	// the wait turns into none.
 	require.GreaterOrEqual(t, pausesFor(math.MaxInt64), last)
 }
+
+// TestPausesTakeTime: a pause takes a tenth of a nanosecond at least on any processor.
+func TestPausesTakeTime(t *testing.T) {
+	start := time.Now()
+	Pause(10_000_000)
+	require.Greater(t, time.Since(start), time.Millisecond)
+}

@@ -116,7 +116,6 @@ func (w *Worker) closePlace() bool {
 			w.run(job{task: t})
 			return true
 		}
-		p.notifyTask(w.site.node)
 	}
 	p.crew.mu.Lock()
 	defer p.crew.mu.Unlock()

@@ -630,6 +630,7 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 				func() { outer.Scope(func(*Scope) {}) },
 				func() { _ = For(outer, 1000, func(int) {}) },
 				func() { outer.Block(func() {}) },
+				outer.Yield,
 			} {
 				err, _ := caught(use).(error)
 				require.ErrorContains(t, err, "worker of another function")
@@ -814,3 +815,61 @@ func TestForkStacksShrink(t *testing.T) {
 }
 
 func (s *frames[W, R]) blockCount() int { return len(*s.blocks.Load()) }
+
+// TestWhoGivesWayLetsOthersRun: one P, and the network is not due.
+func TestWhoGivesWayLetsOthersRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	ran := 0
+	done := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		defer close(done)
+		for range 100 {
+			p.networkDue.Store(heist.Ticks() + heist.TicksIn(time.Hour))
+			var other atomic.Bool
+			go other.Store(true)
+			heist.Spin(2 * giveWayPeriod)
+			w.giveWay()
+			if other.Load() {
+				ran++
+			}
+		}
+	}))
+	<-done
+	require.Greater(t, ran, 90)
+}
+
+func TestAcceptedTasksThatNobodyElseSeesKeepTheWorkerInItsPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	done := make(chan [2]bool)
+	require.NoError(t, p.Go(func(w *Worker) {
+		w.owed.Add(1)
+		without := w.ordered()
+		w.stash = append(w.stash, new(task))
+		with := w.ordered()
+		w.stash = nil
+		w.owed.Add(-1)
+		done <- [2]bool{without, with}
+	}))
+	require.Equal(t, [2]bool{true, false}, <-done)
+}
+
+func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for _, n := range []int{2, serialSort - 1, serialSort, 100_000} {
+		for _, at := range []int{1, n - 1} {
+			s := make([]int, n)
+			compared := 0
+			e, ok := caught(func() {
+				_ = SortFunc(p, s, func(a, b int) int {
+					if compared++; compared == at {
+						panic(io.EOF)
+					}
+					return 0
+				})
+			}).(*PanicError)
+			require.True(t, ok)
+			require.ErrorIs(t, e, io.EOF)
+		}
+	}
+}

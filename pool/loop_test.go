@@ -986,6 +986,25 @@ func TestALimitedLoopHasHelp(t *testing.T) {
 	}
 }
 
+// TestASeatIsFreeAgain when the part is done that it was taken for.
+func TestASeatIsFreeAgain(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for _, g := range []Granularity{Grain(1), Chunks(1000)} {
+		var first, parts atomic.Int64 // the caller's worker, and how many parts others began
+		var last [64]atomic.Int64     // by worker: where its last range ended
+		first.Store(-1)
+		require.NoError(t, ForWorker(p, 1000, func(w *Worker, lo, hi int) {
+			switch first.CompareAndSwap(-1, int64(w.ID())); {
+			case first.Load() == int64(w.ID()):
+				time.Sleep(100 * time.Microsecond) // the others do the rest as soon as they may
+			case last[w.ID()].Swap(int64(hi)) != int64(lo):
+				parts.Add(1)
+			}
+		}, g.AtMost(2)))
+		require.Greater(t, parts.Load(), int64(1))
+	}
+}
+
 func raise(most *atomic.Int32, to int32) {
 	for old := most.Load(); old < to && !most.CompareAndSwap(old, to); old = most.Load() {
 	}

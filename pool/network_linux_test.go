@@ -126,3 +126,21 @@ func TestAPoolInABubbleHasNoGoroutineForTheNetwork(t *testing.T) {
 		require.NoError(t, p.Close())
 	})
 }
+
+func TestAPoolPollsTheNetworkWhenItIsDueOnly(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	polls := func(due int64) (moved int64) {
+		done := make(chan int64)
+		require.NoError(t, p.Go(func(w *Worker) {
+			now := heist.Ticks()
+			p.networkDue.Store(now + due)
+			w.pollNetwork(now)
+			done <- p.networkDue.Load() - now
+		}))
+		return <-done
+	}
+	require.Equal(t, p.ticksNetwork, polls(p.ticksNetwork), "it is not due for that long")
+	require.Nil(t, p.network.Load())
+	require.Equal(t, p.ticksNetwork, polls(-1))
+	require.NotNil(t, p.network.Load())
+}

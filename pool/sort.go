@@ -90,6 +90,7 @@ func SortFunc[S ~[]E, E any](at Place, s S, compare func(a, b E) int) error {
 		if _, err := check(at); err != nil {
 			return err
 		}
+		defer inLoop()
 		slices.SortStableFunc(s, compare)
 		return nil
 	}

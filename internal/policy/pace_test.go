@@ -218,3 +218,9 @@ func TestAChunkIsNeverEmptyOrTooLong(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoItemsAreTheFewestThatAreHalved(t *testing.T) {
+	for left, parts := range []int{0, 0, 1, 1} {
+		require.Equal(t, parts, new(Pace).Parts(left, 1, &paceTimes), "%d items", left)
+	}
+}

@@ -1261,10 +1261,6 @@ inline closePlace() {
 				:: else
 				fi
 			};
-			if
-			:: job == NOTHING -> notifyTask(nodeOf(place))
-			:: else
-			fi
 		:: else -> break
 		fi
 	:: else -> break

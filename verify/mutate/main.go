@@ -82,7 +82,7 @@ type options struct {
 	dir      string // where packages are looked for, the current directory if empty
 	packages []string
 	seed     uint64
-	n        int
+	n, skip  int
 	timeout  time.Duration
 	list     bool
 	only     string
@@ -93,6 +93,7 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 	flags.SetOutput(io.Discard) // the caller prints errors
 	flags.Uint64Var(&o.seed, "seed", 1, "draws the sample")
 	flags.IntVar(&o.n, "n", 200, "how many mutants are tested, 0 for all")
+	flags.IntVar(&o.skip, "skip", 0, "how many mutants at the beginning of the sample are left out, to go on where a run was interrupted")
 	packages := flags.String("packages", ".,./numa,./internal/policy,./pool", "what is mutated, with commas between packages")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long the tests may run with a mutant; one that takes longer is caught")
 	flags.BoolVar(&o.list, "list", false, "only print the names of the sample, including mutants that may turn out not to compile")
@@ -111,6 +112,8 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 		return o, fmt.Errorf("unexpected argument %q; packages are given with -packages", flags.Arg(0))
 	case o.n < 0:
 		return o, fmt.Errorf("-n is %d, and must not be negative", o.n)
+	case o.skip < 0:
+		return o, fmt.Errorf("-skip is %d, and must not be negative", o.skip)
 	case o.timeout <= 0:
 		return o, fmt.Errorf("-timeout is %v, and must be positive", o.timeout)
 	case len(o.packages) == 0:
@@ -141,6 +144,10 @@ func (o options) mutate(ctx context.Context, explanations []explanation, stdout,
 		}
 		return fmt.Errorf("%s has nothing to mutate", strings.Join(o.packages, ", "))
 	}
+	if o.skip >= len(drawn) {
+		return fmt.Errorf("-skip is %d, and there are %d mutants", o.skip, len(drawn))
+	}
+	drawn = drawn[o.skip:]
 	n := len(drawn)
 	if o.n > 0 {
 		n = min(n, o.n)

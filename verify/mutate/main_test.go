@@ -224,6 +224,7 @@ func (w writer) Write(text []byte) (int, error) {
 func TestBadFlagsAreOneLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"-n -1":                "-n is -1, and must not be negative",
+		"-skip -1":             "-skip is -1, and must not be negative",
 		"-n x":                 `invalid value "x" for flag -n: parse error`,
 		"-seed -1":             `invalid value "-1" for flag -seed: parse error`,
 		"-timeout 0":           "-timeout is 0s, and must be positive",

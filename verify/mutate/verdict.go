@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed53057037/heist/verify/overlay"
@@ -86,12 +87,28 @@ func (p *goPackage) test(ctx context.Context, timeout time.Duration, flags ...st
 	if err := limitMemory(c); err != nil {
 		return verdict{}, errors.Join(err, c.Process.Kill(), c.Wait())
 	}
-	v, failed, err := read(events)
+	// Most of those that hang do so in one test, long before the time for all of them is over.
+	stalled := false
+	var mu sync.Mutex
+	stall := max(timeout/stallShare, leastStall)
+	watch := time.AfterFunc(timeout, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stalled = true
+		killGroup(c)
+	})
+	v, failed, err := read(events, func() { watch.Reset(stall) })
+	watch.Stop()
 	if err != nil {
 		return verdict{}, errors.Join(err, c.Process.Kill(), c.Wait())
 	}
 	ended := c.Wait()
+	mu.Lock()
+	defer mu.Unlock()
 	switch {
+	case stalled && ended != nil:
+		v.outcome = timedOut
+		return v, nil
 	case ended == nil:
 		return verdict{outcome: survived}, nil
 	case !failed:
@@ -100,8 +117,16 @@ func (p *goPackage) test(ctx context.Context, timeout time.Duration, flags ...st
 	return v, nil
 }
 
-// read makes a verdict of a run's events, and says whether the run failed.
-func read(events io.Reader) (v verdict, failed bool, err error) {
+// stallShare is the part of the time-out that may pass without the begin or the end of a test, but
+// no less than leastStall.
+const (
+	stallShare = 4
+	leastStall = 20 * time.Second
+)
+
+// read makes a verdict of a run's events, and says whether the run failed. It calls progress when
+// a test has begun or ended.
+func read(events io.Reader, progress func()) (v verdict, failed bool, err error) {
 	v.outcome = caught
 	var compiler, begun string
 	for decoder := json.NewDecoder(events); ; {
@@ -124,6 +149,9 @@ func read(events io.Reader) (v verdict, failed bool, err error) {
 			}
 		case "run":
 			begun = e.Test
+			progress()
+		case "pass", "skip":
+			progress()
 		case "fail":
 			failed = true
 			if v.detail == "" { // a subtest fails before its test
