@@ -873,3 +873,18 @@ func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
 		}
 	}
 }
+
+// TestInnerCallsLeaveNoMarks: a task that goes on for ever may make any number of them.
+func TestInnerCallsLeaveNoMarks(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	require.NoError(t, p.Run(func(w *Worker) {
+		for range 10 {
+			require.NoError(t, For(w.With(ctx), 10, func(int) {}))
+			w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
+			_ = caught(func() { w.Scope(func(*Scope) { panic(io.EOF) }) })
+		}
+		require.Empty(t, w.marks)
+	}))
+}
