@@ -134,3 +134,13 @@ func topologyOf(t *testing.T) *numa.Topology {
 	require.NoError(t, err)
 	return machine
 }
+
+func TestThereAreNoMoreWorkersThanCPUsUnlessTheyAreAskedFor(t *testing.T) {
+	most := runtime.NumCPU()
+	if allowed, err := thisMachine.allowed(); err == nil && len(allowed) > 0 {
+		most = len(allowed)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(most + 3))
+	require.Equal(t, most, newPool(t).Workers())
+	require.Equal(t, most+3, newPool(t, WithWorkers(most+3)).Workers())
+}
