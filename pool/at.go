@@ -155,3 +155,46 @@ func (v *visit) end() {
 		v.w.trim()
 	}
 }
+
+// # For those who write algorithms
+
+// Check says whether a call can begin at the place, for one that turns out to have nothing to do.
+func Check(at Place) error {
+	_, err := check(at)
+	return err
+}
+
+// Call calls f at the place, in the calling goroutine, as loops do: a panic in f continues as a
+// [*PanicError], and if the place's context ends f early, the error is the context's. See [Pool.Run].
+func Call(at Place, f func(w *Worker)) (err error) {
+	if f == nil {
+		return errNilFunc("Call")
+	}
+	v, err := enter(at)
+	if err != nil {
+		return err
+	}
+	defer v.leave(&err)
+	defer inLoop()
+	f(v.w)
+	return nil
+}
+
+// Idle returns how many workers could help the caller now, one that was given w. Cost: a load.
+func (w *Worker) Idle() int { return w.pool.idle() }
+
+// Cancelled says whether the call that the caller belongs to need not go on, because its context has
+// ended. [Worker.Checkpoint], forks and loops end it then. Cost: some loads.
+func (w *Worker) Cancelled() bool { return w.call.stopped() }
+
+// Checkpoint ends the call that the caller belongs to if its context has ended: it unwinds, as a
+// fork does. Now and then, it looks at the context itself. Cost: some loads, and a look at the clock.
+func (w *Worker) Checkpoint() { w.call.look(w) }
+
+// Uncancelled calls f, in which no fork ends early because the caller's call was cancelled: for
+// something that must not be left half done. f may ask cancelled, on any worker, and hurry.
+func (w *Worker) Uncancelled(f func(cancelled func() bool)) {
+	in := w.begin()
+	defer w.end(in)
+	f(in.call.stopped)
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -34,7 +35,7 @@ func Example() {
 
 	// Loops divide themselves, as far as somebody is idle.
 	squares := make([]int, 1000)
-	err = pool.For(p, len(squares), func(i int) { squares[i] = i * i })
+	err = par.For(p, len(squares), func(i int) { squares[i] = i * i })
 	if err != nil {
 		log.Fatal(err)
 	}

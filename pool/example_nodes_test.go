@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -116,7 +117,7 @@ func ExampleAffinity() {
 	cells := make([]int, 100_000)
 	affinity := new(pool.Affinity) // of this loop
 	for range 10 {
-		err := pool.For(p, len(cells), func(i int) { cells[i] += i }, affinity.Granularity())
+		err := par.For(p, len(cells), func(i int) { cells[i] += i }, affinity.Granularity())
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func ExampleWithPinning() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	total, err := pool.Reduce(p, []int{1, 2, 3}, 0,
+	total, err := par.Reduce(p, []int{1, 2, 3}, 0,
 		func(sum, n int) int { return sum + n }, func(a, b int) int { return a + b })
 	if err != nil {
 		log.Fatal(err)

@@ -88,6 +88,13 @@ func (g Granularity) AtMost(k int) Granularity {
 	return g
 }
 
+// InOrder returns the granularity for a range whose beginning is wanted first: the loop is not
+// divided among memory nodes.
+func (g Granularity) InOrder() Granularity {
+	g.inOrder = true
+	return g
+}
+
 // eager says whether ranges are divided whether somebody is hungry or not.
 func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 
@@ -129,53 +136,27 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 	a.grain.Store(min(max(g, leastGrain), mostGrain))
 }
 
-// For calls f(i) for all i from 0 to n-1, some at the same time, and returns when all
-// calls have returned. The order is not specified. At most one granularity can be
-// given; the default is [Lazy].
+// ForRange calls f with ranges lo to hi-1 that together are 0 to n-1, some at the same time, and
+// returns when all calls have returned. The order is not specified. At most one granularity can be
+// given; the default is [Lazy]. Whatever f has to set up for a range, such as a buffer, belongs at its
+// beginning: how long that takes is measured, and ranges are made long enough for it to cost a few
+// percent at most.
 //
 // Called from outside, with a pool as the place, a short loop runs in the caller alone
 // and costs some 30 ns more than it would without a pool; see [Place] for whoever else
 // may call it. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
-// runs any more. The error is [ErrClosed], or that of the place's context: then some items
+// runs any more. The error is [ErrClosed], or that of the place's context: then some ranges
 // were left out.
-func For(at Place, n int, f func(i int), g ...Granularity) error {
-	if f == nil {
-		return errNilFunc("For")
-	}
-	done, pace, err := probe(at, n, g, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	})
-	if done == n || err != nil {
-		return err
-	}
-	return loopOn(at, span{lo: done, hi: n, pace: pace}, g, func(_ *Worker, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	})
-}
-
-// ForRange calls f with ranges lo to hi-1 that together are 0 to n-1: it is [For] for
-// bodies that handle several items in a row more cheaply. Whatever f has to set up for a range,
-// such as a buffer, belongs at its beginning: how long that takes is measured, and ranges are
-// made long enough for it to cost a few percent at most.
 func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	return forRange(at, n, true, f, g...)
-}
-
-// forRange is ForRange, and calls says whether calls of f may have a cost of their own.
-func forRange(at Place, n int, calls bool, f func(lo, hi int), g ...Granularity) error {
-	done, pace, err := probe(at, n, g, f)
-	if done == n || err != nil {
+	l, err := Begin(at, n, f, g...)
+	if err != nil || l.Over() {
 		return err
 	}
-	pace.Calls = calls
-	return loopOn(at, span{lo: done, hi: n, pace: pace}, g, func(_ *Worker, lo, hi int) { f(lo, hi) })
+	l.pace.Calls = true
+	return l.Run(func(_ *Worker, lo, hi int) { f(lo, hi) })
 }
 
 // ForWorker is [ForRange] for bodies that fork, or that keep data per [Worker.ID].
@@ -186,27 +167,53 @@ func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity)
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	return loopOn(at, span{hi: n, pace: policy.Pace{Calls: true}}, g, f)
+	l := Loop{at: at, n: n, pace: policy.Pace{Calls: true}}
+	if len(g) > 0 {
+		l.how = g[0]
+	}
+	return l.Run(f)
 }
 
-// ForEach calls f with a pointer to each element of s, some at the same time. See [For].
-func ForEach[E any](at Place, s []E, f func(e *E), g ...Granularity) error {
+// Loop is what is left of a loop when its beginning has run in the caller, see [Begin].
+type Loop struct {
+	at   Place
+	how  Granularity
+	left int // the first item that has not run
+	n    int
+	pace policy.Pace
+}
+
+// Begin begins a loop over 0 to n-1: f runs the first few items in the caller, which measures
+// them, and all of them if together they would take less than the wake-up of a worker. Then the loop
+// is over; else [Loop.Run] runs the rest. It is what [ForRange] and the loops of package par are
+// made of, for those that know more about their items: f and the body of Run may be two closures of the same
+// code, of which the first is none of the garbage collector's matters.
+//
+// For places and errors see [ForRange]. Cost: 30 ns, no allocation.
+func Begin(at Place, n int, f func(lo, hi int), g ...Granularity) (l Loop, err error) {
 	if f == nil {
-		return errNilFunc("ForEach")
+		return l, errNilFunc("Begin")
 	}
-	done, pace, err := probe(at, len(s), g, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(&s[i])
-		}
-	})
-	if done == len(s) || err != nil {
-		return err
+	l = Loop{at: at, n: n}
+	if len(g) > 0 {
+		l.how = g[0]
 	}
-	return loopOn(at, span{lo: done, hi: len(s), pace: pace}, g, func(_ *Worker, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(&s[i])
-		}
-	})
+	l.left, l.pace, err = probe(at, n, g, f)
+	return l, err
+}
+
+// Over says whether nothing is left.
+func (l *Loop) Over() bool { return l.left >= l.n }
+
+// Run runs what is left, as [ForWorker] does. Calls of body should have no cost of their own.
+func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
+	if body == nil {
+		return errNilFunc("Loop.Run")
+	}
+	if l.Over() {
+		return nil
+	}
+	return loopOn(l.at, span{lo: l.left, hi: l.n, pace: l.pace}, l.how, body)
 }
 
 func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
@@ -298,7 +305,7 @@ type loop struct {
 }
 
 // loopOn runs what is left of a loop at a place.
-func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi int)) (err error) {
+func loopOn(at Place, left span, how Granularity, body func(w *Worker, lo, hi int)) (err error) {
 	v, err := enter(at)
 	if err != nil {
 		return err
@@ -306,10 +313,6 @@ func loopOn(at Place, left span, g []Granularity, body func(w *Worker, lo, hi in
 	defer v.leave(&err)
 	defer inLoop()
 	left.loop = &loop{body: body}
-	var how Granularity
-	if len(g) > 0 {
-		how = g[0]
-	}
 	left.grain, left.counts = how.grain, how.adaptive != nil
 	if how.share > 0 { // of all items: nothing has been probed
 		left.grain = (left.hi-1)/times(how.share, v.w.pool.size(), left.hi) + 1

@@ -61,13 +61,6 @@ var loopKinds = []loopKind{
 			}
 		}, g...)
 	}},
-	{"ForEach", func(at Place, n int, f func(i int), g ...Granularity) error {
-		s := make([]int, max(n, 0))
-		for i := range s {
-			s[i] = i
-		}
-		return ForEach(at, s, func(e *int) { f(*e) }, g...)
-	}},
 }
 
 // once says what is wrong if not every entry of the tally is 1.
@@ -251,9 +244,7 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 	require.NoError(t, shut.Close())
 	never := func(int) { t.Error("an item ran") }
 	for _, kind := range loopKinds {
-		if kind.name != "ForEach" {
-			require.EqualError(t, kind.run(p, -1, never), "pool: a loop was given -1 items; it must be 0 or more", kind.name)
-		}
+		require.EqualError(t, kind.run(p, -1, never), "pool: a loop was given -1 items; it must be 0 or more", kind.name)
 		for _, n := range []int{0, 5, 10_000} {
 			require.EqualError(t, kind.run(p, n, never, Lazy, Grain(1)), "pool: a loop was given more than one granularity", kind.name)
 			require.ErrorIs(t, kind.run(nil, n, never), errNoPlace, kind.name)
@@ -262,10 +253,10 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 			require.ErrorIs(t, kind.run(shut.With(context.Background()), n, never), ErrClosed, kind.name)
 		}
 	}
-	require.EqualError(t, For(p, 1, nil), "pool: For was given a nil function")
+	_, err = Begin(p, 1, nil)
+	require.EqualError(t, err, "pool: Begin was given a nil function")
 	require.EqualError(t, ForRange(p, 1, nil), "pool: ForRange was given a nil function")
 	require.EqualError(t, ForWorker(p, 1, nil), "pool: ForWorker was given a nil function")
-	require.EqualError(t, ForEach(p, []int{1}, nil), "pool: ForEach was given a nil function")
 	for _, n := range []int{0, -1, math.MinInt} {
 		require.PanicsWithError(t, fmt.Sprintf("pool: Grain was given %d; it must be at least 1", n), func() { Grain(n) })
 	}
@@ -292,19 +283,9 @@ func TestEmptyLoopsCallNothing(t *testing.T) {
 				return errors.Join(
 					For(at, 0, func(int) { t.Errorf("For, %s, %s", name, place) }, g...),
 					ForRange(at, 0, func(lo, hi int) { t.Errorf("ForRange, %s, %s", name, place) }, g...),
-					ForWorker(at, 0, func(_ *Worker, lo, hi int) { t.Errorf("ForWorker, %s, %s", name, place) }, g...),
-					ForEach(at, []int(nil), func(*int) { t.Errorf("ForEach, %s, %s", name, place) }, g...))
+					ForWorker(at, 0, func(_ *Worker, lo, hi int) { t.Errorf("ForWorker, %s, %s", name, place) }, g...))
 			}))
 		}
-	}
-}
-
-func TestForEachGivesTheElementsThemselves(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
-	s := make([]string, 3000)
-	require.NoError(t, ForEach(p, s, func(e *string) { *e += "seen"; work(20) }))
-	for i, e := range s {
-		require.Equal(t, "seen", e, i)
 	}
 }
 
@@ -360,7 +341,6 @@ func TestShortLoopLeavesTheOthersAsleep(t *testing.T) {
 		start := heist.Ticks()
 		require.NoError(t, For(p, len(s), func(i int) { s[i]++ }))
 		require.NoError(t, ForRange(p, len(s), func(lo, hi int) { s[lo]++ }))
-		require.NoError(t, ForEach(p, s, func(e *int) { *e++ }, Lazy))
 		if heist.Ticks()-start >= p.ticksLoop.Alone/probeTime {
 			continue // the system interrupted it, or is an emulator
 		}
@@ -915,16 +895,6 @@ func TestShortLoopAllocatesNothing(t *testing.T) {
 	}
 	require.Less(t, allocsPerRun(1000, func() { _ = For(p, len(s), item) }), 0.5)
 	require.Less(t, allocsPerRun(1000, func() { _ = ForRange(p, len(s), rng) }), 0.5)
-}
-
-// TestShortForEachAllocatesNothing is a flaw: ForEach, Map and MapTo allocate a closure,
-// whether the pool hears of the loop or not.
-func TestShortForEachAllocatesNothing(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	requireAtRest(t, p)
-	s := make([]int, 10)
-	element := func(e *int) { *e++ }
-	require.Less(t, allocsPerRun(1000, func() { _ = ForEach(p, s, element) }), 0.5)
 }
 
 func TestLongLoopAllocatesLittle(t *testing.T) {

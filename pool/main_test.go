@@ -349,3 +349,20 @@ func leastAllocs(runs int, f func()) float64 {
 	}
 	return least
 }
+
+// For is package par's, which this one cannot import.
+func For(at Place, n int, f func(i int), g ...Granularity) error {
+	l, err := Begin(at, n, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	}, g...)
+	if err != nil || l.Over() {
+		return err
+	}
+	return l.Run(func(_ *Worker, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
+}

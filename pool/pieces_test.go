@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -638,41 +637,4 @@ func TestOnOneNodeAnAffinityChangesNothing(t *testing.T) {
 	}, a.Granularity()))
 	require.NoError(t, ran.once())
 	require.Empty(t, a.homes)
-}
-
-func TestAlgorithmsOnSeveralNodes(t *testing.T) {
-	for _, nodes := range []int{2, 5} {
-		p := newNodes(t, nodes, 2)
-		s := make([]int, stress(200_000))
-		for i := range s {
-			s[i] = rand.N(1_000_000)
-		}
-		want := slices.Sorted(slices.Values(s))
-		doubled, err := Map(p, s, func(n int) int { return 2 * n })
-		require.NoError(t, err)
-		even, err := Filter(p, s, func(n int) bool { return n%2 == 0 })
-		require.NoError(t, err)
-		sum, err := Reduce(p, s, 0, func(a, b int) int { return a + b }, func(a, b int) int { return a + b })
-		require.NoError(t, err)
-		text, err := Reduce(p, s[:min(len(s), 5000)], "", func(a string, b int) string { return a + fmt.Sprint(b) }, func(a, b string) string { return a + b })
-		require.NoError(t, err)
-		evens, total, all := []int{}, 0, new(strings.Builder)
-		for i, n := range s {
-			require.Equal(t, 2*n, doubled[i])
-			if n%2 == 0 {
-				evens = append(evens, n)
-			}
-			if total += n; i < 5000 {
-				fmt.Fprint(all, n)
-			}
-		}
-		require.Equal(t, evens, even)
-		require.Equal(t, total, sum)
-		require.Equal(t, all.String(), text)
-		where, err := Find(p, s, func(n int) bool { return n == s[len(s)-1] })
-		require.NoError(t, err)
-		require.Equal(t, slices.Index(s, s[len(s)-1]), where)
-		require.NoError(t, Sort(p, s))
-		require.Equal(t, want, s)
-	}
 }

@@ -194,3 +194,9 @@ func (w *Worker) anyFork(forks bool) bool {
 	}
 	return false
 }
+
+// idle returns how many workers could help a caller that has its place.
+func (p *Pool) idle() int {
+	state := p.sleep.Load()
+	return max(state.Sleepers()+state.Searching(), 0)
+}

@@ -57,7 +57,7 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.NoError(t, loopOn(w, span{hi: n}, nil, func(_ *Worker, lo, hi int) {
+		require.NoError(t, loopOn(w, span{hi: n}, Lazy, func(_ *Worker, lo, hi int) {
 			if hi-lo > (n-lo)/2+1 {
 				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
 			}
@@ -70,26 +70,6 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 			longest = max(longest, hi-lo)
 		}))
 	}))
-}
-
-// TestNoBatchOfASequenceIsLongerThanItsBound, however cheap the values are.
-func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
-	p := newPool(t)
-	longest, values := 0, 0
-	require.NoError(t, batches(p, func(yield func(int) bool) {
-		for i := range 1 << 20 {
-			if !yield(i) {
-				return
-			}
-		}
-	}, func(batch []int) func() {
-		longest = max(longest, len(batch))
-		values += len(batch)
-		return func() {}
-	}))
-	require.Equal(t, 1<<20, values)
-	require.LessOrEqual(t, longest, 4096)
-	require.Greater(t, longest, 64)
 }
 
 func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {

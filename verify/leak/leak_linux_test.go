@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -18,7 +19,7 @@ import (
 func use(t *testing.T, p *pool.Pool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(t, pool.For(p.With(ctx), 10_000, func(int) {}))
+	require.NoError(t, par.For(p.With(ctx), 10_000, func(int) {}))
 	require.NoError(t, p.Go(func(w *pool.Worker) { w.Block(func() { time.Sleep(time.Millisecond) }) }))
 	require.NoError(t, p.Resize(p.Workers()+2))
 	n, err := pool.Async(p, func(w *pool.Worker) (int, error) {

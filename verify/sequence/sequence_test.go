@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -742,12 +743,12 @@ func (pl *player) loops(t *rapid.T) {
 		}
 	}
 	loops := map[string]func() error{
-		"For":       func() error { return pool.For(at, n, item, g...) },
+		"For":       func() error { return par.For(at, n, item, g...) },
 		"ForRange":  func() error { return pool.ForRange(at, n, between, g...) },
 		"ForWorker": func() error { return pool.ForWorker(at, n, func(_ *pool.Worker, lo, hi int) { between(lo, hi) }, g...) },
-		"ForEach":   func() error { return pool.ForEach(at, items, func(i *int) { item(*i) }, g...) },
-		"Phases":    func() error { return pool.Phases(at, n, 1, func(_, lo, hi int) { between(lo, hi) }) },
-		"Each":      func() error { return pool.Each(at, slices.Values(items), item) },
+		"ForEach":   func() error { return par.ForEach(at, items, func(i *int) { item(*i) }, g...) },
+		"Phases":    func() error { return par.Phases(at, n, 1, func(_, lo, hi int) { between(lo, hi) }) },
+		"Each":      func() error { return par.Each(at, slices.Values(items), item) },
 	}
 	for name, loop := range loops {
 		pl.same(want, loop())
@@ -764,14 +765,14 @@ func (pl *player) algorithms(t *rapid.T) {
 	at, want := pl.place()
 	g := pl.granularity()
 	if len(s) > 0 {
-		least, most, err := pool.MinMax(at, s)
+		least, most, err := par.MinMax(at, s)
 		pl.same(want, err)
 		if want == nil {
 			require.Equal(t, []int{slices.Min(s), slices.Max(s)}, []int{least, most})
 		}
 	} else {
-		_, _, err := pool.MinMax(at, s)
-		require.ErrorIs(t, err, pool.ErrEmpty)
+		_, _, err := par.MinMax(at, s)
+		require.ErrorIs(t, err, par.ErrEmpty)
 	}
 	byTens := func(a, b int) int { return cmp.Compare(a/10, b/10) }
 	odd := func(v int) bool { return v%2 != 0 }
@@ -793,14 +794,14 @@ func (pl *player) algorithms(t *rapid.T) {
 		"Sort":           {slices.Sorted(slices.Values(s)), func(s []int) (any, error) { return s, pool.Sort(at, s) }},
 		"SortFunc":       {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortFunc(at, s, byTens) }},
 		"SortStableFunc": {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortStableFunc(at, s, byTens) }},
-		"Map":            {doubled, func(s []int) (any, error) { return pool.Map(at, s, double, g...) }},
-		"MapTo":          {doubled, func(s []int) (any, error) { return s, pool.MapTo(at, s, s, double, g...) }},
-		"Scan":           {totals, func(s []int) (any, error) { return s, pool.Scan(at, s, s, plus) }},
-		"Reduce":         {sum, func(s []int) (any, error) { return pool.Reduce(at, s, 0, plus, plus) }},
-		"Find":           {slices.IndexFunc(s, odd), func(s []int) (any, error) { return pool.Find(at, s, odd) }},
+		"Map":            {doubled, func(s []int) (any, error) { return par.Map(at, s, double, g...) }},
+		"MapTo":          {doubled, func(s []int) (any, error) { return s, par.MapTo(at, s, s, double, g...) }},
+		"Scan":           {totals, func(s []int) (any, error) { return s, par.Scan(at, s, s, plus) }},
+		"Reduce":         {sum, func(s []int) (any, error) { return par.Reduce(at, s, 0, plus, plus) }},
+		"Find":           {slices.IndexFunc(s, odd), func(s []int) (any, error) { return par.Find(at, s, odd) }},
 		"Filter": {slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) }),
-			func(s []int) (any, error) { return pool.Filter(at, s, odd) }},
-		"Collect": {doubled, func(s []int) (any, error) { return pool.Collect(at, slices.Values(s), double) }},
+			func(s []int) (any, error) { return par.Filter(at, s, odd) }},
+		"Collect": {doubled, func(s []int) (any, error) { return par.Collect(at, slices.Values(s), double) }},
 	}
 	for name, c := range algorithms {
 		got, err := c.do(slices.Clone(s))
@@ -841,21 +842,21 @@ func (pl *player) nils(t *rapid.T) {
 		"Group.Go ":            func() error { g, _ := p.Group(background); g.Go(nil); return g.Wait() },
 		"Group.GoWorker":       func() error { g, _ := p.Group(background); g.GoWorker(nil); return g.Wait() },
 		"Group.TryGo":          func() error { g, _ := p.Group(background); g.TryGo(nil); return g.Wait() },
-		"For ":                 func() error { return pool.For(p, 1, nil) },
+		"For ":                 func() error { return par.For(p, 1, nil) },
 		"ForRange":             func() error { return pool.ForRange(p, 1, nil) },
 		"ForWorker":            func() error { return pool.ForWorker(p, 1, nil) },
-		"ForEach":              func() error { return pool.ForEach(p, s, nil) },
-		"Phases":               func() error { return pool.Phases(p, 1, 1, nil) },
-		"Each":                 func() error { return pool.Each(p, slices.Values(s), nil) },
-		"Collect":              func() error { _, err := pool.Collect[int, int](p, nil, func(i int) int { return i }); return err },
-		"Map":                  func() error { _, err := pool.Map[int, int](p, s, nil); return err },
-		"Reduce":               func() error { _, err := pool.Reduce(p, s, 0, nil, func(a, b int) int { return a }); return err },
-		"Scan":                 func() error { return pool.Scan(p, s, s, nil) },
-		"Filter":               func() error { _, err := pool.Filter(p, s, nil); return err },
-		"Find":                 func() error { _, err := pool.Find(p, s, nil); return err },
+		"ForEach":              func() error { return par.ForEach(p, s, nil) },
+		"Phases":               func() error { return par.Phases(p, 1, 1, nil) },
+		"Each":                 func() error { return par.Each(p, slices.Values(s), nil) },
+		"Collect":              func() error { _, err := par.Collect[int, int](p, nil, func(i int) int { return i }); return err },
+		"Map":                  func() error { _, err := par.Map[int, int](p, s, nil); return err },
+		"Reduce":               func() error { _, err := par.Reduce(p, s, 0, nil, func(a, b int) int { return a }); return err },
+		"Scan":                 func() error { return par.Scan(p, s, s, nil) },
+		"Filter":               func() error { _, err := par.Filter(p, s, nil); return err },
+		"Find":                 func() error { _, err := par.Find(p, s, nil); return err },
 		"SortFunc":             func() error { return pool.SortFunc(p, s, nil) },
 		"Recursive":            func() error { return panicOf(func() { pool.Recursive[int, int](nil) }) },
-		"nil as its place":     func() error { return pool.For(nil, 1, func(int) {}) },
+		"nil as its place":     func() error { return par.For(nil, 1, func(int) {}) },
 		"nil as its place; it": func() error { return pool.Sort(nil, s) },
 	} {
 		require.ErrorContains(t, call(), name)
@@ -880,12 +881,12 @@ func (pl *player) nonsense(t *rapid.T) {
 	n := -1 - rapid.IntRange(0, 1000).Draw(t, "n")
 	s := []int{1, 2}
 	for name, call := range map[string]func() error{
-		fmt.Sprintf("given %d items", n):                  func() error { return pool.For(pl.p, n, func(int) {}) },
+		fmt.Sprintf("given %d items", n):                  func() error { return par.For(pl.p, n, func(int) {}) },
 		fmt.Sprintf("given %d items; it", n):              func() error { return pool.ForRange(pl.p, n, func(int, int) {}) },
-		fmt.Sprintf("Phases was given %d", n):             func() error { return pool.Phases(pl.p, n, 1, func(_, _, _ int) {}) },
-		fmt.Sprintf("Phases was given 1 items and %d", n): func() error { return pool.Phases(pl.p, 1, n, func(_, _, _ int) {}) },
-		"MapTo": func() error { return pool.MapTo(pl.p, s[:1], s, func(i int) int { return i }) },
-		"Scan":  func() error { return pool.Scan(pl.p, s[:1], s, func(a, b int) int { return a }) },
+		fmt.Sprintf("Phases was given %d", n):             func() error { return par.Phases(pl.p, n, 1, func(_, _, _ int) {}) },
+		fmt.Sprintf("Phases was given 1 items and %d", n): func() error { return par.Phases(pl.p, 1, n, func(_, _, _ int) {}) },
+		"MapTo": func() error { return par.MapTo(pl.p, s[:1], s, func(i int) int { return i }) },
+		"Scan":  func() error { return par.Scan(pl.p, s[:1], s, func(a, b int) int { return a }) },
 		"Grain": func() error { return panicOf(func() { pool.Grain(n) }) },
 	} {
 		require.ErrorContains(t, call(), name)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -504,7 +505,7 @@ func (x *dagRun) run(n *dagNode, w *pool.Worker) {
 		case 0:
 			_ = fibonacci.Call(w, int(n.Way>>22%12))
 		case 1:
-			_ = pool.For(w, int(n.Way>>22%100), func(int) {})
+			_ = par.For(w, int(n.Way>>22%100), func(int) {})
 		case 2:
 			spinWithin(time.Duration(n.Way>>22%20) * time.Microsecond)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -119,7 +120,7 @@ func (b *busyPool) submit(random *rand.Rand) {
 		case 10:
 			var items atomic.Int64
 			n := 1 + random.IntN(200)
-			err := pool.For(b.Pool, n, func(int) { items.Add(1) })
+			err := par.For(b.Pool, n, func(int) { items.Add(1) })
 			if all := items.Load() == int64(n); all != (err == nil) {
 				b.fail("For returned %w after %d of %d items", err, items.Load(), n)
 			}

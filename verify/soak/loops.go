@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -22,13 +23,13 @@ func (o *op) loop() uint32 { return o.pick(uint32(len(loops)), whichLoop) }
 
 func overFor(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error) {
 	var sum atomic.Uint64
-	err := pool.For(at, n, func(i int) { sum.Add(uint64(i+1) * f(i)) }, g)
+	err := par.For(at, n, func(i int) { sum.Add(uint64(i+1) * f(i)) }, g)
 	return sum.Load(), err
 }
 
 func overForEach(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error) {
 	s := numbers(n)
-	err := pool.ForEach(at, s, func(e *int) { *e = int(uint64(*e+1) * f(*e)) }, g)
+	err := par.ForEach(at, s, func(e *int) { *e = int(uint64(*e+1) * f(*e)) }, g)
 	var sum uint64
 	for _, v := range s {
 		sum += uint64(v)
@@ -63,30 +64,30 @@ func overForWorker(at pool.Place, n int, f func(i int) uint64, g pool.Granularit
 }
 
 func overMap(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error) {
-	values, err := pool.Map(at, numbers(n), f, g)
+	values, err := par.Map(at, numbers(n), f, g)
 	return weigh(values), err
 }
 
 func overMapTo(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error) {
 	values := make([]uint64, n)
-	err := pool.MapTo(at, values, numbers(n), f, g)
+	err := par.MapTo(at, values, numbers(n), f, g)
 	return weigh(values), err
 }
 
 func overReduce(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
-	return pool.Reduce(at, numbers(n), 0,
+	return par.Reduce(at, numbers(n), 0,
 		func(sum uint64, i int) uint64 { return sum + uint64(i+1)*f(i) },
 		func(a, b uint64) uint64 { return a + b })
 }
 
 func overEach(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
 	var sum atomic.Uint64
-	err := pool.Each(at, upTo(n), func(i int) { sum.Add(uint64(i+1) * f(i)) })
+	err := par.Each(at, upTo(n), func(i int) { sum.Add(uint64(i+1) * f(i)) })
 	return sum.Load(), err
 }
 
 func overCollect(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
-	values, err := pool.Collect(at, upTo(n), f)
+	values, err := par.Collect(at, upTo(n), f)
 	return weigh(values), err
 }
 
@@ -95,7 +96,7 @@ func overCollect(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity)
 func overPhases(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
 	values := make([]uint64, n)
 	half := n / 2
-	err := pool.Phases(at, half, 2, func(phase, lo, hi int) {
+	err := par.Phases(at, half, 2, func(phase, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			v := f(phase*half + i)
 			if phase == 1 && values[half-1-i] == 0 {
@@ -213,7 +214,7 @@ var algorithms = []func(at pool.Place, s []int) (right bool, err error){
 	},
 	func(at pool.Place, s []int) (bool, error) {
 		out := make([]int, len(s))
-		err := pool.Scan(at, out, s, func(a, b int) int { return a + b })
+		err := par.Scan(at, out, s, func(a, b int) int { return a + b })
 		sum := 0
 		for i, v := range s {
 			if sum += v; out[i] != sum {
@@ -224,17 +225,17 @@ var algorithms = []func(at pool.Place, s []int) (right bool, err error){
 	},
 	func(at pool.Place, s []int) (bool, error) {
 		odd := func(v int) bool { return v%2 == 1 }
-		out, err := pool.Filter(at, s, odd)
+		out, err := par.Filter(at, s, odd)
 		return slices.Equal(out, slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) })), err
 	},
 	func(at pool.Place, s []int) (bool, error) {
 		is := func(v int) bool { return v == 500 }
-		i, err := pool.Find(at, s, is)
+		i, err := par.Find(at, s, is)
 		return i == slices.IndexFunc(s, is), err
 	},
 	func(at pool.Place, s []int) (bool, error) {
 		s = append(s, 500) // MinMax of nothing is an error
-		least, most, err := pool.MinMax(at, s)
+		least, most, err := par.MinMax(at, s)
 		return least == slices.Min(s) && most == slices.Max(s), err
 	},
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -174,7 +175,7 @@ func scanCase() runner.Case {
 			}
 			scan(want)
 			return job[[]int64]{ops: len(s), ready: func() { clear(out) }, check: sameElements(want)},
-				func(p *pool.Pool) ([]int64, error) { return out, pool.Scan(p, out, s, add) },
+				func(p *pool.Pool) ([]int64, error) { return out, par.Scan(p, out, s, add) },
 				func() []int64 { scan(out); return out }
 		}, inlining(tbbPerElem()))
 }
@@ -194,7 +195,7 @@ func filterCase() runner.Case {
 				return kept
 			}
 			return job[[]int64]{ops: len(s), check: sameElements(filter())},
-				func(p *pool.Pool) ([]int64, error) { return pool.Filter(p, s, even) },
+				func(p *pool.Pool) ([]int64, error) { return par.Filter(p, s, even) },
 				filter
 		}, inlining(rayonPerElem()))
 }
@@ -213,7 +214,7 @@ func reduceCase() runner.Case {
 			}
 			want := sum()
 			return job[int64]{ops: len(s), check: func(got int64) error { return runner.Check("the sum", got, want) }},
-				func(p *pool.Pool) (int64, error) { return pool.Reduce(p, s, 0, add, add) },
+				func(p *pool.Pool) (int64, error) { return par.Reduce(p, s, 0, add, add) },
 				sum
 		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
 }
@@ -237,7 +238,7 @@ func mapCase() runner.Case {
 			}
 			return job[[]float64]{ops: len(s), ready: func() { clear(out) }, check: check},
 				func(p *pool.Pool) ([]float64, error) {
-					return out, pool.MapTo(p, out, s, func(x float64) float64 { return x*x + 1 })
+					return out, par.MapTo(p, out, s, func(x float64) float64 { return x*x + 1 })
 				},
 				func() []float64 {
 					for i, x := range s {

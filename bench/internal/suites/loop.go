@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -83,7 +84,7 @@ func loopImpls(metric string, run func(runner.Env, looping) runner.Run) []runner
 	}
 	return []runner.Impl{
 		on("heist", func(p *pool.Pool, n int, b body) error { return pool.ForRange(p, n, b.items) }),
-		on("heist-for", func(p *pool.Pool, n int, b body) error { return pool.For(p, n, b.item) }),
+		on("heist-for", func(p *pool.Pool, n int, b body) error { return par.For(p, n, b.item) }),
 		off("serial", func(_, n int, b body) { b.items(0, n) }),
 		off("goroutine", divided),
 		peers.Rayon(lower(metric)),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -137,7 +138,7 @@ func callHeist(options ...pool.Option) func(env runner.Env) (*calling, error) {
 			w.Do(func(w *pool.Worker) { grow(w, depth-1, leaf) }, func(w *pool.Worker) { grow(w, depth-1, leaf) })
 		}
 		return &calling{
-			loop: func(n int, item func()) error { return pool.For(p, n, func(int) { item() }) },
+			loop: func(n int, item func()) error { return par.For(p, n, func(int) { item() }) },
 			tree: func(depth int, leaf func()) error {
 				return p.Run(func(w *pool.Worker) { grow(w, depth, leaf) })
 			},

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -140,7 +141,7 @@ func loops(p *pool.Pool) error {
 		}
 	}
 	made := make([]*item, 500)
-	if err := pool.For(p, len(made), func(i int) { made[i] = newItem(i) }, pool.Grain(10)); err != nil {
+	if err := par.For(p, len(made), func(i int) { made[i] = newItem(i) }, pool.Grain(10)); err != nil {
 		return err
 	}
 	l := newLedger(len(made))

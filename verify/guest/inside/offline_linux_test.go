@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/numa"
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -192,7 +193,7 @@ func tasks(p *pool.Pool) error {
 func loops(p *pool.Pool) error {
 	const n = 2000
 	var sum atomic.Int64
-	if err := pool.For(p, n, func(i int) { sum.Add(int64(i)) }, pool.Grain(10)); err != nil {
+	if err := par.For(p, n, func(i int) { sum.Add(int64(i)) }, pool.Grain(10)); err != nil {
 		return err
 	}
 	if want := int64(n * (n - 1) / 2); sum.Load() != want {

@@ -1,4 +1,4 @@
-package pool
+package par
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // ledger checks what is promised of one Phases: its body is book.
@@ -61,7 +63,7 @@ func (l *ledger) check() error {
 }
 
 func TestPhasesRunEachItemOfEachPhaseOnceAndInOrder(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range []int{1, 2, 3, 63, 64, 65, 1000} {
 			for _, phases := range []int{1, 2, 3, 20} {
 				for range stress(20) {
@@ -76,7 +78,7 @@ func TestPhasesRunEachItemOfEachPhaseOnceAndInOrder(t *testing.T) {
 
 // TestPhasesAreDividedIntoAsManyPartsAsWorkers, or fewer if there are fewer items.
 func TestPhasesAreDividedIntoAsManyPartsAsWorkers(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range []int{1, 3, 64, 100} {
 			var calls, items atomic.Int64
 			require.NoError(t, Phases(p, n, 3, func(_, lo, hi int) {
@@ -92,10 +94,10 @@ func TestPhasesAreDividedIntoAsManyPartsAsWorkers(t *testing.T) {
 
 func TestPhasesWhereverTheyAreCalled(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for place, in := range inPlaces {
 			for range stress(50) {
-				require.NoError(t, in(p, func(at Place) error {
+				require.NoError(t, in(p, func(at pool.Place) error {
 					l := newLedger(37, 10)
 					if err := Phases(at, l.n, l.phases, l.book); err != nil {
 						return err
@@ -108,20 +110,20 @@ func TestPhasesWhereverTheyAreCalled(t *testing.T) {
 }
 
 func TestPhasesRefuseWhatTheyCannotDo(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	never := func(_, _, _ int) { t.Error("called") }
-	require.EqualError(t, Phases(p, 1, 1, nil), "pool: Phases was given a nil function")
-	require.EqualError(t, Phases(p, -1, 1, never), "pool: Phases was given -1 items and 1 phases; both must be 0 or more")
-	require.EqualError(t, Phases(p, 1, -2, never), "pool: Phases was given 1 items and -2 phases; both must be 0 or more")
-	require.ErrorIs(t, Phases(nil, 1, 1, never), errNoPlace)
-	shut, err := New(WithWorkers(1))
+	require.EqualError(t, Phases(p, 1, 1, nil), "par: Phases was given a nil function")
+	require.EqualError(t, Phases(p, -1, 1, never), "par: Phases was given -1 items and 1 phases; both must be 0 or more")
+	require.EqualError(t, Phases(p, 1, -2, never), "par: Phases was given 1 items and -2 phases; both must be 0 or more")
+	require.ErrorIs(t, Phases(nil, 1, 1, never), pool.Check(nil))
+	shut, err := pool.New(pool.WithWorkers(1))
 	require.NoError(t, err)
 	require.NoError(t, shut.Close())
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errStolen)
 	for _, n := range []int{0, 5} {
 		for _, phases := range []int{0, 5} {
-			require.ErrorIs(t, Phases(shut, n, phases, never), ErrClosed)
+			require.ErrorIs(t, Phases(shut, n, phases, never), pool.ErrClosed)
 			require.ErrorIs(t, Phases(p.With(ctx), n, phases, never), errStolen)
 			if n*phases == 0 {
 				require.NoError(t, Phases(p, n, phases, never))
@@ -134,7 +136,7 @@ func TestPhasesRefuseWhatTheyCannotDo(t *testing.T) {
 
 func TestPhasesAreShared(t *testing.T) {
 	for _, workers := range []int{2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for range stress(4) {
 			requireAtRest(t, p)
 			var m meet
@@ -146,7 +148,7 @@ func TestPhasesAreShared(t *testing.T) {
 
 // TestPhasesBesideBusyWorkers: the caller alone can do everything.
 func TestPhasesBesideBusyWorkers(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	release := make(chan struct{})
 	g := newGroup(p)
 	var busy atomic.Int64
@@ -167,7 +169,7 @@ func TestPhasesBesideBusyWorkers(t *testing.T) {
 
 // TestWorkersComeLateToPhases frees the workers one by one in the middle.
 func TestWorkersComeLateToPhases(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for range stress(50) {
 		var free [4]gate
 		g := newGroup(p)
@@ -192,7 +194,7 @@ func TestWorkersComeLateToPhases(t *testing.T) {
 
 func TestTwoPhasesAtTheSameTime(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		together(3, func(int) {
 			for range stress(100) {
 				l := newLedger(20, 10)
@@ -204,7 +206,7 @@ func TestTwoPhasesAtTheSameTime(t *testing.T) {
 }
 
 func TestManyShortPhases(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	phases := stress(10_000)
 	l := newLedger(4, phases)
 	require.NoError(t, Phases(p, l.n, l.phases, l.book))
@@ -235,13 +237,13 @@ func TestPhasesPublishWhatTheyWrite(t *testing.T) {
 		}
 	})
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		require.Equal(t, want, run(func(f func(phase, lo, hi int)) { require.NoError(t, Phases(p, n, phases, f)) }))
 	}
 }
 
 func TestPanicInAPhaseEndsThemAll(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, phase := range []int{0, 1, 7, 19} {
 			for _, item := range []int{0, 50, 99} {
 				for range stress(10) {
@@ -261,7 +263,7 @@ func TestPanicInAPhaseEndsThemAll(t *testing.T) {
 					})
 					require.Zero(t, running.Load(), "bodies run when the panic arrives")
 					require.Zero(t, late.Load(), "calls of later phases")
-					if e, ok := v.(*PanicError); ok {
+					if e, ok := v.(*pool.PanicError); ok {
 						require.Contains(t, string(e.Stack), "explode")
 						v = e.Value
 					}
@@ -277,7 +279,7 @@ func TestPanicInAPhaseEndsThemAll(t *testing.T) {
 
 // TestPanicOfAnotherMemberArrives has it happen on a worker for certain.
 func TestPanicOfAnotherMemberArrives(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	for range stress(20) {
 		requireAtRest(t, p)
 		me := goroutineID()
@@ -289,7 +291,7 @@ func TestPanicOfAnotherMemberArrives(t *testing.T) {
 				runtime.Gosched()
 			})
 		})
-		e, ok := v.(*PanicError)
+		e, ok := v.(*pool.PanicError)
 		require.True(t, ok)
 		require.Equal(t, "boom", e.Value)
 	}
@@ -297,7 +299,7 @@ func TestPanicOfAnotherMemberArrives(t *testing.T) {
 
 func TestGoexitInAPhaseEndsTheCaller(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for _, item := range []int{0, 99} {
 			for range stress(20) {
 				returned := false
@@ -317,20 +319,23 @@ func TestGoexitInAPhaseEndsTheCaller(t *testing.T) {
 
 func TestCancelledPhasesEnd(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for range stress(50) {
 			ctx, cancel := context.WithCancelCause(context.Background())
-			var last atomic.Int64
+			var last, end atomic.Int64
 			const phases = 1_000_000
-			err := Phases(p.With(ctx), 100, phases, func(phase, lo, hi int) {
-				lowerTo(&last, -int64(phase))
-				if phase == 10 && lo == 0 {
-					cancel(errStolen)
-					seesCancellation(p)
-				}
-			})
-			require.ErrorIs(t, err, errStolen)
-			require.LessOrEqual(t, -last.Load(), int64(11))
+			require.NoError(t, p.Run(func(w *pool.Worker) {
+				me := goroutineID()
+				err := Phases(w.With(ctx), 100, phases, func(phase, lo, hi int) {
+					lower(&last, -int64(phase))
+					if phase >= 10 && goroutineID() == me && end.CompareAndSwap(0, int64(phase)) {
+						cancel(errStolen)
+						assert.True(t, eventually(w.Cancelled))
+					}
+				})
+				assert.ErrorIs(t, err, errStolen)
+			}))
+			require.LessOrEqual(t, -last.Load(), end.Load()+1)
 			requireAtRest(t, p)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
@@ -339,7 +344,7 @@ func TestCancelledPhasesEnd(t *testing.T) {
 
 		// The call of which they are a part.
 		ctx, cancel2 := context.WithCancelCause(context.Background())
-		err := p.With(ctx).Run(func(w *Worker) {
+		err := p.With(ctx).Run(func(w *pool.Worker) {
 			_ = Phases(w, 100, math.MaxInt/1000, func(phase, _, _ int) {
 				if phase == 5 {
 					cancel2(errStolen)
@@ -352,7 +357,7 @@ func TestCancelledPhasesEnd(t *testing.T) {
 }
 
 func TestPhasesAllocateLittle(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	for _, phases := range []int{1, 1000} {
 		require.LessOrEqual(t, allocsPerRun(20, func() {
 			_ = Phases(p, 100, phases, func(_, _, _ int) {})
@@ -371,64 +376,33 @@ func orExit(f func()) {
 	fmt.Println("RETURNED")
 }
 
-// TestPhasesWithLoopsInside is for a bug that was: a member that waits within its part, here for a
-// stolen half of a loop, may help with the offer to become a member, its own or another.
-// Then it spins on top of the part until all phases are over, which the part itself holds
-// up.
+// TestPhasesWithLoopsInside is for a bug that was: a member that waited within its part, here for a
+// stolen half of a loop, took the offer to become a member again.
 func TestPhasesWithLoopsInside(t *testing.T) {
-	if inChild() {
-		orExit(func() {
-			for _, workers := range []int{2, 4} {
-				p, err := New(WithWorkers(workers))
-				require.NoError(t, err)
-				for range 200 {
-					var items atomic.Int64
-					require.NoError(t, Phases(p, 4, 5, func(_, lo, hi int) {
-						for range hi - lo {
-							assert.NoError(t, For(p, 20, func(int) { items.Add(1); work(2000) }))
-						}
-					}))
-					require.EqualValues(t, 4*5*20, items.Load())
+	for _, workers := range []int{2, 4} {
+		p := newPool(t, pool.WithWorkers(workers))
+		for range stress(200) {
+			var items atomic.Int64
+			require.NoError(t, Phases(p, 4, 5, func(_, lo, hi int) {
+				for range hi - lo {
+					assert.NoError(t, For(p, 20, func(int) { items.Add(1); work(2000) }))
 				}
-				require.NoError(t, p.Close())
-			}
-		})
-		return
+			}))
+			require.EqualValues(t, 4*5*20, items.Load())
+		}
 	}
-	output, err := child(t)
-	require.NoError(t, err, output)
-	require.Contains(t, output, "RETURNED")
 }
 
-// TestMemberThatWaitsDoesNotBecomeAMemberAgain is the same bug, step by step: the other
-// worker is busy when the phases begin, so that nobody takes the caller's offer, and
-// comes when the caller, in its part, forks.
-func TestMemberThatWaitsDoesNotBecomeAMemberAgain(t *testing.T) {
-	if inChild() {
-		p, err := New(WithWorkers(2))
-		require.NoError(t, err)
-		orExit(func() {
-			busy, free := make(chan struct{}), make(gate)
-			both := newGroup(p)
-			both.Go(func() error { close(busy); <-free; return nil })
-			<-busy
-			both.GoWorker(func(w *Worker) error {
-				Both(w, nop[int], nop[int]) // its forks are what thieves look at first
-				return Phases(w, 2, 1, func(_, lo, _ int) {
-					if lo > 0 {
-						return
-					}
-					begun := make(gate)
-					Both(w, // which runs this: nobody else could
-						func(*Worker) int { free.open(); begun.await(); return 0 },
-						func(*Worker) int { begun.open(); time.Sleep(5 * time.Millisecond); return 0 })
-				})
-			})
-			require.NoError(t, both.Wait())
-		})
-		return
-	}
-	output, err := child(t)
-	require.NoError(t, err, output)
-	require.Contains(t, output, "RETURNED")
+func TestPhasesOverEveryInt(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	var wrong atomic.Bool
+	var ranges atomic.Int32
+	require.NoError(t, Phases(p, math.MaxInt, 2, func(_, lo, hi int) {
+		ranges.Add(1)
+		if lo < 0 || hi <= lo {
+			wrong.Store(true)
+		}
+	}))
+	require.False(t, wrong.Load())
+	require.EqualValues(t, 4, ranges.Load())
 }

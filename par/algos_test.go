@@ -1,4 +1,4 @@
-package pool
+package par
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // algoLens are lengths around the borders of blocks.
@@ -38,7 +40,7 @@ func count(n int) []int {
 }
 
 func TestMapKeepsTheOrder(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {
 			if n > 100_003 {
 				continue
@@ -57,7 +59,7 @@ func TestMapKeepsTheOrder(t *testing.T) {
 }
 
 func TestMapToInPlace(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	s := count(10_000)
 	require.NoError(t, MapTo(p, s, s, func(n int) int { work(10); return 3 * n }))
 	for i, n := range s {
@@ -66,38 +68,38 @@ func TestMapToInPlace(t *testing.T) {
 }
 
 func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
-	p := newPool(t, WithWorkers(1))
+	p := newPool(t, pool.WithWorkers(1))
 	s := []int{1, 2, 3}
 	add := func(a, b int) int { t.Error("called"); return a + b }
 	isOne := func(int) bool { t.Error("called"); return true }
 	same := func(a int) int { t.Error("called"); return a }
-	require.EqualError(t, MapTo(p, make([]int, 2), s, same), "pool: MapTo was given 2 results and 3 elements; there must be as many")
-	require.EqualError(t, Scan(p, make([]int, 2), s, add), "pool: Scan was given 2 results and 3 elements; there must be as many")
-	require.EqualError(t, Scan(p, nil, s, add), "pool: Scan was given 0 results and 3 elements; there must be as many")
-	require.EqualError(t, MapTo[int, int](p, s, s, nil), "pool: Map or MapTo was given a nil function")
-	require.EqualError(t, Scan(p, s, s, nil), "pool: Scan was given a nil function")
+	require.EqualError(t, MapTo(p, make([]int, 2), s, same), "par: MapTo was given 2 results and 3 elements; there must be as many")
+	require.EqualError(t, Scan(p, make([]int, 2), s, add), "par: Scan was given 2 results and 3 elements; there must be as many")
+	require.EqualError(t, Scan(p, nil, s, add), "par: Scan was given 0 results and 3 elements; there must be as many")
+	require.EqualError(t, MapTo[int, int](p, s, s, nil), "par: Map or MapTo was given a nil function")
+	require.EqualError(t, Scan(p, s, s, nil), "par: Scan was given a nil function")
 	_, err := Map[int, int](p, s, nil)
-	require.EqualError(t, err, "pool: Map or MapTo was given a nil function")
+	require.EqualError(t, err, "par: Map or MapTo was given a nil function")
 	_, err = Reduce(p, s, 0, nil, add)
-	require.EqualError(t, err, "pool: Reduce was given a nil function")
+	require.EqualError(t, err, "par: Reduce was given a nil function")
 	_, err = Reduce(p, s, 0, add, nil)
-	require.EqualError(t, err, "pool: Reduce was given a nil function")
+	require.EqualError(t, err, "par: Reduce was given a nil function")
 	_, err = Filter(p, s, nil)
-	require.EqualError(t, err, "pool: Filter was given a nil function")
+	require.EqualError(t, err, "par: Filter was given a nil function")
 	_, err = Find(p, s, nil)
-	require.EqualError(t, err, "pool: Find was given a nil function")
-	require.EqualError(t, Each(p, slices.Values(s), nil), "pool: Each was given a nil function")
+	require.EqualError(t, err, "par: Find was given a nil function")
+	require.EqualError(t, Each(p, slices.Values(s), nil), "par: Each was given a nil function")
 	_, err = Collect[int, int](p, slices.Values(s), nil)
-	require.EqualError(t, err, "pool: Collect was given a nil function")
+	require.EqualError(t, err, "par: Collect was given a nil function")
 	_, _, err = MinMax[int](p, nil)
 	require.ErrorIs(t, err, ErrEmpty)
 
-	shut, err := New(WithWorkers(1))
+	shut, err := pool.New(pool.WithWorkers(1))
 	require.NoError(t, err)
 	require.NoError(t, shut.Close())
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	cancel(errStolen)
-	for want, at := range map[error]Place{errNoPlace: nil, ErrClosed: shut, errStolen: p.With(cancelled)} {
+	for want, at := range map[error]pool.Place{pool.Check(nil): nil, pool.ErrClosed: shut, errStolen: p.With(cancelled)} {
 		for _, s := range [][]int{nil, s, count(20_000)} {
 			out, err := Map(at, s, same)
 			require.ErrorIs(t, err, want)
@@ -126,7 +128,7 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 
 // TestNilSequenceIsRefused is a flaw: it is a nil dereference deep inside.
 func TestNilSequenceIsRefused(t *testing.T) {
-	p := newPool(t, WithWorkers(1))
+	p := newPool(t, pool.WithWorkers(1))
 	var err error
 	require.NotPanics(t, func() { err = Each(p, nil, func(int) {}) })
 	require.Error(t, err)
@@ -144,7 +146,7 @@ func TestReduceHasTheSameBitsForAnyNumberOfWorkers(t *testing.T) {
 		}
 		var want uint64
 		for i, workers := range []int{1, 2, 4, 16} {
-			p := newPool(t, WithWorkers(workers))
+			p := newPool(t, pool.WithWorkers(workers))
 			for round := range 3 {
 				sum, err := Reduce(p, s, 0, func(a, b float64) float64 { work(round * 10); return a + b }, add)
 				require.NoError(t, err)
@@ -154,7 +156,7 @@ func TestReduceHasTheSameBitsForAnyNumberOfWorkers(t *testing.T) {
 				require.Equal(t, want, math.Float64bits(sum), "%d elements, %d workers, round %d", n, workers, round)
 			}
 			var inside float64
-			require.NoError(t, p.Run(func(w *Worker) { inside, _ = Reduce(w, s, 0, add, add) }))
+			require.NoError(t, p.Run(func(w *pool.Worker) { inside, _ = Reduce(w, s, 0, add, add) }))
 			require.Equal(t, want, math.Float64bits(inside))
 		}
 	}
@@ -179,7 +181,7 @@ func randomMatrices(n int) []matrix {
 }
 
 func TestReduceKeepsTheOrder(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {
 			if n <= 8193 {
 				got, err := Reduce(p, count(n), "",
@@ -205,7 +207,7 @@ func TestReduceKeepsTheOrder(t *testing.T) {
 }
 
 func TestReduceOfNothingIsZero(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	never := func(a, b int) int { t.Error("called"); return a }
 	got, err := Reduce(p, []int{}, 17, never, never)
 	require.NoError(t, err)
@@ -221,20 +223,20 @@ func serialScan[T any](s []T, op func(T, T) T) []T {
 	return out
 }
 
-func requireScans[T comparable](t *testing.T, p *Pool, s []T, op func(T, T) T) {
+func requireScans[T comparable](t *testing.T, p *pool.Pool, s []T, op func(T, T) T) {
 	t.Helper()
 	want := serialScan(s, op)
 	out := make([]T, len(s))
 	require.NoError(t, Scan(p, out, s, op))
 	requireEqual(t, want, out, "beside", len(s))
 	inPlace := slices.Clone(s)
-	require.NoError(t, p.Run(func(w *Worker) { require.NoError(t, Scan(w, inPlace, inPlace, op)) }))
+	require.NoError(t, p.Run(func(w *pool.Worker) { require.NoError(t, Scan(w, inPlace, inPlace, op)) }))
 	requireEqual(t, want, inPlace, "in place", len(s))
 }
 
 func TestScanIsTheSerialOne(t *testing.T) {
 	for _, workers := range []int{1, 2, 3, 4, 16} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		lens := algoLens()
 		for n := range 100 {
 			lens = append(lens, n)
@@ -244,7 +246,7 @@ func TestScanIsTheSerialOne(t *testing.T) {
 		}
 		for _, n := range lens {
 			if n%3 == 0 && n <= shortScan { // with idle workers, and as it happens
-				require.True(t, whenParked(p))
+				requireAtRest(t, p)
 			}
 			requireScans(t, p, count(n), func(a, b int) int { return a + b })
 			requireScans(t, p, randomMatrices(n), matrix.times)
@@ -258,13 +260,13 @@ func TestScanIsTheSerialOne(t *testing.T) {
 }
 
 func TestScanBesideBusyWorkers(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	release := make(chan struct{})
 	g := newGroup(p)
 	for range p.Workers() {
 		g.Go(func() error { <-release; return nil })
 	}
-	require.True(t, eventually(func() bool { return p.waiting() == 0 && p.Stats().Total().Tasks >= 2 }))
+	require.True(t, eventually(func() bool { return p.Stats().Total().Tasks >= 2 }))
 	requireScans(t, p, count(50_000), func(a, b int) int { return a + b })
 	close(release)
 	require.NoError(t, g.Wait())
@@ -273,7 +275,7 @@ func TestScanBesideBusyWorkers(t *testing.T) {
 // TestScanGivesItsOperatorOnlyElements keeps out what once was there: with idle workers op was called with a
 // zero value in the place of the total of the last part, which nobody computes.
 func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	requireAtRest(t, p)
 	s := make([]*int, shortScan)
 	for i := range s {
@@ -291,7 +293,7 @@ func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
 }
 
 func TestFilterKeepsTheOrder(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {
 			for name, keep := range map[string]func(int) bool{
 				"none":  func(int) bool { return false },
@@ -320,13 +322,13 @@ func TestFilterKeepsTheOrder(t *testing.T) {
 }
 
 func TestFilterKeepsNothingElseAlive(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	type element struct {
-		l    *list
+		l    *object
 		keep bool
 	}
 	var kept []element
-	var dropped []weak.Pointer[list]
+	var dropped []weak.Pointer[object]
 	func() {
 		var s []element
 		for i := range 3000 {
@@ -344,12 +346,12 @@ func TestFilterKeepsNothingElseAlive(t *testing.T) {
 	requireCollected(t, dropped...)
 	require.Equal(t, len(kept), cap(kept))
 	for _, e := range kept {
-		require.True(t, e.l.check())
+		require.NotNil(t, e.l)
 	}
 }
 
 func TestFindReturnsTheFirst(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {
 			s := count(n)
 			for _, first := range []int{0, 1, n / 256, n/256 + 1, n / 2, n - 1, n} {
@@ -370,7 +372,7 @@ func TestFindReturnsTheFirst(t *testing.T) {
 // TestFindReturnsTheFirstThoughALaterOneIsFoundBefore holds the earlier one up until
 // another worker has found one.
 func TestFindReturnsTheFirstThoughALaterOneIsFoundBefore(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	for range stress(20) {
 		requireAtRest(t, p)
 		found := make(gate)
@@ -409,7 +411,7 @@ func TestFindStopsEarly(t *testing.T) {
 		n /= 10
 	}
 	for _, workers := range []int{1, 2} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		s := make([]uint8, n)
 		for _, hit := range []int{0, 1, 1000, n / 100} {
 			s[hit] = 1
@@ -427,7 +429,7 @@ func TestFindStopsEarly(t *testing.T) {
 }
 
 func TestMinMax(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens()[1:] {
 			r := rand.New(rand.NewPCG(3, uint64(n)))
 			s := make([]int, n)
@@ -468,7 +470,7 @@ func numbers(n int) iter.Seq[int] {
 }
 
 func TestEachHandlesEachValueOnce(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {
 			for _, cost := range []int{0, 300} {
 				if n*cost > 3_000_000 {
@@ -484,10 +486,10 @@ func TestEachHandlesEachValueOnce(t *testing.T) {
 
 func TestCollectKeepsTheOrder(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for place, in := range inPlaces {
 			for _, n := range []int{0, 1, 2, 100, 10_000} {
-				require.NoError(t, in(p, func(at Place) error {
+				require.NoError(t, in(p, func(at pool.Place) error {
 					got, err := Collect(at, numbers(n), func(i int) string { work(i % 50); return strconv.Itoa(i) })
 					if err == nil && len(got) != n {
 						err = fmt.Errorf("%d of %d values", len(got), n)
@@ -507,7 +509,7 @@ func TestCollectKeepsTheOrder(t *testing.T) {
 // TestSequenceRunsInTheCaller, which is what a sequence relies on that reads from a
 // place that is not safe for several goroutines, or is locked to a thread.
 func TestSequenceRunsInTheCaller(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for range stress(20) {
 		me := goroutineID()
 		handled := make(tally, 3000)
@@ -526,7 +528,7 @@ func TestSequenceRunsInTheCaller(t *testing.T) {
 }
 
 func TestEachSharesItsValues(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	for range stress(20) {
 		requireAtRest(t, p)
 		var m meet
@@ -536,7 +538,7 @@ func TestEachSharesItsValues(t *testing.T) {
 }
 
 func TestEachWithASlowProducerOrASlowConsumer(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	const n = 40
 	handled := make(tally, n)
 	require.NoError(t, Each(p, func(yield func(int) bool) {
@@ -552,7 +554,7 @@ func TestEachWithASlowProducerOrASlowConsumer(t *testing.T) {
 	handled = make(tally, n)
 	var running, most atomic.Int64
 	require.NoError(t, Each(p, numbers(n), func(i int) {
-		lowerTo(&most, -running.Add(1))
+		lower(&most, -running.Add(1))
 		time.Sleep(200 * time.Microsecond)
 		running.Add(-1)
 		handled[i].Add(1)
@@ -563,7 +565,7 @@ func TestEachWithASlowProducerOrASlowConsumer(t *testing.T) {
 
 func TestPanicOfASequenceArrives(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for _, n := range []int{0, 1, 100, 5000} {
 			var running atomic.Int64
 			v := caught(func() {
@@ -576,7 +578,7 @@ func TestPanicOfASequenceArrives(t *testing.T) {
 					panic("the sequence")
 				}, func(int) { running.Add(1); work(300); running.Add(-1) })
 			})
-			require.Equal(t, "the sequence", v.(*PanicError).Value)
+			require.Equal(t, "the sequence", v.(*pool.PanicError).Value)
 			require.Zero(t, running.Load())
 			requireAtRest(t, p)
 		}
@@ -585,7 +587,7 @@ func TestPanicOfASequenceArrives(t *testing.T) {
 
 func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for _, cost := range []int{0, 1000} {
 			for range stress(10) {
 				var running atomic.Int64
@@ -601,7 +603,7 @@ func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 					})
 					t.Error("Collect returned", err)
 				})
-				if e, ok := v.(*PanicError); ok {
+				if e, ok := v.(*pool.PanicError); ok {
 					v = e.Value
 				}
 				require.Equal(t, "boom", v)
@@ -614,7 +616,7 @@ func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 
 func TestGoexitOfAConsumerEndsTheCaller(t *testing.T) {
 	for _, workers := range []int{1, 2} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for range stress(20) {
 			returned := false
 			require.True(t, returns(func() {
@@ -633,7 +635,7 @@ func TestGoexitOfAConsumerEndsTheCaller(t *testing.T) {
 
 func TestCancellationEndsAnEndlessSequence(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for _, cost := range []int{0, 1000} {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var handled atomic.Int64
@@ -658,22 +660,25 @@ func TestCancellationEndsAnEndlessSequence(t *testing.T) {
 // TestCancelledSequenceIsAskedForNothingMore is a flaw: a cancelled Each goes on to
 // ask for values until it has a batch of them, up to 4096, however long they take to come.
 func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
-	p := newPool(t, WithWorkers(1))
+	p := newPool(t, pool.WithWorkers(1))
 	requireAtRest(t, p)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	asked := 0
-	err := Each(p.With(ctx), func(yield func(int) bool) {
-		for i := range 100_000 { // many come quickly
-			if !yield(i) {
-				return
+	var err error
+	require.NoError(t, p.Run(func(w *pool.Worker) {
+		err = Each(w.With(ctx), func(yield func(int) bool) {
+			for i := range 100_000 { // many come quickly
+				if !yield(i) {
+					return
+				}
 			}
-		}
-		cancel(errStolen)
-		seesCancellation(p)
-		for asked < mostBatch && yield(asked) {
-			asked++ // and now, one in a second
-		}
-	}, func(int) {})
+			cancel(errStolen)
+			assert.True(t, eventually(w.Cancelled))
+			for asked < mostBatch && yield(asked) {
+				asked++ // and now, one in a second
+			}
+		}, func(int) {})
+	}))
 	require.ErrorIs(t, err, errStolen)
 	require.Less(t, asked, 10, "values after the end")
 }
@@ -682,24 +687,24 @@ func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 func TestCancelledAlgosEndEarly(t *testing.T) {
 	const n = 1 << 16
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		s := count(n)
-		for name, run := range map[string]func(at Place, tick func()) error{
-			"Map": func(at Place, tick func()) error {
+		for name, run := range map[string]func(at pool.Place, tick func()) error{
+			"Map": func(at pool.Place, tick func()) error {
 				out, err := Map(at, s, func(i int) int { tick(); return i })
 				assert.Nil(t, out)
 				return err
 			},
-			"Reduce": func(at Place, tick func()) error {
+			"Reduce": func(at pool.Place, tick func()) error {
 				_, err := Reduce(at, s, 0, func(a, b int) int { tick(); return a + b }, func(a, b int) int { return a + b })
 				return err
 			},
-			"Filter": func(at Place, tick func()) error {
+			"Filter": func(at pool.Place, tick func()) error {
 				out, err := Filter(at, s, func(int) bool { tick(); return true })
 				assert.Nil(t, out)
 				return err
 			},
-			"Find": func(at Place, tick func()) error {
+			"Find": func(at pool.Place, tick func()) error {
 				i, err := Find(at, s, func(int) bool { tick(); return false })
 				assert.Equal(t, -1, i)
 				return err
@@ -707,7 +712,7 @@ func TestCancelledAlgosEndEarly(t *testing.T) {
 		} {
 			for range stress(10) {
 				ctx, cancel := context.WithCancelCause(context.Background())
-				ticks := canceller{pool: p, after: n / 16, cancel: cancel}
+				ticks := canceller{after: n / 16, cancel: cancel}
 				err := run(p.With(ctx), func() {
 					ticks.tick()
 					work(100)
@@ -721,7 +726,7 @@ func TestCancelledAlgosEndEarly(t *testing.T) {
 }
 
 func TestPanicsOfAlgosArrive(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		s := count(20_000)
 		at := func(n int) func(int) {
 			var calls atomic.Int64
@@ -756,7 +761,7 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 				"each again": func(boom func(int)) error { return Each(p, slices.Values(s), boom) },
 			} {
 				v := caught(func() { t.Error(name, "returned", f(at(n))) })
-				if e, ok := v.(*PanicError); ok {
+				if e, ok := v.(*pool.PanicError); ok {
 					v = e.Value
 				}
 				require.Equal(t, "boom", v, name)
@@ -768,10 +773,10 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 
 func TestAlgosInsideAlgos(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers))
+		p := newPool(t, pool.WithWorkers(workers))
 		for range stress(10) {
 			var total atomic.Int64
-			require.NoError(t, ForWorker(p, 20, func(w *Worker, lo, hi int) {
+			require.NoError(t, pool.ForWorker(p, 20, func(w *pool.Worker, lo, hi int) {
 				for range hi - lo {
 					s := count(1000)
 					sum, err := Reduce(w, s, 0, func(a, b int) int { work(10); return a + b }, func(a, b int) int { return a + b })
@@ -786,4 +791,24 @@ func TestAlgosInsideAlgos(t *testing.T) {
 			require.EqualValues(t, 20*(1000*999/2+500+9000*8999/2), total.Load())
 		}
 	}
+}
+
+// TestNoBatchOfASequenceIsLongerThanItsBound, however cheap the values are.
+func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
+	p := newPool(t)
+	longest, values := 0, 0
+	require.NoError(t, batches(p, func(yield func(int) bool) {
+		for i := range 1 << 20 {
+			if !yield(i) {
+				return
+			}
+		}
+	}, func(batch []int) func() {
+		longest = max(longest, len(batch))
+		values += len(batch)
+		return func() {}
+	}))
+	require.Equal(t, 1<<20, values)
+	require.LessOrEqual(t, longest, 4096)
+	require.Greater(t, longest, 64)
 }

@@ -1,10 +1,12 @@
-package pool
+package par
 
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool"
 )
 
 // # Phases
@@ -27,35 +29,36 @@ import (
 //
 // Between two phases the workers spin, for a wake-up would take longer than a short
 // phase. So Phases is for phases of microseconds to milliseconds that are divided
-// evenly; for others call [ForRange] for each phase. F should compute, and neither wait
+// evenly; for others call [pool.ForRange] for each phase. F should compute, and neither wait
 // nor start other parallel work: there are no workers left to take it. Panics and errors are as with
 // [For]; a cancelled context is looked at once per range.
-func Phases(at Place, n, phases int, f func(phase, lo, hi int)) (err error) {
+func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 	switch {
 	case f == nil:
 		return errNilFunc("Phases")
 	case n < 0 || phases < 0:
-		return fmt.Errorf("pool: Phases was given %d items and %d phases; both must be 0 or more", n, phases)
+		return fmt.Errorf("par: Phases was given %d items and %d phases; both must be 0 or more", n, phases)
 	}
-	v, err := enter(at)
-	if err != nil {
-		return err
-	}
-	defer v.leave(&err)
-	defer inLoop()
-	parts := min(v.w.pool.size(), n)
-	if parts == 0 {
-		return nil
-	}
-	g := &gang{n: n, phases: phases, f: f, claims: make([]claim, parts)}
-	v.w.join(g)
-	v.w.call.check()
-	return nil
+	return pool.Call(at, func(w *pool.Worker) {
+		parts := min(w.Pool().Workers(), n)
+		if parts == 0 {
+			return
+		}
+		g := &gang{n: n, phases: phases, f: f, claims: make([]claim, parts)}
+		g.join(w)
+		w.Checkpoint()
+	})
 }
 
 // barrierSpins is how often a member looks whether a phase is over, with a pause each
 // time, before it lets other goroutines and threads have its CPU: some 100 microseconds.
 const barrierSpins = 2000
+
+// lateTime is how long a part of another member may be late until whoever has nothing else to do does it.
+const lateTime = 4 * time.Microsecond
+
+// pad keeps what follows out of the cache line of what comes before.
+type pad [128]byte
 
 // gang is what those who take part in a Phases share.
 type gang struct {
@@ -78,17 +81,17 @@ type claim struct {
 
 // join makes the worker a member, and offers the place of another one to the others, who
 // do the same.
-func (w *Worker) join(g *gang) {
+func (g *gang) join(w *pool.Worker) {
 	member := int(g.members.Add(1)) - 1
 	if member+1 >= len(g.claims) {
 		g.work(w, member)
 		return
 	}
 	w.Do(
-		func(w *Worker) { g.work(w, member) },
-		func(w *Worker) {
+		func(w *pool.Worker) { g.work(w, member) },
+		func(w *pool.Worker) {
 			if !g.over() {
-				w.join(g)
+				g.join(w)
 			}
 		})
 }
@@ -98,7 +101,7 @@ func (g *gang) over() bool {
 }
 
 // work is a member's part in all phases.
-func (g *gang) work(w *Worker, member int) {
+func (g *gang) work(w *pool.Worker, member int) {
 	returned := false
 	defer func() {
 		if !returned {
@@ -112,9 +115,9 @@ func (g *gang) work(w *Worker, member int) {
 	for ; phase < g.phases; phase++ {
 		g.take(w, member, phase)
 		end := int64(phase+1) * int64(parts)
-		late := heist.Ticks() + w.pool.ticksLoop.Chunk
+		late := heist.Ticks() + heist.TicksIn(lateTime)
 		for spins := 0; g.done.Load() < end; spins++ {
-			if g.stop.Load() || w.call.stopped() {
+			if g.stop.Load() || w.Cancelled() {
 				g.stop.Store(true)
 				returned = true
 				return
@@ -126,7 +129,8 @@ func (g *gang) work(w *Worker, member int) {
 			}
 			if spins < barrierSpins {
 				heist.Pause(1)
-			} else if !w.giveWayIfDue(heist.Ticks()) {
+			} else {
+				w.Yield()
 				heist.Yield()
 			}
 		}
@@ -135,12 +139,12 @@ func (g *gang) work(w *Worker, member int) {
 }
 
 // take does a part, unless somebody else does.
-func (g *gang) take(w *Worker, part, phase int) {
+func (g *gang) take(w *pool.Worker, part, phase int) {
 	c := &g.claims[part]
 	if c.phase.Load() != int64(phase) || !c.phase.CompareAndSwap(int64(phase), int64(phase)+1) {
 		return
 	}
-	if w.call.stopped() {
+	if w.Cancelled() {
 		g.stop.Store(true)
 		return
 	}

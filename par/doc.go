@@ -1,0 +1,25 @@
+// Package par has parallel loops and algorithms, on the workers of a pool. It is made of what package
+// pool exports, so it is also an example of how to write others: [pool.Begin], [pool.Call],
+// [pool.Worker.Idle], [pool.Worker.Cancelled].
+//
+// # Elements and ranges
+//
+// A function over elements, such as [Map] or [Reduce], is given a function for one element. Go
+// does not compile that into the loop, so each element costs a call: 1 to 2 ns, which is little where
+// the function does something, and most of the time where it adds two numbers. Nearly each of them has a
+// range form, in which the function is given lo and hi and has the inner loop itself, for the compiler to see:
+//
+//	par.For        pool.ForRange     par.Count    par.CountRange
+//	par.Map        par.MapRange      par.Find     par.FindRange
+//	par.Reduce     par.ReduceRange   par.Filter   par.FilterRange
+//	par.Scan       par.ScanRange     par.FlatMap  par.FilterRange
+//
+// For numbers [Sum], [Sums] and [MinMax] are ready made. Take the form for elements if its function takes more
+// than some 10 ns, and the range form else.
+//
+// # What is promised
+//
+// Results are the same for any number of workers, and for floats rounded the same way, if not said
+// otherwise. For places, cancellation, panics and errors see [For]. Granularities are pool's: [pool.Lazy],
+// [pool.Grain] and others.
+package par

@@ -1,0 +1,89 @@
+package par
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// Find returns the index of the first element for which is is true, or -1. What lies
+// behind an element that was found is left out, but for chunks that were begun. The range form is
+// [FindRange].
+func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
+	if is == nil {
+		return -1, errNilFunc("Find")
+	}
+	return findRange(at, len(s), func(lo, hi int) int {
+		for i, e := range s[lo:hi] {
+			if is(e) {
+				return lo + i
+			}
+		}
+		return -1
+	})
+}
+
+// FindRange returns the first index from 0 to n-1 that find returns for one of the ranges: the first
+// one from lo to hi-1 that is looked for, or -1.
+func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
+	if find == nil {
+		return -1, errNilFunc("FindRange")
+	}
+	return findRange(at, n, func(lo, hi int) int {
+		i := find(lo, hi)
+		if i >= 0 && (i < lo || i >= hi) {
+			panic(fmt.Errorf("par: the function of FindRange returned %d for %d to %d; it must be one of them, or -1", i, lo, hi-1))
+		}
+		return i
+	})
+}
+
+func findRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
+	var first atomic.Int64
+	first.Store(math.MaxInt64)
+	look := func(lo, hi int) {
+		if first.Load() > int64(lo) {
+			if i := find(lo, hi); i >= 0 {
+				lower(&first, int64(i))
+			}
+		}
+	}
+	l, err := pool.Begin(at, n, look, pool.Lazy.InOrder())
+	if err == nil {
+		err = l.Run(func(_ *pool.Worker, lo, hi int) { look(lo, hi) })
+	}
+	if err != nil || first.Load() == math.MaxInt64 {
+		return -1, err
+	}
+	return int(first.Load()), nil
+}
+
+// lower makes v at most n.
+func lower(v *atomic.Int64, n int64) {
+	for {
+		old := v.Load()
+		if old <= n || v.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// Any says whether is is true for an element of s. See [Find].
+func Any[T any](at pool.Place, s []T, is func(T) bool) (bool, error) {
+	if is == nil {
+		return false, errNilFunc("Any")
+	}
+	i, err := Find(at, s, is)
+	return i >= 0, err
+}
+
+// All says whether is is true for all elements of s. See [Find].
+func All[T any](at pool.Place, s []T, is func(T) bool) (bool, error) {
+	if is == nil {
+		return false, errNilFunc("All")
+	}
+	i, err := Find(at, s, func(e T) bool { return !is(e) })
+	return i < 0 && err == nil, err
+}

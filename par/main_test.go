@@ -1,0 +1,263 @@
+package par
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// stress scales the number of rounds of a test that looks for races, see pool's.
+func stress(rounds int) int {
+	factor := 1.0
+	if testing.Short() {
+		factor = 0.1
+	}
+	if f, err := strconv.ParseFloat(os.Getenv("HEIST_STRESS"), 64); err == nil {
+		factor = f
+	}
+	return max(int(float64(rounds)*factor), 1)
+}
+
+// patience is after how long something that never comes is taken for a hang.
+const patience = 30 * time.Second
+
+func eventually(condition func() bool) bool {
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+func newPool(t testing.TB, options ...pool.Option) *pool.Pool {
+	t.Helper()
+	p, err := pool.New(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			require.NoError(t, p.Close())
+		}
+	})
+	return p
+}
+
+func forSizes(t *testing.T, test func(t *testing.T, p *pool.Pool)) {
+	for _, n := range []int{1, 2, 4, 16} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { test(t, newPool(t, pool.WithWorkers(n))) })
+	}
+}
+
+// requireAtRest waits until all workers are idle.
+func requireAtRest(t testing.TB, p *pool.Pool) {
+	t.Helper()
+	require.True(t, eventually(func() (rests bool) {
+		err := p.Run(func(w *pool.Worker) { rests = w.Idle() == p.Workers()-1 }) // one leaves its turn to the guest
+		return err == nil && rests
+	}), "the pool does not come to rest")
+}
+
+// tally counts how often each item ran.
+type tally []atomic.Int32
+
+// once says what is wrong if not every entry of the tally is 1.
+func (c tally) once() error {
+	for i := range c {
+		if n := c[i].Load(); n != 1 {
+			return fmt.Errorf("item %d of %d ran %d times", i, len(c), n)
+		}
+	}
+	return nil
+}
+
+func newGroup(p *pool.Pool) *pool.Group {
+	g, _ := p.Group(context.Background())
+	return g
+}
+
+// work takes about n ns.
+func work(n int) {
+	x := uint(n)
+	for i := range n {
+		x = x*31 + uint(i)
+	}
+	if x == 1<<31-1 {
+		worked.Add(1)
+	}
+}
+
+var worked atomic.Int64 // so that the compiler does not see that nobody wants the result
+
+func caught(f func()) (v any) {
+	defer func() { v = recover() }()
+	f()
+	return nil
+}
+
+func granularities() map[string][]pool.Granularity {
+	return map[string][]pool.Granularity{
+		"default":   nil,
+		"grain 1":   {pool.Grain(1)},
+		"grain max": {pool.Grain(math.MaxInt)},
+		"chunks":    {pool.Chunks(3)},
+		"adaptive":  {new(pool.AdaptiveGrain).Granularity()},
+	}
+}
+
+type gate chan struct{}
+
+func (g gate) open() { close(g) }
+
+// await waits for the gate to open, but not for ever.
+func (g gate) await() {
+	select {
+	case <-g:
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+func goroutineID() (id int) {
+	buf := make([]byte, 64)
+	_, err := fmt.Sscanf(string(bytes.TrimPrefix(buf[:runtime.Stack(buf, false)], []byte("goroutine "))), "%d", &id)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// patientItems is how many items that linger take as long as patience.
+const patientItems = int(patience / time.Millisecond)
+
+// meet is where two goroutines meet.
+type meet struct {
+	first atomic.Int64
+	met   atomic.Bool
+}
+
+// here takes a while, unless two have met already.
+func (m *meet) here() {
+	id := int64(goroutineID())
+	if !m.first.CompareAndSwap(0, id) && m.first.Load() != id {
+		m.met.Store(true)
+	}
+	for begin := time.Now(); !m.met.Load() && time.Since(begin) < time.Millisecond; runtime.Gosched() {
+	}
+}
+
+// object is something that should be collected.
+type object [64]byte
+
+func garbage() (*object, weak.Pointer[object]) {
+	o := new(object)
+	return o, weak.Make(o)
+}
+
+func requireCollected(t *testing.T, objects ...weak.Pointer[object]) {
+	t.Helper()
+	for i, o := range objects {
+		require.True(t, eventually(func() bool {
+			runtime.GC()
+			return o.Value() == nil
+		}), "object %d is kept alive", i)
+	}
+}
+
+func requireEqual[E comparable](t testing.TB, want, got []E, what ...any) {
+	t.Helper()
+	require.Len(t, got, len(want), what...)
+	for i := range want {
+		if want[i] != got[i] {
+			require.Equal(t, want[i], got[i], append([]any{"element %d of %d", i, len(want)}, what...)...)
+		}
+	}
+}
+
+var errStolen = errors.New("the loot was stolen")
+
+// canceller cancels a call when its function runs for the after-th time.
+type canceller struct {
+	after  int64
+	cancel context.CancelCauseFunc
+	atomic.Int64
+}
+
+func (c *canceller) tick() {
+	if c.Add(1) == c.after {
+		c.cancel(errStolen)
+	}
+}
+
+// inPlaces are the kinds of places.
+var inPlaces = map[string]func(p *pool.Pool, f func(at pool.Place) error) error{
+	"outside": func(p *pool.Pool, f func(at pool.Place) error) error { return f(p) },
+	"guest": func(p *pool.Pool, f func(at pool.Place) error) (err error) {
+		return errors.Join(p.Run(func(w *pool.Worker) { err = f(w) }), err)
+	},
+	"task": func(p *pool.Pool, f func(at pool.Place) error) error {
+		_, err := pool.Async(p, func(w *pool.Worker) (struct{}, error) { return struct{}{}, f(w) }).Wait(context.Background())
+		return err
+	},
+	"pool in a task": func(p *pool.Pool, f func(at pool.Place) error) error {
+		_, err := pool.Async(p, func(*pool.Worker) (struct{}, error) { return struct{}{}, f(p) }).Wait(context.Background())
+		return err
+	},
+}
+
+// returns says whether f returned. If not, its goroutine is left behind.
+func returns(f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done) // runtime.Goexit counts as well
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// together runs n copies of body at the same time and returns a function that waits for them.
+func together(n int, body func(who int)) (wait func()) {
+	var group sync.WaitGroup
+	for who := range n {
+		group.Go(func() { body(who) })
+	}
+	return group.Wait
+}
+
+// explode is a function to look for in stacks.
+//
+//go:noinline
+func explode(v any) int { panic(v) }
+
+// allocsPerRun is testing.AllocsPerRun, the least of three, see pool's.
+func allocsPerRun(runs int, f func()) float64 {
+	least := testing.AllocsPerRun(runs, f)
+	for range 2 {
+		least = min(least, testing.AllocsPerRun(runs, f))
+	}
+	return least
+}
+
+func (m *meet) result() error {
+	if !m.met.Load() {
+		return errors.New("nobody came")
+	}
+	return nil
+}

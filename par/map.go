@@ -1,0 +1,50 @@
+package par
+
+import (
+	"github.com/seed53057037/heist/pool"
+)
+
+// Map returns f of each element of s, in the same order, computed in parallel. For
+// places, granularities, panics and errors see [For]. The range form is [MapRange].
+func Map[T, R any](at pool.Place, s []T, f func(T) R, g ...pool.Granularity) ([]R, error) {
+	out := make([]R, len(s))
+	if err := MapTo(at, out, s, f, g...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// MapTo is [Map] into a given slice, which must be as long as s, and may be s.
+func MapTo[T, R any](at pool.Place, out []R, s []T, f func(T) R, g ...pool.Granularity) error {
+	if f == nil {
+		return errNilFunc("Map or MapTo")
+	}
+	if len(out) != len(s) {
+		return errLengths("MapTo", "results", len(out), "elements", len(s))
+	}
+	l, err := pool.Begin(at, len(s), func(lo, hi int) { mapRange(out, s, f, lo, hi) }, g...)
+	if err != nil || l.Over() {
+		return err
+	}
+	return l.Run(func(_ *pool.Worker, lo, hi int) { mapRange(out, s, f, lo, hi) })
+}
+
+func mapRange[T, R any](out []R, s []T, f func(T) R, lo, hi int) {
+	out = out[lo:hi]
+	for i, e := range s[lo:hi] {
+		out[i] = f(e)
+	}
+}
+
+// MapRange returns n results: f puts those from lo to hi-1 into out, which has hi-lo elements, all
+// zero.
+func MapRange[R any](at pool.Place, n int, f func(out []R, lo, hi int), g ...pool.Granularity) ([]R, error) {
+	if f == nil {
+		return nil, errNilFunc("MapRange")
+	}
+	out := make([]R, max(n, 0))
+	if err := pool.ForRange(at, n, func(lo, hi int) { f(out[lo:hi:hi], lo, hi) }, g...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,127 @@
+package par
+
+import (
+	"github.com/seed53057037/heist/pool"
+)
+
+// Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. Op
+// must be associative. Out must be as long as s, and may be s. The range form is [ScanRange].
+func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
+	if op == nil {
+		return errNilFunc("Scan")
+	}
+	if len(out) != len(s) {
+		return errLengths("Scan", "results", len(out), "elements", len(s))
+	}
+	return scan[T]{
+		first: func(lo, hi int) T {
+			total := s[lo]
+			out[lo] = total
+			for i := lo + 1; i < hi; i++ {
+				total = op(total, s[i])
+				out[i] = total
+			}
+			return total
+		},
+		total: func(lo, hi int) T {
+			total := s[lo]
+			for _, e := range s[lo+1 : hi] {
+				total = op(total, e)
+			}
+			return total
+		},
+		rest: func(before T, lo, hi int) {
+			out := out[lo:hi]
+			for i, e := range s[lo:hi] {
+				before = op(before, e)
+				out[i] = before
+			}
+		},
+		op: op,
+	}.run(at, len(s))
+}
+
+// ScanRange is [Scan] for 0 to n-1: total returns what all from lo to hi-1 come to, and scan does what
+// is to be done with the running totals from lo to hi-1, when those before lo come to before, and returns
+// what all before hi come to. Op must be associative, and zero is the total of nothing.
+func ScanRange[T any](at pool.Place, n int, zero T, total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) error {
+	if total == nil || op == nil || scanPart == nil {
+		return errNilFunc("ScanRange")
+	}
+	return scan[T]{
+		first: func(lo, hi int) T { return scanPart(zero, lo, hi) },
+		total: total,
+		rest:  func(before T, lo, hi int) { scanPart(before, lo, hi) },
+		op:    op,
+	}.run(at, n)
+}
+
+// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. Out must be as long as
+// s, and may be s. Floats come out the same only for the same number of idle workers: see [Scan].
+func Sums[E Number](at pool.Place, out, s []E) error {
+	if len(out) != len(s) {
+		return errLengths("Sums", "results", len(out), "elements", len(s))
+	}
+	return ScanRange(at, len(s), 0,
+		func(lo, hi int) E { return sum(s[lo:hi]) },
+		func(a, b E) E { return a + b },
+		func(before E, lo, hi int) E {
+			out := out[lo:hi]
+			for i, e := range s[lo:hi] {
+				before += e
+				out[i] = before
+			}
+			return before
+		})
+}
+
+// scan is what a scan does with parts of the range, none of which is empty.
+type scan[T any] struct {
+	first func(lo, hi int) T         // scans the first part and returns its total
+	total func(lo, hi int) T         // the total of a part
+	rest  func(before T, lo, hi int) // scans another part
+	op    func(a, b T) T
+}
+
+// shortScan is a length below which a scan is not worth a wake-up.
+const shortScan = 1 << 13
+
+// run divides the range into k+2 parts, if k workers are idle: the first is scanned while the
+// others but the last are added up, and then all others are scanned. So each element
+// is touched twice but in the first and last part, and two workers need two thirds of
+// a serial scan's time. When nobody is idle, it is a serial scan, which a context cannot
+// end early.
+func (s scan[T]) run(at pool.Place, n int) error {
+	if n <= 0 {
+		return For(at, n, func(int) {})
+	}
+	return pool.Call(at, func(w *pool.Worker) {
+		parts := 1
+		if k := w.Idle(); k > 0 && n >= shortScan {
+			parts = min(k+2, n/(shortScan/8))
+		}
+		totals := make([]T, max(parts-1, 1))
+		each(w, len(totals), func(part int) {
+			lo, hi := border(n, part, parts), border(n, part+1, parts)
+			if part == 0 {
+				totals[0] = s.first(lo, hi)
+			} else {
+				totals[part] = s.total(lo, hi)
+			}
+		})
+		for part := 1; part < len(totals); part++ {
+			totals[part] = s.op(totals[part-1], totals[part])
+		}
+		each(w, parts-1, func(part int) {
+			s.rest(totals[part], border(n, part+1, parts), border(n, part+2, parts))
+		})
+	})
+}
+
+// border returns where the i-th of k parts of n items begins.
+func border(n, i, k int) int { return n/k*i + n%k*i/k }
+
+// each is a loop of few, long items.
+func each(w *pool.Worker, n int, f func(i int)) {
+	must(pool.ForWorker(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
+}
