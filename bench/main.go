@@ -9,7 +9,7 @@
 //	go run ./bench c2c                     a cache line's way between every two CPUs
 //	go run ./bench sim                     the scheduler on machines of up to 1024 CPUs, simulated
 //
-// The suites are: the queues (deque), divide and conquer (forkjoin), parallel loops
+// The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer (forkjoin), parallel loops
 // (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
 // (latency), shapes of real programs (mixed), what a pool does to its process (neighbour) and costs
 // asleep (idle), requests to a server (service), uneven lanes of work (balance), a real job (parse), and what the

@@ -41,21 +41,30 @@ const InTests = "HEIST_PEERS"
 
 // Rayon is Rust's rayon: a pool of as many threads as there are workers, and a
 // caller outside of it that sleeps meanwhile.
-func Rayon(metrics []contract.Metric) runner.Impl { return child(rayon, metrics) }
+func Rayon(metrics []contract.Metric) runner.Impl { return RayonBy("rayon", metrics) }
+
+// RayonBy is Rayon by another of its means: rayon-scope spawns in a scope.
+func RayonBy(name string, metrics []contract.Metric) runner.Impl { return child(name, rayon, metrics) }
+
+// Crossbeam is Rust's crossbeam, of which rayon is made: its deque, and its parker.
+func Crossbeam(metrics []contract.Metric) runner.Impl { return child("crossbeam", rayon, metrics) }
 
 // Tokio is Rust's tokio: a runtime of as many threads as there are workers, and a
 // caller outside of it that sleeps meanwhile.
-func Tokio(metrics []contract.Metric) runner.Impl { return child(tokio, metrics) }
+func Tokio(metrics []contract.Metric) runner.Impl { return child(tokio.name, tokio, metrics) }
 
 // TBB is oneAPI Threading Building Blocks, in C++. The caller is one of the threads.
-func TBB(metrics []contract.Metric) runner.Impl { return child(tbb, metrics) }
+func TBB(metrics []contract.Metric) runner.Impl { return child(tbb.name, tbb, metrics) }
 
 // ForkJoinPool is that of the JDK: as many threads as there are workers, and a
 // caller that sleeps meanwhile.
-func ForkJoinPool(metrics []contract.Metric) runner.Impl { return child(forkJoinPool, metrics) }
+func ForkJoinPool(metrics []contract.Metric) runner.Impl {
+	return child(forkJoinPool.name, forkJoinPool, metrics)
+}
 
-func child(p *program, metrics []contract.Metric) runner.Impl {
-	return runner.Child(p.name, metrics, func(env runner.Env) ([]string, error) {
+// child is a peer that a program plays, which is told if that is not the one it is named after.
+func child(name string, p *program, metrics []contract.Metric) runner.Impl {
+	return runner.Child(name, metrics, func(env runner.Env) ([]string, error) {
 		if env.Tiny && os.Getenv(InTests) == "" {
 			return nil, runner.Missing{Reason: "tests run it only if " + InTests + " is set"}
 		}
@@ -63,7 +72,11 @@ func child(p *program, metrics []contract.Metric) runner.Impl {
 		if err != nil {
 			return nil, err
 		}
-		return p.start(dir, env.Workers), nil
+		argv := p.start(dir, env.Workers)
+		if name != p.name {
+			argv = append(argv, "-impl", name)
+		}
+		return argv, nil
 	})
 }
 

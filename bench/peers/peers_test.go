@@ -18,6 +18,11 @@ import (
 
 // metrics are those of the cases that the programs do, with spaces between.
 var metrics = map[string]string{
+	"deque/push-pop": "ns/op", "deque/steal": "ns/steal", "deque/steal-contended": "ns/item",
+
+	"primitives/fork": "ns/fork", "primitives/join": "ns/join", "primitives/fork-join": "ns/fork",
+	"primitives/claim": "ns/steal", "primitives/start": "p50-us p99-us", "primitives/wake": "p50-us p99-us call-us",
+
 	"forkjoin/fib35": "ns/fork", "forkjoin/nqueens12": "ms", "forkjoin/uts-t1": "ns/node", "forkjoin/uts-t3": "ns/node",
 	"forkjoin/skynet": "ns/leaf", "forkjoin/mergesort": "ns/elem", "forkjoin/matmul": "ms",
 
@@ -34,9 +39,12 @@ var metrics = map[string]string{
 // lacks says what a library has no equivalent of.
 func lacks(peer, name string) bool {
 	suite, _, _ := strings.Cut(name, "/")
+	if suite == "deque" || suite == "primitives" {
+		return peer != "rayon" && peer != "crossbeam"
+	}
 	tasks := suite == "submit" || suite == "latency"
 	switch peer {
-	case "rayon":
+	case "rayon", "crossbeam": // which is the same program
 		return name == "algos/scan"
 	case "tbb":
 		return tasks || name == "algos/sort-stable-1m" || name == "algos/filter"
@@ -51,7 +59,7 @@ func TestEveryCase(t *testing.T) {
 	if os.Getenv(InTests) == "" {
 		t.Skip("compiles the peers in other languages only if " + InTests + " is set")
 	}
-	for _, peer := range []func([]contract.Metric) runner.Impl{Rayon, Tokio, TBB, ForkJoinPool} {
+	for _, peer := range []func([]contract.Metric) runner.Impl{Rayon, Crossbeam, Tokio, TBB, ForkJoinPool} {
 		for name, units := range metrics {
 			var metrics []contract.Metric
 			for unit := range strings.FieldsSeq(units) {
@@ -61,6 +69,9 @@ func TestEveryCase(t *testing.T) {
 			suite, benchCase, _ := strings.Cut(name, "/")
 			t.Run(impl.Name+"/"+name, func(t *testing.T) {
 				for _, workers := range []int{1, 3} {
+					if workers == 1 && (name == "primitives/claim" || name == "primitives/start") {
+						continue // there is no thief
+					}
 					run, _, err := impl.Start(runner.Env{
 						Suite: suite, Case: benchCase, Workers: workers, Time: 1500 * time.Microsecond,
 					})

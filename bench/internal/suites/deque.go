@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/peers"
 )
 
 // dequeSuite measures the queues of the root package by themselves, without a
@@ -161,6 +162,7 @@ func pushPopCase() runner.Case {
 					return nil
 				})
 			}),
+			peers.Crossbeam(lower("ns/op")),
 		},
 	}
 }
@@ -226,6 +228,7 @@ func stealCase() runner.Case {
 					return nil
 				})
 			}),
+			peers.Crossbeam(lower("ns/steal")),
 		},
 	}
 }
@@ -251,6 +254,7 @@ func stealContendedCase() runner.Case {
 			heistGo(func(env runner.Env, d *heist.PortableDeque[item]) lap { return contended(env, d) }),
 			plain("mutex", func(env runner.Env) lap { return contended(env, newLocked(depth)) }),
 			plain("channel", func(env runner.Env) lap { return contended(env, make(buffered, depth)) }),
+			peers.Crossbeam(lower("ns/item")),
 		},
 	}
 }

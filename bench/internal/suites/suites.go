@@ -13,6 +13,7 @@ import (
 func All() []runner.Suite {
 	return []runner.Suite{
 		dequeSuite(),
+		primitivesSuite(),
 		forkJoinSuite(),
 		loopSuite(),
 		algosSuite(),

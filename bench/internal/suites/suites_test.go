@@ -181,6 +181,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"push-pop", "steal", "steal-contended", "ring-push-pop", "ring-steal-half", "injector"}, got["deque"])
+	assert.Equal(t, []string{"fork", "join", "fork-join", "claim", "start", "check", "wake"}, got["primitives"])
 	assert.Equal(t, []string{"fib35", "nqueens12", "uts-t1", "uts-t3", "skynet", "mergesort", "matmul"}, got["forkjoin"])
 	assert.Equal(t, []string{"external-1", "external-4", "spawn-inside"}, got["submit"])
 	assert.Equal(t, []string{"start-asleep", "start-hot", "start-gc", "start-busy"}, got["latency"])

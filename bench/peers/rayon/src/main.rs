@@ -1,9 +1,11 @@
 //! The peer "rayon" of heist's benchmark; see child.rs for how it is started.
 
 mod child;
+mod deque;
 mod forkjoin;
 mod goal;
 mod latency;
+mod primitives;
 mod slices;
 mod submit;
 
@@ -17,6 +19,8 @@ use child::{check, fail, Child};
 fn main() {
     let bench = Bench::new();
     let done = match bench.suite.as_str() {
+        "deque" => deque::run(&bench),
+        "primitives" => primitives::run(&bench),
         "forkjoin" => forkjoin::run(&bench),
         "loop" | "algos" => slices::run(&bench),
         "submit" => submit::run(&bench),

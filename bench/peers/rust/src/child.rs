@@ -2,7 +2,7 @@
 //!
 //!     ...-peer -suite S -case C -workers N -time 50ms
 //!
-//! and prints one line of JSON per metric of the case. What the cases are is defined
+//! and perhaps -impl with the name of another peer that it plays, and prints one line of JSON per metric of the case. What the cases are is defined
 //! in the benchmark's package suites; a wrong answer is a line on standard error and
 //! exit status 1.
 
@@ -24,7 +24,7 @@ pub fn check<T: PartialEq + Debug>(what: &str, got: T, want: T) {
 
 /// What the command line asks for.
 pub struct Child {
-    peer: &'static str,
+    pub peer: String,
     pub suite: String,
     pub case: String,
     pub workers: usize,
@@ -32,13 +32,14 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn new(peer: &'static str) -> Child {
+    pub fn new(peer: &str) -> Child {
         let mut child =
-            Child { peer, suite: String::new(), case: String::new(), workers: 1, time: Duration::from_millis(50) };
+            Child { peer: peer.into(), suite: String::new(), case: String::new(), workers: 1, time: Duration::from_millis(50) };
         let words: Vec<String> = std::env::args().skip(1).collect();
         for pair in words.chunks(2) {
             let value = pair.get(1).unwrap_or_else(|| fail(format!("{} has no value", pair[0])));
             match pair[0].as_str() {
+                "-impl" => child.peer = value.clone(),
                 "-suite" => child.suite = value.clone(),
                 "-case" => child.case = value.clone(),
                 "-workers" => child.workers = value.parse().unwrap_or_else(|e| fail(e)),
