@@ -30,6 +30,7 @@ type config struct {
 	machine    machine
 	distances  VictimOrder
 	search     policy.Parameters
+	looksGiven bool // by WithUniformLooks
 
 	spin       time.Duration // as in heist.Backoff
 	yields     int           // as in heist.Backoff
@@ -209,15 +210,17 @@ func WithVictimOrder(o VictimOrder) Option {
 }
 
 // WithUniformLooks sets the probability, from 0 to 1, with which a thief's look at the other
-// workers begins anywhere instead of near. The more of them there are, the closer the
-// number of steals is to the bound for uniform thieves, and the fewer steals are near. The
-// default is 1/8; see bench sim.
+// workers draws its victims, each uniformly from all others, instead of going from near to far.
+// The more such looks there are, the closer the number of steal attempts is to Blumofe and
+// Leiserson's bound, and the fewer steals are near. The default is 1/8, see bench sim, and 0 if
+// all workers are equally far from one another. With [Uniform] it is always 1.
 func WithUniformLooks(probability float64) Option {
 	return func(c *config) error {
 		if !(probability >= 0 && probability <= 1) {
 			return fmt.Errorf("pool: WithUniformLooks(%v): a probability must be from 0 to 1", probability)
 		}
-		c.search.Uniform = uint32(probability * (1 << 16))
+		c.search.Uniform = uint32(probability * policy.Always)
+		c.looksGiven = true
 		return nil
 	}
 }

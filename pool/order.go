@@ -33,8 +33,10 @@ const (
 // count as on the same node.
 func ByTopology() VictimOrder { return VictimOrder{} }
 
-// Uniform begins anywhere: each worker is as likely to be the first as any other. It is the
-// choice for which Blumofe and Leiserson proved their bound.
+// Uniform draws each victim independently, and uniformly from all places but the thief's own; nobody is
+// preferred, not even who had something the last time. Those for guests are among the places. It is
+// the choice for which Blumofe and Leiserson proved their bound on steal attempts. Only the last look
+// before a worker sleeps visits every place once.
 func Uniform() VictimOrder { return VictimOrder{kind: orderUniform} }
 
 // ReadLatencies reads measured latencies between CPUs, as `go run ./bench c2c -matrix FILE`

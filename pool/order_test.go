@@ -95,7 +95,7 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 	order := func(thief int) (victims []int) {
 		h := &p.places[thief].hunt
 		h.Begin()
-		h.Look(-1, -1)
+		h.Look(-1, -1, len(p.places))
 		for v := h.Victim(); v >= 0; v = h.Victim() {
 			if v < p.first {
 				victims = append(victims, v)
@@ -109,6 +109,52 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 		require.Equal(t, want, order(thief), "of worker %d", thief)
 	}
 	require.Equal(t, 3, order(3)[0])
+}
+
+// TestUniformDrawsEachVictim, whoever the last one was, and so does every look of a pool of one tier
+// that was asked for that.
+func TestUniformDrawsEachVictim(t *testing.T) {
+	for name, options := range map[string][]Option{
+		"uniform":       {WithVictimOrder(Uniform()), WithUniformLooks(0)},
+		"uniform looks": {WithUniformLooks(1)},
+	} {
+		p := newPool(t, append(options, WithWorkers(4), WithPinning(PinNone))...)
+		require.Len(t, p.victimOrder.Tiers, 1)
+		require.NoError(t, p.Pause(t.Context())) // so that the hunt is ours
+		h, n := &p.places[1].hunt, len(p.victims())
+		first := make([]int, n)
+		const looks = 8000
+		for range looks {
+			h.Begin()
+			h.Look(2, 3, n)
+			first[h.Victim()]++
+			for v := h.Victim(); v >= 0; v = h.Victim() {
+				require.NotEqual(t, 1, v, "%s: itself", name)
+			}
+		}
+		p.Resume()
+		mean := float64(looks) / float64(n-1)
+		for v, count := range first {
+			if v == 1 {
+				require.Zero(t, count, "%s: itself", name)
+			} else {
+				require.InDelta(t, mean, count, 6*math.Sqrt(mean), "%s: %d", name, v)
+			}
+		}
+	}
+}
+
+// TestTheDefaultLooksAreNotUniformOnOneTier: the last victim comes first there.
+func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
+	p := newPool(t, WithWorkers(4), WithPinning(PinNone))
+	require.NoError(t, p.Pause(t.Context()))
+	defer p.Resume()
+	h := &p.places[1].hunt
+	for range 1000 {
+		h.Begin()
+		h.Look(-1, 3, len(p.victims()))
+		require.Equal(t, 3, h.Victim())
+	}
 }
 
 // TestPoolsWorkWithAnyVictimOrder runs everything that can be stolen.

@@ -145,6 +145,11 @@ func New(options ...Option) (*Pool, error) {
 	p.places = make([]*place, p.maxWorkers+p.nGuests)
 	p.layOut()
 	p.victimOrder = p.newOrder()
+	if p.distances.kind == orderUniform {
+		p.search.Uniform = policy.Always
+	} else if !p.looksGiven && len(p.victimOrder.Tiers) == 1 {
+		p.search.Uniform = 0
+	}
 	p.sleep.Init(p.nodesOfPlaces(), len(p.nodes))
 	for i := range p.first + p.nGuests {
 		rank := i

@@ -333,7 +333,7 @@ func (w *Worker) search() (job, bool) {
 
 // look goes round the other places once, and then looks at the injectors again. It goes from
 // tier to tier, and begins each with the place that had something the last time, if it is
-// there. At a place it takes a fork before tasks: forks are what somebody waits for.
+// there; or it draws places. At a place it takes a fork before tasks: forks are what somebody waits for.
 func (w *Worker) look(slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
@@ -343,7 +343,13 @@ func (w *Worker) look(slots bool) (job, heist.StealResult) {
 	places := p.victims()
 	hint := w.hint
 	w.hint = -1
-	w.hunt.Look(hint, w.victim)
+	w.hunt.Look(hint, w.victim, len(places))
+	if w.hunt.Drawn() {
+		// Others may have forks here, who have lent the place: those are its own, and no steals.
+		if j, r := w.place.robFork(forks, w.site.node); r == heist.Success {
+			return j, r
+		}
+	}
 	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
 		if k >= len(places) {
 			continue // it has not been made

@@ -20,21 +20,25 @@ const AlwaysPublic = 4
 
 // Parameters of a [Search].
 type Parameters struct {
-	// Uniform is the probability, in parts of 2^16, that a look goes over all places
-	// alike, near or far. It keeps the bound of Blumofe and Leiserson on the number of
-	// steals, which holds for victims that are chosen uniformly, times a constant.
+	// Uniform is the probability, in parts of 2^16, that a look draws its victims: each
+	// independently of the others, and uniformly from all places but the thief's own. Of
+	// such attempts Blumofe and Leiserson proved that P D are expected, times a constant
+	// (JACM 1999); a share of them keeps that bound, times the inverse of the share.
 	Uniform uint32
 
 	// Patience is how many looks of a search, the first ones, stay with near victims.
 	Patience int
 }
 
+// Always is the probability of what happens each time.
+const Always = 1 << 16
+
 // Search is a worker's search for work of others. A search consists of looks, and a look
-// goes over victims, tier by tier, each tier from a random one on:
+// goes over victims, tier by tier, each tier from a random one on, or draws them:
 //
 //	s.Begin()
 //	for {
-//		s.Look(hint, last)
+//		s.Look(hint, last, places)
 //		for v := s.Victim(); v >= 0; v = s.Victim() {
 //			... if there is something: return
 //		}
@@ -49,6 +53,7 @@ type Search struct {
 	near       int
 	parameters *Parameters
 	rand       heist.FastRand
+	own        uint32 // the place of the thief
 
 	looks int
 	lost  int  // races in a row
@@ -56,17 +61,20 @@ type Search struct {
 
 	// Of the look:
 
-	hint            int32 // the victim that comes before all others; -1 for none
-	last            int32 // the victim that comes first in its tier; -1 for none
-	at, lo, hi      int32 // the next victim, and the part of the list that is gone through
-	left            int32 // victims of that part that are left
+	hint            int32  // the victim that comes before all others; -1 for none
+	last            int32  // the victim that comes first in its tier; -1 for none
+	at, lo, hi      int32  // the next victim, and the part of the list that is gone through
+	left            int32  // victims of that part that are left
+	drawn           bool   // it draws its victims
+	draws           int32  // victims that are left to draw
+	others          uint32 // from how many
 	tier, lastTiers int
 }
 
 // Init makes the search one of the worker in a place. The same seed gives the same victims.
 func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
 	s.list, s.near, s.parameters = &o.lists[o.siteOf[place]], o.Near, p
-	s.rand = heist.NewFastRand(seed)
+	s.rand, s.own = heist.NewFastRand(seed), uint32(place)
 	s.Backoff.Seed(seed)
 }
 
@@ -82,25 +90,43 @@ func (s *Search) Last() bool { return s.final }
 // Near says whether this look stays with near victims.
 func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.final }
 
-// Look begins a look over the victims. Hint, if it is not -1, comes before all others, and
-// last before the others of its tier.
-func (s *Search) Look(hint, last int) {
+// Look begins a look over the victims, the first of so many places. Hint, if it is not -1,
+// comes before all others, and last before the others of its tier; but a look that draws its
+// victims prefers nobody.
+func (s *Search) Look(hint, last, places int) {
 	s.hint, s.last, s.left = int32(hint), int32(last), 0
+	s.drawn, s.draws = false, 0
 	s.tier, s.lastTiers = 0, len(s.list.ends)
 	switch {
-	case s.lastTiers == 1: // nothing to choose
-	case s.rand.Uint32()&0xffff < s.parameters.Uniform:
-		s.lo, s.hi = 0, int32(len(s.list.places))
+	case s.parameters.Uniform > 0 && s.rand.Uint32()&(Always-1) < s.parameters.Uniform:
+		s.hint, s.last = -1, -1
 		s.tier = s.lastTiers
-		s.start()
-	case s.Near():
+		if s.final {
+			s.lo, s.hi = 0, int32(len(s.list.places))
+			s.start()
+			return
+		}
+		s.drawn, s.others = true, uint32(places-1)
+		s.draws = int32(min(places-1, sample))
+	case s.Near() && s.lastTiers > 1: // or there is nothing to choose
 		s.lastTiers = s.near
 	}
 }
 
+// Drawn says whether the victims of this look are drawn.
+func (s *Search) Drawn() bool { return s.drawn }
+
 // Victim returns the place of the next victim, or -1 if there is none. The caller's own place
-// is one of them.
+// is one of them, unless they are drawn.
 func (s *Search) Victim() int {
+	if s.draws > 0 {
+		s.draws--
+		victim := s.rand.N(s.others)
+		if victim >= s.own {
+			victim++
+		}
+		return int(victim)
+	}
 	if hint := s.hint; hint >= 0 {
 		s.hint = -1
 		return int(hint)
@@ -142,8 +168,8 @@ func (s *Search) start() {
 	}
 }
 
-// sample is how many victims of a far tier a look visits, or of all tiers if it does not
-// distinguish them; only the last look visits all. In the simulation of 512 CPUs a look at
+// sample is how many victims of a far tier a look visits, and how many it draws; only the last
+// look visits all. In the simulation of 512 CPUs a look at
 // all of them took 50 microseconds, and what it saw was old before it ended.
 const sample = 16
 

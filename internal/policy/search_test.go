@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -13,14 +14,17 @@ import (
 func victims(s *Search, hint int) []int { return victimsAfter(s, hint, nobody) }
 
 func victimsAfter(s *Search, hint, last int) (all []int) {
-	s.Look(hint, last)
+	s.Look(hint, last, places(s))
 	for v := s.Victim(); v >= 0; v = s.Victim() {
 		all = append(all, v)
 	}
 	return all
 }
 
-const always, nobody = 1 << 16, -1
+const always, nobody = Always, -1
+
+// places returns how many places there are.
+func places(s *Search) int { return len(s.list.places) }
 
 func newSearch(o *Order, place int, p Parameters, seed uint64) *Search {
 	s := new(Search)
@@ -105,7 +109,7 @@ func TestTheLastVictimComesFirstInItsTier(t *testing.T) {
 func TestTheHintComesFirst(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
-		for _, c := range []Parameters{{}, {Uniform: always}, {Patience: 3}} {
+		for _, c := range []Parameters{{}, {Patience: 3}} {
 			s := newSearch(o, 0, c, 3)
 			for first := range p.siteOf {
 				seen := victims(s, first)
@@ -355,16 +359,67 @@ func machine256() *Order {
 	return NewOrder(siteOf, 4, func(a, b int) int { return max(a-b, b-a) }, 0)
 }
 
-func TestUniformLooksBeginWithAnySlotAlike(t *testing.T) {
-	o := machine256()
-	for _, place := range []int{0, 1, 255} {
-		s := newSearch(o, place, Parameters{Uniform: always, Patience: 1 << 30}, uint64(place))
-		counts := make([]int, 256)
-		for range 256 * 100 {
-			s.Look(nobody, nobody)
-			counts[s.Victim()]++
+// machine16 is a machine of one tier.
+func machine16() *Order { return NewOrder(make([]int, 16), 1, func(int, int) int { return 0 }, 0) }
+
+// TestUniformLooksDrawEachVictimAlike: each visit of a look is any of the others, whoever the
+// visit before was, and whoever the last victim and the hint are; and never oneself.
+func TestUniformLooksDrawEachVictimAlike(t *testing.T) {
+	for name, o := range map[string]*Order{"one tier": machine16(), "four nodes": machine256()} {
+		n := len(o.siteOf)
+		for _, own := range []int{0, 1, n - 1} {
+			const rounds = 100
+			s := newSearch(o, own, Parameters{Uniform: always, Patience: 1 << 30}, uint64(own))
+			last, hint := (own+3)%n, (own+5)%n
+			var firsts, seconds, steps []int // by victim, and by the way from the first to the second
+			firsts, seconds, steps = make([]int, n), make([]int, n), make([]int, n)
+			for range n * rounds {
+				seen := victimsAfter(s, hint, last)
+				require.Len(t, seen, min(n-1, sample))
+				require.NotContains(t, seen, own, name)
+				firsts[seen[0]]++
+				seconds[seen[1]]++
+				steps[(seen[1]-seen[0]+n)%n]++
+			}
+			others := func(counts []int) []int { return slices.Delete(counts, own, own+1) }
+			bound := float64(n-2) + 5*math.Sqrt(2*float64(n-2))
+			require.Less(t, chiSquare(others(firsts)), bound, "%s: the first of a look by %d", name, own)
+			require.Less(t, chiSquare(others(seconds)), bound, "%s: the second of a look by %d", name, own)
+			// With replacement: 0 steps as often as any other.
+			require.InDelta(t, n*rounds/(n-1), steps[0], 5*math.Sqrt(rounds), "%s: the same victim twice", name)
+			require.InDelta(t, rounds, steps[1], 7*math.Sqrt(rounds), "%s: the next victim", name)
 		}
-		require.Less(t, chiSquare(counts), 255+5*22.6)
+	}
+}
+
+// TestDrawsAreFromThePlacesThatThereAre, and where there is nobody else there is no draw.
+func TestDrawsAreFromThePlacesThatThereAre(t *testing.T) {
+	s := newSearch(machine256(), 2, Parameters{Uniform: always}, 7)
+	seen := make(map[int]bool)
+	for range 1000 {
+		s.Look(nobody, nobody, 5)
+		for v := s.Victim(); v >= 0; v = s.Victim() {
+			seen[v] = true
+		}
+	}
+	require.Equal(t, map[int]bool{0: true, 1: true, 3: true, 4: true}, seen)
+	s = newSearch(NewOrder([]int{0}, 1, func(int, int) int { return 0 }, 0), 0, Parameters{Uniform: always}, 7)
+	require.Empty(t, victims(s, nobody))
+}
+
+// TestAShareOfTheLooksIsUniformOnOneTierToo: the last victim comes first in the others.
+func TestAShareOfTheLooksIsUniformOnOneTierToo(t *testing.T) {
+	const looks, last = 1 << 16, 3
+	for _, uniform := range []uint32{0, 1 << 12, always / 2, always} {
+		s := newSearch(machine16(), 0, Parameters{Uniform: uniform}, 11)
+		first := 0
+		for range looks {
+			s.Look(nobody, last, 16)
+			if s.Victim() == last {
+				first++
+			}
+		}
+		require.InDelta(t, looks-float64(uniform)*14/15, first, 5*128)
 	}
 }
 
@@ -407,12 +462,12 @@ func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
 		const looks = 1 << 16
 		far := 0
 		for range looks {
-			s.Look(nobody, nobody)
+			s.Look(nobody, nobody, places(s))
 			if s.Tier(s.Victim()) > 0 {
 				far++
 			}
 		}
-		require.InDelta(t, float64(uniform)*3/4, far, 5*128) // 5 standard deviations
+		require.InDelta(t, float64(uniform)*192/255, far, 5*128) // 5 standard deviations
 		if uniform == 0 {
 			require.Zero(t, far)
 		}
@@ -438,7 +493,7 @@ func TestASearchAllocatesNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			s.Begin()
 			for {
-				s.Look(7, 9)
+				s.Look(7, 9, places(s))
 				for v := s.Victim(); v >= 0; v = s.Victim() {
 					sum += s.Tier(v)
 				}
@@ -464,10 +519,10 @@ func BenchmarkVictim(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := newSearch(machine256(), 5, c.how, 1)
-			s.Look(nobody, nobody)
+			s.Look(nobody, nobody, places(s))
 			for b.Loop() {
 				if s.Victim() < 0 {
-					s.Look(nobody, nobody)
+					s.Look(nobody, nobody, places(s))
 				}
 			}
 		})
@@ -475,7 +530,7 @@ func BenchmarkVictim(b *testing.B) {
 	b.Run("first", func(b *testing.B) { // of a look, after which there is something to steal
 		s := newSearch(machine256(), 5, Parameters{Uniform: 1 << 10, Patience: 2}, 1)
 		for b.Loop() {
-			s.Look(nobody, nobody)
+			s.Look(nobody, nobody, places(s))
 			s.Victim()
 		}
 	})

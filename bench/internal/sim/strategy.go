@@ -30,7 +30,7 @@ const (
 // Strategies returns what is compared. Who waits for a thief lends its place.
 func Strategies() []Strategy {
 	return []Strategy{
-		{Name: Uniform, About: "all victims alike, from a random one on"},
+		{Name: Uniform, About: "each victim drawn from all alike", parameters: policy.Parameters{Uniform: policy.Always}},
 		{Name: "tiers", About: "the nearest tier first, each from a random victim on", tiers: true, parameters: policy.Defaults},
 		{Name: "tiers-last", About: "the same, in each tier the last victim first, as the pool does", tiers: true, lastVictim: true, rival: Help, parameters: policy.Defaults},
 		{Name: Help, About: "as tiers-last, but who waits for a thief helps, the thief first", tiers: true, lastVictim: true, helps: true, parameters: policy.Defaults},

@@ -240,7 +240,12 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 		}
 	}
 	result := heist.Empty
-	w.hunt.Look(hint, last)
+	w.hunt.Look(hint, last, len(e.places))
+	if w.hunt.Drawn() && w.visit(w.at) {
+		if j, _, r := w.rob(w.place, forks, false, false); r == heist.Success {
+			return j, r // of who lent the place: no steal
+		}
+	}
 	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
 		if !w.visit(k) {
 			e.stats.Failed++
