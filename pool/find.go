@@ -57,7 +57,7 @@ type tick struct {
 	polls  int    // looks at an injector that came first
 	pops   int    // looks for tasks of high or low priority
 
-	period  int           // between two looks at the injector
+	period  int           // tasks of its own between two looks at the injector, at least 1
 	fixed   bool          // it stays as it is
 	average time.Duration // of a task, as EWMA
 
@@ -74,7 +74,7 @@ func (k *tick) begin(p *Pool) {
 	k.poll, k.budget = k.period, budget
 }
 
-// pollPeriod returns after how many tasks the injector comes first, if they take that
+// pollPeriod returns after how many tasks of its own the injector comes first, if they take that
 // long on average.
 func pollPeriod(average time.Duration) int {
 	return int(min(max(pollTarget/max(average, 1), leastPoll), mostPoll))
@@ -129,9 +129,9 @@ func (w *Worker) choose() *task {
 		w.pool.notifyAgain()
 		w.stay()
 	}
-	if k.poll <= 1 && w.batch.Len() == 0 {
+	if k.poll <= 0 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)
-		k.poll = max(k.period, 2) // with 1 the worker would never come to its own
+		k.poll = k.period
 		if t, _ := w.pull(w.polled()); t != nil {
 			return t
 		}

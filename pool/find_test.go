@@ -185,21 +185,30 @@ func TestInjectorComesFirstOnceInAPeriod(t *testing.T) {
 	}
 }
 
-// TestInjectorComesFirstInTheLastTaskOfAPeriod and not before.
-func TestInjectorComesFirstInTheLastTaskOfAPeriod(t *testing.T) {
-	const period = 10
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(period))
-	var before int
-	ran := 0
-	onlyWorker(t, p, func(w *Worker) {
-		w.tick.poll = period
-		require.NoError(t, p.Go(func(*Worker) { before = ran }))
-		for range 3 * period {
-			require.NoError(t, w.Go(func(*Worker) { ran++ }))
-		}
-	})
-	require.Equal(t, period-1, before)
-	require.Equal(t, 3*period, ran)
+// TestInjectorComesFirstAfterEachPeriod counts the worker's own tasks before each that lies in the
+// injector.
+func TestInjectorComesFirstAfterEachPeriod(t *testing.T) {
+	for _, period := range []int{1, 2, 60, 61} {
+		const looks = 3
+		p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(period))
+		var before []int
+		ran := 0
+		onlyWorker(t, p, func(w *Worker) {
+			w.tick.poll = period // as after a look
+			var outside func(*Worker)
+			outside = func(*Worker) {
+				if before = append(before, ran); len(before) < looks {
+					require.NoError(t, p.Go(outside))
+				}
+			}
+			require.NoError(t, p.Go(outside))
+			for range (looks + 1) * period {
+				require.NoError(t, w.Go(func(*Worker) { ran++ }))
+			}
+		})
+		require.Equal(t, []int{period, 2 * period, 3 * period}, before, "a period of %d", period)
+		require.Equal(t, (looks+1)*period, ran)
+	}
 }
 
 // TestPollPeriods are blitz-io's table, and what lies beyond it.

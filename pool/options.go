@@ -171,10 +171,10 @@ func WithFreePs(n int) Option {
 	}
 }
 
-// WithPollPeriod makes workers look into the injector first once in n tasks: 61 in Go's
-// own scheduler and Tokio, 60 in open-coroutine. By default the period adapts to how
-// long tasks take, so that what comes from outside waits a millisecond at most, and is
-// from 8 to 255. With 1 and 2 every other task is one of the worker's own, if it has any.
+// WithPollPeriod makes workers look into the injector first after every n tasks of their own: 60
+// in open-coroutine, and in Go's own scheduler and Tokio, whose 61st task is from there. By
+// default the period adapts to how long tasks take, so that what comes from outside waits a
+// millisecond at most, and is from 8 to 255.
 func WithPollPeriod(n int) Option {
 	return func(c *config) error {
 		if n < 1 {

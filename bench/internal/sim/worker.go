@@ -98,7 +98,7 @@ func (w *worker) queue(t int32) {
 // nextOwn is the pool's Worker.next.
 func (w *worker) nextOwn() int32 {
 	w.read(w.at)
-	if w.poll <= 1 && w.batch.len() == 0 {
+	if w.poll <= 0 && w.batch.len() == 0 {
 		w.poll = poll
 		if t, ok := w.pull(w.engine.nodeOf[w.at]); ok {
 			return t
