@@ -34,6 +34,10 @@ type Stats struct {
 // RemoteShare is the share of steals that were from another node.
 func (s *Stats) RemoteShare() float64 { return float64(s.Remote) / float64(max(s.Steals, 1)) }
 
+// Attempts is how often a thief visited a victim: what Blumofe and Leiserson's bound of O(P D) is on
+// (JACM 1999), with the time of the longest chain as D.
+func (s *Stats) Attempts() int64 { return s.Steals + s.Failed }
+
 func (s *Stats) stole(items int, remote bool) {
 	s.Steals++
 	s.Items += int64(items)

@@ -98,6 +98,7 @@ func (o *Outcome) metrics() []metric {
 		of("steals", func(s *Stats) float64 { return float64(s.Steals) }),
 		of(remoteSteals, func(s *Stats) float64 { return float64(s.Remote) }),
 		of("remote-percent", func(s *Stats) float64 { return 100 * s.RemoteShare() }),
+		of("attempts", func(s *Stats) float64 { return float64(s.Attempts()) }),
 		of("failed-visits", func(s *Stats) float64 { return float64(s.Failed) }),
 		of("wake-ups", func(s *Stats) float64 { return float64(s.Wakes) }),
 		of("lent", func(s *Stats) float64 { return float64(s.Lent) }),
@@ -107,9 +108,13 @@ func (o *Outcome) metrics() []metric {
 		}},
 	}
 	if o.Runs[0].Depth > 0 {
-		return append(all, metric{"steals/PD", func(o *Outcome, s *Stats) float64 {
-			return float64(s.Steals) / float64(o.Workers*s.Depth)
-		}})
+		return append(all,
+			metric{"attempts/PD-us", func(o *Outcome, s *Stats) float64 {
+				return float64(s.Attempts()) / (float64(o.Workers) * float64(s.Span) / 1e3)
+			}},
+			metric{"makespan/bound", func(o *Outcome, s *Stats) float64 {
+				return float64(s.Makespan) / (float64(s.Work)/float64(o.Workers) + float64(s.Span))
+			}})
 	}
 	return append(all,
 		of("p50-us", func(s *Stats) float64 { return float64(s.P50) / 1e3 }),

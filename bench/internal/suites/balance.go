@@ -19,6 +19,8 @@ import (
 // rounds of a 64-bit xorshift, the same in every lane. The number is measured once,
 // before the first run. The tasks of a lane are queued by the worker that begins it.
 //
+// T1 is the time in tasks, on the wall clock, and D the longest task.
+//
 // Utilisation is the time that a worker spent in tasks, on the wall clock, divided by
 // the time that all took.
 func balanceSuite() runner.Suite {
@@ -42,6 +44,7 @@ func balanceSuite() runner.Suite {
 				impl("heist", func(env runner.Env) (func(*lanesRun) error, func(), error) {
 					p, stop, err := newPool(env)
 					return func(r *lanesRun) error {
+						r.bounds = boundsOf(p)
 						return runOnWorker(p, r.steal)
 					}, stop, err
 				}),
@@ -120,6 +123,8 @@ type lanesRun struct {
 	lanes
 	done    [4][]int    // how often each task was done; whoever does it writes
 	workers []laneShift // and one for a worker's stand-in
+
+	bounds func(t1, d time.Duration) (string, []runner.Extra) // of boundsOf, where there is stealing
 }
 
 func (r *lanesRun) seat(w *pool.Worker) int { return seat(w, len(r.workers)-1) }
@@ -129,7 +134,8 @@ func (r *lanesRun) seat(w *pool.Worker) int { return seat(w, len(r.workers)-1) }
 type laneShift struct {
 	tasks, stolen int
 	busy, away    time.Duration // in all tasks, and in stolen ones
-	_             [128 - 32]byte
+	longest       time.Duration // of a task
+	_             [128 - 40]byte
 }
 
 // steal begins each lane as a task, which queues those of the lane.
@@ -156,6 +162,7 @@ func (r *lanesRun) task(worker, owner, lane, task int) {
 	s := &r.workers[worker]
 	s.tasks++
 	s.busy += took
+	s.longest = max(s.longest, took)
 	if worker != owner {
 		s.stolen++
 		s.away += took
@@ -174,6 +181,15 @@ func (l *lanes) lap(env runner.Env, work func(*lanesRun) error) (runner.Lap, err
 		return lap, err
 	}
 	lap.Detail = r.utilisation(lap.Took)
+	if r.bounds != nil {
+		var t1, d time.Duration // no task waits for another
+		for _, s := range r.workers {
+			t1, d = t1+s.busy, max(d, s.longest)
+		}
+		var detail string
+		detail, lap.Extra = r.bounds(t1, d)
+		lap.Detail += detail
+	}
 	return lap, r.check(all)
 }
 

@@ -129,21 +129,23 @@ type utsTree struct {
 	nodes   int // how many there are
 	deepest int // the depth of the deepest
 
+	took time.Duration // of counting it without forks; see steals
+
 	logq float64 // geometric: log(1-p), which root computes
 }
 
-// steals counts the steals of a lap. Blumofe and Leiserson's bound for randomized work
-// stealing is O(P D) expected attempts, where D is the longest chain of forks; the
-// depth of the tree stands for it here, so the product is a yardstick, no limit.
+// steals relates a lap to the bounds for work stealing. T1 is the time without forks, and D is that
+// share of it which the longest way from the root has of all nodes; the forks between two nodes of
+// the way are not counted.
 func (t *utsTree) steals(p *pool.Pool) func() (string, []runner.Extra) {
-	before := p.Stats().Total()
+	if t.took == 0 {
+		start := time.Now()
+		calibrated.Store(uint64(t.serial(t.root())))
+		t.took = time.Since(start)
+	}
+	report := boundsOf(p)
 	return func() (string, []runner.Extra) {
-		after := p.Stats().Total()
-		steals, items := after.Steals-before.Steals, after.Items-before.Items
-		bound := p.Workers() * t.deepest
-		return fmt.Sprintf("%d steals of %d items in %d attempts; P D = %d * %d = %d\n",
-				steals, items, after.Attempts-before.Attempts, p.Workers(), t.deepest, bound),
-			[]runner.Extra{{Metric: "steals", Value: float64(steals)}, {Metric: "steals-bound", Value: float64(bound)}}
+		return report(t.took, t.took*time.Duration(t.deepest)/time.Duration(t.nodes))
 	}
 }
 
