@@ -7,7 +7,9 @@ package suites
 // C is halved along its longer side, the rows if both are equal, and the halves
 // are a fork, down to blocks of 64 by 64: 63 forks. A block is set to zero and
 // then computed by loops over k in steps of 64, and inside over i, k and j, where
-// the innermost adds A[i][k] times a row of B to a row of C.
+// the innermost adds A[i][k] times a row of B to a row of C. In Go the loops over i, k and j
+// are gonum's, whose innermost is in assembly: Go's compiler does not make vector instructions.
+// The serial row has the same blocks.
 //
 // The answer is the sum of C[i][j] (1 + i mod 7) (1 + j mod 5), which must be that
 // of the same computed as two vectors times the matrices, within a relative 1e-9:
@@ -16,6 +18,9 @@ package suites
 import (
 	"math"
 	"time"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
@@ -26,7 +31,7 @@ const matmulBlock = 64
 func matmulCase() runner.Case {
 	others := foreign("ms", true)
 	for i := range others {
-		others[i].Note = "has a compiler that turns the innermost loop into vector instructions, which Go's does not"
+		others[i].Note = "has a compiler that uses the CPU's widest vectors in the innermost loop; gonum's assembly has two elements in one"
 	}
 	return runner.Case{
 		Name:    "matmul",
@@ -136,22 +141,18 @@ func (b block) halve() (first, second block) {
 	return first, second
 }
 
-// compute is the loops.
+// compute is the loops, of which gonum has the inner ones.
 func (b block) compute() {
 	for i := b.row; i < b.row+b.rows; i++ {
 		clear(b.c[i*b.n+b.column:][:b.columns])
 	}
+	part := func(of []float64, row, column, rows, columns int) blas64.General {
+		return blas64.General{Rows: rows, Cols: columns, Stride: b.n, Data: of[row*b.n+column : (row+rows-1)*b.n+column+columns]}
+	}
+	c := part(b.c, b.row, b.column, b.rows, b.columns)
 	for from := 0; from < b.n; from += matmulBlock {
-		for i := b.row; i < b.row+b.rows; i++ {
-			c := b.c[i*b.n+b.column:][:b.columns]
-			for k := from; k < min(from+matmulBlock, b.n); k++ {
-				a := b.a[i*b.n+k]
-				row := b.b[k*b.n+b.column:][:len(c)]
-				for j := range c {
-					c[j] += a * row[j]
-				}
-			}
-		}
+		k := min(matmulBlock, b.n-from)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, part(b.a, b.row, from, b.rows, k), part(b.b, from, b.column, k, b.columns), 1, c)
 	}
 }
 
