@@ -29,6 +29,8 @@ var metrics = map[string]string{
 	"loop/outside-1024-asleep": "us", "loop/outside-1024-hot": "us", "loop/large": "us", "loop/triangular": "ms",
 
 	"algos/sort-1m": "ns/elem", "algos/sort-stable-1m": "ns/elem", "algos/sortfunc-1m": "ns/elem", "algos/scan": "ns/elem",
+	"algos/sort-int64-random": "ns/elem", "algos/sort-int64-killer": "ns/elem", "algos/sort-float64": "ns/elem",
+	"algos/sort-string": "ns/elem", "algos/sort-pair-organ-pipe": "ns/elem", "algos/sort-pair-stable-few": "ns/elem",
 	"algos/filter": "ns/elem", "algos/reduce": "ns/elem", "algos/map": "ns/elem",
 
 	"latency/start-asleep": "p50-us p99-us p999-us", "latency/start-hot": "p50-us p99-us p999-us",
@@ -47,7 +49,7 @@ func lacks(peer, name string) bool {
 	case "rayon", "crossbeam": // which is the same program
 		return name == "algos/scan"
 	case "tbb":
-		return tasks || name == "algos/sort-stable-1m" || name == "algos/filter"
+		return tasks || strings.HasPrefix(name, "algos/sort-") && name != "algos/sort-1m" || name == "algos/filter"
 	case "tokio":
 		return !tasks
 	}

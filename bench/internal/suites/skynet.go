@@ -6,35 +6,49 @@ package suites
 // of goroutines and channels. The ten children of a node are a range that is
 // halved, the first half rounded down, and the halves are a fork, down to the
 // leaves: 999,999 forks. Nothing is cut off. The metric is ns per leaf.
+//
+// In scope, all nodes are children of one scope, and each worker adds up what it comes to. In
+// scope-pair a fork is a scope with two children.
 
 import (
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/pool"
 )
 
 func skynetCase() runner.Case {
-	goroutine := skynetOff("goroutine", func(env runner.Env) int { return env.Size(100_000, 1000) }, skynetGo)
-	goroutine.Note = "has 100,000 leaves, a million would take seconds; the figure is per leaf"
+	const fewerNote = "has 100,000 leaves, a million would take seconds; the figure is per leaf"
+	fewer := func(env runner.Env) int { return env.Size(100_000, 1000) }
+	goroutine := skynetOff("goroutine", fewer, skynetGo)
+	goroutine.Note = fewerNote
+	pair := skynetOn("heist-scope-pair", fewer, skynetPair)
+	rayonPair := peers.RayonBy("rayon-scope-pair", lower("ns/leaf"))
+	pair.Note, rayonPair.Note = fewerNote, fewerNote
+	rayonScope := peers.RayonBy("rayon-scope", lower("ns/leaf"))
+	pair.Costly, rayonPair.Costly, rayonScope.Costly = true, true, true
 	return runner.Case{
 		Name:    "skynet",
 		About:   "a million leaves give their ordinals, ten children per node, a fork for every child; time per leaf",
 		Metrics: lower("ns/leaf"),
 		Workers: oneAndAsked,
 		Impls: append([]runner.Impl{
-			skynetOn("heist-recursive", skynetRecursive.Call),
-			skynetOn("heist-join", skynetJoin),
-			skynetOn("heist-scope", skynetScope),
+			skynetOn("heist-recursive", skynetSize, skynetRecursive.Call),
+			skynetOn("heist-join", skynetSize, skynetJoin),
+			skynetOn("heist-scope", skynetSize, skynetScope),
+			pair,
 			skynetOff("serial", skynetSize, skynet),
 			goroutine,
+			rayonScope,
+			rayonPair,
 		}, foreign("ns/leaf", true)...),
 	}
 }
 
-func skynetOn(name string, sum func(*pool.Worker, siblings) int) runner.Impl {
+func skynetOn(name string, size func(runner.Env) int, sum func(*pool.Worker, siblings) int) runner.Impl {
 	return forked(name, time.Nanosecond, func(env runner.Env) (job[int], func(*pool.Worker) int) {
-		n := skynetSize(env)
+		n := size(env)
 		return skynetJob(n), func(w *pool.Worker) int { return sum(w, siblings{size: n, n: 1}) }
 	})
 }
@@ -127,6 +141,23 @@ func skynetScope(w *pool.Worker, root siblings) int {
 		total += sums[i].sum
 	}
 	return total
+}
+
+// skynetPair makes the two halves children of a scope of their own.
+func skynetPair(w *pool.Worker, all siblings) int {
+	if all.n == 1 {
+		if all.size == 1 {
+			return all.first
+		}
+		all = all.children()
+	}
+	lower, upper := all.halve()
+	var x, y int
+	w.Scope(func(s *pool.Scope) {
+		s.Go(w, func(w *pool.Worker) { x = skynetPair(w, lower) })
+		s.Go(w, func(w *pool.Worker) { y = skynetPair(w, upper) })
+	})
+	return x + y
 }
 
 func skynetJoin(w *pool.Worker, s siblings) int {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
 )
 
 func TestLoopsFindItemsLeftOut(t *testing.T) {
@@ -111,4 +112,34 @@ func TestLanesFindsLostAndDoubledTasks(t *testing.T) {
 func TestBar(t *testing.T) {
 	assert.Equal(t, "==========~~~~~~~~~~                    ", bar(0.25, 0.25))
 	assert.Equal(t, "========================================", bar(1.2, 0.3))
+}
+
+// TestInputsOfSorts holds what the inputs are that are not random.
+func TestInputsOfSorts(t *testing.T) {
+	const n = 16
+	want := map[string][]int64{
+		"sorted":     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+		"reversed":   {16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1},
+		"organ-pipe": {0, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1},
+		"killer":     {1, 9, 3, 11, 5, 13, 7, 15, 2, 4, 6, 8, 10, 12, 14, 16},
+	}
+	for _, in := range inputs {
+		var got []int64
+		for i := range n {
+			got = append(got, in.key(i, n))
+		}
+		if w, ok := want[in.name]; ok {
+			assert.Equal(t, w, got, in.name)
+		}
+	}
+}
+
+func TestSkynetInScopes(t *testing.T) {
+	p, stop, err := newPool(runner.Env{Workers: 2})
+	require.NoError(t, err)
+	defer stop()
+	require.NoError(t, p.Run(func(w *pool.Worker) {
+		assert.Equal(t, 499_500, skynetPair(w, siblings{size: 1000, n: 1}))
+		assert.Equal(t, 499_500, skynetScope(w, siblings{size: 1000, n: 1}))
+	}))
 }

@@ -1,5 +1,6 @@
 //! The suite forkjoin: every fork is a rayon::join.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rayon::join;
@@ -23,6 +24,14 @@ pub fn run(b: &Bench) -> bool {
         "nqueens12" => adding(b, "the solutions for the queens", "ms", MS, 1, 14_200, || queens(Board::empty(12))),
         "uts-t1" => count(b, &Tree { seed: 19, b: 4, depth: 10, q: 0.0, m: 0, log_q: 0.8f64.ln() }, 4_130_071),
         "uts-t3" => count(b, &Tree { seed: 42, b: 2000, depth: 0, q: 0.124875, m: 8, log_q: 0.0 }, 4_112_897),
+        "skynet" if b.peer == "rayon-scope" => {
+            adding(b, "the sum of the leaves", "ns/leaf", NS, 1_000_000, 499_999_500_000, || skynet_scope(1_000_000))
+        }
+        "skynet" if b.peer == "rayon-scope-pair" => {
+            adding(b, "the sum of the leaves", "ns/leaf", NS, 100_000, 4_999_950_000, || {
+                skynet_pair(Siblings { first: 0, size: 100_000, n: 1 })
+            })
+        }
         "skynet" => adding(b, "the sum of the leaves", "ns/leaf", NS, 1_000_000, 499_999_500_000, || {
             skynet(Siblings { first: 0, size: 1_000_000, n: 1 })
         }),
@@ -200,6 +209,47 @@ fn skynet(mut s: Siblings) -> u64 {
         || skynet(Siblings { n: lower, ..s }),
         || skynet(Siblings { first: s.first + lower * s.size, n: s.n - lower, ..s }),
     );
+    x + y
+}
+
+/// A sum of one thread, on a cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Sum(AtomicU64);
+
+/// Every node is spawned in one scope, and each thread adds up.
+fn skynet_scope(size: u64) -> u64 {
+    let sums: Vec<Sum> = (0..rayon::current_num_threads()).map(|_| Sum::default()).collect();
+    rayon::scope(|s| visit(s, &sums, Siblings { first: 0, size, n: 1 }));
+    sums.iter().map(|sum| sum.0.load(Relaxed)).sum()
+}
+
+fn visit<'s>(scope: &rayon::Scope<'s>, sums: &'s [Sum], one: Siblings) {
+    if one.size == 1 {
+        let sum = &sums[rayon::current_thread_index().unwrap()].0;
+        sum.store(sum.load(Relaxed) + one.first, Relaxed); // nobody else writes it
+        return;
+    }
+    let size = one.size / 10;
+    for i in 0..10 {
+        scope.spawn(move |s| visit(s, sums, Siblings { first: one.first + i * size, size, n: 1 }));
+    }
+}
+
+/// The halves are two spawns in a scope of their own.
+fn skynet_pair(mut s: Siblings) -> u64 {
+    if s.n == 1 {
+        if s.size == 1 {
+            return s.first;
+        }
+        s = Siblings { size: s.size / 10, n: 10, ..s };
+    }
+    let lower = s.n / 2;
+    let (mut x, mut y) = (0, 0);
+    rayon::scope(|scope| {
+        scope.spawn(|_| x = skynet_pair(Siblings { n: lower, ..s }));
+        scope.spawn(|_| y = skynet_pair(Siblings { first: s.first + lower * s.size, n: s.n - lower, ..s }));
+    });
     x + y
 }
 

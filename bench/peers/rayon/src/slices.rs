@@ -20,7 +20,7 @@ pub fn run(b: &Bench) -> bool {
         "filter" => filter(b),
         "reduce" => reduce(b),
         "map" => map(b),
-        _ => return false,
+        _ => return b.case.strip_prefix("sort-").is_some_and(|kind| sorts(b, kind)),
     }
     true
 }
@@ -121,6 +121,89 @@ fn sort_pairs(b: &Bench, stable: bool, sort: impl Fn(&mut Vec<Pair>) + Sync) {
                 fail("the elements are out of order");
             }
             seen[from] = true;
+        }
+        took
+    });
+}
+
+/// The sorts of fewer elements; see sorts.go.
+const FEWER: usize = 1 << 18;
+
+fn sorts(b: &Bench, kind: &str) -> bool {
+    match kind {
+        "float64" => {
+            let input: Vec<f64> = (0..FEWER).map(|i| (random(i) >> 11) as f64 / (1u64 << 53) as f64 - 0.5).collect();
+            let mut want = input.clone();
+            want.sort_by(f64::total_cmp);
+            sort_each(b, &input, |v| v.par_sort_unstable_by(f64::total_cmp), |v| v == want);
+            return true;
+        }
+        "string" => {
+            let input: Vec<String> = (0..FEWER).map(|i| random(i).to_string()).collect();
+            let mut want = input.clone();
+            want.sort();
+            sort_each(b, &input, |v| v.par_sort_unstable(), |v| v == want);
+            return true;
+        }
+        _ => (),
+    }
+    let (element, input) = ["int64-", "pair-stable-", "pair-"]
+        .iter()
+        .find_map(|element| Some((*element, kind.strip_prefix(element)?)))
+        .unwrap_or_default();
+    let Some(key) = key_of(input) else { return false };
+    let keys: Vec<i64> = (0..FEWER).map(key).collect();
+    let mut want = keys.clone();
+    want.sort();
+    if element == "int64-" {
+        sort_each(b, &keys, |v| v.par_sort_unstable(), |v| v == want);
+        return true;
+    }
+    let pairs: Vec<(i64, i64)> = (0..).zip(&keys).map(|(i, key)| (*key, i)).collect();
+    let all_there = |v: &[(i64, i64)]| {
+        let mut seen = vec![false; FEWER];
+        v.iter().zip(&want).all(|(pair, key)| {
+            let from = pair.1 as usize;
+            pair.0 == *key && keys[from] == *key && !std::mem::replace(&mut seen[from], true)
+        })
+    };
+    if element == "pair-" {
+        sort_each(b, &pairs, |v| v.par_sort_unstable_by_key(|pair| pair.0), all_there);
+    } else {
+        // Stable is by both.
+        let in_order = |v: &[(i64, i64)]| v.windows(2).all(|w| w[0] < w[1]);
+        sort_each(b, &pairs, |v| v.par_sort_by_key(|pair| pair.0), |v| in_order(v) && all_there(v));
+    }
+    true
+}
+
+/// The keys of an input, by their index.
+fn key_of(input: &str) -> Option<fn(usize) -> i64> {
+    const K: usize = FEWER / 2;
+    Some(match input {
+        "random" => |i| random(i) as i64,
+        "sorted" => |i| i as i64,
+        "reversed" => |i| (FEWER - i) as i64,
+        "few" => |i| (random(i) % 16) as i64,
+        "organ-pipe" => |i| i.min(FEWER - i) as i64,
+        "killer" => |i| match i {
+            K.. => 2 * (i - K + 1) as i64,
+            _ if i % 2 == 1 => (K + i) as i64,
+            _ => i as i64 + 1,
+        },
+        _ => return None,
+    })
+}
+
+fn sort_each<T: Clone + Send>(b: &Bench, input: &[T], sort: impl Fn(&mut [T]) + Sync, right: impl Fn(&[T]) -> bool) {
+    let mut v = input.to_vec();
+    b.laps("ns/elem", Duration::from_nanos(1), input.len(), true, || {
+        v.clone_from_slice(input);
+        let start = Instant::now();
+        b.install(|| sort(&mut v));
+        let took = start.elapsed();
+        if !right(&v) {
+            fail("the elements are out of order");
         }
         took
     });
