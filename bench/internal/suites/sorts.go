@@ -63,6 +63,12 @@ func sorts() (cases []runner.Case) {
 	return cases
 }
 
+// costly leaves an implementation out of a glance: there are many of these cases.
+func costly(impl runner.Impl) runner.Impl {
+	impl.Costly = true
+	return impl
+}
+
 func sortsSize(env runner.Env) int { return env.Size(1<<18, 10_000) }
 
 func sortsInput[E any](env runner.Env, element func(i, n int) E) []E {
@@ -82,7 +88,7 @@ func sortsOf[E cmp.Ordered](name, about string, element func(i, n int) E) runner
 			return job[[]E]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(slices.Sorted(slices.Values(input)))},
 				func(p *pool.Pool) ([]E, error) { return s, pool.Sort(p, s) },
 				func() []E { slices.Sort(s); return s }
-		}, rayonPerElem())
+		}, costly(rayonPerElem()))
 }
 
 // wide is a pair of 16 bytes.
@@ -109,5 +115,5 @@ func sortPairs(input string, key func(i, n int) int64, stable bool) runner.Case 
 			}
 			return j, func(p *pool.Pool) ([]wide, error) { return s, pool.SortFunc(p, s, byWideKey) },
 				func() []wide { slices.SortFunc(s, byWideKey); return s }
-		}, inlining(rayonPerElem()))
+		}, costly(inlining(rayonPerElem())))
 }
