@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/seed53057037/heist"
 	"github.com/stretchr/testify/require"
 )
 
@@ -155,6 +156,21 @@ func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
 		h.Look(-1, 3, len(p.victims()))
 		require.Equal(t, 3, h.Victim())
 	}
+}
+
+// TestForksOfTheOwnPlaceAreNotDrawn: a look comes to them at once, and to take one is no steal.
+func TestForksOfTheOwnPlaceAreNotDrawn(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithVictimOrder(Uniform()))
+	onlyWorker(t, p, func(w *Worker) {
+		Both(w, func(w *Worker) int {
+			w.hunt.Begin()
+			j, r := w.look(false)
+			require.Equal(t, heist.Success, r)
+			j.forks.run(w, j.index)
+			return 1
+		}, func(*Worker) int { return 2 })
+	})
+	require.Zero(t, p.Stats().Total().Steals)
 }
 
 // TestPoolsWorkWithAnyVictimOrder runs everything that can be stolen.

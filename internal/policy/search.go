@@ -8,7 +8,7 @@ import (
 
 // Defaults are the pool's parameters. In the simulation of 512 CPUs on 8 nodes, thieves that
 // always begin near divide what is near into ever smaller pieces while large ones lie
-// elsewhere. With one look in eight that begins anywhere, work spreads nearly as fast as with
+// elsewhere. With one look in eight that draws its victims, work spreads nearly as fast as with
 // uniform victims, and with a third of their remote steals. Patience changed less than the
 // seed did.
 var Defaults = Parameters{Uniform: 1 << 13}

@@ -161,7 +161,7 @@ var grown = pool.Recursive(func(f *pool.Fork[bush, int], b bush) int {
 })
 
 // TestBalancedWorkIsStolenWithinNodes: as long as each node has work that nobody has begun,
-// thieves find it on their own node, but for the looks that begin anywhere.
+// thieves find it on their own node, but for the looks that draw their victims.
 func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 	m := machine(t)
 	for _, order := range []struct {
