@@ -2,9 +2,9 @@
 //!
 //!     ...-peer -suite S -case C -workers N -time 50ms
 //!
-//! and perhaps -impl with the name of another peer that it plays, and prints one line of JSON per metric of the case. What the cases are is defined
-//! in the benchmark's package suites; a wrong answer is a line on standard error and
-//! exit status 1.
+//! and perhaps -impl with the name of another peer that it plays, and prints one line of
+//! JSON per metric of the case. What the cases are is defined in the benchmark's package
+//! suites; a wrong answer is a line on standard error and exit status 1.
 
 use std::fmt::{Debug, Display};
 use std::process::exit;
