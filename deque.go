@@ -166,14 +166,37 @@ func (d *Deque[T]) Push(item *T) bool { return d.push(unsafe.Pointer(item)) }
 // one that did; until then the deque keeps those items from being collected.
 func (d *Deque[T]) Pop() *T { return (*T)(d.pop()) }
 
+// PopFrom takes the newest item if it was pushed when [Deque.Bottom] was base or more, and else returns
+// nil. It is for an owner whose computations share a deque, one nested in another: each takes
+// what it has pushed itself.
+//
+// Cost: that of a Pop, and a store with a write barrier: unlike Pop it clears the slot at once. An
+// owner uses one of the two.
+func (d *Deque[T]) PopFrom(base int64) *T {
+	b := d.bottom.Load() - 1
+	if b-base < 0 {
+		return nil
+	}
+	item := d.pop()
+	d.forget(b, item)
+	return (*T)(item)
+}
+
 // Steal takes the oldest item. Anybody may call it, the owner included. The item
 // is nil unless the result is [Success]. [Retry] means that another thread took an
 // item at the same moment or, on arm64 without LSE, disturbed the attempt.
 //
 // Cost: one compare-and-swap if there is an item, two loads if there is none.
 func (d *Deque[T]) Steal() (*T, StealResult) {
-	item, r := d.steal()
+	item, _, r := d.steal()
 	return (*T)(item), r
+}
+
+// StealAt is Steal, and tells at which index the item was: what Bottom was when it was pushed. No
+// item that is pushed later has this index or a smaller one.
+func (d *Deque[T]) StealAt() (item *T, index int64, r StealResult) {
+	p, index, r := d.steal()
+	return (*T)(p), index, r
 }
 
 const nilItem = "heist: push of a nil item: a queue returns nil to say that it is empty, so nil cannot be queued"
@@ -232,6 +255,17 @@ func (d *deque) sweep() {
 	}
 	d.clean = t
 }
+
+// forget clears the slot of index b, if it was popped from there. A thief that reads the slot in vain
+// fails at its CAS: top was b at most, and is above it if it was b.
+func (d *deque) forget(b int64, popped unsafe.Pointer) {
+	if popped != nil {
+		storeSlot(d.array.Load().at(b), nil)
+	}
+}
+
+// Bottom returns the index that the next item will have. It is for the owner.
+func (d *deque) Bottom() int64 { return d.bottom.Load() }
 
 // Len returns the number of items at some moment during the call. Anybody may
 // call it.

@@ -75,8 +75,8 @@ empty:
 	MOVQ NEXT, deque_bottom(DEQUE)
 	JMP ·popEmpty(SB)
 
-// func asmSteal(d *deque) (item unsafe.Pointer, r StealResult)
-TEXT ·asmSteal(SB), NOSPLIT, $0-17
+// func asmSteal(d *deque) (item unsafe.Pointer, index int64, r StealResult)
+TEXT ·asmSteal(SB), NOSPLIT, $0-25
 	MOVQ d+0(FP), DEQUE
 	MOVQ deque_top(DEQUE), TOP
 	MOVQ deque_bottom(DEQUE), LEFT
@@ -90,7 +90,8 @@ TEXT ·asmSteal(SB), NOSPLIT, $0-17
 	CMPXCHGQ NEXT, deque_top(DEQUE)
 	JNE  lost
 	MOVQ ITEM, item+8(FP)
-	MOVB $const_Success, r+16(FP)
+	MOVQ TOP, index+16(FP)
+	MOVB $const_Success, r+24(FP)
 	RET
 
 lost:
@@ -98,5 +99,6 @@ lost:
 
 empty:
 	MOVQ $0, item+8(FP)
-	MOVB $const_Empty, r+16(FP)
+	MOVQ $0, index+16(FP)
+	MOVB $const_Empty, r+24(FP)
 	RET

@@ -127,8 +127,8 @@ empty:
 	MOVD NEXT, (BOTTOMP)
 	JMP  ·popEmpty(SB)
 
-// func asmSteal(d *deque) (item unsafe.Pointer, r StealResult)
-TEXT ·asmSteal(SB), NOSPLIT, $0-17
+// func asmSteal(d *deque) (item unsafe.Pointer, index int64, r StealResult)
+TEXT ·asmSteal(SB), NOSPLIT, $0-25
 	addresses
 	LDAR (TOPP), TOP
 	LDAR (BOTTOMP), BOTTOM
@@ -146,8 +146,9 @@ TEXT ·asmSteal(SB), NOSPLIT, $0-17
 
 won:
 	MOVD ITEM, item+8(FP)
+	MOVD TOP, index+16(FP)
 	MOVD $const_Success, TMP
-	MOVB TMP, r+16(FP)
+	MOVB TMP, r+24(FP)
 	RET
 
 pair:
@@ -171,6 +172,7 @@ lost:
 
 empty:
 	MOVD ZR, item+8(FP)
+	MOVD ZR, index+16(FP)
 	MOVD $const_Empty, TMP
-	MOVB TMP, r+16(FP)
+	MOVB TMP, r+24(FP)
 	RET

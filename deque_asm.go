@@ -25,7 +25,7 @@ func (d *deque) push(item unsafe.Pointer) bool {
 
 func (d *deque) pop() unsafe.Pointer { return asmPop(d) }
 
-func (d *deque) steal() (unsafe.Pointer, StealResult) { return asmSteal(d) }
+func (d *deque) steal() (unsafe.Pointer, int64, StealResult) { return asmSteal(d) }
 
 // storeSlot is for the thread that owns the slot. In this build nobody who reads
 // the slot at the same time uses what it read.
@@ -52,7 +52,7 @@ func asmPop(d *deque) (item unsafe.Pointer)
 // asmSteal is portableSteal.
 //
 //go:noescape
-func asmSteal(d *deque) (item unsafe.Pointer, r StealResult)
+func asmSteal(d *deque) (item unsafe.Pointer, index int64, r StealResult)
 
 //lint:ignore U1000 asmPop jumps here
 func popEmpty(d *deque) (item unsafe.Pointer) {
@@ -70,7 +70,7 @@ func popLost(d *deque) (item unsafe.Pointer) {
 }
 
 //lint:ignore U1000 asmSteal jumps here
-func stealLost(d *deque) (item unsafe.Pointer, r StealResult) {
+func stealLost(d *deque) (item unsafe.Pointer, index int64, r StealResult) {
 	d.lost.add()
-	return nil, Retry
+	return nil, 0, Retry
 }

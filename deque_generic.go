@@ -49,18 +49,18 @@ func (d *deque) portablePop() unsafe.Pointer {
 	return item
 }
 
-func (d *deque) portableSteal() (unsafe.Pointer, StealResult) {
+func (d *deque) portableSteal() (item unsafe.Pointer, index int64, r StealResult) {
 	t := d.top.Load()
 	b := d.bottom.Load()
 	if b-t <= 0 {
-		return nil, Empty
+		return nil, 0, Empty
 	}
-	item := atomic.LoadPointer(d.array.Load().at(t))
+	item = atomic.LoadPointer(d.array.Load().at(t))
 	if !d.top.CompareAndSwap(t, t+1) {
 		d.lost.add()
-		return nil, Retry
+		return nil, 0, Retry
 	}
-	return item, Success
+	return item, t, Success
 }
 
 // PortableDeque is a [Deque] that never uses assembly: the same algorithm in
@@ -88,8 +88,25 @@ func (d *PortableDeque[T]) Push(item *T) bool { return d.portablePush(unsafe.Poi
 // Pop is [Deque.Pop].
 func (d *PortableDeque[T]) Pop() *T { return (*T)(d.portablePop()) }
 
+// PopFrom is [Deque.PopFrom].
+func (d *PortableDeque[T]) PopFrom(base int64) *T {
+	b := d.bottom.Load() - 1
+	if b-base < 0 {
+		return nil
+	}
+	item := d.portablePop()
+	d.forget(b, item)
+	return (*T)(item)
+}
+
 // Steal is [Deque.Steal].
 func (d *PortableDeque[T]) Steal() (*T, StealResult) {
-	item, r := d.portableSteal()
+	item, _, r := d.portableSteal()
 	return (*T)(item), r
+}
+
+// StealAt is [Deque.StealAt].
+func (d *PortableDeque[T]) StealAt() (item *T, index int64, r StealResult) {
+	p, index, r := d.portableSteal()
+	return (*T)(p), index, r
 }

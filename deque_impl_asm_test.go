@@ -28,8 +28,9 @@ func TestAssemblyRuns(t *testing.T) {
 				require.EqualValues(t, i+1, d.bottom.Load())
 			}
 
-			stolen, r := asmSteal(d)
+			stolen, index, r := asmSteal(d)
 			require.Equal(t, Success, r)
+			require.Zero(t, index)
 			require.Same(t, items[0], (*item)(stolen))
 			require.EqualValues(t, 1, d.top.Load())
 
@@ -44,7 +45,7 @@ func TestAssemblyRuns(t *testing.T) {
 
 			require.Zero(t, asmPop(d))
 			require.EqualValues(t, 2, d.bottom.Load(), "a pop of nothing puts bottom back")
-			stolen, r = asmSteal(d)
+			stolen, _, r = asmSteal(d)
 			require.Equal(t, Empty, r)
 			require.Zero(t, stolen)
 

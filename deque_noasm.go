@@ -11,7 +11,7 @@ func (d *deque) push(item unsafe.Pointer) bool { return d.portablePush(item) }
 
 func (d *deque) pop() unsafe.Pointer { return d.portablePop() }
 
-func (d *deque) steal() (unsafe.Pointer, StealResult) { return d.portableSteal() }
+func (d *deque) steal() (unsafe.Pointer, int64, StealResult) { return d.portableSteal() }
 
 func storeSlot(slot *unsafe.Pointer, item unsafe.Pointer) { atomic.StorePointer(slot, item) }
 

@@ -16,7 +16,10 @@ import (
 type queue interface {
 	Push(*item) bool
 	Pop() *item
+	PopFrom(base int64) *item
 	Steal() (*item, StealResult)
+	StealAt() (*item, int64, StealResult)
+	Bottom() int64
 	Len() int
 	Stats() DequeStats
 }
@@ -436,6 +439,64 @@ func TestItemsThatWereTakenAreForgottenWhenTheOwnerFindsNothing(t *testing.T) {
 			}
 			runtime.KeepAlive(q)
 		}
+	})
+}
+
+// An owner that is nested in another one takes its own items only, and leaves nothing of them in the
+// deque although that is not empty.
+func TestNestedOwnerTakesItsOwnAndForgetsIt(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		for _, steals := range []int{0, 1, 5, 6, 9} {
+			q := im.new(t, DequeConfig{Capacity: 4})
+			outer := pushWeakly(t, q, 5)
+			base := q.Bottom()
+			inner := pushWeakly(t, q, 4)
+			taken := stealAll(t, q, steals)
+			for it := q.PopFrom(base); it != nil; it = q.PopFrom(base) {
+				taken = append(taken, int(it.id))
+			}
+			require.Len(t, taken, 4+min(steals, 5), "the inner ones, and the outer ones that were stolen")
+			if steals == 0 {
+				requireFreed(t, inner)
+			}
+			require.Equal(t, max(5-steals, 0), q.Len())
+			for it := q.PopFrom(0); it != nil; it = q.PopFrom(0) {
+			}
+			requireFreed(t, slices.Concat(outer, inner))
+			requireForgotten(t, im.body(q).array.Load())
+			runtime.KeepAlive(q)
+		}
+	})
+}
+
+// TestThiefLearnsTheIndex of the item that it has, whatever the owner does meanwhile.
+func TestThiefLearnsTheIndex(t *testing.T) {
+	forEachDeque(t, func(t *testing.T, im implementation) {
+		q := im.new(t, DequeConfig{Capacity: 2})
+		var over atomic.Bool
+		wait := together(3, func(who int) {
+			for who > 0 {
+				last := over.Load()
+				it, index, r := q.StealAt()
+				switch {
+				case r == Success && int64(it.id) != index:
+					t.Error("item", it.id, "was at", index)
+				case r == Empty && last:
+					return
+				}
+			}
+			defer over.Store(true)
+			for i := range stress(20_000) {
+				it := newItem(int(q.Bottom()))
+				q.Push(it)
+				if i%3 == 2 {
+					if it := q.PopFrom(0); it != nil && int64(it.id) != q.Bottom() && int64(it.id) != q.Bottom()-1 {
+						t.Error("item", it.id, "was popped at", q.Bottom())
+					}
+				}
+			}
+		})
+		wait()
 	})
 }
 

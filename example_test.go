@@ -139,6 +139,38 @@ func ExampleDequeStats() {
 	// grown 1 time to 128 slots
 }
 
+// Two computations, one inside the other, share a deque.
+func ExampleDeque_PopFrom() {
+	var d heist.Deque[string]
+	for _, task := range []string{"outer", "other"} {
+		d.Push(&task)
+	}
+	base := d.Bottom()
+	inner := "inner"
+	d.Push(&inner)
+	fmt.Println(*d.PopFrom(base))
+	fmt.Println(d.PopFrom(base) == nil)
+	fmt.Println(*d.PopFrom(0))
+	// Output:
+	// inner
+	// true
+	// other
+}
+
+func ExampleDeque_StealAt() {
+	var d heist.Deque[string]
+	for _, task := range []string{"first", "second"} {
+		d.Push(&task)
+	}
+	for range 2 {
+		task, index, _ := d.StealAt()
+		fmt.Println(*task, index)
+	}
+	// Output:
+	// first 0
+	// second 1
+}
+
 func ExamplePortableDeque() {
 	var d heist.PortableDeque[int]
 	one, two := 1, 2

@@ -74,7 +74,9 @@ func accepted(in input, n int) output {
 type anyDeque interface {
 	Push(*int) bool
 	Pop() *int
+	PopFrom(base int64) *int
 	Steal() (*int, heist.StealResult)
+	StealAt() (*int, int64, heist.StealResult)
 }
 
 // dequeScene has an owner and two thieves, and a deque that grows, or is soon at its
@@ -89,9 +91,13 @@ func dequeScene(t *testing.T, rng *rand.Rand, portable bool) scene {
 		d, err = heist.NewDeque[int](config)
 	}
 	require.NoError(t, err)
+	take := d.Pop
+	if rng.IntN(2) == 0 {
+		take = func() *int { return d.PopFrom(0) }
+	}
 	owner := func(in input) output {
 		if in.kind == pop {
-			return popped(d.Pop())
+			return popped(take())
 		}
 		if d.Push(&in.items[0]) {
 			return accepted(in, 1)
@@ -102,9 +108,13 @@ func dequeScene(t *testing.T, rng *rand.Rand, portable bool) scene {
 		item, r := d.Steal()
 		return took(r, item)
 	}, kinds: []kind{steal}}
+	other := client{do: func(input) output {
+		item, _, r := d.StealAt()
+		return took(r, item)
+	}, kinds: []kind{steal}}
 	return scene{
 		model(dequeSpec(config.Limit)),
-		[]client{{owner, []kind{push, push, pop}, 1}, thief, thief},
+		[]client{{owner, []kind{push, push, pop}, 1}, thief, other},
 	}
 }
 

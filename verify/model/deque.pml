@@ -32,10 +32,11 @@ never are negative. Three pushes are the fewest that reuse a slot and that grow;
 the array that was grown is full. One thief is enough for every mutant; a second shows that thieves
 do not harm each other. A steal leaves nothing behind in its thief, so many steals by one thief
 are no more than one steal by each of many. What is abstract: sweep clears whatever slots
-hold something, and items are numbers.
+hold something, and items are numbers. PopFrom is a Pop that clears its slot, or finds out from the
+owner's own bottom that there is nothing for it.
 */
 
-// stands for: deque.go: Deque.Push Deque.Pop Deque.Steal deque.makeRoom deque.setArray deque.sweep
+// stands for: deque.go: Deque.Push Deque.Pop Deque.PopFrom Deque.Steal Deque.StealAt deque.forget deque.makeRoom deque.setArray deque.sweep
 // stands for: deque_asm.go: deque.push deque.pop deque.steal storeSlot popEmpty popLost stealLost
 // stands for: deque_generic.go: deque.portablePush deque.portablePop deque.portableSteal
 // stands for: deque_noasm.go: deque.push deque.pop deque.steal storeSlot
@@ -371,6 +372,14 @@ inline forget() {
 	d_step { b = 0; t = 0; j = 0; next = 0; old = 0; item = 0; won = false; refused = false }
 }
 
+/* PopFrom clears the slot of what it has popped, Pop does not. */
+inline clear() {
+	if
+	:: store(slotOf(mine[ARRAY], b), 0)
+	:: true
+	fi
+}
+
 inline popOnce() {
 	next = mine[BOTTOM];
 	b = next - 1;
@@ -393,7 +402,8 @@ inline popOnce() {
 		d_step {
 			item = mine[slotOf(mine[ARRAY], b)];
 			take(item, b)
-		}
+		};
+		clear()
 	:: else ->
 		item = mine[slotOf(mine[ARRAY], b)];
 #if !defined(MUTANT_POP_NO_FENCE) && !defined(MUTANT_POP_PLAIN_STORE) && !defined(MUTANT_POP_LDAPR)
@@ -409,7 +419,7 @@ inline popOnce() {
 		store(BOTTOM, next);
 #endif
 		if
-		:: won -> take(item, b)
+		:: won -> take(item, b); clear()
 		:: else -> lost = true
 		fi
 	fi;
