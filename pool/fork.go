@@ -576,9 +576,12 @@ func (w *Worker) unwindAll() {
 	w.marks = w.marks[:0]
 }
 
-// trim drops what frames refer to that are not in use.
+// trim drops what frames refer to that are not in use, and a deque that has grown.
 func (w *Worker) trim() {
 	for _, s := range w.forkStacks() {
 		s.trim()
+	}
+	if d := w.children.Load(); d != nil && w.branch.Load() == nil && d.Stats().Grows > keptGrows {
+		w.children.Store(nil)
 	}
 }

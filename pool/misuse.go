@@ -9,13 +9,15 @@ import "fmt"
 // at the calling goroutine costs nothing beside the rest (calls, scopes, forks that are published,
 // waits), it is taken always, and elsewhere in builds with the tag heistdebug.
 
+func (w *Worker) isMine() bool { return goroutineIDIsSlow || w.goroutine == goroutineID() }
+
 // mustBeMine panics if another goroutine than the worker's calls.
 func (w *Worker) mustBeMine(method string) {
 	if w == nil || w.pool == nil {
 		panic(fmt.Errorf("pool: %s was called with a worker that is nil, or that no pool has made; "+
 			"a function of the pool is given its worker as an argument", method))
 	}
-	if goroutineIDIsSlow || w.goroutine == goroutineID() {
+	if w.isMine() {
 		return
 	}
 	panic(fmt.Errorf("pool: %s was called with a worker of another function: a worker must be used "+

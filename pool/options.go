@@ -188,8 +188,7 @@ func WithPollPeriod(n int) Option {
 // WithQueueBound limits how many tasks wait in the injector: [Pool.Submit] waits when
 // there are n, [Pool.TrySubmit] refuses. It is about n: those who submit at the same
 // moment see the same room. What workers have already taken into their queues does not
-// count. [Pool.Go], groups, and the tickets of scopes and of loops over several nodes take
-// room and never wait for it. By default there is no bound.
+// count. [Pool.Go] and groups take room and never wait for it. By default there is no bound.
 func WithQueueBound(n int) Option {
 	return func(c *config) error {
 		if n < 1 {

@@ -111,10 +111,10 @@ func (s span) runOnNodes(w *Worker, a *Affinity) {
 	w.Scope(func(scope *Scope) {
 		for _, node := range p.nodes[w.site.node].nearby[1:] {
 			for range min(len(ps.next[node]), p.nodes[node].workers) {
-				scope.goOn(w, node, func(w *Worker) { ps.runAt(w, node) })
+				scope.goOn(node, func(w *Worker) { ps.runAt(w, node) })
 			}
 			if len(ps.next[node]) == 0 { // or it would never get one again
-				scope.goOn(w, node, ps.runNear)
+				scope.goOn(node, ps.runNear)
 			}
 		}
 		ps.runNear(w)

@@ -5,36 +5,108 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist"
 )
 
 // # Scopes
 //
-// The children of a scope that have not begun lie in a queue of the scope. Thieves find the open
-// scopes of a worker where they find its forks, and take the oldest child; the one who waits for
-// the scope takes the newest, so it always has something to do that brings it nearer to its end,
-// and its stack holds no more scopes than the program nests. Only when all children have begun
-// does it wait. Nothing else refers to a child, so nothing is left of a scope when it is over.
+// A child that has not begun lies in the deque of the worker that added it. That worker takes the
+// newest of them when the function that added them is over, so it always has something to do that
+// brings its scope nearer to the end; thieves take the oldest. The deque holds the child's func value,
+// a pointer, and nothing else refers to it: a child is pushed and popped without a lock or
+// a record, and what a scope takes in memory follows from how many of its children wait at a time.
+//
+// # Branches
+//
+// A worker takes what it has added itself, and only that, for nothing may run on top of a
+// wait but what the wait needs (waiting.md). So each function that may add children has a branch: the body of a scope has, at
+// the worker that opened it, and so has every stolen child, at the thief. A worker's open
+// branches are nested like calls, in a chain with the innermost first. Only the innermost pushes, and
+// at its end takes its children back until it comes to base, the deque's bottom when it was opened.
+//
+//	outermost           innermost
+//	base      base      base       bottom
+//	 |         |         |         |
+//	 [A][B][C] [D][E]    [F][G][H]
+//
+// To run what it has stolen a thief must know what it belongs to, and the deque says no more
+// than the index:
+//
+//	The item at index i belongs to the innermost open branch with base <= i.
+//
+// The thief may look that up after it has taken the item. The item's own branch stays open, because it waits for
+// the item. The branches that were opened in it before the item was pushed are closed, since only the innermost
+// pushes. And one that is opened later begins above i: as long as the item is there bottom is above i, and once it was
+// stolen top is, below which bottom never comes to rest. Branches that are further out begin at the
+// same base or a smaller one. For the same reasons an index is never that of a second item as
+// long as anybody asks for the first. The chain's links never change, and the garbage collector keeps a
+// branch for a thief that has come to it although it is closed.
+//
+// # Counting
+//
+// A branch counts in plain fields how many children it has put into the deque and taken back. The
+// difference was stolen. Thieves subtract one from pending for each stolen child that has ended;
+// the owner adds the difference when it has found nothing more to take back, so whoever brings pending to 0 is the last. As long
+// as the branch takes children, pending holds a large number more, the word open, and does not come to 0.
+//
+// A stolen child has ended when its own branch has: the thief runs what the child has added, and waits for what was
+// stolen from it in turn. (If it did not wait, but left that to the last thief, its branch would be gone when
+// that one looks it up.) So the counts form a tree, and a child costs an atomic operation just if it is stolen.
+//
+// # Strays
+//
+// A child that is added where the innermost branch belongs to another scope cannot lie in the deque: the inner
+// scope would take it for its own, and it may wait for what comes after the inner scope. It is
+// a stray, on a list of its scope behind a lock, as are those that should run on a node. The scope
+// counts it as stolen, by adding one to pending. Thieves take strays first, and the scope's
+// worker takes what is left at the end.
 
 // Scope is a number of functions, its children, that run before [Worker.Scope]
 // returns. A child may add others, and it may outlive the function that added it, but
 // not the scope. Children run on any worker, in any order.
 type Scope struct {
-	owner *Worker // constant
-	outer *Scope  // the owner's scope around this one; constant
-	call  *call   // constant
+	branch // of the body
 
-	mu       sync.Mutex
-	children []scopeChild // that have not begun; the oldest first
-	queued   atomic.Int32 // len(children); under mu, anybody reads
+	call   *call // constant
+	ending atomic.Pointer[ending]
 
-	pending atomic.Int64 // children that have not ended, and the body
-	latch   latch        // done when pending comes to 0
-	ending  atomic.Pointer[ending]
+	mu      sync.Mutex
+	strays  []stray      // that have not begun; the oldest first
+	waiting atomic.Int32 // len(strays); under mu, anybody reads
 }
 
-// scopeChild is a function, and 1 + the node on which it should run, or 0.
-type scopeChild struct {
-	f    func(*Worker)
+// branch is one function that may add children to a scope, with those that it has added.
+type branch struct {
+	scope *Scope  // constant
+	owner *Worker // constant
+	outer *branch // the owner's branch around this one; constant
+	base  int64   // the bottom of the owner's deque when the branch was opened; constant
+
+	// Owner only: children that were put into the deque, and those that were taken back. Added is atomic
+	// for the fence that its store is.
+	added atomic.Int64
+	taken int64
+
+	// pending is open, and from the end on the number of stolen children, less those that have
+	// ended. Strays count as stolen from the beginning.
+	pending atomic.Int64
+	latch   latch // done when pending comes to 0
+}
+
+// open is what pending holds more until its owner has found nothing more to take back.
+const open = 1 << 62
+
+// keptGrows is how often a deque may have grown for an idle worker to keep it: up to 1024 slots.
+const keptGrows = 4
+
+// givesWayAfter is how many children there are between two looks at the clock. Go takes the P from those that
+// together run for more than 10 ms.
+const givesWayAfter = 16
+
+// stray is a child that lies in no deque, and 1 + the node on which it should run, or 0.
+type stray struct {
+	f    *task
 	node int
 }
 
@@ -47,107 +119,209 @@ func (w *Worker) Scope(body func(s *Scope)) {
 		panic(errNilFunc("Worker.Scope"))
 	}
 	w.mustBeMine("Worker.Scope")
-	s := &Scope{owner: w, call: w.call, outer: w.scopes.Load()}
-	s.pending.Store(1)
-	w.scopes.Store(s)
-	over := false
-	defer func() {
-		if !over {
-			s.stop(goexit{}) // whatever it was continues by itself
-			s.finish(w)      // runs no child any more
-		}
-		w.scopes.Store(s.outer)
-	}()
-	body(s)
-	s.finish(w)
-	over = true
+	s := &Scope{call: w.call}
+	s.hold(w, s, func() { body(s) })
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
 	w.call.check()
 }
 
-// finish runs children until all have begun, and waits until all have ended.
-func (s *Scope) finish(w *Worker) {
-	w.expose()
-	for f := s.newest(); f != nil; f = s.newest() {
-		s.run(w, f)
+// hold opens the branch, runs a function in it, and then the children, and returns when all have ended.
+func (b *branch) hold(w *Worker, s *Scope, f func()) {
+	b.scope, b.owner, b.outer = s, w, w.branch.Load()
+	if d := w.children.Load(); d != nil {
+		b.base = d.Bottom()
 	}
-	if !s.leave() { // once: only a child that this ran can have ended it before, by runtime.Goexit
-		w.await(&s.latch)
+	b.pending.Store(open)
+	w.branch.Store(b)
+	over := false
+	defer func() {
+		if !over {
+			s.stop(goexit{}) // whatever it was continues by itself
+			b.finish(w)      // runs no child any more
+		}
+		w.branch.Store(b.outer)
+	}()
+	f()
+	b.finish(w)
+	over = true
+}
+
+// finish runs children until all have begun, and waits until all have ended.
+func (b *branch) finish(w *Worker) {
+	w.expose()
+	s := b.scope
+	if d := w.children.Load(); d != nil {
+		for f := d.PopFrom(b.base); f != nil; f = d.PopFrom(b.base) {
+			b.taken++
+			s.run(w, f)
+			if b.taken%givesWayAfter == 0 {
+				w.giveWayIfDue(heist.Ticks())
+			}
+		}
+	}
+	if b == &s.branch {
+		for f := s.newest(); f != nil; f = s.newest() {
+			b.runStolen(w, f)
+		}
+	}
+	if b.pending.Add(b.added.Load()-b.taken-open) != 0 {
+		w.await(&b.latch)
 	}
 }
 
 // Go adds f to the scope. It may be called by the body and by children, with the worker
 // that they were given. A pool that is closed still runs the children of the scopes that it runs.
 //
-// Cost: no allocation beyond the closure f; a lock.
+// Cost: no allocation beyond the closure f; a locked instruction, and another one when the child is taken
+// back. In an inner scope, to add a child to an outer one takes a lock.
 func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	if f == nil {
 		panic(errNilFunc("Scope.Go"))
 	}
-	s.add(w, scopeChild{f: f})
-}
-
-// goOn is Go for a child that should run on a node.
-func (s *Scope) goOn(w *Worker, node int, f func(w *Worker)) { s.add(w, scopeChild{f, 1 + node}) }
-
-func (s *Scope) add(w *Worker, c scopeChild) {
 	if s == nil || s.owner == nil {
 		panic(errors.New("pool: Scope.Go was called on a Scope that Worker.Scope did not make"))
 	}
+	if w != nil && w.isMine() {
+		if b := w.branch.Load(); b != nil && b.scope == s {
+			b.add(w, f)
+			return
+		}
+	}
+	s.stray(stray{f: taskOf(f)})
+}
+
+// goOn is Go for a child that should run on a node.
+func (s *Scope) goOn(node int, f func(w *Worker)) { s.stray(stray{taskOf(f), 1 + node}) }
+
+func (b *branch) add(w *Worker, f func(*Worker)) {
+	d := w.children.Load()
+	if d == nil {
+		d = new(heist.Deque[task])
+		w.children.Store(d)
+	}
+	d.Push(taskOf(f))
+	b.added.Store(b.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
+	w.pool.notifyChild(w.site.node, w.home.index)
+}
+
+func (s *Scope) stray(c stray) {
 	if s.pending.Add(1) == 1 { // as long as the scope lasts, its body or a child counts
 		panic(errors.New("pool: Scope.Go was called after the scope had ended; a child may not outlive its scope"))
 	}
 	s.mu.Lock()
-	s.children = append(s.children, c)
-	s.queued.Add(1) // a full fence: sleep.md, "Nothing is missed"
+	s.strays = append(s.strays, c)
+	s.waiting.Add(1) // a full fence: sleep.md, "Nothing is missed"
 	s.mu.Unlock()
-	p, node := s.owner.pool, s.owner.site.node
+	node := s.owner.site.node
 	if c.node > 0 {
 		node = c.node - 1
 	}
-	if p.sleep.Load().Searching() == 0 { // as for a task: a guest's scope may wait for a child
-		p.wakeOne(node, s.owner.home.index)
+	s.owner.pool.notifyChild(node, s.owner.home.index)
+}
+
+// notifyChild is called after a child has become visible at a place, by what ends with a full fence. As for a
+// task, and not as for a fork, guests do not count: one may wait for a child of its scope.
+func (p *Pool) notifyChild(node, place int) {
+	if p.sleep.Load().Searching() == 0 {
+		p.wakeOne(node, place)
 	}
 }
 
-func (s *Scope) visible() bool { return s.queued.Load() > 0 }
+// anyChild says whether a child lies in the worker's deque, or among the strays of its scopes.
+func (w *Worker) anyChild() bool {
+	if d := w.children.Load(); d != nil && d.Len() > 0 {
+		return true
+	}
+	for b := w.branch.Load(); b != nil; b = b.outer {
+		if b.scope.waiting.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
 
-// claim takes a child for a thief on a node: of the oldest ones that which should run there, or
+// robChild takes a child from the worker for a thief on a node.
+func (w *Worker) robChild(node int) (job, heist.StealResult) {
+	for b := w.branch.Load(); b != nil; b = b.outer {
+		if f := b.scope.claim(node); f != nil {
+			return job{branch: &b.scope.branch, child: f}, heist.Success
+		}
+	}
+	d := w.children.Load()
+	if d == nil {
+		return job{}, heist.Empty
+	}
+	f, index, r := d.StealAt()
+	if r != heist.Success {
+		return job{}, r
+	}
+	return job{branch: w.branchAt(index), child: f}, r
+}
+
+// branchAt returns to which branch the item belongs that was stolen from an index.
+func (w *Worker) branchAt(index int64) *branch {
+	b := w.branch.Load()
+	for b.base > index {
+		b = b.outer
+	}
+	return b
+}
+
+// claim takes a stray for a thief on a node: of the oldest ones that which should run there, or
 // else the oldest.
-func (s *Scope) claim(node int) func(*Worker) {
-	if !s.visible() {
+func (s *Scope) claim(node int) *task {
+	if s.waiting.Load() == 0 {
 		return nil
 	}
 	return s.take(func() int {
-		oldest := s.children[:min(len(s.children), 64)]
-		return max(0, slices.IndexFunc(oldest, func(c scopeChild) bool { return c.node == 0 || c.node == 1+node }))
+		oldest := s.strays[:min(len(s.strays), 64)]
+		return max(0, slices.IndexFunc(oldest, func(c stray) bool { return c.node == 0 || c.node == 1+node }))
 	})
 }
 
-// newest takes the child that was added last, or returns nil.
-func (s *Scope) newest() func(*Worker) { return s.take(func() int { return len(s.children) - 1 }) }
-
-func (s *Scope) take(which func() int) func(*Worker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.children) == 0 {
+// newest takes the stray that was added last, or returns nil.
+func (s *Scope) newest() *task {
+	if s.waiting.Load() == 0 {
 		return nil
 	}
-	s.queued.Add(-1)
+	return s.take(func() int { return len(s.strays) - 1 })
+}
+
+func (s *Scope) take(which func() int) *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.strays) == 0 {
+		return nil
+	}
+	s.waiting.Add(-1)
 	i := which()
-	f := s.children[i].f
+	f := s.strays[i].f
 	if i == 0 { // the array stays as it is, so that taking the oldest is cheap
-		s.children[0] = scopeChild{}
-		s.children = s.children[1:]
+		s.strays[0] = stray{}
+		s.strays = s.strays[1:]
 	} else {
-		s.children = slices.Delete(s.children, i, i+1)
+		s.strays = slices.Delete(s.strays, i, i+1)
 	}
 	return f
 }
 
-func (s *Scope) run(w *Worker, f func(w *Worker)) {
+// runStolen runs a stolen child of the branch, or a stray, in a branch of its own.
+func (b *branch) runStolen(w *Worker, f *task) {
+	defer b.leave()
+	s := b.scope
+	new(branch).hold(w, s, func() { s.run(w, f) })
+}
+
+// leave ends a child that runStolen has run.
+func (b *branch) leave() {
+	if b.pending.Add(-1) == 0 {
+		b.latch.complete(b.owner)
+	}
+}
+
+func (s *Scope) run(w *Worker, f *task) {
 	m, call := w.mark(), w.call
 	w.call = s.call
 	returned := false
@@ -157,17 +331,14 @@ func (s *Scope) run(w *Worker, f func(w *Worker)) {
 		}
 		w.unwind(m)
 		w.call = call
-		if s.leave() {
-			s.latch.complete(s.owner)
-		}
 	}()
 	if s.ending.Load() == nil && !s.call.stopped() {
-		f(w)
+		f.run(w)
 	}
 	returned = true
 }
 
 func (s *Scope) stop(e ending) { s.ending.CompareAndSwap(nil, &e) }
 
-// leave ends a child, or the body, and says whether it was the last.
-func (s *Scope) leave() bool { return s.pending.Add(-1) == 0 }
+// unfinished returns how many children have not ended, to the worker that added all of them in the body.
+func (s *Scope) unfinished() int64 { return s.added.Load() + s.pending.Load() - open }

@@ -1,12 +1,14 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 )
@@ -487,4 +489,317 @@ func TestScopesInChildrenDoNotPileUp(t *testing.T) {
 	got := <-result
 	t.Log(got, "children on top of one another")
 	require.Less(t, got, n/10, "children on top of one another on one stack")
+}
+
+// nested is a scope that checks that its children run as long as it lasts, and that no other's do for it.
+type nested struct {
+	*Scope
+	over  atomic.Bool
+	added atomic.Int64
+	ran   atomic.Int64
+}
+
+func (n *nested) add(t *testing.T, w *Worker, f func(w *Worker)) {
+	n.added.Add(1)
+	n.Go(w, func(w *Worker) {
+		if n.over.Load() {
+			t.Error("a child runs when its scope is over")
+		}
+		f(w)
+		n.ran.Add(1)
+	})
+}
+
+func inNested(t *testing.T, w *Worker, body func(n *nested)) {
+	var n nested
+	w.Scope(func(s *Scope) {
+		n.Scope = s
+		body(&n)
+	})
+	n.over.Store(true)
+	if n.ran.Load() != n.added.Load() {
+		t.Error(n.ran.Load(), "children of", n.added.Load(), "ended before their scope")
+	}
+}
+
+// TestStolenChildFindsItsScope among those that its worker has open: scopes in scopes, whose bodies and
+// children add children to all of them, while others steal.
+func TestStolenChildFindsItsScope(t *testing.T) {
+	var grow func(t *testing.T, w *Worker, depth int, around []*nested)
+	grow = func(t *testing.T, w *Worker, depth int, around []*nested) {
+		inNested(t, w, func(n *nested) {
+			all := append(around[:len(around):len(around)], n)
+			for i := range 6 {
+				n := all[len(all)-1-min(i, len(all)-1)/2] // its own mostly, but also those around it
+				n.add(t, w, func(w *Worker) {
+					switch {
+					case depth == 0:
+					case i == 1: // only scopes that are still open when it runs
+						grow(t, w, depth-1, nil)
+					case i%2 == 0:
+						n.add(t, w, func(*Worker) { runtime.Gosched() })
+					}
+				})
+				if i == 3 && depth > 0 {
+					grow(t, w, depth-1, all)
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	for where, in := range inScope {
+		t.Run(where, func(t *testing.T) {
+			forSizes(t, func(t *testing.T, p *Pool) {
+				for range stress(30) {
+					in(p, func(w *Worker) { grow(t, w, 4, nil) })
+				}
+			})
+		})
+	}
+}
+
+// TestMillionChildrenOfOneWorker take the slots of a deque, and the arrays that were too small, and it is let
+// go of afterwards.
+func TestMillionChildrenOfOneWorker(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	const n = 1_000_000
+	ran := 0
+	var before, after runtime.MemStats
+	done := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		defer close(done)
+		w.Scope(func(s *Scope) { // as a guest would have no other to take a child
+			child := func(*Worker) { ran++ }
+			runtime.ReadMemStats(&before)
+			for range n {
+				s.Go(w, child)
+			}
+			runtime.ReadMemStats(&after)
+		})
+	}))
+	<-done
+	require.Equal(t, n, ran)
+	require.LessOrEqual(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20+64<<10), "bytes, all that were allocated on the way included")
+	requireAtRest(t, p) // which looks at the deque
+}
+
+// TestWhatWaitsForTheEndOfAnInnerScope: a child of an outer scope waits until an inner scope has ended, in
+// the same worker. Whoever takes the child must not do it on top of the inner scope's end.
+func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
+	ways := map[string]func(w *Worker, outer *Scope, child func(*Worker), in func(body func())){
+		"added before": func(w *Worker, outer *Scope, child func(*Worker), in func(body func())) {
+			outer.Go(w, child)
+			in(func() {})
+		},
+		"added inside": func(w *Worker, outer *Scope, child func(*Worker), in func(body func())) {
+			in(func() { outer.Go(w, child) })
+		},
+		"added in a call inside": func(w *Worker, outer *Scope, child func(*Worker), in func(body func())) {
+			in(func() { _ = w.Pool().Run(func(w *Worker) { outer.Go(w, child) }) })
+		},
+		"added by a child": func(w *Worker, outer *Scope, child func(*Worker), in func(body func())) {
+			in(func() {})
+			outer.Go(w, func(w *Worker) { outer.Go(w, child) })
+			w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			for where, in := range inScope {
+				t.Run(where, func(t *testing.T) {
+					forSizes(t, func(t *testing.T, p *Pool) {
+						for range stress(50) {
+							var ran, inner atomic.Int64
+							job := func(w *Worker, outer *Scope) {
+								over := make(chan struct{})
+								way(w, outer, func(*Worker) { <-over; ran.Add(1) }, func(body func()) {
+									w.Scope(func(s *Scope) {
+										s.Go(w, func(*Worker) { inner.Add(1) })
+										body()
+										s.Go(w, func(*Worker) { inner.Add(1) })
+									})
+									close(over)
+								})
+							}
+							require.True(t, returns(func() {
+								in(p, func(w *Worker) {
+									w.Scope(func(outer *Scope) {
+										outer.Go(w, func(w *Worker) { job(w, outer) }) // may be stolen
+										job(w, outer)
+									})
+								})
+							}), "the scopes hang")
+							require.EqualValues(t, 2, ran.Load())
+							require.EqualValues(t, 4, inner.Load())
+						}
+					})
+				})
+			}
+		})
+	}
+}
+
+// TestStolenChildWaitsForItsOwn: it has returned, and what it added was stolen from its thief and has not
+// ended, so neither has the scope.
+func TestStolenChildWaitsForItsOwn(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	for range stress(100) {
+		var ended atomic.Bool
+		first, second := make(gate), make(gate)
+		require.NoError(t, p.Run(func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				s.Go(w, func(w *Worker) {
+					first.open()
+					s.Go(w, func(w *Worker) {
+						second.open()
+						s.Go(w, func(*Worker) { <-later(); ended.Store(true) })
+					})
+					second.await()
+				})
+				first.await()
+			})
+			if !ended.Load() {
+				t.Error("the scope is over before its last child")
+			}
+		}))
+	}
+}
+
+// TestHowAStolenChildEnds: a panic, a Goexit and a cancellation below it come to the scope.
+func TestHowAStolenChildEnds(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	boom := errors.New("boom")
+	for name, test := range map[string]struct {
+		child func(cancel func())
+		check func(t *testing.T, v any, returned bool, err error)
+	}{
+		"panic": {
+			func(func()) { explode(boom) },
+			func(t *testing.T, v any, _ bool, _ error) {
+				e, ok := v.(*PanicError)
+				require.True(t, ok, "%T", v)
+				require.Same(t, boom, e.Value)
+			},
+		},
+		"Goexit": {
+			func(func()) { runtime.Goexit() },
+			func(t *testing.T, v any, returned bool, _ error) {
+				require.Nil(t, v)
+				require.False(t, returned)
+			},
+		},
+		"cancelled": {
+			func(cancel func()) { cancel() },
+			func(t *testing.T, _ any, _ bool, err error) { require.ErrorIs(t, err, context.Canceled) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range stress(100) {
+				var running atomic.Int64
+				var value any
+				var returned bool
+				var err error
+				require.True(t, returns(func() {
+					ctx, cancel := context.WithCancel(context.Background())
+					defer cancel()
+					defer func() { value = recover() }()
+					err = p.With(ctx).Run(func(w *Worker) {
+						defer func() {
+							if running.Load() != 0 {
+								t.Error("children run when the scope is over")
+							}
+						}()
+						w.Scope(func(s *Scope) {
+							stolen := make(gate)
+							s.Go(w, func(w *Worker) {
+								stolen.open()
+								running.Add(1)
+								defer running.Add(-1)
+								s.Go(w, func(*Worker) {})
+								s.Go(w, func(*Worker) {
+									running.Add(1)
+									defer running.Add(-1)
+									test.child(cancel)
+									for !s.call.stopped() { // it was cancelled
+										runtime.Gosched()
+									}
+								})
+							})
+							stolen.await()
+						})
+					})
+					returned = true
+				}), "the scope hangs")
+				test.check(t, value, returned, err)
+			}
+			requireAtRest(t, p)
+		})
+	}
+}
+
+// TestChildrenThatHaveRunAreForgotten, though the deque is not empty.
+func TestChildrenThatHaveRunAreForgotten(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		p := newPool(t, WithWorkers(workers))
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer close(done)
+			var all []weak.Pointer[list]
+			add := func(s *Scope, w *Worker) {
+				l, seen := garbage()
+				all = append(all, seen)
+				s.Go(w, func(*Worker) { runtime.KeepAlive(l) })
+			}
+			w.Scope(func(outer *Scope) {
+				outer.Go(w, func(*Worker) {
+					if workers == 1 { // the last of all
+						requireCollected(t, all...)
+					}
+				})
+				if workers > 1 {
+					<-later()
+				}
+				for range 100 {
+					add(outer, w)
+				}
+				w.Scope(func(s *Scope) {
+					for range 100 {
+						add(s, w)
+						if workers > 1 { // or it would run after that one
+							add(outer, w)
+						}
+					}
+				})
+			})
+			requireCollected(t, all...)
+		}))
+		<-done
+	}
+}
+
+// TestChildIsAddedByAnotherGoroutine with a worker that is not its own. That is not allowed, and yet
+// the child is not lost, nor any other.
+func TestChildIsAddedByAnotherGoroutine(t *testing.T) {
+	if goroutineIDIsSlow {
+		t.Skip("nobody looks whose the worker is")
+	}
+	p := newPool(t, WithWorkers(2))
+	for range stress(100) {
+		var ran atomic.Int64
+		require.NoError(t, p.Run(func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				wait := together(2, func(int) {
+					for range 100 {
+						s.Go(w, func(*Worker) { ran.Add(1) })
+						s.Go(nil, func(*Worker) { ran.Add(1) })
+					}
+				})
+				for range 100 {
+					s.Go(w, func(*Worker) { ran.Add(1) })
+				}
+				wait()
+			})
+		}))
+		require.EqualValues(t, 500, ran.Load())
+	}
 }

@@ -187,12 +187,7 @@ func (w *Worker) anyFork(forks bool) bool {
 			}
 		}
 	}
-	for s := w.scopes.Load(); s != nil; s = s.outer {
-		if s.visible() {
-			return true
-		}
-	}
-	return false
+	return w.anyChild()
 }
 
 // idle returns how many workers could help a caller that has its place.

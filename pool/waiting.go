@@ -115,7 +115,7 @@ func (w *Worker) lend() {
 		pl = home.forgo(w)
 	}
 	w.place = nil
-	shows := w.scopes.Load() != nil || w.anyFork(true) // a scope may get children meanwhile
+	shows := w.branch.Load() != nil || w.anyFork(true) // a scope may get strays meanwhile
 	if !shows {
 		home.mu.Lock()
 		home.unlink(w)

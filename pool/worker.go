@@ -53,7 +53,10 @@ type Worker struct {
 	_ pad
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
-	scopes atomic.Pointer[Scope]       // the innermost that is open; owner writes, thieves read
+
+	// The children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
+	children atomic.Pointer[heist.Deque[task]]
+	branch   atomic.Pointer[branch] // the innermost that is open; owner writes, thieves read
 
 	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, anybody reads
 
@@ -145,11 +148,11 @@ func (w *Worker) take(pl *place) {
 
 // job is something to run: a task, the fork at an index of a fork stack, or a child of a scope.
 type job struct {
-	task  *task
-	forks forkStack
-	index int
-	scope *Scope
-	child func(*Worker)
+	task   *task
+	forks  forkStack
+	index  int
+	branch *branch
+	child  *task
 }
 
 // run runs a job in the worker's place. It is on top of nothing.
@@ -167,8 +170,8 @@ func (w *Worker) do(j job) {
 		w.job = j.task
 		j.task.run(w)
 		w.job = nil
-	case j.scope != nil:
-		j.scope.run(w, j.child)
+	case j.branch != nil:
+		j.branch.runStolen(w, j.child)
 	default:
 		j.forks.run(w, j.index)
 	}
@@ -390,16 +393,16 @@ func (w *Worker) look(slots bool) (job, heist.StealResult) {
 	return job{}, result
 }
 
-// robFork takes a child of a scope of a worker that is linked here, for a thief on a node, or the
+// robFork takes the oldest child of a worker that is linked here, for a thief on a node, or the
 // oldest fork of one, if it may be a fork. Children come first: they may be meant for the node,
 // and forks are often parts of them.
 func (pl *place) robFork(forks bool, node int) (j job, r heist.StealResult) {
 	for v := pl.top.Load(); v != nil; v = v.below.Load() {
-		for s := v.scopes.Load(); s != nil; s = s.outer {
-			if child := s.claim(node); child != nil {
-				return job{scope: s, child: child}, heist.Success
-			}
+		j, this := v.robChild(node)
+		if this == heist.Success {
+			return j, this
 		}
+		r = max(r, this)
 		if !forks {
 			continue
 		}
