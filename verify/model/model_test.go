@@ -28,6 +28,10 @@ func TestForkModel(t *testing.T) {
 	check(t, "fork.pml", "a fork runs once, and no frame is used again while a thief holds it, on amd64 and on arm64")
 }
 
+func TestScopeModel(t *testing.T) {
+	check(t, "scope.pml", "a child of a scope runs once, a thief finds whose it is, and a scope ends after all its children")
+}
+
 func TestSleepModel(t *testing.T) {
 	check(t, "sleep.pml", "workers never all sleep with work left, and every wake-up is accounted for")
 }
