@@ -13,54 +13,57 @@ import (
 //
 // A child that has not begun lies in the deque of the worker that added it. That worker takes the
 // newest of them when the function that added them is over, so it always has something to do that
-// brings its scope nearer to the end; thieves take the oldest. The deque holds the child's func value,
-// a pointer, and nothing else refers to it: a child is pushed and popped without a lock or
-// a record, and what a scope takes in memory follows from how many of its children wait at a time.
+// brings the scope nearer to its end; thieves take the oldest. The deque holds the child's func
+// value, a pointer, and nothing else refers to it: a child is pushed and popped without a lock or a
+// record. What a scope takes in memory follows from how many children wait at a time.
 //
 // # Branches
 //
-// A worker takes what it has added itself, and only that, for nothing may run on top of a
-// wait but what the wait needs (waiting.md). So each function that may add children has a branch: the body of a scope has, at
-// the worker that opened it, and so has every stolen child, at the thief. A worker's open
-// branches are nested like calls, in a chain with the innermost first. Only the innermost pushes, and
-// at its end takes its children back until it comes to base, the deque's bottom when it was opened.
+// A worker takes back what it has added in the scope that it is about to end, and only that, for
+// nothing may run on top of a wait but what the wait needs (waiting.md). So each function that adds
+// children has a branch: the body of a scope, at the worker that opened it, and every stolen child,
+// at its thief. The open branches of a worker are nested like calls, in a chain with the innermost
+// first. Only the innermost pushes, and at its end it pops until it comes to its base, where the
+// deque's bottom was when it was opened.
 //
-//	outermost           innermost
-//	base      base      base       bottom
-//	 |         |         |         |
-//	 [A][B][C] [D][E]    [F][G][H]
+//	outermost  inner      innermost
+//	base       base       base       bottom
+//	 |          |          |          |
+//	 [A][B][C]  [D][E]     [F][G][H]
 //
-// To run what it has stolen a thief must know what it belongs to, and the deque says no more
-// than the index:
+// A thief must know to which branch its item belongs, and all that the deque tells is the index:
 //
 //	The item at index i belongs to the innermost open branch with base <= i.
 //
-// The thief may look that up after it has taken the item. The item's own branch stays open, because it waits for
-// the item. The branches that were opened in it before the item was pushed are closed, since only the innermost
-// pushes. And one that is opened later begins above i: as long as the item is there bottom is above i, and once it was
-// stolen top is, below which bottom never comes to rest. Branches that are further out begin at the
-// same base or a smaller one. For the same reasons an index is never that of a second item as
-// long as anybody asks for the first. The chain's links never change, and the garbage collector keeps a
-// branch for a thief that has come to it although it is closed.
+// The thief may look that up when it has the item:
+//   - The branch to which the item belongs is still open, because it waits for the item.
+//   - Branches that were opened in it before the push are closed, since only the innermost pushes.
+//   - Branches that were opened in it after the push begin above i. As long as the item lay there,
+//     bottom was above i, and since it was stolen top is, below which bottom never comes to rest.
+//   - For the same reasons no other item has index i as long as anybody asks for this one.
+//
+// The chain's links never change, and the garbage collector keeps a branch that was closed for a
+// thief that still stands at it.
 //
 // # Counting
 //
 // A branch counts in plain fields how many children it has put into the deque and taken back. The
-// difference was stolen. Thieves subtract one from pending for each stolen child that has ended;
-// the owner adds the difference when it has found nothing more to take back, so whoever brings pending to 0 is the last. As long
-// as the branch takes children, pending holds a large number more, the word open, and does not come to 0.
+// difference was stolen. Thieves subtract 1 from pending for each stolen child that has ended. The
+// owner adds the difference when it has found nothing more to take back, and whoever brings pending
+// to 0 is the last. Until then pending holds the number open besides, and does not come to 0.
 //
-// A stolen child has ended when its own branch has: the thief runs what the child has added, and waits for what was
-// stolen from it in turn. (If it did not wait, but left that to the last thief, its branch would be gone when
-// that one looks it up.) So the counts form a tree, and a child costs an atomic operation just if it is stolen.
+// A stolen child has ended when its own branch has: the thief runs what the child has added, and
+// waits for what was stolen from it in turn. (If it left that to the last of its thieves, it would
+// save the wait, but the branch could be gone from the chain when that one looks it up.) So the counts form a
+// tree, and only a child that is stolen costs an atomic operation on what others write.
 //
 // # Strays
 //
-// A child that is added where the innermost branch belongs to another scope cannot lie in the deque: the inner
-// scope would take it for its own, and it may wait for what comes after the inner scope. It is
-// a stray, on a list of its scope behind a lock, as are those that should run on a node. The scope
-// counts it as stolen, by adding one to pending. Thieves take strays first, and the scope's
-// worker takes what is left at the end.
+// A child that is added where the innermost branch belongs to another scope must not lie in the
+// deque: the inner scope would take it for its own, and it may wait for what comes after the inner
+// scope. It is a stray, on a list of its own scope behind a lock, as are children that should run on a
+// node. To the scope it counts as stolen. Thieves take strays first, and the scope's worker takes
+// those that are left when its deque has no more.
 
 // Scope is a number of functions, its children, that run before [Worker.Scope]
 // returns. A child may add others, and it may outlive the function that added it, but
