@@ -47,7 +47,7 @@ import (
 //
 // # Counting
 //
-// A branch counts in plain fields how many children it has put into the deque and taken back. The
+// A worker counts how many children it has put into the deque in its branch, and taken back. The
 // difference was stolen. Thieves subtract 1 from pending for each stolen child that has ended. The
 // owner adds the difference when it has found nothing more to take back, and whoever brings pending
 // to 0 is the last. Until then pending holds the number open besides, and does not come to 0.
@@ -86,15 +86,18 @@ type branch struct {
 	outer *branch // the owner's branch around this one; constant
 	base  int64   // the bottom of the owner's deque when the branch was opened; constant
 
-	// Owner only: children that were put into the deque, and those that were taken back. Added is atomic
-	// for the fence that its store is.
-	added atomic.Int64
-	taken int64
-
 	// pending is open, and from the end on the number of stolen children, less those that have
 	// ended. Strays count as stolen from the beginning.
 	pending atomic.Int64
 	latch   latch // done when pending comes to 0
+}
+
+// childCounts says how many children a worker has put into its deque in its innermost branch, and how
+// many it has taken back. The worker has it, and not the branch, so that it lies where nobody else
+// reads or writes. Added is atomic for the fence that its store is. Owner only.
+type childCounts struct {
+	added atomic.Int64
+	taken int64
 }
 
 // open is what pending holds more until its owner has found nothing more to take back.
@@ -138,6 +141,9 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 	}
 	b.pending.Store(open)
 	w.branch.Store(b)
+	added, taken := w.counts.added.Load(), w.counts.taken
+	w.counts.added.Store(0)
+	w.counts.taken = 0
 	over := false
 	defer func() {
 		if !over {
@@ -145,6 +151,8 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 			b.finish(w)      // runs no child any more
 		}
 		w.branch.Store(b.outer)
+		w.counts.added.Store(added)
+		w.counts.taken = taken
 	}()
 	f()
 	b.finish(w)
@@ -157,9 +165,9 @@ func (b *branch) finish(w *Worker) {
 	s := b.scope
 	if d := w.children.Load(); d != nil {
 		for f := d.PopFrom(b.base); f != nil; f = d.PopFrom(b.base) {
-			b.taken++
+			w.counts.taken++
 			s.run(w, f)
-			if b.taken%givesWayAfter == 0 {
+			if w.counts.taken%givesWayAfter == 0 {
 				w.giveWayIfDue(heist.Ticks())
 			}
 		}
@@ -169,7 +177,7 @@ func (b *branch) finish(w *Worker) {
 			b.runStolen(w, f)
 		}
 	}
-	if b.pending.Add(b.added.Load()-b.taken-open) != 0 {
+	if b.pending.Add(w.counts.added.Load()-w.counts.taken-open) != 0 {
 		w.await(&b.latch)
 	}
 }
@@ -188,7 +196,7 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	}
 	if w != nil && w.isMine() {
 		if b := w.branch.Load(); b != nil && b.scope == s {
-			b.add(w, f)
+			w.addChild(f)
 			return
 		}
 	}
@@ -198,14 +206,15 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 // goOn is Go for a child that should run on a node.
 func (s *Scope) goOn(node int, f func(w *Worker)) { s.stray(stray{taskOf(f), 1 + node}) }
 
-func (b *branch) add(w *Worker, f func(*Worker)) {
+// addChild adds a child to the innermost branch.
+func (w *Worker) addChild(f func(*Worker)) {
 	d := w.children.Load()
 	if d == nil {
 		d = new(heist.Deque[task])
 		w.children.Store(d)
 	}
 	d.Push(taskOf(f))
-	b.added.Store(b.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
+	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
 	w.pool.notifyChild(w.site.node, w.home.index)
 }
 
@@ -343,5 +352,5 @@ func (s *Scope) run(w *Worker, f *task) {
 
 func (s *Scope) stop(e ending) { s.ending.CompareAndSwap(nil, &e) }
 
-// unfinished returns how many children have not ended, to the worker that added all of them in the body.
-func (s *Scope) unfinished() int64 { return s.added.Load() + s.pending.Load() - open }
+// unfinished returns how many children have not ended, to the worker that has added all of them in the body.
+func (s *Scope) unfinished() int64 { return s.owner.counts.added.Load() + s.pending.Load() - open }

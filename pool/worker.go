@@ -46,9 +46,10 @@ type Worker struct {
 	first     *job    // what it begins with, without a place; nil for nothing, as nearly always
 	lookedAt  int64   // when the call's context was looked at, in heist.Ticks
 	binding   binding
-	asked     bool  // whether a guest is a coroutine
-	coroutine bool  // it is
-	gaveWayAt int64 // when giveWay was last considered, in heist.Ticks
+	asked     bool        // whether a guest is a coroutine
+	coroutine bool        // it is
+	gaveWayAt int64       // when giveWay was last considered, in heist.Ticks
+	counts    childCounts // of the innermost branch
 
 	_ pad
 

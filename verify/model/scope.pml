@@ -13,7 +13,8 @@ Shown for every interleaving within the bounds:
 What is abstract. The deque's slots and orderings are deque.pml's; here an item is where its index says.
 A latch is a flag: how its owner sleeps is fork.pml's. In the code a worker takes children back when
 the function that added them is over, and runs them one at a time; here it does so at any time, and a child
-that was taken back has ended at once, and what it would add or open its branch does. The list of strays is under a lock.
+that was taken back has ended at once, and what it would add or open its branch does. The list of strays is under a
+lock. Added and took are the branch's here, and in the code the worker's, which keeps the outer branch's meanwhile.
 
 Memory. Bottom, top, pending and the innermost branch are Go's atomics, or released and acquired by the deque, in
 whose order a branch is opened before the first push in it. Base and the links of the chain never change.
@@ -23,7 +24,7 @@ Bounds. Three children are the fewest of which one is stolen from a thief, and a
 inner scope. With two thieves one steals from the other while that one waits.
 */
 
-// stands for: pool/scope.go: Scope branch open Worker.Scope branch.hold branch.finish Scope.Go branch.add Scope.stray Worker.robChild Worker.branchAt Scope.claim Scope.newest Scope.take branch.runStolen branch.leave
+// stands for: pool/scope.go: Scope branch childCounts open Worker.Scope branch.hold branch.finish Scope.Go Worker.addChild Scope.stray Worker.robChild Worker.branchAt Scope.claim Scope.newest Scope.take branch.runStolen branch.leave
 
 // configuration (small): a thief: -DTHIEVES=1 -DCHILDREN=3 -DSCOPES=1
 // configuration (small): strays: -DTHIEVES=1 -DCHILDREN=2 -DSCOPES=1 -DSTRAYS

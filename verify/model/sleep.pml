@@ -57,7 +57,7 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // stands for: pool/parker.go: parker parker.park parker.unpark
 // stands for: pool/find.go: Worker.takeOwn Worker.pull Worker.pullAnywhere
 // stands for: pool/fork.go: frames.publish
-// stands for: pool/scope.go: branch.add Scope.stray Pool.notifyChild Worker.anyChild Worker.robChild Scope.claim Scope.take
+// stands for: pool/scope.go: Worker.addChild Scope.stray Pool.notifyChild Worker.anyChild Worker.robChild Scope.claim Scope.take
 // stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Taken Sleep.Nobody
 // stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
 
