@@ -351,6 +351,3 @@ func (s *Scope) run(w *Worker, f *task) {
 }
 
 func (s *Scope) stop(e ending) { s.ending.CompareAndSwap(nil, &e) }
-
-// unfinished returns how many children have not ended, to the worker that has added all of them in the body.
-func (s *Scope) unfinished() int64 { return s.owner.counts.added.Load() + s.pending.Load() - open }
