@@ -198,11 +198,6 @@ func (s *frames[W, R]) push(what W) {
 	s.block[d-s.base].what = what
 	s.bottom = d + 1
 	eager := int(s.eager.Load())
-	if d+1 < eager {
-		s.used = max(s.used, d+1)
-	} else { // the common case does not keep account
-		s.used = max(s.used, s.base+blockLen)
-	}
 	if s.sleep.Hungry() {
 		w.expose()
 	} else if d < eager {
@@ -210,6 +205,12 @@ func (s *frames[W, R]) push(what W) {
 	}
 	if 0 < d && d < eager {
 		s.breathe(w)
+		eager = int(s.eager.Load())
+	}
+	if d+1 < eager {
+		s.used = max(s.used, d+1)
+	} else { // the fork that comes next may be a common one, which does not keep account
+		s.used = max(s.used, s.base+blockLen)
 	}
 }
 

@@ -655,3 +655,26 @@ func TestTasksAreForgottenWhenThePoolRests(t *testing.T) {
 	requireAtRest(t, p)
 	requireCollected(t, seen...)
 }
+
+// TestFramesAreClearedAfterFewerForksGiveWay is for a bug that was: when the levels of the oldest forks
+// became fewer above the newest fork, nobody kept account of the forks that came next.
+func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
+	p := newPool(t, WithWorkers(1)) // which must be at rest in the end
+	require.NoError(t, p.Run(func(w *Worker) {
+		s := stackOf[frames[application[int, int], int]](w)
+		var down func(w *Worker, n int) int
+		down = func(w *Worker, n int) int {
+			if s.bottom == 1 {
+				s.levels = policy.AlwaysPublic + 3
+				s.relevel()
+			}
+			s.breathedAt = heist.Ticks() + p.ticksGiveWay // just now, so there will be fewer
+			if n > 0 {
+				Join(w, down, n-1, nop1, 0)
+			}
+			return 0
+		}
+		down(w, 3*policy.AlwaysPublic)
+		require.Equal(t, policy.AlwaysPublic, s.levels)
+	}))
+}
