@@ -170,7 +170,7 @@ func ExampleSortFunc() {
 	// Output: [gem key vault getaway]
 }
 
-func ExampleSortStableFunc() {
+func ExampleSortBy() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -178,7 +178,7 @@ func ExampleSortStableFunc() {
 	defer p.Close()
 
 	words := []string{"vault", "key", "getaway", "gem"}
-	err = pool.SortStableFunc(p, words, func(a, b string) int { return len(a) - len(b) })
+	err = pool.SortBy(p, words, func(word string) int { return len(word) })
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 )
@@ -97,11 +96,6 @@ func SortFunc[S ~[]E, E any](at Place, s S, compare func(a, b E) int) error {
 	return sortAt(at, func(w *Worker) bool { return sortStableFunc(w, s, compare, w.call) })
 }
 
-// SortStableFunc is another name of [SortFunc], for whoever looks for that of slices.
-func SortStableFunc[S ~[]E, E any](at Place, s S, compare func(a, b E) int) error {
-	return SortFunc(at, s, compare)
-}
-
 func sortAt(at Place, sort func(w *Worker) bool) (err error) {
 	v, err := enter(at)
 	if err != nil {
@@ -126,42 +120,44 @@ func sortOrdered[E cmp.Ordered](w *Worker, s []E, c *call) bool {
 		slices.Sort(s)
 		return true
 	}
-	switch t := reflect.TypeFor[E](); t.Kind() {
-	case reflect.String:
-		return sortStrings(w, viewAs[string](s), c)
-	case reflect.Float32:
-		return sortFloats(w, viewAs[float32](s), viewAs[int32](s), 31, c)
-	case reflect.Float64:
-		return sortFloats(w, viewAs[float64](s), viewAs[int64](s), 63, c)
-	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
-		switch t.Size() {
-		case 1:
-			countBytes(viewAs[uint8](s), 1<<7)
-			return true
-		case 2:
-			return sortIntegers(w, viewAs[int16](s), c)
-		case 4:
-			return sortIntegers(w, viewAs[int32](s), c)
-		default:
-			return sortIntegers(w, viewAs[int64](s), c)
+	if run, descends := orderedRun(s); run == len(s) {
+		if descends {
+			slices.Reverse(s)
 		}
-	default: // the unsigned kinds
-		switch t.Size() {
-		case 1:
-			countBytes(viewAs[uint8](s), 0)
-			return true
-		case 2:
-			return sortIntegers(w, viewAs[uint16](s), c)
-		case 4:
-			return sortIntegers(w, viewAs[uint32](s), c)
-		default:
-			return sortIntegers(w, viewAs[uint64](s), c)
-		}
+		return true
+	}
+	t := reflect.TypeFor[E]()
+	coding := codingOf(t.Kind(), t.Size())
+	switch {
+	case t.Kind() == reflect.String:
+		keys := viewAs[string](s)
+		return permute(w, keys, orderStrings(w, keys, c), c)
+	case t.Size() == 1:
+		countBytes(viewAs[uint8](s), uint8(coding.flip))
+		return true
+	case t.Size() == 2:
+		return sortNumbers(w, viewAs[uint16](s), coding, c)
+	case t.Size() == 4:
+		return sortNumbers(w, viewAs[uint32](s), coding, c)
+	default:
+		return sortNumbers(w, viewAs[uint64](s), coding, c)
 	}
 }
 
-func sortStrings(w *Worker, s []string, c *call) bool {
-	return sortComparables(w, s, strings.Compare, mergeStrings, c)
+// orderedRun returns the length of the run that s, of two elements or more, begins with, and
+// whether it descends. Equal elements may be swapped, so they are part of both. A NaN ends it.
+func orderedRun[E cmp.Ordered](s []E) (n int, descends bool) {
+	n = 1
+	if s[1] < s[0] {
+		for n < len(s) && s[n] <= s[n-1] {
+			n++
+		}
+		return n, true
+	}
+	for n < len(s) && s[n] >= s[n-1] {
+		n++
+	}
+	return n, false
 }
 
 // viewAs returns the same elements as ones of another type, which must have the size
@@ -185,44 +181,6 @@ func countBytes(s []uint8, flip uint8) {
 	}
 }
 
-// sortFloats sorts the floats fs, which lie in the same memory as the integers is.
-// Those are in the order of the floats after all bits but the sign were inverted in the
-// negative ones; NaNs are not, and go to the front before.
-func sortFloats[F float32 | float64, I int32 | int64](w *Worker, fs []F, is []I, sign int, c *call) bool {
-	nans := 0
-	for i, f := range fs {
-		if f != f {
-			is[i], is[nans] = is[nans], is[i]
-			nans++
-		}
-	}
-	is = is[nans:]
-	flip := func() {
-		for i, e := range is {
-			is[i] = e ^ e>>sign&^(-1<<sign)
-		}
-	}
-	flip()
-	sorted := sortIntegers(w, is, c)
-	flip()
-	return sorted
-}
-
-func sortIntegers[E integer](w *Worker, s []E, c *call) bool {
-	if len(s) < serialSort {
-		slices.Sort(s)
-		return true
-	}
-	run, descends := integerRun(s)
-	if run == len(s) {
-		if descends {
-			slices.Reverse(s)
-		}
-		return true
-	}
-	return (&sorting{call: c}).sort(w, len(s), &integers[E]{[2][]E{s, make([]E, len(s))}})
-}
-
 // sortStableFunc sorts s in the order of the comparator, leaves equal elements in
 // the order they had, and says whether it did: not if the call was stopped. A
 // panic of the comparator continues in the caller, often as a [*PanicError]. However the
@@ -235,10 +193,6 @@ func sortStableFunc[E any](w *Worker, s []E, compare func(a, b E) int, c *call) 
 		slices.SortStableFunc(s, compare)
 		return true
 	}
-	return sortComparables(w, s, compare, mergeFunc[E], c)
-}
-
-func sortComparables[E any](w *Worker, s []E, compare func(a, b E) int, merge merger[E], c *call) bool {
 	run, descends := runFunc(s, compare)
 	if run == len(s) {
 		if descends {
@@ -247,7 +201,7 @@ func sortComparables[E any](w *Worker, s []E, compare func(a, b E) int, merge me
 		return true
 	}
 	g := &sorting{call: c}
-	return g.sort(w, len(s), &comparables[E]{g, compare, merge, [2][]E{s, make([]E, len(s))}})
+	return g.sort(w, len(s), &comparables[E]{g, compare, [2][]E{s, make([]E, len(s))}})
 }
 
 // sorting is one parallel sort, as far as it need not know the elements.
@@ -302,13 +256,7 @@ func (g *sorting) caught(e ending) { g.failed.CompareAndSwap(nil, &e) }
 
 // sort sorts n elements.
 func (g *sorting) sort(w *Worker, n int, e elements) bool {
-	// A join of a worker whose call was cancelled unwinds, which a merge into the slice
-	// must not do. So the worker has no call meanwhile, and the sort looks itself.
-	w.expose()
-	outer := w.call
-	w.call = nil
-	defer func() { w.call = outer }()
-
+	defer suspend(w)()
 	g.elements = e
 	depth := 0
 	for n>>depth > leafLen {
@@ -324,6 +272,15 @@ func (g *sorting) sort(w *Worker, n int, e elements) bool {
 		resume(*failed)
 	}
 	return !g.call.stopped()
+}
+
+// suspend has the worker belong to no call, until resumed. A join of a worker whose call was
+// cancelled unwinds, which what is on its way into the slice must not do. So the sort looks itself.
+func suspend(w *Worker) (resume func()) {
+	w.expose()
+	outer := w.call
+	w.call = nil
+	return func() { w.call = outer }
 }
 
 // part is what a fork has to do: sort the range a, or merge the runs a and b, one of

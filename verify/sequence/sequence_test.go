@@ -793,7 +793,7 @@ func (pl *player) algorithms(t *rapid.T) {
 	algorithms := map[string]algorithm{
 		"Sort":           {slices.Sorted(slices.Values(s)), func(s []int) (any, error) { return s, pool.Sort(at, s) }},
 		"SortFunc":       {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortFunc(at, s, byTens) }},
-		"SortStableFunc": {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortStableFunc(at, s, byTens) }},
+		"SortBy":         {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortBy(at, s, func(i int) int { return i / 10 }) }},
 		"Map":            {doubled, func(s []int) (any, error) { return par.Map(at, s, double, g...) }},
 		"MapTo":          {doubled, func(s []int) (any, error) { return s, par.MapTo(at, s, s, double, g...) }},
 		"Scan":           {totals, func(s []int) (any, error) { return s, par.Scan(at, s, s, plus) }},
@@ -855,6 +855,7 @@ func (pl *player) nils(t *rapid.T) {
 		"Filter":               func() error { _, err := par.Filter(p, s, nil); return err },
 		"Find":                 func() error { _, err := par.Find(p, s, nil); return err },
 		"SortFunc":             func() error { return pool.SortFunc(p, s, nil) },
+		"SortBy":               func() error { return pool.SortBy[[]int, int, int](p, s, nil) },
 		"Recursive":            func() error { return panicOf(func() { pool.Recursive[int, int](nil) }) },
 		"nil as its place":     func() error { return par.For(nil, 1, func(int) {}) },
 		"nil as its place; it": func() error { return pool.Sort(nil, s) },

@@ -154,7 +154,7 @@ func sortStableCase() runner.Case {
 	return algo("sort-stable-1m", "sort a million pairs by their keys, stable; time per element",
 		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
 			s, j := pairsJob(env, true)
-			return j, func(p *pool.Pool) ([]pair, error) { return s, pool.SortStableFunc(p, s, byKey) },
+			return j, func(p *pool.Pool) ([]pair, error) { return s, pool.SortBy(p, s, func(e pair) uint32 { return e.key }) },
 				func() []pair { slices.SortStableFunc(s, byKey); return s }
 		}, inlining(rayonPerElem()))
 }

@@ -1,0 +1,361 @@
+package pool
+
+import (
+	"math/bits"
+	"reflect"
+)
+
+// # Sorting by radix
+//
+// Numbers are sorted by their bits, the most significant ones first, between the slice and one
+// buffer of its length, as in McIlroy, Bostic and McIlroy, "Engineering Radix Sort" (1993), and
+// with the parallel steps of Zagha and Blelloch, "Radix Sort for Vector Multiprocessors" (1991):
+//
+//  1. The least and the greatest key of a range say which bits tell its keys apart. The uppermost
+//     of those are the digit, of so many bits that the buckets of evenly spread keys fit a
+//     first-level cache.
+//  2. Each part of the range counts how many of its keys have which digit.
+//  3. The sums of the counts say where in the other side each part's elements of each digit go.
+//  4. Each part moves its elements there. That is stable, whatever the number of parts is.
+//  5. Each bucket is a range that is sorted the same way, from the other side.
+//
+// A range of at most radixLeaf elements is a leaf: one worker deals it out to about as many buckets
+// as it has elements, and an insertion sort of the whole leaf does the rest. Only if one of the
+// buckets has become long are they sorted one by one, by the same method.
+//
+// Nothing here depends on the spread of the keys. A digit is at least 4 bits wide and begins
+// where the keys of its range differ, so an element is moved at most 16 times, all in ranges that
+// are worth it; and a bucket that holds nearly everything is as parallel as the range was.
+
+// unsigned is what a radix sort sorts by.
+type unsigned interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+// item is a key with what goes along with it. If that is nothing, an item has the size of the key.
+type item[V any, K unsigned] struct {
+	value V
+	key   K
+}
+
+// How long parts, leaves and buckets are was chosen by TODO.
+const (
+	// radixLeaf bounds the leaves, which are sorted without a look at whether the sort was stopped.
+	radixLeaf = 1 << 13
+
+	// bucketLen is how long the buckets of evenly spread keys are at least, if there are no more
+	// than 1<<levelBits. With 2048 numbers of 8 bytes a bucket is half a first-level cache.
+	bucketLen = 1 << 11
+	levelBits = 10
+
+	// leafBits is the width of a leaf's digit.
+	leafBits = 12
+
+	// insertionMost is how many items are left to an insertion sort.
+	insertionMost = 24
+
+	// partLen is how long the parts are at least.
+	partLen = 1 << 14
+)
+
+// radix is a sort of items, stable, from either side into the slice.
+//
+// If the call is stopped the items are in the slice all the same, each once: what is read stays as
+// it is until all of it has been written to the other side, and a range that is sorted no further
+// is copied to the slice if it is not there.
+type radix[V any, K unsigned] struct {
+	sides [2][]item[V, K]
+	call  *call
+}
+
+func newRadix[V any, K unsigned](s []item[V, K], c *call) *radix[V, K] {
+	return &radix[V, K]{[2][]item[V, K]{s, make([]item[V, K], len(s))}, c}
+}
+
+// sort sorts a range of the slice.
+func (r *radix[V, K]) sort(w *Worker, lo, hi int) {
+	var d digit[K]
+	if hi-lo <= radixLeaf {
+		d = digitOf(r.sides[inSlice][lo:hi])
+	}
+	r.bucket(w, lo, hi, inSlice, d.least, d.most)
+}
+
+// bucket sorts a range whose keys are within the bounds, which only leaves need.
+func (r *radix[V, K]) bucket(w *Worker, lo, hi int, in side, least, most K) {
+	switch {
+	case r.call.stopped():
+		r.finish(w, lo, hi, in)
+		return
+	case hi-lo <= radixLeaf:
+		r.leaf(lo, hi, in, digit[K]{least: least, most: most})
+		return
+	}
+	d := r.digit(w, r.sides[in][lo:hi])
+	if d.least == d.most {
+		r.finish(w, lo, hi, in)
+		return
+	}
+	ends := r.deal(w, r.sides[in.other()][lo:hi], r.sides[in][lo:hi], d)
+	if ends == nil {
+		r.finish(w, lo, hi, in)
+		return
+	}
+	in = in.other()
+	if d.shift == 0 {
+		r.finish(w, lo, hi, in)
+		return
+	}
+	_ = ForWorker(w, len(ends), func(w *Worker, b, to int) {
+		begin := 0
+		if b > 0 {
+			begin = ends[b-1]
+		}
+		for ; b < to; b++ {
+			if end := ends[b]; end > begin {
+				least, most := d.bounds(b)
+				r.bucket(w, lo+begin, lo+end, in, least, most)
+				begin = end
+			}
+		}
+	}, Grain(1))
+}
+
+// finish has a range in the slice that was sorted in the given side.
+func (r *radix[V, K]) finish(w *Worker, lo, hi int, in side) {
+	if in == inBuffer {
+		copyAt(w, r.sides[inSlice][lo:hi], r.sides[inBuffer][lo:hi])
+	}
+}
+
+// copyAt is copy for slices of equal length.
+func copyAt[E any](w *Worker, dst, src []E) {
+	_ = ForRange(w, len(src), func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
+}
+
+// digit is the part of the keys in a range that chooses their buckets.
+type digit[K unsigned] struct {
+	least, most K
+	shift       uint // below 64
+}
+
+// digitOf returns the bounds of the keys.
+func digitOf[V any, K unsigned](s []item[V, K]) digit[K] {
+	least, most := s[0].key, s[0].key
+	for i := range s {
+		least, most = min(least, s[i].key), max(most, s[i].key)
+	}
+	return digit[K]{least: least, most: most}
+}
+
+// wide returns a digit of so many bits, or of all in which the keys differ.
+func (d digit[K]) wide(width int) digit[K] {
+	d.shift = uint(max(bits.Len64(uint64(d.most-d.least))-width, 0))
+	return d
+}
+
+// of returns the bucket of a key. The mask tells the compiler that no shift is too long.
+func (d *digit[K]) of(key K) uint { return uint(uint64(key-d.least) >> (d.shift & 63)) }
+
+func (d *digit[K]) buckets() int { return int(d.of(d.most)) + 1 }
+
+// bounds returns bounds of the keys in a bucket, modulo the size of K.
+func (d *digit[K]) bounds(bucket int) (least, most K) {
+	least = d.least + K(uint64(bucket)<<d.shift)
+	return least, least + K(uint64(1)<<d.shift-1)
+}
+
+// digit returns the digit by which a long range is dealt out.
+func (r *radix[V, K]) digit(w *Worker, s []item[V, K]) digit[K] {
+	parts := make([]digit[K], partsOf(w, len(s)))
+	parallel(w, len(parts), func(part int) {
+		lo, hi := cut(len(s), part, len(parts))
+		parts[part] = digitOf(s[lo:hi])
+	})
+	d := parts[0]
+	for _, p := range parts {
+		d.least, d.most = min(d.least, p.least), max(d.most, p.most)
+	}
+	return d.wide(min(bits.Len(uint(len(s)/bucketLen)), levelBits))
+}
+
+// deal moves src to dst, bucket by bucket, and returns where the buckets end, or nil if it was
+// stopped.
+func (r *radix[V, K]) deal(w *Worker, dst, src []item[V, K], d digit[K]) (ends []int) {
+	parts := make([][1 << levelBits]int, partsOf(w, len(src)))
+	each := func(f func(next *[1 << levelBits]int, src []item[V, K])) {
+		parallel(w, len(parts), func(part int) {
+			lo, hi := cut(len(src), part, len(parts))
+			for ; lo < hi && !r.call.stopped(); lo += radixLeaf {
+				f(&parts[part], src[lo:min(lo+radixLeaf, hi)])
+			}
+		})
+	}
+	each(func(counts *[1 << levelBits]int, src []item[V, K]) {
+		for i := range src {
+			counts[d.of(src[i].key)%(1<<levelBits)]++
+		}
+	})
+	if r.call.stopped() {
+		return nil // the counts may be too low
+	}
+	end := 0
+	for b := range d.buckets() {
+		for part := range parts {
+			next := &parts[part][b]
+			*next, end = end, end+*next
+		}
+	}
+	each(func(next *[1 << levelBits]int, src []item[V, K]) {
+		for i := range src {
+			n := &next[d.of(src[i].key)%(1<<levelBits)]
+			dst[*n] = src[i]
+			*n++
+		}
+	})
+	if r.call.stopped() {
+		return nil
+	}
+	return parts[len(parts)-1][:d.buckets()]
+}
+
+// partsOf returns in how many parts a range of n elements is counted and dealt out: some for each
+// worker, for workers may be late.
+func partsOf(w *Worker, n int) int {
+	return max(1, min(4*(w.pool.idle()+1), n/partLen))
+}
+
+// parallel runs a loop of few, long items.
+func parallel(w *Worker, n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	_ = For(w, n, f, Grain(1))
+}
+
+// cut returns a part of n elements.
+func cut(n, part, parts int) (lo, hi int) {
+	at := func(part int) int { return n/parts*part + min(part, n%parts) }
+	return at(part), at(part + 1)
+}
+
+// leaf sorts a range into the slice at once.
+func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
+	src, dst := r.sides[in][lo:hi], r.sides[in.other()][lo:hi]
+	if len(src) <= insertionMost || d.least == d.most {
+		if d.least != d.most {
+			insertion(src)
+		}
+		if in == inBuffer {
+			copy(dst, src)
+		}
+		return
+	}
+	d = d.wide(min(bits.Len(uint(len(src))), leafBits))
+	var counts [1 << leafBits]uint32
+	for i := range src {
+		counts[d.of(src[i].key)%(1<<leafBits)]++
+	}
+	var most, end uint32
+	ends := counts[:d.buckets()]
+	for b, count := range ends {
+		ends[b], end = end, end+count
+		most = max(most, count)
+	}
+	for i := range src {
+		next := &counts[d.of(src[i].key)%(1<<leafBits)]
+		dst[*next] = src[i]
+		*next++
+	}
+	if most > insertionMost && d.shift > 0 {
+		begin := 0
+		for _, end := range ends {
+			if end := int(end); end > begin {
+				r.leaf(lo+begin, lo+end, in.other(), digitOf(dst[begin:end]))
+				begin = end
+			}
+		}
+		return
+	}
+	if d.shift > 0 {
+		insertion(dst)
+	}
+	if in == inSlice {
+		copy(src, dst)
+	}
+}
+
+func insertion[V any, K unsigned](s []item[V, K]) {
+	for i := 1; i < len(s); i++ {
+		x, j := s[i], i
+		for ; j > 0 && s[j-1].key > x.key; j-- {
+			s[j] = s[j-1]
+		}
+		s[j] = x
+	}
+}
+
+// coding maps numbers of one kind to unsigned ones that have their order, one to one, by their
+// bits: of a float, all are inverted if it is negative. Then what is added moves the NaNs with a
+// positive sign from the upper end to the lower one, where those with a negative one are.
+type coding struct {
+	top                       uint   // the sign's place
+	negative, flip, add, mask uint64 // negative are the bits that the sign inverts
+}
+
+// codingOf returns the coding of a kind of numbers of so many bytes.
+func codingOf(kind reflect.Kind, size uintptr) coding {
+	c := coding{top: uint(size*8 - 1), mask: ^uint64(0) >> (64 - size*8)}
+	switch kind {
+	case reflect.Float32:
+		c.negative, c.flip, c.add = c.mask, 1<<31, 1<<23-1
+	case reflect.Float64:
+		c.negative, c.flip, c.add = c.mask, 1<<63, 1<<52-1
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
+		c.flip = 1 << c.top
+	}
+	return c
+}
+
+// plain says whether the numbers are what they are mapped to.
+func (c *coding) plain() bool { return c.flip == 0 }
+
+func (c *coding) encode(x uint64) uint64 {
+	return ((x ^ (-(x>>(c.top&63))&c.negative | c.flip)) + c.add) & c.mask
+}
+
+func (c *coding) decode(x uint64) uint64 {
+	x = (x - c.add) & c.mask
+	return x ^ ((x>>(c.top&63)-1)&c.negative | c.flip)
+}
+
+// sortNumbers sorts s, whose bits c is the coding of, and says whether it did.
+func sortNumbers[K unsigned](w *Worker, s []K, c coding, call *call) bool {
+	defer suspend(w)()
+	encoded := make([]bool, (len(s)-1)/radixLeaf+1)
+	recode := func(f func(s []K), which func(piece int) bool) {
+		if c.plain() {
+			return
+		}
+		parallel(w, len(encoded), func(piece int) {
+			if encoded[piece] = which(piece); encoded[piece] {
+				f(s[piece*radixLeaf : min((piece+1)*radixLeaf, len(s))])
+			}
+		})
+	}
+	recode(func(s []K) {
+		for i, x := range s {
+			s[i] = K(c.encode(uint64(x)))
+		}
+	}, func(int) bool { return !call.stopped() })
+	if !call.stopped() {
+		newRadix(viewAs[item[struct{}, K]](s), call).sort(w, 0, len(s))
+	}
+	recode(func(s []K) {
+		for i, x := range s {
+			s[i] = K(c.decode(uint64(x)))
+		}
+	}, func(piece int) bool { return encoded[piece] })
+	return !call.stopped()
+}

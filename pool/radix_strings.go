@@ -1,0 +1,157 @@
+package pool
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
+// # Sorting strings
+//
+// Strings lie all over the memory, so what is sorted is the next 7 bytes of each, as a number, with
+// the string's index, by radix. Strings that have those in common are sorted by what follows, and
+// so on: it is the multikey sort of Bentley and Sedgewick, "Fast Algorithms for Sorting and
+// Searching Strings" (1997), with the caching of Ng and Kakehi's "Cache Efficient Radix Sort for
+// String Sorting" (2007). What all strings of a range have in common is skipped at once. A few
+// strings are compared as a whole, and so are those that have been looked at again and again.
+
+const (
+	// chunkLen is how many bytes of a string are a key. The rest of the key says how many bytes
+	// there were, so that a string that ends comes before one that goes on with zeros.
+	chunkLen = 7
+
+	// wholeStrings is how many strings are compared as a whole.
+	wholeStrings = 32
+
+	// deepest is after how many keys all strings are, so that a sort of strings each of which is the
+	// beginning of the next one takes no more than a sort by comparisons.
+	deepest = 16
+)
+
+// chunkOf returns the first bytes of s as a key.
+func chunkOf(s string) (key uint64) {
+	if len(s) > chunkLen {
+		return binary.BigEndian.Uint64(unsafe.Slice(unsafe.StringData(s), 8))&^0xff | (chunkLen + 1)
+	}
+	for i := range len(s) {
+		key |= uint64(s[i]) << (56 - 8*i)
+	}
+	return key | uint64(len(s))
+}
+
+// goesOn says whether strings with that key have more bytes.
+func goesOn(key uint64) bool { return key&0xff > chunkLen }
+
+// stringOrder sorts the indices of strings.
+type stringOrder struct {
+	*radix[int, uint64]
+	keys []string
+}
+
+// orderStrings returns the order of the strings.
+func orderStrings(w *Worker, keys []string, c *call) []item[int, uint64] {
+	items := make([]item[int, uint64], len(keys))
+	_ = ForRange(w, len(keys), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			items[i].value = i
+		}
+	})
+	if !slices.IsSorted(keys) {
+		stringOrder{newRadix(items, c), keys}.sort(w, 0, len(keys), 0, 0)
+	}
+	return items
+}
+
+// sort sorts a range of strings whose first bytes, as many as skip, are the same.
+func (o stringOrder) sort(w *Worker, lo, hi, skip, depth int) {
+	s := o.sides[inSlice][lo:hi]
+	switch {
+	case o.call.stopped():
+		return
+	case len(s) <= wholeStrings || depth > deepest:
+		slices.SortFunc(s, func(a, b item[int, uint64]) int {
+			if c := cmp.Compare(o.keys[a.value][skip:], o.keys[b.value][skip:]); c != 0 {
+				return c
+			}
+			return a.value - b.value
+		})
+		return
+	}
+	skip += o.common(w, s, skip)
+	each(w, len(s), func(lo, hi int) {
+		for i := range s[lo:hi] {
+			e := &s[lo+i]
+			e.key = chunkOf(o.keys[e.value][skip:])
+		}
+	})
+	o.radix.sort(w, lo, hi)
+
+	// Strings with the same key are in one part.
+	cuts := []int{0}
+	for end := 0; end < len(s); cuts = append(cuts, end) {
+		for end = min(end+radixLeaf, len(s)); end < len(s) && s[end].key == s[end-1].key; end++ {
+		}
+	}
+	ties := func(w *Worker, part, to int) {
+		for i, end := cuts[part], cuts[to]; i < end; {
+			key, from := s[i].key, i
+			for i++; i < end && s[i].key == key; i++ {
+			}
+			if i-from > 1 && goesOn(key) {
+				o.sort(w, lo+from, lo+i, skip+chunkLen, depth+1)
+			}
+		}
+	}
+	if len(cuts) == 2 {
+		ties(w, 0, 1)
+		return
+	}
+	_ = ForWorker(w, len(cuts)-1, ties, Grain(1))
+}
+
+// common returns how many bytes the strings have in common after those that are skipped.
+func (o stringOrder) common(w *Worker, s []item[int, uint64], skip int) int {
+	first := o.keys[s[0].value][skip:]
+	var common atomic.Int64
+	common.Store(int64(len(first)))
+	each(w, len(s), func(lo, hi int) {
+		for _, e := range s[lo:hi] {
+			n := common.Load()
+			if n == 0 {
+				return
+			}
+			if m := int64(commonLen(first[:n], o.keys[e.value][skip:])); m < n {
+				lowerTo(&common, m)
+			}
+		}
+	})
+	return int(common.Load())
+}
+
+// each is ForRange, but of a short range in the caller.
+func each(w *Worker, n int, f func(lo, hi int)) {
+	if n <= radixLeaf {
+		f(0, n)
+		return
+	}
+	_ = ForRange(w, n, f)
+}
+
+// commonLen returns how many bytes two strings have in common at their beginnings.
+func commonLen(a, b string) int {
+	n := min(len(a), len(b))
+	x, y := unsafe.Slice(unsafe.StringData(a), n), unsafe.Slice(unsafe.StringData(b), n)
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		if differ := binary.LittleEndian.Uint64(x[i:]) ^ binary.LittleEndian.Uint64(y[i:]); differ != 0 {
+			return i + bits.TrailingZeros64(differ)/8
+		}
+	}
+	for i < n && x[i] == y[i] {
+		i++
+	}
+	return i
+}
