@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// # The serial parts of a sort
+// # The serial parts of a merge sort
 //
 // A leaf is sorted bottom up: blocks of a few elements each, then level by level two
 // neighbours merged into one, from one side to the other. The first side is

@@ -23,9 +23,12 @@ import (
 // as it has elements, and an insertion sort of the whole leaf does the rest. Only if one of the
 // buckets has become long are they sorted one by one, by the same method.
 //
-// Nothing here depends on the spread of the keys. A digit is at least 4 bits wide and begins
-// where the keys of its range differ, so an element is moved at most 16 times, all in ranges that
-// are worth it; and a bucket that holds nearly everything is as parallel as the range was.
+// No spread of the keys is bad for that. A digit is at least 3 bits wide and begins where the keys
+// of its range differ, so no element is moved more than 22 times, in whatever number of bytes; and
+// a bucket that holds nearly everything is sorted in as many parts as the range was.
+//
+// Cells that a sample divides further, so that the buckets of a skewed spread are of equal length,
+// took a quarter off what exponential keys cost, and added a tenth to evenly spread ones.
 
 // unsigned is what a radix sort sorts by.
 type unsigned interface {

@@ -10,7 +10,10 @@ import (
 
 // # Sorting
 //
-// Both sorts are merge sorts between the slice and one buffer of its length. The
+// Numbers and strings are sorted by their bits, radix.go and radix_strings.go, and so are keys,
+// radix_by.go. Only a comparator needs a merge sort.
+//
+// That one works between the slice and one buffer of its length. The
 // slice is halved, a fork for each half, down to leaves that one worker sorts within
 // its cache; on the way back up each level merges from the slice into the buffer or
 // from the buffer into the slice, by turns. A merge is forked too: it is cut at
@@ -22,14 +25,15 @@ import (
 //
 // What is already in order is left alone or moved as a block: a whole slice or a
 // leaf that ascends, or descends and is turned round, and two runs of which one ends
-// before the other begins. The rest is up to the serial parts in merge.go, one set of
-// them for integers, which are sorted without branches, and one for a comparator. All
-// other ordered types become one of these: floats are mapped to integers and back,
-// strings have strings.Compare, and bytes are counted.
+// before the other begins. The rest is up to the serial parts in merge.go.
+//
+// Most of the time goes into branches in the comparator that cannot be predicted, one for each
+// comparison. So a merge that moves the elements without a branch of its own only adds to it: it
+// took a fifth longer, with a comparator that is cmp.Compare of two keys.
 //
 // # What the slice holds when a sort ends early
 //
-// A sort ends early when its call is cancelled or its comparator panics. The slice
+// A sort ends early when its call is cancelled or a function of the caller's panics. The slice
 // then holds its elements, each once, in some order, for this is so all the time,
 // except within the run of leaves or the range that a merge or a move into the
 // slice has begun to write; and those always write their range to the end:
@@ -44,14 +48,20 @@ import (
 //
 // An inconsistent comparator can make a sort return a wrong order, but it does not
 // change what is moved where to: each merge takes each element of its two runs once.
+//
+// A radix sort calls no function. What it reads to write the other side stays as it is until all
+// of that is written, so whatever side is whole is copied to the slice, or is the slice. Floats
+// and signed numbers are mapped to unsigned ones in the slice meanwhile, and back in any case. A
+// sort by keys, or of strings, sorts indices, and begins to write the slice only when it will
+// write all of it.
 
 const (
 	// serialSort is the length below which a sort is not worth the buffer. As the next
 	// two, it was reasoned from the costs of a fork and a cache miss, not swept.
 	serialSort = 256
 
-	// leafLen bounds the leaves. One of int64 and its part of the buffer fill 32 KiB, a
-	// first-level cache, and sorting it takes far longer than a fork.
+	// leafLen bounds the leaves of a merge sort. One of 8-byte elements and its part of the buffer
+	// fill 32 KiB, a first-level cache, and sorting it takes far longer than a fork.
 	leafLen = 1 << 11
 
 	// mergeLen bounds the pieces of a merge. Between
@@ -63,7 +73,8 @@ const (
 // of different signs, and of NaNs, is not specified. If the place's context ends it
 // early, s has its elements in some order.
 //
-// Cost: a buffer as long as s, unless s is short or in order already.
+// Cost: a buffer as long as s, unless s is short or in order already, and for strings another
+// 32 bytes for each.
 func Sort[S ~[]E, E cmp.Ordered](at Place, s S) error {
 	if len(s) < serialSort {
 		if _, err := check(at); err != nil {
@@ -77,10 +88,11 @@ func Sort[S ~[]E, E cmp.Ordered](at Place, s S) error {
 
 // SortFunc sorts s in the order of compare, as slices.SortFunc does, which must be a
 // strict weak order: if it is not, the order of s is not specified. Equal elements keep
-// their order.
+// their order. If the order is that of a key, [SortBy] takes a fraction of the time.
 //
 // If the place's context ends it early, or if compare panics, which then continues in
-// the caller, s has its elements in some order. Cost: as for [Sort].
+// the caller, s has its elements in some order. Cost: a buffer as long
+// as s, unless s is short or in order already.
 func SortFunc[S ~[]E, E any](at Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
 		return errNilFunc("SortFunc")

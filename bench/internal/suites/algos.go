@@ -16,7 +16,7 @@ import (
 // goroutine that is no worker. The elements are the numbers of splitmix64 with seed 1.
 //
 //	sort-1m         int64; the library's sort, stable or not
-//	sort-stable-1m  pairs of a key and an index of 32 bits each, by the key, stable
+//	sort-stable-1m  pairs of a key and an index of 32 bits each, by the key, stable: here by SortBy
 //	sortfunc-1m     the same pairs by a function of the caller's, stable or not
 //	scan            the running sums of int64, into another slice
 //	filter          the even ones of int64, in order, in a new slice
