@@ -2,7 +2,6 @@ package pool
 
 import (
 	"cmp"
-	"math"
 	"reflect"
 	"slices"
 	"unsafe"
@@ -10,17 +9,21 @@ import (
 
 // # Sorting by a key
 //
-// The keys are computed once, and sorted with the indices of their elements, which stay where
-// they are meanwhile. Then the elements are moved, in the order of the indices, to a buffer, and
-// back. So whatever ends the sort early, the elements are as they were; only the move back
-// must not be left out, and is not.
+// The keys are computed once, and sorted with copies of their elements, which stay where they are
+// meanwhile. Long elements, and those with strings as keys, are sorted as indices, and then moved
+// in that order to a buffer. The last step is the move back. So whatever ends the sort before that,
+// the elements are as they were, and that step is not left out once it has begun.
+
+// smallElement is the size up to which elements are moved along with their keys. To
+// collect a million elements of 16 bytes by their indices takes longer, 16 ns each, than the sort.
+const smallElement = 16
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
 // keep their order: that costs nothing. Key is called once for each element, for
 // several at the same time.
 //
-// If the place's context ends it early, or if key panics, s is as it was. Cost: a buffer as
-// long as s, and two of 16 bytes for each element, or 8 if keys are numbers of up to 32 bits.
+// If the place's context ends it early, or if key panics, s is as it was. Cost: two buffers for
+// keys with elements of up to 16 bytes, or else with indices, and one as long as s.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
@@ -69,28 +72,56 @@ func sortBy[E any, K cmp.Ordered](w *Worker, s []E, key func(e E) K, c *call) bo
 			}
 		})
 		return permute(w, s, orderStrings(w, keys, c), c)
-	case t.Size() <= 4 && len(s) <= math.MaxUint32:
-		return permute(w, s, orderNumbers[E, K, uint32, uint32](w, s, key, codingOf(t.Kind(), t.Size()), c), c)
+	case t.Size() <= 4:
+		return sortByNumbers[E, K, uint32](w, s, key, codingOf(t.Kind(), t.Size()), c)
 	default:
-		return permute(w, s, orderNumbers[E, K, int, uint64](w, s, key, codingOf(t.Kind(), t.Size()), c), c)
+		return sortByNumbers[E, K, uint64](w, s, key, codingOf(t.Kind(), t.Size()), c)
 	}
 }
 
-// orderNumbers returns the order of the elements by their keys.
-func orderNumbers[E any, K cmp.Ordered, V int | uint32, U unsigned](w *Worker, s []E, key func(e E) K, c coding, call *call) []item[V, U] {
+// sortByNumbers is sortBy for keys that are numbers and are mapped to those of type U.
+func sortByNumbers[E any, K cmp.Ordered, U unsigned](w *Worker, s []E, key func(e E) K, c coding, call *call) bool {
+	if unsafe.Sizeof(s[0]) > smallElement {
+		order := orderNumbers[E, K, int, U](w, s, key, c, call, func(items []item[int, U], lo int) {
+			for i := range items {
+				items[i].value = lo + i
+			}
+		})
+		return permute(w, s, order, call)
+	}
+	items := orderNumbers[E, K, E, U](w, s, key, c, call, func(items []item[E, U], lo int) {
+		for i, e := range s[lo : lo+len(items)] {
+			items[i].value = e
+		}
+	})
+	if call.stopped() {
+		return false
+	}
+	defer suspend(w)()
+	_ = ForRange(w, len(s), func(lo, hi int) {
+		for i := range items[lo:hi] {
+			s[lo+i] = items[lo+i].value
+		}
+	})
+	return true
+}
+
+// orderNumbers returns what fill sets for each element, in the order of the keys.
+func orderNumbers[E any, K cmp.Ordered, V any, U unsigned](w *Worker, s []E, key func(e E) K, c coding, call *call,
+	fill func(items []item[V, U], lo int)) []item[V, U] {
 	items := make([]item[V, U], len(s))
 	_ = ForRange(w, len(s), func(lo, hi int) {
+		fill(items[lo:hi], lo)
 		for i := lo; i < hi; i++ {
 			k := key(s[i])
 			var zero K
 			switch {
-			case k != k:
-				items[i] = item[V, U]{V(i), 0} // one key for all NaNs
-			case k == zero:
-				k = zero // and one for both zeros
-				fallthrough
+			case k != k: // one key for all NaNs
+				items[i].key = 0
+			case k == zero: // and one for both zeros
+				items[i].key = U(c.encode(bitsOf(zero)))
 			default:
-				items[i] = item[V, U]{V(i), U(c.encode(bitsOf(k)))}
+				items[i].key = U(c.encode(bitsOf(k)))
 			}
 		}
 	})
@@ -124,7 +155,7 @@ func inOrder[V any, K unsigned](s []item[V, K]) bool {
 }
 
 // permute moves the elements of s to where their indices are in order, and says whether it did.
-func permute[E any, V int | uint32, K unsigned](w *Worker, s []E, order []item[V, K], c *call) bool {
+func permute[E any, K unsigned](w *Worker, s []E, order []item[int, K], c *call) bool {
 	sorted := make([]E, len(s))
 	_ = ForRange(w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {

@@ -276,6 +276,11 @@ func TestSortWhileTheCollectorRuns(t *testing.T) {
 		for i := range s {
 			require.Equal(t, texts[i], *s[i].text)
 		}
+		require.NoError(t, SortBy(p, s, func(e element) int { return -len(*e.text) }))
+		slices.SortStableFunc(texts, func(a, b string) int { return len(b) - len(a) })
+		for i := range s {
+			require.Equal(t, texts[i], *s[i].text)
+		}
 	}
 }
 

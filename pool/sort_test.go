@@ -579,6 +579,9 @@ func BenchmarkSort(b *testing.B) {
 		benchmarkSort(b, p, "int64", ints, func(w *Worker, s []int64) { sortOrdered(w, s, nil) }, slices.Sort[[]int64])
 		benchmarkSort(b, p, "string", texts, func(w *Worker, s []string) { sortOrdered(w, s, nil) }, slices.Sort[[]string])
 		ours := func(w *Worker, s []record) { sortStableFunc(w, s, byKey, nil) }
+		benchmarkSort(b, p, "by", recs, func(w *Worker, s []record) {
+			sortBy(w, s, func(r record) uint32 { return r.key }, nil)
+		}, func(s []record) { slices.SortFunc(s, byKey) })
 		benchmarkSort(b, p, "func", recs, ours, func(s []record) { slices.SortFunc(s, byKey) })
 		benchmarkSort(b, p, "stable", recs, ours, func(s []record) { slices.SortStableFunc(s, byKey) })
 	}
