@@ -2,8 +2,10 @@ package par_test
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"log"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -258,4 +260,53 @@ func ExamplePhases() {
 		fmt.Printf("%.0f ", heat)
 	}
 	// Output: 0 8 16 24 32 40 48 56 64
+}
+
+func ExampleSort() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	numbers := []int{3, 1, 4, 1, 5, 9, 2, 6}
+	if err := par.Sort(p, numbers); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(numbers)
+	// Output: [1 1 2 3 4 5 6 9]
+}
+
+func ExampleSortFunc() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	words := []string{"vault", "key", "getaway", "gem"}
+	err = par.SortFunc(p, words, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(words)
+	// Output: [gem key vault getaway]
+}
+
+func ExampleSortBy() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	words := []string{"vault", "key", "getaway", "gem"}
+	err = par.SortBy(p, words, func(word string) int { return len(word) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(words, slices.IsSortedFunc(words, func(a, b string) int { return len(a) - len(b) }))
+	// Output: [key gem vault getaway] true
 }

@@ -176,16 +176,6 @@ func requireCollected(t *testing.T, objects ...weak.Pointer[object]) {
 	}
 }
 
-func requireEqual[E comparable](t testing.TB, want, got []E, what ...any) {
-	t.Helper()
-	require.Len(t, got, len(want), what...)
-	for i := range want {
-		if want[i] != got[i] {
-			require.Equal(t, want[i], got[i], append([]any{"element %d of %d", i, len(want)}, what...)...)
-		}
-	}
-}
-
 var errStolen = errors.New("the loot was stolen")
 
 // canceller cancels a call when its function runs for the after-th time.

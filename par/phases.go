@@ -148,7 +148,7 @@ func (g *gang) take(w *pool.Worker, part, phase int) {
 		g.stop.Store(true)
 		return
 	}
-	k := len(g.claims)
-	g.f(phase, border(g.n, part, k), border(g.n, part+1, k))
+	lo, hi := cut(g.n, part, len(g.claims))
+	g.f(phase, lo, hi)
 	g.done.Add(1)
 }

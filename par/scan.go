@@ -102,7 +102,7 @@ func (s scan[T]) run(at pool.Place, n int) error {
 		}
 		totals := make([]T, max(parts-1, 1))
 		each(w, len(totals), func(part int) {
-			lo, hi := border(n, part, parts), border(n, part+1, parts)
+			lo, hi := cut(n, part, parts)
 			if part == 0 {
 				totals[0] = s.first(lo, hi)
 			} else {
@@ -113,15 +113,32 @@ func (s scan[T]) run(at pool.Place, n int) error {
 			totals[part] = s.op(totals[part-1], totals[part])
 		}
 		each(w, parts-1, func(part int) {
-			s.rest(totals[part], border(n, part+1, parts), border(n, part+2, parts))
+			lo, hi := cut(n, part+1, parts)
+			s.rest(totals[part], lo, hi)
 		})
 	})
 }
 
-// border returns where the i-th of k parts of n items begins.
-func border(n, i, k int) int { return n/k*i + n%k*i/k }
+// cut returns a part of n items.
+func cut(n, part, parts int) (lo, hi int) {
+	at := func(part int) int { return n/parts*part + min(part, n%parts) }
+	return at(part), at(part + 1)
+}
 
 // each is a loop of few, long items.
 func each(w *pool.Worker, n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
 	must(pool.ForWorker(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
+}
+
+// ranges is ForRange, but of a short range in the caller.
+func ranges(w *pool.Worker, n int, f func(lo, hi int)) {
+	if n <= radixLeaf {
+		f(0, n)
+		return
+	}
+	must(pool.ForRange(w, n, f))
 }

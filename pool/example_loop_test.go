@@ -1,10 +1,8 @@
 package pool_test
 
 import (
-	"cmp"
 	"fmt"
 	"log"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -135,55 +133,6 @@ func ExampleAdaptiveGrain() {
 	// Output:
 	// first: 1000
 	// grown, for nobody steals here: true
-}
-
-func ExampleSort() {
-	p, err := pool.New()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Close()
-
-	numbers := []int{3, 1, 4, 1, 5, 9, 2, 6}
-	if err := pool.Sort(p, numbers); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(numbers)
-	// Output: [1 1 2 3 4 5 6 9]
-}
-
-func ExampleSortFunc() {
-	p, err := pool.New()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Close()
-
-	words := []string{"vault", "key", "getaway", "gem"}
-	err = pool.SortFunc(p, words, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(words)
-	// Output: [gem key vault getaway]
-}
-
-func ExampleSortBy() {
-	p, err := pool.New()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Close()
-
-	words := []string{"vault", "key", "getaway", "gem"}
-	err = pool.SortBy(p, words, func(word string) int { return len(word) })
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(words, slices.IsSortedFunc(words, func(a, b string) int { return len(a) - len(b) }))
-	// Output: [key gem vault getaway] true
 }
 
 func ExampleChunks() {

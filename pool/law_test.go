@@ -844,26 +844,6 @@ func TestAcceptedTasksThatNobodyElseSeesKeepTheWorkerInItsPlace(t *testing.T) {
 	require.Equal(t, [2]bool{true, false}, <-done)
 }
 
-func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	for _, n := range []int{2, serialSort - 1, serialSort, 100_000} {
-		for _, at := range []int{1, n - 1} {
-			s := make([]int, n)
-			compared := 0
-			e, ok := caught(func() {
-				_ = SortFunc(p, s, func(a, b int) int {
-					if compared++; compared == at {
-						panic(io.EOF)
-					}
-					return 0
-				})
-			}).(*PanicError)
-			require.True(t, ok)
-			require.ErrorIs(t, e, io.EOF)
-		}
-	}
-}
-
 // TestInnerCallsLeaveNoMarks: a task that goes on for ever may make any number of them.
 func TestInnerCallsLeaveNoMarks(t *testing.T) {
 	p := newPool(t, WithWorkers(2))

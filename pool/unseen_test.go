@@ -2,13 +2,10 @@ package pool
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"weak"
 
 	"github.com/stretchr/testify/require"
 )
@@ -70,54 +67,6 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 			longest = max(longest, hi-lo)
 		}))
 	}))
-}
-
-func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	for name, sort := range map[string]func(s []int) error{
-		"Sort":     func(s []int) error { return Sort(p, s) },
-		"SortFunc": func(s []int) error { return SortFunc(p, s, func(a, b int) int { return a - b }) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			sorted := func() weak.Pointer[int] {
-				s := rand.Perm(4 * mergeLen)
-				require.NoError(t, sort(s))
-				return weak.Make(&s[0])
-			}()
-			require.True(t, eventually(func() bool { runtime.GC(); return sorted.Value() == nil }))
-		})
-	}
-}
-
-func TestSortsOfAnyLengthAreStable(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	type record struct{ key, place int }
-	shapes := map[string]func(i, n int) int{
-		"few keys":             func(i, _ int) int { return i * 7919 % 5 },
-		"descending with ties": func(i, n int) int { return (n - i) / 3 },
-		"ascending with ties":  func(i, _ int) int { return i / 3 },
-		"all the same":         func(int, int) int { return 0 },
-	}
-	for shape, key := range shapes {
-		for _, n := range append(seq(2, 300), 1000, 5*leafLen) {
-			s := make([]record, n)
-			for i := range s {
-				s[i] = record{key(i, n), i}
-			}
-			want := slices.Clone(s)
-			byKey := func(a, b record) int { return a.key - b.key }
-			slices.SortStableFunc(want, byKey)
-			require.NoError(t, SortFunc(p, s, byKey))
-			require.Equal(t, want, s, "%s, %d elements", shape, n)
-		}
-	}
-}
-
-func seq(lo, hi int) (s []int) {
-	for i := lo; i < hi; i++ {
-		s = append(s, i)
-	}
-	return s
 }
 
 // TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater, not only the oldest forks, which are public

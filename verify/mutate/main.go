@@ -1,7 +1,7 @@
 // Command mutate makes mutants of heist's code by itself, runs the short tests of the mutated
 // package against each of a sample, and prints how many of them are caught.
 //
-//	go run ./verify/mutate                                200 mutants of the root, numa, policy and pool
+//	go run ./verify/mutate                                200 mutants of the root, numa, policy, pool and par
 //	go run ./verify/mutate -seed 7 -n 20 -packages ./pool
 //	go run ./verify/mutate -list -n 0                     the names of all mutants
 //	go run ./verify/mutate -only 'pool/group.go:*: g.done() dropped'
@@ -94,7 +94,7 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "draws the sample")
 	flags.IntVar(&o.n, "n", 200, "how many mutants are tested, 0 for all")
 	flags.IntVar(&o.skip, "skip", 0, "how many mutants at the beginning of the sample are left out, to go on where a run was interrupted")
-	packages := flags.String("packages", ".,./numa,./internal/policy,./pool", "what is mutated, with commas between packages")
+	packages := flags.String("packages", ".,./numa,./internal/policy,./pool,./par", "what is mutated, with commas between packages")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long the tests may run with a mutant; one that takes longer is caught")
 	flags.BoolVar(&o.list, "list", false, "only print the names of the sample, including mutants that may turn out not to compile")
 	flags.StringVar(&o.only, "only", "", "draw only from mutants with this `name`, in which * stands for anything")

@@ -791,14 +791,14 @@ func (pl *player) algorithms(t *rapid.T) {
 		do   func(s []int) (any, error)
 	}
 	algorithms := map[string]algorithm{
-		"Sort":           {slices.Sorted(slices.Values(s)), func(s []int) (any, error) { return s, pool.Sort(at, s) }},
-		"SortFunc":       {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortFunc(at, s, byTens) }},
-		"SortBy":         {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, pool.SortBy(at, s, func(i int) int { return i / 10 }) }},
-		"Map":            {doubled, func(s []int) (any, error) { return par.Map(at, s, double, g...) }},
-		"MapTo":          {doubled, func(s []int) (any, error) { return s, par.MapTo(at, s, s, double, g...) }},
-		"Scan":           {totals, func(s []int) (any, error) { return s, par.Scan(at, s, s, plus) }},
-		"Reduce":         {sum, func(s []int) (any, error) { return par.Reduce(at, s, 0, plus, plus) }},
-		"Find":           {slices.IndexFunc(s, odd), func(s []int) (any, error) { return par.Find(at, s, odd) }},
+		"Sort":     {slices.Sorted(slices.Values(s)), func(s []int) (any, error) { return s, par.Sort(at, s) }},
+		"SortFunc": {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, par.SortFunc(at, s, byTens) }},
+		"SortBy":   {slices.SortedStableFunc(slices.Values(s), byTens), func(s []int) (any, error) { return s, par.SortBy(at, s, func(i int) int { return i / 10 }) }},
+		"Map":      {doubled, func(s []int) (any, error) { return par.Map(at, s, double, g...) }},
+		"MapTo":    {doubled, func(s []int) (any, error) { return s, par.MapTo(at, s, s, double, g...) }},
+		"Scan":     {totals, func(s []int) (any, error) { return s, par.Scan(at, s, s, plus) }},
+		"Reduce":   {sum, func(s []int) (any, error) { return par.Reduce(at, s, 0, plus, plus) }},
+		"Find":     {slices.IndexFunc(s, odd), func(s []int) (any, error) { return par.Find(at, s, odd) }},
 		"Filter": {slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) }),
 			func(s []int) (any, error) { return par.Filter(at, s, odd) }},
 		"Collect": {doubled, func(s []int) (any, error) { return par.Collect(at, slices.Values(s), double) }},
@@ -854,11 +854,11 @@ func (pl *player) nils(t *rapid.T) {
 		"Scan":                 func() error { return par.Scan(p, s, s, nil) },
 		"Filter":               func() error { _, err := par.Filter(p, s, nil); return err },
 		"Find":                 func() error { _, err := par.Find(p, s, nil); return err },
-		"SortFunc":             func() error { return pool.SortFunc(p, s, nil) },
-		"SortBy":               func() error { return pool.SortBy[[]int, int, int](p, s, nil) },
+		"SortFunc":             func() error { return par.SortFunc(p, s, nil) },
+		"SortBy":               func() error { return par.SortBy[[]int, int, int](p, s, nil) },
 		"Recursive":            func() error { return panicOf(func() { pool.Recursive[int, int](nil) }) },
 		"nil as its place":     func() error { return par.For(nil, 1, func(int) {}) },
-		"nil as its place; it": func() error { return pool.Sort(nil, s) },
+		"nil as its place; it": func() error { return par.Sort(nil, s) },
 	} {
 		require.ErrorContains(t, call(), name)
 	}

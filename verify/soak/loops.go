@@ -203,13 +203,13 @@ func (r *run) compute(a at, o *op) {
 var algorithms = []func(at pool.Place, s []int) (right bool, err error){
 	func(at pool.Place, s []int) (bool, error) {
 		want := slices.Sorted(slices.Values(s))
-		err := pool.Sort(at, s)
+		err := par.Sort(at, s)
 		return slices.Equal(s, want), err
 	},
 	func(at pool.Place, s []int) (bool, error) {
 		byTens := func(a, b int) int { return cmp.Compare(a/10, b/10) }
 		want := slices.SortedStableFunc(slices.Values(s), byTens)
-		err := pool.SortFunc(at, s, byTens)
+		err := par.SortFunc(at, s, byTens)
 		return slices.Equal(s, want), err
 	},
 	func(at pool.Place, s []int) (bool, error) {

@@ -103,7 +103,7 @@ func sortCase() runner.Case {
 			input := integers(env)
 			want, s := slices.Sorted(slices.Values(input)), slices.Clone(input)
 			return job[[]int64]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(want)},
-				func(p *pool.Pool) ([]int64, error) { return s, pool.Sort(p, s) },
+				func(p *pool.Pool) ([]int64, error) { return s, par.Sort(p, s) },
 				func() []int64 { slices.Sort(s); return s }
 		}, rayonPerElem(), tbbPerElem())
 }
@@ -154,7 +154,7 @@ func sortStableCase() runner.Case {
 	return algo("sort-stable-1m", "sort a million pairs by their keys, stable; time per element",
 		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
 			s, j := pairsJob(env, true)
-			return j, func(p *pool.Pool) ([]pair, error) { return s, pool.SortBy(p, s, func(e pair) uint32 { return e.key }) },
+			return j, func(p *pool.Pool) ([]pair, error) { return s, par.SortBy(p, s, func(e pair) uint32 { return e.key }) },
 				func() []pair { slices.SortStableFunc(s, byKey); return s }
 		}, inlining(rayonPerElem()))
 }
@@ -163,7 +163,7 @@ func sortFuncCase() runner.Case {
 	return algo("sortfunc-1m", "sort a million pairs by their keys; time per element",
 		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
 			s, j := pairsJob(env, false)
-			return j, func(p *pool.Pool) ([]pair, error) { return s, pool.SortFunc(p, s, byKey) },
+			return j, func(p *pool.Pool) ([]pair, error) { return s, par.SortFunc(p, s, byKey) },
 				func() []pair { slices.SortFunc(s, byKey); return s }
 		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
 }

@@ -24,6 +24,7 @@ import (
 	"strconv"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -86,7 +87,7 @@ func sortsOf[E cmp.Ordered](name, about string, element func(i, n int) E) runner
 			input := sortsInput(env, element)
 			s := slices.Clone(input)
 			return job[[]E]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(slices.Sorted(slices.Values(input)))},
-				func(p *pool.Pool) ([]E, error) { return s, pool.Sort(p, s) },
+				func(p *pool.Pool) ([]E, error) { return s, par.Sort(p, s) },
 				func() []E { slices.Sort(s); return s }
 		}, costly(rayonPerElem()))
 }
@@ -109,11 +110,11 @@ func sortPairs(input string, key func(i, n int) int64, stable bool) runner.Case 
 			j := job[[]wide]{ops: len(s), ready: func() { copy(s, input) }, check: func(got []wide) error {
 				return checkKeyed(input, got, stable, func(e wide) (int64, int) { return e.key, int(e.from) })
 			}}
+			serial := slices.SortFunc[[]wide]
 			if stable {
-				return j, func(p *pool.Pool) ([]wide, error) { return s, pool.SortStableFunc(p, s, byWideKey) },
-					func() []wide { slices.SortStableFunc(s, byWideKey); return s }
+				serial = slices.SortStableFunc[[]wide]
 			}
-			return j, func(p *pool.Pool) ([]wide, error) { return s, pool.SortFunc(p, s, byWideKey) },
-				func() []wide { slices.SortFunc(s, byWideKey); return s }
+			return j, func(p *pool.Pool) ([]wide, error) { return s, par.SortBy(p, s, func(e wide) int64 { return e.key }) },
+				func() []wide { serial(s, byWideKey); return s }
 		}, costly(inlining(rayonPerElem())))
 }

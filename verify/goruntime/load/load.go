@@ -132,7 +132,7 @@ func loops(p *pool.Pool) error {
 	for i := range numbers {
 		numbers[i] = (i * 7919) % len(numbers)
 	}
-	if err := pool.Sort(p, numbers); err != nil {
+	if err := par.Sort(p, numbers); err != nil {
 		return err
 	}
 	for i, n := range numbers {

@@ -1,10 +1,11 @@
-package pool
+package par
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -16,6 +17,8 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // record is what the sorts with a comparator are tested with: sorted by key, it
@@ -76,25 +79,25 @@ func records(keys []int64) []record {
 	return s
 }
 
-// stopCall makes a call look as if its context had been cancelled.
-func stopCall(c *call) { c.state.Store(callCancelled) }
+// never is a call that is not cancelled.
+func never() bool { return false }
 
 // sortedOrdered returns a copy of s, sorted in the pool.
-func sortedOrdered[E cmp.Ordered](t testing.TB, p *Pool, s []E) []E {
+func sortedOrdered[E cmp.Ordered](t testing.TB, p *pool.Pool, s []E) []E {
 	t.Helper()
 	s = slices.Clone(s)
 	sorted := false
-	require.NoError(t, p.Run(func(w *Worker) { sorted = sortOrdered(w, s, nil) }))
+	require.NoError(t, p.Run(func(w *pool.Worker) { sorted = sortOrdered(w, s, never) }))
 	require.True(t, sorted)
 	return s
 }
 
 // sortedStable is sortedOrdered with a comparator.
-func sortedStable[E any](t testing.TB, p *Pool, s []E, compare func(a, b E) int) []E {
+func sortedStable[E any](t testing.TB, p *pool.Pool, s []E, compare func(a, b E) int) []E {
 	t.Helper()
 	s = slices.Clone(s)
 	sorted := false
-	require.NoError(t, p.Run(func(w *Worker) { sorted = sortStableFunc(w, s, compare, nil) }))
+	require.NoError(t, p.Run(func(w *pool.Worker) { sorted = sortStableFunc(w, s, compare, never) }))
 	require.True(t, sorted)
 	return s
 }
@@ -124,7 +127,7 @@ func requirePermutation(t testing.TB, keys []int64, s []record) {
 }
 
 func TestSortIsRightForEveryLength(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	lens := sortLens()
 	for n := range 301 {
 		lens = append(lens, n)
@@ -145,7 +148,7 @@ func TestSortIsRightForEveryLength(t *testing.T) {
 }
 
 func TestSortIsRightForEveryShape(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for _, n := range sortLens() {
 		for shape, s := range inputs(n) {
 			want := slices.Clone(s)
@@ -167,7 +170,7 @@ type (
 )
 
 func TestSortOrdersEveryOrderedType(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	t.Run("int", testIntegers[int](p))
 	t.Run("int8", testIntegers[int8](p))
 	t.Run("int16", testIntegers[int16](p))
@@ -190,7 +193,7 @@ func TestSortOrdersEveryOrderedType(t *testing.T) {
 
 func testIntegers[E interface {
 	unsigned | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uintptr
-}](p *Pool) func(*testing.T) {
+}](p *pool.Pool) func(*testing.T) {
 	return func(t *testing.T) {
 		for _, n := range sortLens() {
 			s := make([]E, n)
@@ -204,7 +207,7 @@ func testIntegers[E interface {
 	}
 }
 
-func testFloats[E ~float32 | ~float64](p *Pool, random func() E) func(*testing.T) {
+func testFloats[E ~float32 | ~float64](p *pool.Pool, random func() E) func(*testing.T) {
 	return func(t *testing.T) {
 		nan, inf := E(math.NaN()), E(math.Inf(1))
 		special := []E{nan, -nan, inf, -inf, 0, E(math.Copysign(0, -1)), 1, -1, nan}
@@ -241,7 +244,7 @@ func testFloats[E ~float32 | ~float64](p *Pool, random func() E) func(*testing.T
 	}
 }
 
-func testStrings[E ~string](p *Pool) func(*testing.T) {
+func testStrings[E ~string](p *pool.Pool) func(*testing.T) {
 	return func(t *testing.T) {
 		for _, n := range sortLens() {
 			s := make([]E, n)
@@ -272,7 +275,7 @@ func TestSortDoesNotDependOnTheWorkers(t *testing.T) {
 		}
 	}
 	var first []uint64
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		var bits []uint64
 		for _, f := range sortedOrdered(t, p, s) {
 			bits = append(bits, math.Float64bits(f))
@@ -287,7 +290,7 @@ func TestSortDoesNotDependOnTheWorkers(t *testing.T) {
 // TestSortSurvivesTheft has everything that can be stolen be stolen, whatever the
 // number of CPUs: the comparator yields now and then.
 func TestSortSurvivesTheft(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for range stress(5) {
 			keys := inputs(5 * mergeLen)["few"]
 			var calls atomic.Int64
@@ -310,7 +313,7 @@ func TestSortSurvivesTheft(t *testing.T) {
 }
 
 func TestSortWithAnInconsistentComparatorKeepsAPermutation(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	comparators := map[string]func(a, b record) int{
 		"random":      func(record, record) int { return rand.IntN(3) - 1 },
 		"mostly less": func(record, record) int { return rand.IntN(1000) - 999 },
@@ -347,7 +350,7 @@ func stops(n int) []int64 {
 
 func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
 	boom := errors.New("boom")
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		n := 3*mergeLen + 17
 		for shape, keys := range inputs(n) {
 			if shape != "random" && shape != "few" && shape != "organ pipe" {
@@ -357,7 +360,7 @@ func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
 				s := records(keys)
 				var calls, late atomic.Int64
 				var recovered any
-				require.NoError(t, p.Run(func(w *Worker) {
+				require.NoError(t, p.Run(func(w *pool.Worker) {
 					defer func() {
 						recovered = recover()
 						late.Store(calls.Load())
@@ -367,7 +370,7 @@ func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
 							panic(boom)
 						}
 						return byKey(a, b)
-					}, nil)
+					}, never)
 				}))
 				require.Equal(t, late.Load(), calls.Load(), "comparisons after the sort")
 				if calls.Load() < k {
@@ -385,41 +388,41 @@ func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
 }
 
 func TestSortOfAnAlwaysPanickingComparatorKeepsAPermutation(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for range stress(100) {
 		keys := inputs(3*mergeLen + 17)["random"]
 		s := records(keys)
 		var calls atomic.Int64
 		k := rand.Int64N(int64(len(keys)) * 10)
-		require.NoError(t, p.Run(func(w *Worker) {
+		require.NoError(t, p.Run(func(w *pool.Worker) {
 			defer func() { require.NotNil(t, recover()) }()
 			sortStableFunc(w, s, func(a, b record) int {
 				if calls.Add(1) > k {
 					panic("boom")
 				}
 				return byKey(a, b)
-			}, nil)
+			}, never)
 		}))
 		requirePermutation(t, keys, s)
 	}
 }
 
 func TestSortThatIsCancelledKeepsAPermutation(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		n := 3*mergeLen + 17
 		keys := inputs(n)["random"]
 		for _, k := range stops(n) {
 			s := records(keys)
-			c := &call{}
+			c := new(atomic.Bool)
 			var calls atomic.Int64
 			sorted := false
-			require.NoError(t, p.Run(func(w *Worker) {
+			require.NoError(t, p.Run(func(w *pool.Worker) {
 				sorted = sortStableFunc(w, s, func(a, b record) int {
 					if calls.Add(1) == k {
-						stopCall(c)
+						c.Store(true)
 					}
 					return byKey(a, b)
-				}, c)
+				}, c.Load)
 			}))
 			require.Equal(t, calls.Load() < k, sorted)
 			requirePermutation(t, keys, s)
@@ -430,7 +433,7 @@ func TestSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 // TestOrderedSortThatIsCancelledKeepsAPermutation cancels from outside, at
 // any time.
 func TestOrderedSortThatIsCancelledKeepsAPermutation(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	s := make([]float64, 20*mergeLen)
 	for i := range s {
 		s[i] = rand.NormFloat64()
@@ -439,16 +442,16 @@ func TestOrderedSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 	slices.Sort(want)
 	for range stress(200) {
 		s := slices.Clone(s)
-		c := &call{}
+		c := new(atomic.Bool)
 		delay := rand.IntN(200_000)
 		wait := together(1, func(int) {
 			for range delay {
 				runtime.KeepAlive(c)
 			}
-			stopCall(c)
+			c.Store(true)
 		})
 		sorted := false
-		require.NoError(t, p.Run(func(w *Worker) { sorted = sortOrdered(w, s, c) }))
+		require.NoError(t, p.Run(func(w *pool.Worker) { sorted = sortOrdered(w, s, c.Load) }))
 		wait()
 		if !sorted {
 			slices.Sort(s)
@@ -460,29 +463,23 @@ func TestOrderedSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 // TestSortIsNotUnwoundByItsJoins: a worker whose call was cancelled unwinds when it
 // forks, but not in the middle of a merge.
 func TestSortIsNotUnwoundByItsJoins(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		keys := inputs(3*mergeLen + 17)["random"]
 		for _, k := range stops(len(keys)) {
 			s := records(keys)
 			ctx, cancel := context.WithCancel(t.Context())
 			var calls atomic.Int64
-			sorted, returned := false, false
-			err := p.With(ctx).Run(func(w *Worker) {
-				call := w.call
-				sorted = sortStableFunc(w, s, func(a, b record) int {
-					if calls.Add(1) == k {
-						cancel()
-					}
-					return byKey(a, b)
-				}, call)
-				returned = true
-				require.Same(t, call, w.call)
+			err := SortFunc(p.With(ctx), s, func(a, b record) int {
+				if calls.Add(1) == k {
+					cancel()
+				}
+				return byKey(a, b)
 			})
 			cancel()
-			require.NoError(t, err)
-			require.True(t, returned)
-			if sorted {
+			if err == nil {
 				require.True(t, slices.IsSortedFunc(s, byKey))
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
 			}
 			requirePermutation(t, keys, s)
 		}
@@ -490,15 +487,15 @@ func TestSortIsNotUnwoundByItsJoins(t *testing.T) {
 }
 
 func TestSortThatIsCancelledBeforeDoesNothing(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	c := &call{}
-	stopCall(c)
+	p := newPool(t, pool.WithWorkers(2))
+	c := new(atomic.Bool)
+	c.Store(true)
 	for _, n := range []int{0, 1, 10, 10 * leafLen} {
 		keys := inputs(n)["random"]
 		s, r := slices.Clone(keys), records(keys)
-		require.NoError(t, p.Run(func(w *Worker) {
-			require.False(t, sortOrdered(w, s, c))
-			require.False(t, sortStableFunc(w, r, byKey, c))
+		require.NoError(t, p.Run(func(w *pool.Worker) {
+			require.False(t, sortOrdered(w, s, c.Load))
+			require.False(t, sortStableFunc(w, r, byKey, c.Load))
 		}))
 		requireEqual(t, keys, s)
 		requireEqual(t, records(keys), r)
@@ -506,7 +503,7 @@ func TestSortThatIsCancelledBeforeDoesNothing(t *testing.T) {
 }
 
 func TestSortKeepsNothingAlive(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	p := newPool(t, pool.WithWorkers(2))
 	type big struct {
 		key uint32
 		_   [100]byte // it has its own place in memory, unlike a record
@@ -516,8 +513,8 @@ func TestSortKeepsNothingAlive(t *testing.T) {
 		s[i] = &big{key: rand.Uint32()}
 	}
 	first := weak.Make(s[0])
-	require.NoError(t, p.Run(func(w *Worker) {
-		sortStableFunc(w, s, func(a, b *big) int { return cmp.Compare(a.key, b.key) }, nil)
+	require.NoError(t, p.Run(func(w *pool.Worker) {
+		sortStableFunc(w, s, func(a, b *big) int { return cmp.Compare(a.key, b.key) }, never)
 	}))
 	clear(s)
 	require.True(t, eventually(func() bool {
@@ -528,21 +525,21 @@ func TestSortKeepsNothingAlive(t *testing.T) {
 }
 
 func TestSortAllocatesOneBuffer(t *testing.T) {
-	p := newPool(t, WithWorkers(1))
+	p := newPool(t, pool.WithWorkers(1))
 	keys := inputs(8 * mergeLen)["random"]
 	all := records(keys)
 	s, r := make([]int64, len(keys)), make([]record, len(keys))
-	require.NoError(t, p.Run(func(w *Worker) {
+	require.NoError(t, p.Run(func(w *pool.Worker) {
 		ints := func(n int) func() {
 			return func() {
 				copy(s, keys)
-				sortOrdered(w, s[:n], nil)
+				sortOrdered(w, s[:n], never)
 			}
 		}
 		stable := func(n int) func() {
 			return func() {
 				copy(r, all)
-				sortStableFunc(w, r[:n], byKey, nil)
+				sortStableFunc(w, r[:n], byKey, never)
 			}
 		}
 		for _, f := range []func(n int) func(){ints, stable} {
@@ -576,18 +573,18 @@ func BenchmarkSort(b *testing.B) {
 			texts[i] = strconv.FormatInt(e, 10)
 		}
 		recs := records(ints)
-		benchmarkSort(b, p, "int64", ints, func(w *Worker, s []int64) { sortOrdered(w, s, nil) }, slices.Sort[[]int64])
-		benchmarkSort(b, p, "string", texts, func(w *Worker, s []string) { sortOrdered(w, s, nil) }, slices.Sort[[]string])
-		ours := func(w *Worker, s []record) { sortStableFunc(w, s, byKey, nil) }
-		benchmarkSort(b, p, "by", recs, func(w *Worker, s []record) {
-			sortBy(w, s, func(r record) uint32 { return r.key }, nil)
+		benchmarkSort(b, p, "int64", ints, func(w *pool.Worker, s []int64) { sortOrdered(w, s, never) }, slices.Sort[[]int64])
+		benchmarkSort(b, p, "string", texts, func(w *pool.Worker, s []string) { sortOrdered(w, s, never) }, slices.Sort[[]string])
+		ours := func(w *pool.Worker, s []record) { sortStableFunc(w, s, byKey, never) }
+		benchmarkSort(b, p, "by", recs, func(w *pool.Worker, s []record) {
+			sortBy(w, s, func(r record) uint32 { return r.key }, never)
 		}, func(s []record) { slices.SortFunc(s, byKey) })
 		benchmarkSort(b, p, "func", recs, ours, func(s []record) { slices.SortFunc(s, byKey) })
 		benchmarkSort(b, p, "stable", recs, ours, func(s []record) { slices.SortStableFunc(s, byKey) })
 	}
 }
 
-func benchmarkSort[E any](b *testing.B, p *Pool, name string, input []E, ours func(*Worker, []E), theirs func([]E)) {
+func benchmarkSort[E any](b *testing.B, p *pool.Pool, name string, input []E, ours func(*pool.Worker, []E), theirs func([]E)) {
 	s := make([]E, len(input))
 	run := func(who string, sort func([]E)) {
 		b.Run(fmt.Sprintf("%s/%d/%s", name, len(input), who), func(b *testing.B) {
@@ -600,6 +597,77 @@ func benchmarkSort[E any](b *testing.B, p *Pool, name string, input []E, ours fu
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s)), "ns/elem")
 		})
 	}
-	run("heist", func(s []E) { _ = p.Run(func(w *Worker) { ours(w, s) }) })
+	run("heist", func(s []E) { _ = p.Run(func(w *pool.Worker) { ours(w, s) }) })
 	run("slices", theirs)
+}
+
+func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for _, n := range []int{2, serialSort - 1, serialSort, 100_000} {
+		for _, at := range []int{1, n - 1} {
+			s := make([]int, n)
+			compared := 0
+			e, ok := caught(func() {
+				_ = SortFunc(p, s, func(a, b int) int {
+					if compared++; compared == at {
+						panic(io.EOF)
+					}
+					return 0
+				})
+			}).(*pool.PanicError)
+			require.True(t, ok)
+			require.ErrorIs(t, e, io.EOF)
+			e, ok = caught(func() { _ = SortBy(p, s, func(int) int { panic(io.EOF) }) }).(*pool.PanicError)
+			require.True(t, ok)
+			require.ErrorIs(t, e, io.EOF)
+		}
+	}
+}
+
+func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for name, sort := range map[string]func(s []int) error{
+		"Sort":     func(s []int) error { return Sort(p, s) },
+		"SortFunc": func(s []int) error { return SortFunc(p, s, func(a, b int) int { return a - b }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			sorted := func() weak.Pointer[int] {
+				s := rand.Perm(4 * mergeLen)
+				require.NoError(t, sort(s))
+				return weak.Make(&s[0])
+			}()
+			require.True(t, eventually(func() bool { runtime.GC(); return sorted.Value() == nil }))
+		})
+	}
+}
+
+func TestSortsOfAnyLengthAreStable(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	type record struct{ key, place int }
+	shapes := map[string]func(i, n int) int{
+		"few keys":             func(i, _ int) int { return i * 7919 % 5 },
+		"descending with ties": func(i, n int) int { return (n - i) / 3 },
+		"ascending with ties":  func(i, _ int) int { return i / 3 },
+		"all the same":         func(int, int) int { return 0 },
+	}
+	for shape, key := range shapes {
+		for _, n := range append(seq(2, 300), 1000, 5*leafLen) {
+			s := make([]record, n)
+			for i := range s {
+				s[i] = record{key(i, n), i}
+			}
+			want := slices.Clone(s)
+			byKey := func(a, b record) int { return a.key - b.key }
+			slices.SortStableFunc(want, byKey)
+			require.NoError(t, SortFunc(p, s, byKey))
+			require.Equal(t, want, s, "%s, %d elements", shape, n)
+		}
+	}
+}
+
+func seq(lo, hi int) (s []int) {
+	for i := lo; i < hi; i++ {
+		s = append(s, i)
+	}
+	return s
 }

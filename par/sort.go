@@ -1,11 +1,15 @@
-package pool
+package par
 
 import (
 	"cmp"
 	"reflect"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // # Sorting
@@ -75,15 +79,15 @@ const (
 //
 // Cost: a buffer as long as s, unless s is short or in order already, and for strings another
 // 32 bytes for each.
-func Sort[S ~[]E, E cmp.Ordered](at Place, s S) error {
+func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 	if len(s) < serialSort {
-		if _, err := check(at); err != nil {
+		if err := pool.Check(at); err != nil {
 			return err
 		}
 		slices.Sort(s)
 		return nil
 	}
-	return sortAt(at, func(w *Worker) bool { return sortOrdered(w, s, w.call) })
+	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool { return sortOrdered(w, s, cancelled) })
 }
 
 // SortFunc sorts s in the order of compare, as slices.SortFunc does, which must be a
@@ -93,39 +97,30 @@ func Sort[S ~[]E, E cmp.Ordered](at Place, s S) error {
 // If the place's context ends it early, or if compare panics, which then continues in
 // the caller, s has its elements in some order. Cost: a buffer as long
 // as s, unless s is short or in order already.
-func SortFunc[S ~[]E, E any](at Place, s S, compare func(a, b E) int) error {
+func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
 		return errNilFunc("SortFunc")
 	}
-	if len(s) < serialSort {
-		if _, err := check(at); err != nil {
-			return err
-		}
-		defer inLoop()
-		slices.SortStableFunc(s, compare)
-		return nil
-	}
-	return sortAt(at, func(w *Worker) bool { return sortStableFunc(w, s, compare, w.call) })
+	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool { return sortStableFunc(w, s, compare, cancelled) })
 }
 
-func sortAt(at Place, sort func(w *Worker) bool) (err error) {
-	v, err := enter(at)
-	if err != nil {
-		return err
-	}
-	defer v.leave(&err)
-	defer inLoop()
-	if !sort(v.w) {
-		v.w.call.check()
-	}
-	return nil
+// sortAt calls sort, which says whether it did. A join of a worker whose call was cancelled unwinds,
+// which what is on its way into the slice must not do, so sort looks itself.
+func sortAt(at pool.Place, sort func(w *pool.Worker, cancelled func() bool) bool) error {
+	return pool.Call(at, func(w *pool.Worker) {
+		sorted := false
+		w.Uncancelled(func(cancelled func() bool) { sorted = sort(w, cancelled) })
+		if !sorted {
+			w.Checkpoint()
+		}
+	})
 }
 
 // sortOrdered sorts s in ascending order, NaNs first, and says whether it did: not if
 // the call was stopped. The order of zeros of either sign, and of NaNs, is
 // unspecified, but does not depend on the workers.
-func sortOrdered[E cmp.Ordered](w *Worker, s []E, c *call) bool {
-	if c.stopped() {
+func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bool {
+	if cancelled() {
 		return false
 	}
 	if len(s) < serialSort {
@@ -143,16 +138,16 @@ func sortOrdered[E cmp.Ordered](w *Worker, s []E, c *call) bool {
 	switch {
 	case t.Kind() == reflect.String:
 		keys := viewAs[string](s)
-		return permute(w, keys, orderStrings(w, keys, c), c)
+		return permute(w, keys, orderStrings(w, keys, cancelled), cancelled)
 	case t.Size() == 1:
 		countBytes(viewAs[uint8](s), uint8(coding.flip))
 		return true
 	case t.Size() == 2:
-		return sortNumbers(w, viewAs[uint16](s), coding, c)
+		return sortNumbers(w, viewAs[uint16](s), coding, cancelled)
 	case t.Size() == 4:
-		return sortNumbers(w, viewAs[uint32](s), coding, c)
+		return sortNumbers(w, viewAs[uint32](s), coding, cancelled)
 	default:
-		return sortNumbers(w, viewAs[uint64](s), coding, c)
+		return sortNumbers(w, viewAs[uint64](s), coding, cancelled)
 	}
 }
 
@@ -197,8 +192,8 @@ func countBytes(s []uint8, flip uint8) {
 // the order they had, and says whether it did: not if the call was stopped. A
 // panic of the comparator continues in the caller, often as a [*PanicError]. However the
 // sort ends, unless by runtime.Goexit, s has its elements, each once.
-func sortStableFunc[E any](w *Worker, s []E, compare func(a, b E) int, c *call) bool {
-	if c.stopped() {
+func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, cancelled func() bool) bool {
+	if cancelled() {
 		return false
 	}
 	if len(s) < serialSort {
@@ -212,14 +207,14 @@ func sortStableFunc[E any](w *Worker, s []E, compare func(a, b E) int, c *call) 
 		}
 		return true
 	}
-	g := &sorting{call: c}
+	g := &sorting{cancelled: cancelled}
 	return g.sort(w, len(s), &comparables[E]{g, compare, [2][]E{s, make([]E, len(s))}})
 }
 
 // sorting is one parallel sort, as far as it need not know the elements.
 type sorting struct {
-	elements elements // constant, until the end
-	call     *call    // constant
+	elements  elements    // constant, until the end
+	cancelled func() bool // constant
 
 	// failed is the first panic of the comparator, or its runtime.Goexit. Whoever it
 	// happens to writes.
@@ -261,14 +256,37 @@ type extent struct{ lo, hi int }
 
 func (s extent) len() int { return s.hi - s.lo }
 
-func (g *sorting) stopped() bool { return g.failed.Load() != nil || g.call.stopped() }
+func (g *sorting) stopped() bool { return g.failed.Load() != nil || g.cancelled() }
 
 // caught is deferred where the comparator is called, and told what recover returned.
-func (g *sorting) caught(e ending) { g.failed.CompareAndSwap(nil, &e) }
+func (g *sorting) caught(recovered any) {
+	e := ending{}
+	if recovered != nil {
+		e.panicked = asPanicError(recovered)
+	}
+	g.failed.CompareAndSwap(nil, &e)
+}
+
+// ending is how a function ended that did not return.
+type ending struct{ panicked *pool.PanicError } // nil after runtime.Goexit
+
+func (e ending) resume() {
+	if e.panicked == nil {
+		runtime.Goexit()
+	}
+	panic(e.panicked)
+}
+
+// asPanicError is called in a deferred function, while the stack still stands.
+func asPanicError(recovered any) *pool.PanicError {
+	if e, ok := recovered.(*pool.PanicError); ok {
+		return e
+	}
+	return &pool.PanicError{Value: recovered, Stack: debug.Stack()}
+}
 
 // sort sorts n elements.
-func (g *sorting) sort(w *Worker, n int, e elements) bool {
-	defer suspend(w)()
+func (g *sorting) sort(w *pool.Worker, n int, e elements) bool {
 	g.elements = e
 	depth := 0
 	for n>>depth > leafLen {
@@ -281,18 +299,9 @@ func (g *sorting) sort(w *Worker, n int, e elements) bool {
 	// The frames of the forks may keep g for a while, but no more than that.
 	e.release()
 	if failed := g.failed.Load(); failed != nil {
-		resume(*failed)
+		failed.resume()
 	}
-	return !g.call.stopped()
-}
-
-// suspend has the worker belong to no call, until resumed. A join of a worker whose call was
-// cancelled unwinds, which what is on its way into the slice must not do. So the sort looks itself.
-func suspend(w *Worker) (resume func()) {
-	w.expose()
-	outer := w.call
-	w.call = nil
-	return func() { w.call = outer }
+	return !g.cancelled()
 }
 
 // part is what a fork has to do: sort the range a, or merge the runs a and b, one of
@@ -307,7 +316,7 @@ type part struct {
 }
 
 // sortFork sorts a range and says where it is then.
-func sortFork(w *Worker, t part) side {
+func sortFork(w *pool.Worker, t part) side {
 	switch {
 	case t.stopped():
 		return inSlice
@@ -318,7 +327,7 @@ func sortFork(w *Worker, t part) side {
 	mid := int(uint(lo+hi) / 2)
 	a, b := extent{lo, mid}, extent{mid, hi}
 	from := t.to.other()
-	inA, inB := Join(w,
+	inA, inB := pool.Join(w,
 		sortFork, part{sorting: t.sorting, a: a, depth: t.depth - 1, to: from},
 		sortFork, part{sorting: t.sorting, a: b, depth: t.depth - 1, to: from})
 	if t.stopped() {
@@ -343,7 +352,7 @@ func sortFork(w *Worker, t part) side {
 
 // mergeFork merges two runs and says where they are then. A merge into the slice
 // is complete when it returns, but not sorted if the sort was stopped.
-func mergeFork(w *Worker, t part) side {
+func mergeFork(w *pool.Worker, t part) side {
 	a, b, from := t.a, t.b, t.to.other()
 	switch {
 	case t.stopped():
@@ -365,7 +374,7 @@ func mergeFork(w *Worker, t part) side {
 		cutA = a.lo + t.elements.before(from, a, cutB, true)
 	}
 	cut := t.dst + cutA - a.lo + cutB - b.lo
-	Join(w,
+	pool.Join(w,
 		mergeFork, part{sorting: t.sorting, a: extent{a.lo, cutA}, b: extent{b.lo, cutB}, dst: t.dst, to: t.to},
 		mergeFork, part{sorting: t.sorting, a: extent{cutA, a.hi}, b: extent{cutB, b.hi}, dst: cut, to: t.to})
 	return t.to

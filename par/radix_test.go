@@ -1,4 +1,4 @@
-package pool
+package par
 
 import (
 	"cmp"
@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // skewed are spreads of n numbers that make buckets of very different lengths.
@@ -55,7 +57,7 @@ func radixLens() []int {
 }
 
 func TestSortIsRightForEverySpread(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for _, n := range radixLens() {
 		for shape, s := range skewed(n) {
 			want := slices.Clone(s)
@@ -110,7 +112,7 @@ func TestCodingKeepsBitsAndOrder(t *testing.T) {
 }
 
 func TestSortByOrdersEveryKey(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	t.Run("int", testSortBy(p, func(k int64) int { return int(k) }))
 	t.Run("int8", testSortBy(p, func(k int64) int8 { return int8(k) }))
 	t.Run("int16", testSortBy(p, func(k int64) int16 { return int16(k) }))
@@ -127,7 +129,7 @@ func TestSortByOrdersEveryKey(t *testing.T) {
 	t.Run("named string", testSortBy(p, func(k int64) myString { return myString(strings.Repeat("ab", int(k&63))) }))
 }
 
-func testSortBy[K cmp.Ordered](p *Pool, of func(k int64) K) func(*testing.T) {
+func testSortBy[K cmp.Ordered](p *pool.Pool, of func(k int64) K) func(*testing.T) {
 	type element struct {
 		at  int
 		key int64
@@ -164,7 +166,7 @@ func testSortBy[K cmp.Ordered](p *Pool, of func(k int64) K) func(*testing.T) {
 
 func TestSortByThatEndsEarlyLeavesTheElements(t *testing.T) {
 	boom := errors.New("boom")
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		keys := inputs(5 * radixLeaf)["random"]
 		for range stress(20) {
 			s := slices.Clone(keys)
@@ -205,7 +207,7 @@ func TestSortByThatEndsEarlyLeavesTheElements(t *testing.T) {
 
 // TestSortByWithInconsistentKeys: an element has one key, whatever the function says later.
 func TestSortByWithInconsistentKeys(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for _, n := range radixLens() {
 		keys := inputs(n)["random"]
 		s := records(keys)
@@ -217,27 +219,27 @@ func TestSortByWithInconsistentKeys(t *testing.T) {
 // TestRadixSortThatIsCancelledKeepsAPermutation cancels at any time, in sorts whose buckets are
 // sorted in several levels.
 func TestRadixSortThatIsCancelledKeepsAPermutation(t *testing.T) {
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		ints := skewed(4 * partLen)["exponential"]
 		want := slices.Clone(ints)
 		slices.Sort(want)
 		for range stress(40) {
 			s := slices.Clone(ints)
-			c := &call{}
+			c := new(atomic.Bool)
 			delay := rand.IntN(1_000_000)
 			started := make(chan struct{})
 			wait := together(1, func(int) {
 				<-started
 				for range delay {
-					if c.stopped() {
+					if c.Load() {
 						break
 					}
 				}
-				stopCall(c)
+				c.Store(true)
 			})
-			require.NoError(t, p.Run(func(w *Worker) {
+			require.NoError(t, p.Run(func(w *pool.Worker) {
 				close(started)
-				sortOrdered(w, s, c)
+				sortOrdered(w, s, c.Load)
 			}))
 			wait()
 			slices.Sort(s)
@@ -249,7 +251,7 @@ func TestRadixSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 func TestSortDoesNotDependOnTheWorkersWithKeys(t *testing.T) {
 	keys := skewed(3*partLen + 1)["clusters"]
 	var first []record
-	forSizes(t, func(t *testing.T, p *Pool) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		s := records(keys)
 		require.NoError(t, SortBy(p, s, func(r record) float32 { return math.Float32frombits(r.key) }))
 		if first == nil {
@@ -261,7 +263,7 @@ func TestSortDoesNotDependOnTheWorkersWithKeys(t *testing.T) {
 
 func TestSortWhileTheCollectorRuns(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for range stress(5) {
 		type element struct{ text *string }
 		s := make([]element, 2*partLen)
@@ -313,7 +315,7 @@ func stringShapes(n int) map[string][]string {
 }
 
 func TestSortIsRightForStringsWithMuchInCommon(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, pool.WithWorkers(4))
 	for _, n := range radixLens() {
 		for shape, s := range stringShapes(n) {
 			want := slices.Clone(s)
@@ -347,7 +349,7 @@ func TestCommonLen(t *testing.T) {
 func fuzzSort[E cmp.Ordered](f *testing.F, of func(b []byte) E) {
 	f.Add([]byte("a few bytes, of which the slices are made"), uint16(300))
 	f.Add([]byte("\xff\xf0\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff\xff\xff\xff\xff\x80"), uint16(9000))
-	p := newPool(f, WithWorkers(2))
+	p := newPool(f, pool.WithWorkers(2))
 	f.Fuzz(func(t *testing.T, data []byte, n uint16) {
 		if len(data) < 9 {
 			return

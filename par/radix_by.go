@@ -1,10 +1,12 @@
-package pool
+package par
 
 import (
 	"cmp"
 	"reflect"
 	"slices"
 	"unsafe"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // # Sorting by a key
@@ -24,18 +26,11 @@ const smallElement = 16
 //
 // If the place's context ends it early, or if key panics, s is as it was. Cost: two buffers for
 // keys with elements of up to 16 bytes, or else with indices, and one as long as s.
-func SortBy[S ~[]E, E any, K cmp.Ordered](at Place, s S, key func(e E) K) error {
+func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
 	}
-	if len(s) < serialSort {
-		if _, err := check(at); err != nil {
-			return err
-		}
-		sortByShort(s, key)
-		return nil
-	}
-	return sortAt(at, func(w *Worker) bool { return sortBy(w, s, key, w.call) })
+	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool { return sortBy(w, s, key, cancelled) })
 }
 
 func sortByShort[E any, K cmp.Ordered](s []E, key func(e E) K) {
@@ -54,8 +49,8 @@ func sortByShort[E any, K cmp.Ordered](s []E, key func(e E) K) {
 }
 
 // sortBy sorts s, and says whether it did.
-func sortBy[E any, K cmp.Ordered](w *Worker, s []E, key func(e E) K, c *call) bool {
-	if c.stopped() {
+func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancelled func() bool) bool {
+	if cancelled() {
 		return false
 	}
 	t := reflect.TypeFor[K]()
@@ -65,40 +60,39 @@ func sortBy[E any, K cmp.Ordered](w *Worker, s []E, key func(e E) K, c *call) bo
 		return true
 	case t.Kind() == reflect.String:
 		keys := make([]string, len(s))
-		_ = ForRange(w, len(s), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
+		ranges(w, len(s), func(lo, hi int) {
+			for i := lo; i < hi && !cancelled(); i++ {
 				k := key(s[i])
 				keys[i] = *(*string)(unsafe.Pointer(&k))
 			}
 		})
-		return permute(w, s, orderStrings(w, keys, c), c)
+		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
 	case t.Size() <= 4:
-		return sortByNumbers[E, K, uint32](w, s, key, codingOf(t.Kind(), t.Size()), c)
+		return sortByNumbers[E, K, uint32](w, s, key, codingOf(t.Kind(), t.Size()), cancelled)
 	default:
-		return sortByNumbers[E, K, uint64](w, s, key, codingOf(t.Kind(), t.Size()), c)
+		return sortByNumbers[E, K, uint64](w, s, key, codingOf(t.Kind(), t.Size()), cancelled)
 	}
 }
 
 // sortByNumbers is sortBy for keys that are numbers and are mapped to those of type U.
-func sortByNumbers[E any, K cmp.Ordered, U unsigned](w *Worker, s []E, key func(e E) K, c coding, call *call) bool {
+func sortByNumbers[E any, K cmp.Ordered, U unsigned](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool) bool {
 	if unsafe.Sizeof(s[0]) > smallElement {
-		order := orderNumbers[E, K, int, U](w, s, key, c, call, func(items []item[int, U], lo int) {
+		order := orderNumbers[E, K, int, U](w, s, key, c, cancelled, func(items []item[int, U], lo int) {
 			for i := range items {
 				items[i].value = lo + i
 			}
 		})
-		return permute(w, s, order, call)
+		return permute(w, s, order, cancelled)
 	}
-	items := orderNumbers[E, K, E, U](w, s, key, c, call, func(items []item[E, U], lo int) {
+	items := orderNumbers[E, K, E, U](w, s, key, c, cancelled, func(items []item[E, U], lo int) {
 		for i, e := range s[lo : lo+len(items)] {
 			items[i].value = e
 		}
 	})
-	if call.stopped() {
+	if cancelled() {
 		return false
 	}
-	defer suspend(w)()
-	_ = ForRange(w, len(s), func(lo, hi int) {
+	ranges(w, len(s), func(lo, hi int) {
 		for i := range items[lo:hi] {
 			s[lo+i] = items[lo+i].value
 		}
@@ -107,12 +101,12 @@ func sortByNumbers[E any, K cmp.Ordered, U unsigned](w *Worker, s []E, key func(
 }
 
 // orderNumbers returns what fill sets for each element, in the order of the keys.
-func orderNumbers[E any, K cmp.Ordered, V any, U unsigned](w *Worker, s []E, key func(e E) K, c coding, call *call,
+func orderNumbers[E any, K cmp.Ordered, V any, U unsigned](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool,
 	fill func(items []item[V, U], lo int)) []item[V, U] {
 	items := make([]item[V, U], len(s))
-	_ = ForRange(w, len(s), func(lo, hi int) {
+	ranges(w, len(s), func(lo, hi int) {
 		fill(items[lo:hi], lo)
-		for i := lo; i < hi; i++ {
+		for i := lo; i < hi && !cancelled(); i++ {
 			k := key(s[i])
 			var zero K
 			switch {
@@ -126,7 +120,7 @@ func orderNumbers[E any, K cmp.Ordered, V any, U unsigned](w *Worker, s []E, key
 		}
 	})
 	if !inOrder(items) {
-		newRadix(items, call).sort(w, 0, len(items))
+		newRadix(items, cancelled).sort(w, 0, len(items))
 	}
 	return items
 }
@@ -155,17 +149,16 @@ func inOrder[V any, K unsigned](s []item[V, K]) bool {
 }
 
 // permute moves the elements of s to where their indices are in order, and says whether it did.
-func permute[E any, K unsigned](w *Worker, s []E, order []item[int, K], c *call) bool {
+func permute[E any, K unsigned](w *pool.Worker, s []E, order []item[int, K], cancelled func() bool) bool {
 	sorted := make([]E, len(s))
-	_ = ForRange(w, len(s), func(lo, hi int) {
+	ranges(w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {
 			sorted[lo+i] = s[at.value]
 		}
 	})
-	if c.stopped() {
+	if cancelled() {
 		return false
 	}
-	defer suspend(w)()
 	copyAt(w, s, sorted)
 	return true
 }

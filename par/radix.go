@@ -1,9 +1,11 @@
-package pool
+package par
 
 import (
 	"math/bits"
 	"reflect"
 	"unsafe"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // # Sorting by radix
@@ -70,16 +72,16 @@ const (
 // it is until all of it has been written to the other side, and a range that is sorted no further
 // is copied to the slice if it is not there.
 type radix[V any, K unsigned] struct {
-	sides [2][]item[V, K]
-	call  *call
+	sides     [2][]item[V, K]
+	cancelled func() bool
 }
 
-func newRadix[V any, K unsigned](s []item[V, K], c *call) *radix[V, K] {
-	return &radix[V, K]{[2][]item[V, K]{s, make([]item[V, K], len(s))}, c}
+func newRadix[V any, K unsigned](s []item[V, K], cancelled func() bool) *radix[V, K] {
+	return &radix[V, K]{[2][]item[V, K]{s, make([]item[V, K], len(s))}, cancelled}
 }
 
 // sort sorts a range of the slice.
-func (r *radix[V, K]) sort(w *Worker, lo, hi int) {
+func (r *radix[V, K]) sort(w *pool.Worker, lo, hi int) {
 	var d digit[K]
 	if hi-lo <= radixLeaf {
 		d = digitOf(r.sides[inSlice][lo:hi])
@@ -88,9 +90,9 @@ func (r *radix[V, K]) sort(w *Worker, lo, hi int) {
 }
 
 // bucket sorts a range whose keys are within the bounds, which only leaves need.
-func (r *radix[V, K]) bucket(w *Worker, lo, hi int, in side, least, most K) {
+func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K) {
 	switch {
-	case r.call.stopped():
+	case r.cancelled():
 		r.finish(w, lo, hi, in)
 		return
 	case hi-lo <= radixLeaf:
@@ -112,7 +114,7 @@ func (r *radix[V, K]) bucket(w *Worker, lo, hi int, in side, least, most K) {
 		r.finish(w, lo, hi, in)
 		return
 	}
-	_ = ForWorker(w, len(ends), func(w *Worker, b, to int) {
+	must(pool.ForWorker(w, len(ends), func(w *pool.Worker, b, to int) {
 		begin := 0
 		if b > 0 {
 			begin = ends[b-1]
@@ -124,19 +126,19 @@ func (r *radix[V, K]) bucket(w *Worker, lo, hi int, in side, least, most K) {
 				begin = end
 			}
 		}
-	}, Grain(1))
+	}, pool.Grain(1)))
 }
 
 // finish has a range in the slice that was sorted in the given side.
-func (r *radix[V, K]) finish(w *Worker, lo, hi int, in side) {
+func (r *radix[V, K]) finish(w *pool.Worker, lo, hi int, in side) {
 	if in == inBuffer {
 		copyAt(w, r.sides[inSlice][lo:hi], r.sides[inBuffer][lo:hi])
 	}
 }
 
 // copyAt is copy for slices of equal length.
-func copyAt[E any](w *Worker, dst, src []E) {
-	_ = ForRange(w, len(src), func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
+func copyAt[E any](w *pool.Worker, dst, src []E) {
+	ranges(w, len(src), func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
 }
 
 // digit is the part of the keys in a range that chooses their buckets.
@@ -172,9 +174,9 @@ func (d *digit[K]) bounds(bucket int) (least, most K) {
 }
 
 // digit returns the digit by which a long range is dealt out.
-func (r *radix[V, K]) digit(w *Worker, s []item[V, K]) digit[K] {
+func (r *radix[V, K]) digit(w *pool.Worker, s []item[V, K]) digit[K] {
 	parts := make([]digit[K], partsOf(w, len(s)))
-	parallel(w, len(parts), func(part int) {
+	each(w, len(parts), func(part int) {
 		lo, hi := cut(len(s), part, len(parts))
 		parts[part] = digitOf(s[lo:hi])
 	})
@@ -187,12 +189,12 @@ func (r *radix[V, K]) digit(w *Worker, s []item[V, K]) digit[K] {
 
 // deal moves src to dst, bucket by bucket, and returns where the buckets end, or nil if it was
 // stopped.
-func (r *radix[V, K]) deal(w *Worker, dst, src []item[V, K], d digit[K]) (ends []int) {
+func (r *radix[V, K]) deal(w *pool.Worker, dst, src []item[V, K], d digit[K]) (ends []int) {
 	parts := make([][1 << levelBits]int, partsOf(w, len(src)))
 	each := func(f func(next *[1 << levelBits]int, src []item[V, K])) {
-		parallel(w, len(parts), func(part int) {
+		each(w, len(parts), func(part int) {
 			lo, hi := cut(len(src), part, len(parts))
-			for ; lo < hi && !r.call.stopped(); lo += radixLeaf {
+			for ; lo < hi && !r.cancelled(); lo += radixLeaf {
 				f(&parts[part], src[lo:min(lo+radixLeaf, hi)])
 			}
 		})
@@ -202,7 +204,7 @@ func (r *radix[V, K]) deal(w *Worker, dst, src []item[V, K], d digit[K]) (ends [
 			counts[d.of(src[i].key)%(1<<levelBits)]++
 		}
 	})
-	if r.call.stopped() {
+	if r.cancelled() {
 		return nil // the counts may be too low
 	}
 	end := 0
@@ -219,7 +221,7 @@ func (r *radix[V, K]) deal(w *Worker, dst, src []item[V, K], d digit[K]) (ends [
 			*n++
 		}
 	})
-	if r.call.stopped() {
+	if r.cancelled() {
 		return nil
 	}
 	return parts[len(parts)-1][:d.buckets()]
@@ -227,23 +229,8 @@ func (r *radix[V, K]) deal(w *Worker, dst, src []item[V, K], d digit[K]) (ends [
 
 // partsOf returns in how many parts a range of n elements is counted and dealt out: some for each
 // worker, for workers may be late.
-func partsOf(w *Worker, n int) int {
-	return max(1, min(4*(w.pool.idle()+1), n/partLen))
-}
-
-// parallel runs a loop of few, long items.
-func parallel(w *Worker, n int, f func(i int)) {
-	if n == 1 {
-		f(0)
-		return
-	}
-	_ = For(w, n, f, Grain(1))
-}
-
-// cut returns a part of n elements.
-func cut(n, part, parts int) (lo, hi int) {
-	at := func(part int) int { return n/parts*part + min(part, n%parts) }
-	return at(part), at(part + 1)
+func partsOf(w *pool.Worker, n int) int {
+	return max(1, min(4*(w.Idle()+1), n/partLen))
 }
 
 // leaf sorts a range into the slice at once.
@@ -337,14 +324,13 @@ func (c *coding) decode(x uint64) uint64 {
 }
 
 // sortNumbers sorts s, whose bits c is the coding of, and says whether it did.
-func sortNumbers[K unsigned](w *Worker, s []K, c coding, call *call) bool {
-	defer suspend(w)()
+func sortNumbers[K unsigned](w *pool.Worker, s []K, c coding, cancelled func() bool) bool {
 	encoded := make([]bool, (len(s)-1)/radixLeaf+1)
 	recode := func(f func(s []K), which func(piece int) bool) {
 		if c.plain() {
 			return
 		}
-		parallel(w, len(encoded), func(piece int) {
+		each(w, len(encoded), func(piece int) {
 			if encoded[piece] = which(piece); encoded[piece] {
 				f(s[piece*radixLeaf : min((piece+1)*radixLeaf, len(s))])
 			}
@@ -354,14 +340,14 @@ func sortNumbers[K unsigned](w *Worker, s []K, c coding, call *call) bool {
 		for i, x := range s {
 			s[i] = K(c.encode(uint64(x)))
 		}
-	}, func(int) bool { return !call.stopped() })
-	if !call.stopped() {
-		newRadix(viewAs[item[struct{}, K]](s), call).sort(w, 0, len(s))
+	}, func(int) bool { return !cancelled() })
+	if !cancelled() {
+		newRadix(viewAs[item[struct{}, K]](s), cancelled).sort(w, 0, len(s))
 	}
 	recode(func(s []K) {
 		for i, x := range s {
 			s[i] = K(c.decode(uint64(x)))
 		}
 	}, func(piece int) bool { return encoded[piece] })
-	return !call.stopped()
+	return !cancelled()
 }

@@ -1,4 +1,4 @@
-package pool
+package par
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // # Sorting strings
@@ -52,24 +54,24 @@ type stringOrder struct {
 }
 
 // orderStrings returns the order of the strings.
-func orderStrings(w *Worker, keys []string, c *call) []item[int, uint64] {
+func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []item[int, uint64] {
 	items := make([]item[int, uint64], len(keys))
-	_ = ForRange(w, len(keys), func(lo, hi int) {
+	ranges(w, len(keys), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			items[i].value = i
 		}
 	})
 	if !slices.IsSorted(keys) {
-		stringOrder{newRadix(items, c), keys}.sort(w, 0, len(keys), 0, 0)
+		stringOrder{newRadix(items, cancelled), keys}.sort(w, 0, len(keys), 0, 0)
 	}
 	return items
 }
 
 // sort sorts a range of strings whose first bytes, as many as skip, are the same.
-func (o stringOrder) sort(w *Worker, lo, hi, skip, depth int) {
+func (o stringOrder) sort(w *pool.Worker, lo, hi, skip, depth int) {
 	s := o.sides[inSlice][lo:hi]
 	switch {
-	case o.call.stopped():
+	case o.cancelled():
 		return
 	case len(s) <= wholeStrings || depth > deepest:
 		slices.SortFunc(s, func(a, b item[int, uint64]) int {
@@ -81,7 +83,7 @@ func (o stringOrder) sort(w *Worker, lo, hi, skip, depth int) {
 		return
 	}
 	skip += o.common(w, s, skip)
-	each(w, len(s), func(lo, hi int) {
+	ranges(w, len(s), func(lo, hi int) {
 		for i := range s[lo:hi] {
 			e := &s[lo+i]
 			e.key = chunkOf(o.keys[e.value][skip:])
@@ -95,7 +97,7 @@ func (o stringOrder) sort(w *Worker, lo, hi, skip, depth int) {
 		for end = min(end+radixLeaf, len(s)); end < len(s) && s[end].key == s[end-1].key; end++ {
 		}
 	}
-	ties := func(w *Worker, part, to int) {
+	ties := func(w *pool.Worker, part, to int) {
 		for i, end := cuts[part], cuts[to]; i < end; {
 			key, from := s[i].key, i
 			for i++; i < end && s[i].key == key; i++ {
@@ -109,35 +111,26 @@ func (o stringOrder) sort(w *Worker, lo, hi, skip, depth int) {
 		ties(w, 0, 1)
 		return
 	}
-	_ = ForWorker(w, len(cuts)-1, ties, Grain(1))
+	must(pool.ForWorker(w, len(cuts)-1, ties, pool.Grain(1)))
 }
 
 // common returns how many bytes the strings have in common after those that are skipped.
-func (o stringOrder) common(w *Worker, s []item[int, uint64], skip int) int {
+func (o stringOrder) common(w *pool.Worker, s []item[int, uint64], skip int) int {
 	first := o.keys[s[0].value][skip:]
 	var common atomic.Int64
 	common.Store(int64(len(first)))
-	each(w, len(s), func(lo, hi int) {
+	ranges(w, len(s), func(lo, hi int) {
 		for _, e := range s[lo:hi] {
 			n := common.Load()
 			if n == 0 {
 				return
 			}
 			if m := int64(commonLen(first[:n], o.keys[e.value][skip:])); m < n {
-				lowerTo(&common, m)
+				lower(&common, m)
 			}
 		}
 	})
 	return int(common.Load())
-}
-
-// each is ForRange, but of a short range in the caller.
-func each(w *Worker, n int, f func(lo, hi int)) {
-	if n <= radixLeaf {
-		f(0, n)
-		return
-	}
-	_ = ForRange(w, n, f)
 }
 
 // commonLen returns how many bytes two strings have in common at their beginnings.

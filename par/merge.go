@@ -1,4 +1,4 @@
-package pool
+package par
 
 import (
 	"math/bits"
@@ -52,7 +52,7 @@ func (e *comparables[E]) leaf(lo, hi int, to side) (in side) {
 	done := false
 	defer func() {
 		if !done {
-			e.sorting.caught(endingOf(recover()))
+			e.sorting.caught(recover())
 			e.move(inBuffer, open, open.lo)
 		}
 	}()
@@ -90,7 +90,7 @@ func (e *comparables[E]) inOrder(in side, mid int) (yes bool) {
 	done := false
 	defer func() {
 		if !done {
-			e.sorting.caught(endingOf(recover()))
+			e.sorting.caught(recover())
 		}
 	}()
 	s := e.sides[in]
@@ -103,7 +103,7 @@ func (e *comparables[E]) before(in side, r extent, x int, orEqual bool) (n int) 
 	done := false
 	defer func() {
 		if !done {
-			e.sorting.caught(endingOf(recover()))
+			e.sorting.caught(recover())
 		}
 	}()
 	s := e.sides[in]
@@ -121,7 +121,7 @@ func (e *comparables[E]) merge(from side, a, b extent, dst int) {
 	done := false
 	defer func() {
 		if !done {
-			e.sorting.caught(endingOf(recover()))
+			e.sorting.caught(recover())
 			e.move(from, a, dst)
 			e.move(from, b, dst+a.len())
 		}
