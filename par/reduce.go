@@ -35,8 +35,8 @@ func ReduceRange[R any](at pool.Place, n int, zero R, add func(value R, lo, hi i
 		return zero, errNilFunc("ReduceRange")
 	}
 	b := blocksOf(n, 1)
-	values := make([]R, b.count())
-	if err := For(at, len(values), func(i int) {
+	values := make([]R, max(b.count(), 0))
+	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
 		values[i] = add(zero, lo, hi)
 	}); err != nil || len(values) == 0 {

@@ -6,9 +6,9 @@
 // A fork is half of a computation whose other half the caller runs itself: [Recursive],
 // [Join], [Both] and [Worker.Do]. It costs a nanosecond or two and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
-// oldest, usually the largest, one at a time (fork.go). Loops and what is made of them
-// ([For], [Map], [Reduce], [Scan], [Filter], [Find], [Sort], [Phases] and others) divide
-// their range by forks, but only when somebody is hungry (loop.go).
+// oldest, usually the largest, one at a time (fork.go). Loops divide their range by forks, but only
+// when somebody is hungry (loop.go): [ForRange] is the one of which all others are made. Loops over elements and
+// algorithms, sorts among them, are in package par.
 //
 // A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go], [Group],
 // [Worker.Scope], and with more to choose [Pool.Submit] and [Async]: a bound, priorities,

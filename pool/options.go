@@ -241,7 +241,7 @@ func WithPatience(looks int) Option {
 // runtime included, until Close: what else the process does, the collector's work for
 // instance, happens on the other CPUs. See [heist.Isolate]. So the pool must not have all
 // CPUs that the process may use; give it fewer workers, or [WithCPUs]. It binds as [PinCores]
-// does, unless [WithPinning] says otherwise. Guests, such as callers of [For], are threads
+// does, unless [WithPinning] says otherwise. Guests, such as callers of [ForRange], are threads
 // of the process like others.
 func Isolate() Option {
 	return func(c *config) error {

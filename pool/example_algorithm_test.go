@@ -1,0 +1,108 @@
+package pool_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// A loop of one's own: what it does with an item is known where it is written, so that nobody
+// calls a function for each.
+func ExampleBegin() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	double := func(at pool.Place, s []int) error {
+		loop, err := pool.Begin(at, len(s), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				s[i] *= 2
+			}
+		})
+		if err != nil || loop.Over() {
+			return err
+		}
+		return loop.Run(func(_ *pool.Worker, lo, hi int) {
+			for i := lo; i < hi; i++ {
+				s[i] *= 2
+			}
+		})
+	}
+	s := []int{1, 2, 3}
+	fmt.Println(double(p, s), s)
+	// Output: <nil> [2 4 6]
+}
+
+// The caller does alone what nobody is idle for.
+func ExampleCall() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	parts := 0
+	err = pool.Call(p, func(w *pool.Worker) { parts = min(w.Idle(), 1) + 1 })
+	fmt.Println(parts >= 1, err)
+	// Output: true <nil>
+}
+
+func ExampleCheck() {
+	fmt.Println(pool.Check(nil) == nil)
+	// Output: false
+}
+
+func ExampleWorker_Checkpoint() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	err = pool.Call(p.With(ctx), func(w *pool.Worker) {
+		for round := 0; ; round++ {
+			w.Checkpoint()
+			if round == 1000 {
+				cancel()
+			}
+		}
+	})
+	fmt.Println(err)
+	// Output: context canceled
+}
+
+// Two slices that must be changed together.
+func ExampleWorker_Uncancelled() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	a, b := make([]int, 1000), make([]int, 1000)
+	err = pool.Call(p.With(context.Background()), func(w *pool.Worker) {
+		w.Uncancelled(func(cancelled func() bool) {
+			if !cancelled() {
+				_ = pool.ForRange(w, len(a), func(lo, hi int) {
+					for i := lo; i < hi; i++ {
+						a[i], b[i] = i, -i
+					}
+				})
+			}
+		})
+	})
+	fmt.Println(a[999], b[999], err)
+	// Output: 999 -999 <nil>
+}
+
+func ExampleGranularity_InOrder() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	last := 0
+	err = pool.ForRange(p, 1000, func(lo, hi int) { last = hi }, pool.Lazy.InOrder())
+	fmt.Println(last, err)
+	// Output: 1000 <nil>
+}
