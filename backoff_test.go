@@ -15,6 +15,7 @@ func waits(t *testing.T, b *Backoff) (spins, yields int) {
 	for {
 		spin, ok := b.Next()
 		if !ok {
+			require.Zero(t, spin)
 			break
 		}
 		if spin > 0 {

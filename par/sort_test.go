@@ -671,3 +671,26 @@ func seq(lo, hi int) (s []int) {
 	}
 	return s
 }
+
+// TestSortStopsSoonAfterAPanic: others look whether it was stopped between two leaves.
+func TestSortStopsSoonAfterAPanic(t *testing.T) {
+	const leaves = 64
+	p := newPool(t, pool.WithWorkers(2))
+	for range stress(10) {
+		s := rand.Perm(leaves * leafLen)
+		var calls atomic.Int64
+		var m meet
+		require.NotNil(t, caught(func() {
+			_ = SortFunc(p, s, func(a, b int) int {
+				if !m.met.Load() {
+					m.here() // until there are two
+				}
+				if calls.Add(1) == 4*leafLen {
+					panic(io.EOF)
+				}
+				return a - b
+			})
+		}))
+		require.Less(t, calls.Load(), int64(leaves*leafLen*4), "it is less than a third of what all take")
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # No program hangs here that would not hang with goroutines
@@ -857,4 +858,40 @@ func TestInnerCallsLeaveNoMarks(t *testing.T) {
 		}
 		require.Empty(t, w.marks)
 	}))
+}
+
+func TestAGuestIsNotTakenForTheOneBefore(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for range 3 {
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.Zero(t, w.gaveWayAt)
+			require.False(t, w.asked)
+			require.Nil(t, w.call)
+			heist.Spin(2 * giveWayPeriod)
+			w.giveWay()
+			require.NotZero(t, w.gaveWayAt)
+			w.asked = true
+		}))
+	}
+}
+
+func TestARecursionBeginsWithAsFewForksThatGiveWayAsAnyOther(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		s := stackOf[frames[application[int, int], int]](w)
+		s.levels = policy.AlwaysPublic + 5
+		s.relevel()
+		Join(w, func(*Worker, int) int {
+			require.Equal(t, policy.AlwaysPublic, s.levels)
+			require.EqualValues(t, policy.AlwaysPublic, s.eager.Load())
+			return 0
+		}, 0, nop1, 0)
+	}))
+}
+
+// TestTheFirstOfTheWorkersOnACPUHasIt: a waker leaves the place for last that is bound to its CPU.
+func TestTheFirstOfTheWorkersOnACPUHasIt(t *testing.T) {
+	cpu := allowed(t)[0]
+	p := newPool(t, WithCPUs(cpu), WithWorkers(3))
+	require.Equal(t, 0, p.onCPU[cpu])
 }

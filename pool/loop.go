@@ -404,10 +404,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		now := heist.Ticks()
 		w.call.poll(w, now)
 		s.pace.Measured(next-s.lo, now-start, &p.ticksLoop)
-		start, s.lo = now, next
-		if w.giveWayIfDue(now) {
-			start = heist.Ticks()
-		}
+		start, s.lo = w.giveWayIfDue(now), next
 	}
 }
 

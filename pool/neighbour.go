@@ -46,19 +46,19 @@ const (
 // done just now.
 func (w *Worker) giveWay() { w.giveWayIfDue(heist.Ticks()) }
 
-// giveWayIfDue is giveWay for who knows what time it is, and says whether it may have taken long.
-func (w *Worker) giveWayIfDue(now int64) bool {
+// giveWayIfDue is giveWay for who knows what time it is, and returns what time it is afterwards.
+func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	if now-w.gaveWayAt < w.pool.ticksGiveWay {
-		return false
+		return now
 	}
 	if w.gaveWayAt == 0 { // a guest that came just now
 		w.gaveWayAt = now
-		return false
+		return now
 	}
 	p := w.pool
 	p.follow(now)
 	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
-		return false
+		return now
 	}
 	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
 		relieve()()
@@ -70,7 +70,7 @@ func (w *Worker) giveWayIfDue(now int64) bool {
 	if w.place != nil {
 		w.gaveWay.Add(1)
 	}
-	return true
+	return w.gaveWayAt
 }
 
 // sparesPs says whether some P has nothing to do: it is idle, or a searcher runs on it, who gives it
