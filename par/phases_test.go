@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -363,17 +362,6 @@ func TestPhasesAllocateLittle(t *testing.T) {
 			_ = Phases(p, 100, phases, func(_, _, _ int) {})
 		}), 20.0)
 	}
-}
-
-// orExit ends a child process in which f hangs; what hangs spins, and would never end.
-func orExit(f func()) {
-	timer := time.AfterFunc(patience, func() {
-		fmt.Println("HANGS")
-		os.Exit(1)
-	})
-	f()
-	timer.Stop()
-	fmt.Println("RETURNED")
 }
 
 // TestPhasesWithLoopsInside is for a bug that was: a member that waited within its part, here for a
