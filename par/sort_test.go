@@ -694,3 +694,45 @@ func TestSortStopsSoonAfterAPanic(t *testing.T) {
 		require.Less(t, calls.Load(), int64(leaves*leafLen*4), "it is less than a third of what all take")
 	}
 }
+
+// TestAPanicInASearchKeepsAPermutation: of two pieces of a merge one may have been written when
+// the place to cut the other is looked for.
+func TestAPanicInASearchKeepsAPermutation(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	const n = 8 * mergeLen
+	keys := inputs(n)["random"]
+	slices.Sort(keys[:n/2])
+	slices.Sort(keys[n/2:])
+	var pcs [6]uintptr
+	searches := func() bool {
+		frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+		for frame, more := frames.Next(); more; frame, more = frames.Next() {
+			if strings.HasSuffix(frame.Function, ".before") {
+				return true
+			}
+		}
+		return false
+	}
+	// merge panics when something has been compared so often in a search, and says how often that was.
+	merge := func(s []record, at int) (found int) {
+		g := &sorting{cancelled: never}
+		g.elements = &comparables[record]{g, func(a, b record) int {
+			if searches() {
+				if found++; found == at {
+					panic(io.EOF)
+				}
+			}
+			return byKey(a, b)
+		}, [2][]record{s, slices.Clone(s)}}
+		require.NoError(t, p.Run(func(w *pool.Worker) {
+			mergeFork(w, part{sorting: g, a: extent{0, n / 2}, b: extent{n / 2, n}, to: inSlice})
+		}))
+		return found
+	}
+	all := merge(records(keys), -1)
+	for i := range 5 {
+		s := records(keys)
+		merge(s, all-i*all/6)
+		requirePermutation(t, keys, s)
+	}
+}

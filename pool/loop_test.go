@@ -1027,3 +1027,12 @@ func TestGranularitiesSayWhatIsWrong(t *testing.T) {
 	require.PanicsWithError(t, "pool: Chunks was given 0; it must be at least 1", func() { Chunks(0) })
 	require.PanicsWithError(t, "pool: AtMost was given -1; it must be at least 1", func() { Lazy.AtMost(-1) })
 }
+
+// TestAContextEndsALoopThatRunsAlone, between two looks at the clock.
+func TestAContextEndsALoopThatRunsAlone(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := 0
+	require.ErrorIs(t, For(p.With(ctx), 100, func(int) { cancel(); ran++ }), context.Canceled)
+	require.Less(t, ran, 100)
+}
