@@ -895,3 +895,33 @@ func TestTheFirstOfTheWorkersOnACPUHasIt(t *testing.T) {
 	p := newPool(t, WithCPUs(cpu), WithWorkers(3))
 	require.Equal(t, 0, p.onCPU[cpu])
 }
+
+// TestAForkOfBothCanBeStolenHoweverDeepItIs: it is private at first, and shown at the next fork.
+func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var down func(w *Worker, n int) int
+	down = func(w *Worker, n int) int {
+		if n > 0 {
+			x, _ := Both(w, func(w *Worker) int { return down(w, n-1) }, func(*Worker) int { return 0 })
+			return x
+		}
+		begun := make(chan struct{})
+		x, _ := Both(w, func(w *Worker) int {
+			begins := eventually(func() bool {
+				Both(w, nop[int], nop[int])
+				select {
+				case <-begun:
+					return true
+				default:
+					return false
+				}
+			})
+			if !begins {
+				return 0
+			}
+			return 1
+		}, func(*Worker) int { close(begun); return 0 })
+		return x
+	}
+	require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, down(w, 3*policy.AlwaysPublic)) }))
+}

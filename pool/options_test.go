@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -143,4 +144,12 @@ func TestThereAreNoMoreWorkersThanCPUsUnlessTheyAreAskedFor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(most + 3))
 	require.Equal(t, most, newPool(t).Workers())
 	require.Equal(t, most+3, newPool(t, WithWorkers(most+3)).Workers())
+}
+
+func TestWhyTheAllowedCPUsAreNotKnownIsPassedOn(t *testing.T) {
+	m := thisMachine
+	m.allowed = func() ([]int, error) { return nil, io.ErrUnexpectedEOF }
+	onMachine(t, m)
+	_, err := New(WithCPUs(0))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
