@@ -185,7 +185,7 @@ func (w *Worker) Idle() int { return w.pool.idle() }
 
 // Cancelled says whether the call that the caller belongs to need not go on, because its context has
 // ended. [Worker.Checkpoint], forks and loops end it then. Cost: some loads.
-func (w *Worker) Cancelled() bool { return w.call.stopped() }
+func (w *Worker) Cancelled() bool { return w.call.ended() }
 
 // Checkpoint ends the call that the caller belongs to if its context has ended: it unwinds, as a
 // fork does. Now and then, it looks at the context itself. Cost: some loads, and a look at the clock.
@@ -196,5 +196,5 @@ func (w *Worker) Checkpoint() { w.call.look(w) }
 func (w *Worker) Uncancelled(f func(cancelled func() bool)) {
 	in := w.begin()
 	defer w.end(in)
-	f(in.call.stopped)
+	f(in.call.ended)
 }

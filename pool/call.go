@@ -100,6 +100,19 @@ func (c *call) stopped() bool {
 	return false
 }
 
+// ended is stopped for who runs no loop or fork that would look at the contexts.
+func (c *call) ended() bool {
+	for ; c != nil; c = c.outer {
+		if c.ctx.Err() != nil {
+			c.cancel()
+		}
+		if c.state.Load() == callCancelled {
+			return true
+		}
+	}
+	return false
+}
+
 // look is check, and now and then a look at the contexts first.
 func (c *call) look(w *Worker) {
 	if c == nil {

@@ -491,13 +491,13 @@ func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
 		within  int64
 	}{
 		{"high under high", []Priority{High}, false, High, 20},
-		{"normal under high", []Priority{High}, false, Normal, otherTurns * period},
+		{"normal under high", []Priority{High}, false, Normal, otherTurns * (period + 1)},
 		{"low under high", []Priority{High}, false, Low, lowTurns},
 		{"high under normal", []Priority{Normal}, true, High, 2},
 		{"low under normal", []Priority{Normal}, false, Low, lowTurns},
 		{"low under own", nil, true, Low, lowTurns},
 		{"low under both", []Priority{High, Normal}, true, Low, lowTurns},
-		{"normal under high and own", []Priority{High}, true, Normal, otherTurns * period},
+		{"normal under high and own", []Priority{High}, true, Normal, otherTurns * (period + 1)},
 		{"high under all", []Priority{High, Normal, Low}, true, High, 20},
 		{"low under all", []Priority{High, Normal, Low}, true, Low, 4 * lowTurns},
 	} {
