@@ -155,7 +155,7 @@ func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
 	if err != nil || l.Over() {
 		return err
 	}
-	l.pace.Calls = true
+	l.rest.pace.Calls = true
 	return l.Run(func(_ *Worker, lo, hi int) { f(lo, hi) })
 }
 
@@ -167,20 +167,19 @@ func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity)
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	l := Loop{at: at, n: n, pace: policy.Pace{Calls: true}}
-	if len(g) > 0 {
-		l.how = g[0]
-	}
+	l := newLoop(at, 0, n, policy.Pace{Calls: true}, g)
 	return l.Run(f)
 }
 
 // Loop is what is left of a loop when its beginning has run in the caller, see [Begin].
-type Loop struct {
-	at   Place
-	how  Granularity
-	left int // the first item that has not run
-	n    int
-	pace policy.Pace
+type Loop struct{ rest *rest }
+
+// rest is a part of a loop that has not run. A short loop has none, and so nothing to be made or copied.
+type rest struct {
+	at     Place
+	how    Granularity
+	lo, hi int
+	pace   policy.Pace
 }
 
 // Begin begins a loop over 0 to n-1: f runs the first few items in the caller, which measures
@@ -194,26 +193,34 @@ func Begin(at Place, n int, f func(lo, hi int), g ...Granularity) (l Loop, err e
 	if f == nil {
 		return l, errNilFunc("Begin")
 	}
-	l = Loop{at: at, n: n}
-	if len(g) > 0 {
-		l.how = g[0]
+	done, pace, err := probe(at, n, g, f)
+	if done == n || err != nil {
+		return Loop{}, err
 	}
-	l.left, l.pace, err = probe(at, n, g, f)
-	return l, err
+	return newLoop(at, done, n, pace, g), nil
+}
+
+func newLoop(at Place, lo, hi int, pace policy.Pace, g []Granularity) Loop {
+	r := &rest{at: at, lo: lo, hi: hi, pace: pace}
+	if len(g) > 0 {
+		r.how = g[0]
+	}
+	return Loop{r}
 }
 
 // Over says whether nothing is left.
-func (l *Loop) Over() bool { return l.left >= l.n }
+func (l *Loop) Over() bool { return l.rest == nil }
 
 // Run runs what is left, as [ForWorker] does. Calls of body should have no cost of their own.
 func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
 	if body == nil {
 		return errNilFunc("Loop.Run")
 	}
-	if l.Over() {
+	r := l.rest
+	if r == nil {
 		return nil
 	}
-	return loopOn(l.at, span{lo: l.left, hi: l.n, pace: l.pace}, l.how, body)
+	return loopOn(r.at, span{lo: r.lo, hi: r.hi, pace: r.pace}, r.how, body)
 }
 
 func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
