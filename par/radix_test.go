@@ -35,14 +35,7 @@ func skewed(n int) map[string][]int64 {
 		"squares":         func(i int) int64 { return int64(i) * int64(i) % int64(n) },
 		"one bucket":      func(int) int64 { return int64(r.Uint32()) },
 	}
-	made := make(map[string][]int64)
-	for name, f := range shapes {
-		s := make([]int64, n)
-		for i := range s {
-			s[i] = f(i)
-		}
-		made[name] = s
-	}
+	made := shaped(n, shapes)
 	made["one bucket"][0] = math.MinInt64
 	return made
 }
@@ -304,15 +297,7 @@ func stringShapes(n int) map[string][]string {
 		"bits":      func(int) string { return strings.Map(func(c rune) rune { return c ^ rune(r.IntN(2)) }, long[:20]) },
 		"backwards": func(i int) string { return long[:len(long)-i%len(long)] },
 	}
-	made := make(map[string][]string)
-	for name, f := range shapes {
-		s := make([]string, n)
-		for i := range s {
-			s[i] = f(i)
-		}
-		made[name] = s
-	}
-	return made
+	return shaped(n, shapes)
 }
 
 func TestSortIsRightForStringsWithMuchInCommon(t *testing.T) {

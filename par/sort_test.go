@@ -50,13 +50,17 @@ func inputs(n int) map[string][]int64 {
 			return int64(i)
 		},
 	}
-	made := make(map[string][]int64)
+	return shaped(n, shapes)
+}
+
+// shaped returns n elements of each shape.
+func shaped[E any](n int, shapes map[string]func(i int) E) map[string][]E {
+	made := make(map[string][]E)
 	for name, f := range shapes {
-		s := make([]int64, n)
-		for i := range s {
-			s[i] = f(i)
+		made[name] = make([]E, n)
+		for i := range n {
+			made[name][i] = f(i)
 		}
-		made[name] = s
 	}
 	return made
 }
