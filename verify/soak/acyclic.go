@@ -810,16 +810,35 @@ func (x *dagRun) circle(now []doing) []int {
 	return nil
 }
 
-// waitsFor returns the nodes for which a node waits. One that is not launched waits for its parent.
+// waitsFor returns the nodes for which a node waits. One that is not launched waits for what
+// launches it: another node, its parent, or, if a group has no room, the members that have it.
 func (x *dagRun) waitsFor(i int, now []doing) []int {
 	n := x.Nodes[i]
 	switch d := now[i]; {
-	case d.phase == notBegun && n.Parent >= 0:
-		return []int{n.Parent}
 	case d.phase == waiting && d.By == byChildren:
-		return n.Children
+		return x.launchedChildren(n, now)
 	case d.phase == waiting:
 		return []int{d.On}
+	case d.phase != notBegun:
+		return nil
+	case n.Parent < 0:
+		return x.launcher(i)
+	case now[n.Parent].phase == waiting && now[n.Parent].By == byChildren:
+		return x.launchedChildren(x.Nodes[n.Parent], now)
+	}
+	return []int{n.Parent}
+}
+
+func (x *dagRun) launchedChildren(n *dagNode, now []doing) []int {
+	return slices.DeleteFunc(slices.Clone(n.Children), func(i int) bool { return now[i].phase == notBegun })
+}
+
+// launcher returns the node that launches another, if one does.
+func (x *dagRun) launcher(i int) []int {
+	for _, n := range x.Nodes {
+		if slices.Contains(n.First, i) || slices.Contains(n.Then, i) {
+			return []int{n.ID}
+		}
 	}
 	return nil
 }

@@ -141,12 +141,13 @@ func TestTheWatchdogSeesACircle(t *testing.T) {
 	claim.Amount(t, "%s circles", claim.Count(n))
 }
 
-// plant has a node without a parent wait for a higher one that waits for it, and returns the two.
+// plant has a node without a parent wait for a higher one that waits for it, and returns the
+// two. The higher one is begun without the lower one's end, so that both come to wait.
 func (d *dag) plant() (low, high int) {
 	for _, n := range d.Nodes {
 		for _, other := range n.Needs {
 			on := d.Nodes[other.On]
-			if n.Parent < 0 && on.Parent < 0 && on.Nest == noNest {
+			if n.Parent < 0 && n.depends < on.ID && on.Parent < 0 && on.Nest == noNest {
 				on.Needs = append(on.Needs, need{n.ID, byChannel})
 				return on.ID, n.ID
 			}
