@@ -569,14 +569,6 @@ func (w *Worker) end(in inner) {
 	}
 }
 
-// unwindAll takes back all forks that are left.
-func (w *Worker) unwindAll() {
-	for _, s := range w.forkStacks() {
-		s.cut(0)
-	}
-	w.marks = w.marks[:0]
-}
-
 // trim drops what frames refer to that are not in use, and a deque that has grown.
 func (w *Worker) trim() {
 	for _, s := range w.forkStacks() {

@@ -89,7 +89,6 @@ func (p *Pool) enter() (w *Worker, guest bool, err error) {
 
 // leave is for a guest whose call is over.
 func (p *Pool) leave(w *Worker) {
-	w.unwindAll()
 	w.trim()
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.call, w.asked, w.gaveWayAt = nil, 0, nil, false, 0

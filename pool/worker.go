@@ -176,7 +176,6 @@ func (w *Worker) do(j job) {
 	default:
 		j.forks.run(w, j.index)
 	}
-	w.unwindAll()
 }
 
 // main is the life of a worker's goroutine, which it may have taken over from another one.
@@ -488,9 +487,6 @@ func (w *Worker) live() {
 	w.job, w.call, w.inside, w.inPlace, w.away, w.outer = nil, nil, nil, 0, 0, nil
 	goroutines.set(w.goroutine, w)
 	defer func() {
-		if !over {
-			w.unwindAll() // which may wait
-		}
 		goroutines.set(goroutineID(), nil)
 		if over {
 			return
@@ -513,7 +509,6 @@ func (w *Worker) liveOn() (over bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.pool.detached(v)
-			w.unwindAll()
 			w.job, w.call = nil, nil
 		}
 	}()
