@@ -18,10 +18,7 @@ import (
 //
 // A fork looks for that only when it leaves its fast path. So whoever finds that the context has
 // ended first marks the call as cancelled and then raises an alarm at every fork stack of the
-// pool: it sets eager, below which forks leave the fast path, so that the next fork does. The
-// owner of a stack lowers eager again, and then looks at its call. In whatever order the two meet,
-// the owner sees the mark or leaves the fast path once more. So a cancelled call costs others one
-// fork each, however long it goes on.
+// pool (fork.go). It costs who belongs to another call one fork, however long the cancelled call goes on.
 //
 // The context's end is found by a goroutine of the context, which may have to wait for a P while
 // the pool computes on all of them, and therefore by the call's own workers too: between two
@@ -59,11 +56,7 @@ func newCall(ctx context.Context, p *Pool, outer *call) *call {
 // cancel is for whoever finds that the context has ended.
 func (c *call) cancel() {
 	if c.state.CompareAndSwap(callRuns, callCancelled) {
-		c.pool.workers.each(func(w *Worker) {
-			for _, s := range w.forkStacks() {
-				s.alarm()
-			}
-		})
+		c.pool.workers.each((*Worker).alarm)
 		c.pool.cancelled.Add(1)
 	}
 }

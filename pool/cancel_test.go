@@ -477,7 +477,7 @@ func TestFramesKeepTheirCall(t *testing.T) {
 	w := &Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()}
 	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
 	hungry := func(yes bool) {
-		setState(w.pool, map[bool]policy.State{true: policy.OneSearching}[yes])
+		setState(w, map[bool]policy.State{true: policy.OneSearching}[yes])
 	}
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * policy.AlwaysPublic

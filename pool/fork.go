@@ -36,9 +36,15 @@ import (
 //
 // # When frames are published
 //
-// The owner publishes all of its frames whenever it forks or joins and sees that
-// somebody is hungry: searching for work, or asleep. That is one load and one
-// comparison, of the word that tells a fork about sleepers anyway (sleep.md).
+// The pool is hungry if a worker searches for work, or sleeps and would take a fork (sleep.md).
+// A thief that finds nothing to steal on a stack raises an alarm there: it sets slow, below which
+// forks and joins leave their fast path, to a depth that no fork has. So the owner's next fork or
+// join publishes all of its frames, and lowers slow again if the pool is not hungry any more. (Lace
+// has a flag for each victim too.) Whoever cancels a call raises the same alarm (call.go).
+//
+// An alarm is not lost: whoever raises it first makes the pool hungry, or marks the call as
+// cancelled, and the owner lowers slow first and then looks at both. All these are atomic. In whatever
+// order the two meet, the owner sees the reason or its next fork leaves the fast path once more.
 //
 // What is private when the owner enters a long function stays so until the next fork
 // or join. That must not keep the others idle, so
@@ -69,7 +75,6 @@ type stack struct {
 
 	bottom int // number of forks that were not joined
 	split  int // as in public
-	base   int // depth of the first frame of the current block
 	used   int // no frame from here on was written since it was cleared
 
 	// How many of the oldest forks are published in any case, and when the last of these gave way,
@@ -77,11 +82,11 @@ type stack struct {
 	levels     int
 	breathedAt int64
 
-	// Forks at a smaller depth are published at once. The owner writes it, and whoever cancels
-	// a call: that has every stack's next fork leave the fast path (call.go).
-	eager atomic.Uintptr
-
 	_ pad
+
+	// Forks and joins at a smaller depth take the slow path. It is never less than split, so
+	// what the fast path takes back is private. The owner writes it, and who raises an alarm.
+	slow atomic.Uintptr
 
 	public atomic.Uint64 // top<<32 | split; owner and thieves, by atomic addition and CAS
 
@@ -115,8 +120,12 @@ type frames[W, R any] struct {
 	stack
 	body func(*Worker, W) R // owner only
 
-	// block is the one in which the owner is: forks there take the fast path. Owner only.
+	// block is the one in which the owner is, base the depth of its first frame, and fast what
+	// of it the fast path may use: the frames from depth slow on, unless that is an alarm.
+	// Owner only.
 	block *[blockLen]frame[W, R]
+	base  int
+	fast  []frame[W, R]
 
 	// blocks holds all of them. Frames never move, for thieves work in them. Owner
 	// replaces, thieves read.
@@ -146,9 +155,9 @@ type forkStack interface {
 	// also lets go of the memory of all but the first.
 	trim()
 
-	// For whoever cancels a call:
+	// For anybody:
 
-	// alarm has the owner's next fork look whether its call was cancelled.
+	// alarm has the owner's next fork or join leave the fast path.
 	alarm()
 }
 
@@ -156,24 +165,23 @@ func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
 	s.levels = policy.AlwaysPublic
 	s.enter(0)
-	s.eager.Store(alarmed) // an alarm from before the stack was there counts as well
+	s.slow.Store(alarmed) // an alarm from before the stack was there counts as well
 }
 
 // A fork is a push before the one function, and a pop after it. Where speed matters,
 // the common case of both stands in the join itself, for the compiler would not inline
 // it from here:
 //
-//	d, eager := s.bottom, int(s.eager.Load())
-//	i := uint(d - s.base)
-//	if d < eager || i >= blockLen || s.sleep.Hungry() {
-//		s.push(what)
-//	} else {
-//		s.block[i].what = what
+//	d, fast := s.bottom, s.fast
+//	if i := uint(d) - uint(s.slow.Load()); i < uint(len(fast)) {
+//		fast[i].what = what
 //		s.bottom = d + 1
+//	} else {
+//		s.push(what)
 //	}
 //	... the one function ...
 //	s.bottom = d
-//	if d < s.split || s.sleep.Hungry() {
+//	if d < int(s.slow.Load()) {
 //		return s.pop(d, what)
 //	}
 //	... the other function ...
@@ -184,9 +192,6 @@ func (s *frames[W, R]) init(w *Worker) {
 func (s *frames[W, R]) push(what W) {
 	w := s.owner
 	w.mustBeMine("a join")
-	if s.eager.Load() == alarmed {
-		s.relevel()
-	}
 	w.call.look(w)
 	d := s.bottom
 	if d == 0 {
@@ -197,7 +202,8 @@ func (s *frames[W, R]) push(what W) {
 	}
 	s.block[d-s.base].what = what
 	s.bottom = d + 1
-	eager := int(s.eager.Load())
+	s.used = max(s.used, d+1)
+	eager := s.eager()
 	if s.sleep.Hungry() {
 		w.expose()
 	} else if d < eager {
@@ -205,14 +211,47 @@ func (s *frames[W, R]) push(what W) {
 	}
 	if 0 < d && d < eager {
 		s.breathe(w)
-		eager = int(s.eager.Load())
 	}
-	if d+1 < eager {
-		s.used = max(s.used, d+1)
-	} else { // the fork that comes next may be a common one, which does not keep account
-		s.used = max(s.used, s.base+blockLen)
+	s.relax()
+}
+
+// eager is the depth below which forks are published in any case.
+func (s *stack) eager() int {
+	top, _ := borders(s.public.Load())
+	return top + s.levels
+}
+
+// alarmed is a slow that no depth reaches.
+const alarmed = 1 << 30
+
+func (s *stack) alarm() {
+	if s.slow.Load() != alarmed {
+		s.slow.Store(alarmed)
 	}
 }
+
+// relax lets as many forks and joins take the fast path as may, after an alarm or when one of the
+// borders was moved. It looks for what an alarm was about after it has lowered slow.
+func (s *frames[W, R]) relax() {
+	if s.reason() {
+		s.alarm()
+		return
+	}
+	low := max(s.eager(), s.split, s.base)
+	if low <= s.bottom { // the next fork may be a fast one, which does not keep account
+		s.used = max(s.used, s.base+blockLen)
+	}
+	s.fast = s.block[min(low-s.base, blockLen):]
+	if s.slow.Load() == uintptr(low) {
+		return
+	}
+	if s.slow.Store(uintptr(low)); s.reason() {
+		s.slow.Store(alarmed)
+	}
+}
+
+// reason says whether there is one for an alarm.
+func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.call.stopped() }
 
 // # Giving way
 //
@@ -227,10 +266,7 @@ const mostLevels = 24
 // breatheIn is for the first fork of a stack.
 func (s *stack) breatheIn() {
 	s.breathedAt = 0
-	if s.levels != policy.AlwaysPublic {
-		s.levels = policy.AlwaysPublic
-		s.relevel()
-	}
+	s.levels = policy.AlwaysPublic
 }
 
 // breathe is for one of the oldest forks.
@@ -243,32 +279,11 @@ func (s *stack) breathe(w *Worker) {
 		return
 	case since > period:
 		s.levels = min(levels+bits.Len64(uint64(since/period)), mostLevels)
-		s.relevel()
 	case since < period/8 && levels > policy.AlwaysPublic:
 		s.levels--
-		s.relevel()
 	}
 	s.breathedAt = now
 	w.giveWayIfDue(now)
-}
-
-func (s *stack) relevel() {
-	top, _ := borders(s.public.Load())
-	s.publishBelow(top + s.levels)
-}
-
-// alarmed is an eager that no depth reaches.
-const alarmed = 1 << 30
-
-func (s *stack) alarm() { s.eager.Store(alarmed) }
-
-// publishBelow sets eager. An alarm that it overwrites is not lost: every call whose cancellation
-// came before the alarm is seen here, or by the look that follows an alarm.
-func (s *stack) publishBelow(depth int) {
-	s.eager.Store(uintptr(depth))
-	if s.owner.call.stopped() {
-		s.eager.Store(alarmed)
-	}
 }
 
 // pop ends the fork at depth d, the newest one, by doing what it has to do, or by
@@ -307,7 +322,7 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		// call or recursion than the one that would publish them again.
 		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
 			s.split = d
-			s.publishBelow(top + s.levels)
+			s.relax()
 			return true
 		}
 	}
@@ -330,7 +345,7 @@ func (s *frames[W, R]) withdraw(d int) int {
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
 			s.split = top
-			s.publishBelow(top + s.levels)
+			s.relax()
 			return top
 		}
 	}
@@ -353,7 +368,7 @@ func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	s.publishBelow(d + s.levels)
+	s.relax()
 	return first
 }
 
@@ -368,6 +383,7 @@ func (s *frames[W, R]) publish() {
 		fr.body, fr.call = s.body, s.owner.call
 	}
 	s.split = s.bottom
+	s.relax()               // which raises slow, unless it is higher
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	if s.sleep.Load().WantsForks() {
 		s.owner.pool.wakeOne(s.owner.site.node, s.owner.home.index)
@@ -477,6 +493,7 @@ func (s *frames[W, R]) enter(d int) {
 		s.blocks.Store(&blocks) // thieves look at no more of an older slice than it has
 	}
 	s.base, s.block = i*blockLen, blocks[i]
+	s.relax()
 }
 
 // expose publishes all frames of the worker. One that is about to wait, or to begin
@@ -563,9 +580,14 @@ func (w *Worker) begin() inner {
 func (w *Worker) end(in inner) {
 	w.unwind(in.mark)
 	if w.call = in.call; w.call.stopped() { // the inner forks have answered its alarm
-		for _, s := range w.forkStacks() {
-			s.alarm()
-		}
+		w.alarm()
+	}
+}
+
+// alarm has the worker's next fork or join leave the fast path.
+func (w *Worker) alarm() {
+	for _, s := range w.forkStacks() {
+		s.alarm()
 	}
 }
 

@@ -187,7 +187,7 @@ func TestFramesStayWhereTheyAre(t *testing.T) {
 // takesBack pops the fork at depth d by hand, and says whether it was not stolen.
 func takesBack(s *frames[int, int], d int) bool {
 	s.bottom = d
-	return d >= s.split && !s.sleep.Hungry() || s.takeBack(d)
+	return d >= int(s.slow.Load()) || s.takeBack(d)
 }
 
 // lonelyStack is the fork stack of a worker without a pool around it, on which a test
@@ -666,7 +666,7 @@ func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
 		down = func(w *Worker, n int) int {
 			if s.bottom == 1 {
 				s.levels = policy.AlwaysPublic + 3
-				s.relevel()
+				s.relax()
 			}
 			s.breathedAt = heist.Ticks() + p.ticksGiveWay // just now, so there will be fewer
 			if n > 0 {

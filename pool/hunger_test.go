@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -98,12 +99,12 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 						case n == depth && at == "fork":
 							hidden = f.bottom - f.split
 							release()
-							eventually(p.sleep.Hungry)
+							eventually(func() bool { return f.slow.Load() == alarmed })
 						case n == depth+1:
 							if at == "join" {
 								hidden = f.bottom - f.split
 								release()
-								eventually(p.sleep.Hungry)
+								eventually(func() bool { return f.slow.Load() == alarmed })
 							}
 							return 1
 						}
@@ -204,6 +205,69 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 	}
 }
 
+// TestWhoIsHungryAsksForForksWhereThereAreNone by hand: a thief, or who looks once more before its place
+// sleeps, finds no fork at a place, though a worker there may have private ones.
+func TestWhoIsHungryAsksForForksWhereThereAreNone(t *testing.T) {
+	s := lonelyStack()
+	pl := &place{pool: s.owner.pool}
+	pl.link(s.owner)
+	calm := func() {
+		s.push(1)
+		require.True(t, takesBack(s, 0))
+		require.NotEqualValues(t, alarmed, s.slow.Load())
+	}
+	calm()
+	require.False(t, pl.anyFork(false))
+	require.NotEqualValues(t, alarmed, s.slow.Load(), "nobody wants forks")
+	require.False(t, pl.anyFork(true))
+	require.EqualValues(t, alarmed, s.slow.Load())
+	calm()
+	s.push(1)
+	require.True(t, pl.anyFork(true))
+	require.NotEqualValues(t, alarmed, s.slow.Load(), "there is a fork")
+}
+
+// TestASearcherAsksForForks: it need not go to sleep before it gets any.
+func TestASearcherAsksForForks(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var s *frames[application[int, int], int]
+	deep, looked := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		s = stackOf[frames[application[int, int], int]](w)
+		for s.slow.Load() == alarmed { // as long as the other worker searches, or sleeps
+			Join(w, nop1, 0, nop1, 0)
+		}
+		close(deep)
+		<-looked
+	}))
+	result := heist.Retry
+	require.NoError(t, p.Go(func(w *Worker) {
+		defer close(looked)
+		<-deep
+		w.searching = true
+		p.sleep.Add(policy.OneSearching)
+		_, result = w.look(true)
+		w.stopSearching()
+	}))
+	<-looked
+	require.Equal(t, heist.Empty, result)
+	require.EqualValues(t, alarmed, s.slow.Load())
+}
+
+// TestJoinsOfPublicForksTakeTheSlowPath whoever made them public.
+func TestJoinsOfPublicForksTakeTheSlowPath(t *testing.T) {
+	s := lonelyStack()
+	const n = 3 * policy.AlwaysPublic
+	for i := range n {
+		s.push(i)
+	}
+	require.EqualValues(t, policy.AlwaysPublic, s.slow.Load())
+	s.owner.expose()
+	require.EqualValues(t, n, s.slow.Load())
+	require.True(t, s.takeBack(n-1))
+	require.EqualValues(t, n-1, s.slow.Load())
+}
+
 // TestForksOfAGuestThatWaitsForAGroupAreStolen: the guest waits for a group whose function waits
 // for a fork of the guest's. (Nobody promises that this ends; but a CPU idles.)
 func TestForksOfAGuestThatWaitsForAGroupAreStolen(t *testing.T) {
@@ -274,9 +338,9 @@ func TestExposeShowsAllStacks(t *testing.T) {
 		s.push(i)
 	}
 	other.push(1)
-	setState(w.pool, policy.OneSearching)
+	setState(w, policy.OneSearching)
 	s.push(n)
-	setState(w.pool, 0)
+	setState(w, 0)
 	require.True(t, takesBack(s, n)) // nobody is hungry now
 	for i := 1; i < n; i++ {
 		other.push(i)

@@ -21,14 +21,14 @@ package pool
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	w.debug("Join")
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
-		d, eager := s.bottom, int(s.eager.Load())
-		if i := uint(d - s.base); i < blockLen && d >= eager && !s.sleep.Hungry() {
-			what := &s.block[i].what
+		d, fast := s.bottom, s.fast
+		if i := uint(d) - uint(s.slow.Load()); i < uint(len(fast)) {
+			what := &fast[i].what
 			what.f, what.arg = g, b // one by one: together they may be too much for registers
 			s.bottom = d + 1
 			x = f(w, a)
 			s.bottom = d
-			if d >= s.split && !s.sleep.Hungry() {
+			if d >= int(s.slow.Load()) {
 				return x, g(w, b)
 			}
 			return x, s.pop(d, application[B, Y]{g, b})
@@ -74,13 +74,13 @@ type closure[Y any] func(*Worker) Y
 func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
 	w.debug("Both")
 	if s, ok := w.hot.(*frames[closure[Y], Y]); ok {
-		d, eager := s.bottom, int(s.eager.Load())
-		if i := uint(d - s.base); i < blockLen && d >= eager && !s.sleep.Hungry() {
-			s.block[i].what = g
+		d, fast := s.bottom, s.fast
+		if i := uint(d) - uint(s.slow.Load()); i < uint(len(fast)) {
+			fast[i].what = g
 			s.bottom = d + 1
 			x = f(w)
 			s.bottom = d
-			if d >= s.split && !s.sleep.Hungry() {
+			if d >= int(s.slow.Load()) {
 				return x, g(w)
 			}
 			return x, s.pop(d, g)

@@ -476,7 +476,7 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 		fib(w, 12)                                                            // answers the alarm
 		require.True(t, eventually(func() bool { return !p.sleep.Hungry() })) // the worker may search at first
 		for _, s := range w.forkStacks() {
-			require.NotEqualValues(t, alarmed, s.(*frames[application[int, int], int]).eager.Load())
+			require.NotEqualValues(t, alarmed, s.(*frames[application[int, int], int]).slow.Load())
 		}
 	}))
 	close(release)
@@ -588,6 +588,12 @@ func TestWhatIsNilIsCalledThat(t *testing.T) {
 		require.ErrorContains(t, bad.Go(nothing), "not made by New")
 		require.ErrorContains(t, bad.TrySubmit(nothing), "not made by New")
 		require.ErrorContains(t, bad.Close(), "not made by New")
+		ctx := context.Background()
+		require.ErrorContains(t, bad.Submit(ctx, nothing), "not made by New")
+		require.ErrorContains(t, bad.Pause(ctx), "not made by New")
+		require.ErrorContains(t, bad.Resize(1), "not made by New")
+		require.ErrorContains(t, bad.Shutdown(ctx), "not made by New")
+		bad.Resume()
 		_, err := Async(bad, func(*Worker) (int, error) { return 1, nil }).Wait(context.Background())
 		require.ErrorContains(t, err, "not made by New")
 	}
@@ -875,15 +881,47 @@ func TestAGuestIsNotTakenForTheOneBefore(t *testing.T) {
 	}
 }
 
+// TestCloseWaitsForTasksThatRunBesideAWorker: some that were accepted are taken from a worker in the middle of
+// something, which still is when all of them have run.
+func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
+	const tasks = 8
+	p := newPool(t, WithWorkers(1))
+	busy, free := make(chan struct{}), make(chan struct{})
+	var ran atomic.Int32
+	require.NoError(t, p.Go(func(w *Worker) {
+		for range tasks { // the newest lies in the slot
+			_ = w.Go(func(*Worker) { ran.Add(1) })
+		}
+		close(busy)
+		<-free
+	}))
+	<-busy
+	closed := make(chan error)
+	go func() { closed <- p.Close() }()
+	require.True(t, eventually(func() bool { return !p.places[0].injector().Push(taskOf(func(*Worker) {})) }))
+	loot, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	require.NoError(t, err)
+	for range tasks { // some take several
+		p.runBeside(loot)
+	}
+	require.True(t, eventually(func() bool { return ran.Load() == tasks && p.active.Load() == 1 }))
+	select {
+	case <-closed:
+		require.Fail(t, "a task still runs")
+	case <-time.After(5 * time.Millisecond):
+	}
+	close(free)
+	require.NoError(t, <-closed)
+}
+
 func TestARecursionBeginsWithAsFewForksThatGiveWayAsAnyOther(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
 		s := stackOf[frames[application[int, int], int]](w)
 		s.levels = policy.AlwaysPublic + 5
-		s.relevel()
 		Join(w, func(*Worker, int) int {
 			require.Equal(t, policy.AlwaysPublic, s.levels)
-			require.EqualValues(t, policy.AlwaysPublic, s.eager.Load())
+			require.Equal(t, policy.AlwaysPublic, s.eager())
 			return 0
 		}, 0, nop1, 0)
 	}))

@@ -152,7 +152,7 @@ func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
 		return errNilFunc("ForRange")
 	}
 	l, err := Begin(at, n, f, g...)
-	if err != nil || l.Over() {
+	if l.Over() {
 		return err
 	}
 	l.rest.pace.Calls = true
@@ -208,7 +208,7 @@ func newLoop(at Place, lo, hi int, pace policy.Pace, g []Granularity) Loop {
 	return Loop{r}
 }
 
-// Over says whether nothing is left.
+// Over says whether nothing is left, as after an error.
 func (l *Loop) Over() bool { return l.rest == nil }
 
 // Run runs what is left, as [ForWorker] does. Calls of body should have no cost of their own.

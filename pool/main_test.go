@@ -332,8 +332,13 @@ func child(t *testing.T, environment ...string) (string, error) {
 	return string(output), err
 }
 
-// setState is for a worker that is alone, or takes the liberty.
-func setState(p *Pool, state policy.State) { p.sleep.Add(state - p.sleep.Load()) }
+// setState is for a worker that is alone, or takes the liberty. If the pool is hungry then, a thief
+// that was not there has come to the worker.
+func setState(w *Worker, state policy.State) {
+	if w.pool.sleep.Add(state-w.pool.sleep.Load()) > 0 {
+		w.alarm()
+	}
+}
 
 // allocsPerRun is testing.AllocsPerRun, the least of three: what a busy pool does once, such as to
 // begin to look at the network, is counted as well.
@@ -362,7 +367,7 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 			f(i)
 		}
 	}, g...)
-	if err != nil || l.Over() {
+	if l.Over() {
 		return err
 	}
 	return l.Run(func(_ *Worker, lo, hi int) {

@@ -129,14 +129,26 @@ func (pl *place) unlink(w *Worker) {
 	at.Store(w.below.Load())
 }
 
-// anyFork is Worker.anyFork for those that are linked here.
+// anyFork is Worker.anyFork for those that are linked here. If forks count, which they do for who is
+// hungry, it asks for some where there are none.
 func (pl *place) anyFork(forks bool) bool {
 	for w := pl.top.Load(); w != nil; w = w.below.Load() {
 		if w.anyFork(forks) {
 			return true
 		}
 	}
+	if forks {
+		pl.alarm()
+	}
 	return false
+}
+
+// alarm has the workers that are linked here publish their forks (fork.go). The caller counts as a
+// searcher, or its place as asleep.
+func (pl *place) alarm() {
+	for w := pl.top.Load(); w != nil; w = w.below.Load() {
+		w.alarm()
+	}
 }
 
 // doze puts the place to sleep, which nobody has from here on, unless there is work, or somebody

@@ -93,13 +93,13 @@ func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 // not stolen; arguments and results are copied.
 func (f *Fork[A, R]) Join(a, b A) (x, y R) {
 	f.owner.debug("Fork.Join")
-	d, eager := f.bottom, int(f.eager.Load())
-	if i := uint(d - f.base); i < blockLen && d >= eager && !f.sleep.Hungry() {
-		f.block[i].what.value = b
+	d, fast := f.bottom, f.fast
+	if i := uint(d) - uint(f.slow.Load()); i < uint(len(fast)) {
+		fast[i].what.value = b
 		f.bottom = d + 1
 		x = f.f(f, a)
 		f.bottom = d
-		if d >= f.split && !f.sleep.Hungry() {
+		if d >= int(f.slow.Load()) {
 			return x, f.f(f, b)
 		}
 		return x, f.pop(d, argument[A]{b})

@@ -322,18 +322,18 @@ func TestFramesKeepTheirRecursion(t *testing.T) {
 	inner := Recursive(func(f *Fork[int, int], n int) int {
 		switch n {
 		case 2: // forks while somebody is hungry, and joins when nobody is any more
-			setState(w.pool, policy.OneSearching)
+			setState(w, policy.OneSearching)
 			f.Join(0, 0)
-			setState(w.pool, policy.OneSearching)
+			setState(w, policy.OneSearching)
 			f.Join(1, 0) // this time there is a thief
-			setState(w.pool, 0)
+			setState(w, 0)
 		case 1:
 			for range depth {
 				index, _ := s.claim()
 				s.run(thief, index)
 			}
 		case 0:
-			setState(w.pool, 0)
+			setState(w, 0)
 		}
 		return 1000
 	})

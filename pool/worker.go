@@ -366,6 +366,9 @@ func (w *Worker) look(slots bool) (job, heist.StealResult) {
 				return j, r
 			}
 			lost = r == heist.Retry
+			if forks && w.searching {
+				pl.alarm()
+			}
 		}
 		if pl != w.place {
 			t, moved, r := pl.rob(w.place.ring, slots)

@@ -2,8 +2,8 @@ package policy
 
 import "sync/atomic"
 
-// State is what [Sleep] says at one moment. It packs two numbers, so that a fork finds in
-// one load whether anybody should be woken for it:
+// State is what [Sleep] says at one moment. It packs two numbers, so that one load
+// tells whether anybody should be woken for a fork:
 //
 //	searching << 32 + (parked - guests)
 //
@@ -61,8 +61,8 @@ func (s *Sleep) Load() State { return State(s.state.Load()) }
 func (s *Sleep) Add(change State) State { return State(s.state.Add(int64(change))) }
 
 // Hungry says whether the pool is hungry: a worker searches, or more places sleep than guests
-// compute. Forks ask it all the time, so it is one load and one comparison: the word is
-// positive if and only if its upper half is, or the upper half is 0 and the lower positive.
+// compute. The word is positive if and only if its upper half is, or the upper half is 0 and the
+// lower positive.
 func (s *Sleep) Hungry() bool { return s.state.Load() > 0 }
 
 // StartSearching makes the caller a searcher, unless half of the n workers search already.

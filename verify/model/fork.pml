@@ -6,7 +6,7 @@ does whatever it likes: it forks, joins the newest fork, publishes or does not (
 depends on who is hungry, which is left open here), and trims the stack, as it does before it waits
 for anything. With PANICS it also goes back to any older fork, since a panic that user code recovered
 leaves the newer ones behind. With ALARM what it does belongs to a call, which somebody cancels, and
-once it does something in between that belongs to no call. Shown for every interleaving within the
+once it does something in between that belongs to no call. With HUNGER a worker becomes hungry and asks for forks, twice. Shown for every interleaving within the
 bounds:
 
   - Every fork is run once, by the owner or by one thief. One that a panic left behind is run at
@@ -19,14 +19,15 @@ bounds:
   - Nobody waits for ever: all end, or rest where there is nothing to steal. For each park there is one
     unpark.
   - No alarm is lost: when a call was marked as cancelled and the alarm raised, its owner's next fork
-    does not take the fast path, and unwinds.
+    does not take the fast path, and unwinds. When a worker counts as hungry and has raised the alarm, the
+    owner's next fork does not take the fast path, nor its next join, and as long as the worker is hungry the fork publishes all.
 
 What is abstract. What a thief forks lies on the thief's own stack, which is another instance of
 this model. Frames do not move when a stack grows, so there are no blocks. What was written since the
 last trim is known exactly; in the code used may say that it is more. The call stands with the body:
 publish writes both. Run writes either a result or an ending. The owner's looks at a latch, before it parks, are
-one. What becomes of its place meanwhile is waiting.pml's. Of eager there is only whether it is at
-its highest: which frames are published at once is left open as well.
+one. What becomes of its place meanwhile is waiting.pml's. Of slow there is only whether it is an
+alarm: which frames are published at once is left open as well.
 
 Memory. What is atomic in the code is atomic here, and what is plain is plain: what, body, result,
 ending, and the latch where trim clears it. Three models of what the processor does with loads and stores:
@@ -45,8 +46,8 @@ ending, and the latch where trim clears it. Three models of what the processor d
 Early loads are asked for where an operation without acquire might follow (loadEarly). Only the
 thief's CAS has a plain load after it that what somebody else writes could spoil, so only there
 PAIR makes a difference. The stores after a CAS cannot overtake its STLXR to any effect: if it
-fails, they are not done, and if it succeeds, whoever has seen the word before cannot. Eager and a call's
-state are both atomic, and Go's atomics have one order, so ALARM has no buffers.
+fails, they are not done, and if it succeeds, whoever has seen the word before cannot. Slow, a call's
+state and the pool's are atomic, and Go's atomics have one order, so ALARM and HUNGER have no buffers.
 
 Bounds. Three frames: one to wait for, one that a panic left behind it, and one more; without panics
 two are as good. Three forks reuse a frame that was stolen and, by two at
@@ -55,7 +56,7 @@ thieves can hold two frames at a time, and get into each other's way. The buffer
 what is stored between two atomic operations; a processor waits when its buffer is full.
 */
 
-// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.push alarmed stack.alarm stack.publishBelow frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.begin Worker.end
+// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.push stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.begin Worker.end Worker.alarm
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend
 // stands for: pool/parker.go: parker.park parker.unpark
 // stands for: pool/join.go: Join joinInPublic Both bothInPublic Worker.Do
@@ -67,6 +68,8 @@ what is stored between two atomic operations; a processor waits when its buffer 
 // configuration (small): arm64: -DARM -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): arm64 without LSE: -DARM -DPAIR -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): an alarm: -DTHIEVES=1 -DDEPTH=2 -DFORKS=2 -DALARM
+// configuration (small): hunger: -DTHIEVES=1 -DDEPTH=2 -DFORKS=2 -DHUNGER
+// configuration: hunger, three forks: -DTHIEVES=1 -DDEPTH=2 -DFORKS=3 -DHUNGER
 // configuration: sequential, two thieves: -DTHIEVES=2 -DDEPTH=2 -DFORKS=3
 // configuration: sequential, panics: -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS
 // configuration: an alarm, three forks: -DTHIEVES=1 -DDEPTH=2 -DFORKS=3 -DALARM
@@ -103,11 +106,13 @@ what is stored between two atomic operations; a processor waits when its buffer 
 // mutant MUTANT_BOTTOM_NOT_MOVED: while the owner waits, bottom is at the frame that it waits for, not behind those with thieves, and trim clears them
 // mutant MUTANT_TRIM_ALL: trim clears the frames that are in use as well
 // mutant MUTANT_TRIM_FROM_SPLIT: trim clears private frames
-// mutant MUTANT_EAGER_WITHOUT_LOOK, in an alarm: the owner lowers eager and does not look at its call afterwards
-// mutant MUTANT_EAGER_AFTER_LOOK, in an alarm: it looks before
+// mutant MUTANT_SLOW_WITHOUT_LOOK, in an alarm: the owner lowers slow and does not look at its call afterwards
+// mutant MUTANT_SLOW_AFTER_LOOK, in an alarm: it looks before
+// mutant MUTANT_HUNGER_UNSEEN, in hunger: it does not look whether the pool is hungry
+// mutant MUTANT_ALARM_BEFORE_HUNGER, in hunger: who becomes hungry raises the alarm before it counts
 // mutant MUTANT_MARK_AFTER_ALARM, in an alarm: who cancels a call raises the alarm before the call is marked
 // mutant MUTANT_ALARM_WITHOUT_LOOK, in an alarm: a fork that left the fast path because of the alarm does not look at its call
-// mutant MUTANT_END_WITHOUT_ALARM, in an alarm: what the owner did in between, for no call, has lowered eager, and nobody raises it again
+// mutant MUTANT_END_WITHOUT_ALARM, in an alarm: what the owner did in between, for no call, has lowered slow, and nobody raises it again
 
 #define NONE 255 // no address
 
@@ -342,14 +347,29 @@ bool held[DEPTH];      // a thief has claimed the frame and not completed its la
 
 bool bell; // the owner's parker: there was an unpark
 
+#if defined(ALARM) || defined(HUNGER)
+
+// # Alarms
+
+bool alarmed = true; // slow is an alarm, as in a new stack
+
 #ifdef ALARM
+bool cancelled;     // the call's state
+bool told;          // it was cancelled, and the alarm raised
+bool inCall = true; // what the owner does belongs to it
 
-// # Cancellation: call.go
+#define reason (inCall && cancelled)
+#else
+bool hungry;  // a worker is
+bool asked;   // it has raised the alarm
+byte episode; // how often it was
 
-bool cancelled;      // the call's state
-bool alarmed = true; // eager is at its highest, as in a new stack
-bool told;           // it was cancelled, and the alarm raised
-bool inCall = true;  // what the owner does belongs to it
+#ifdef MUTANT_HUNGER_UNSEEN
+#define reason false
+#else
+#define reason hungry
+#endif
+#endif
 
 #endif
 
@@ -361,23 +381,35 @@ inline write(frame, at, what_) {
 	store(OWNER, at, what_)
 }
 
-#ifdef ALARM
+#if defined(ALARM) || defined(HUNGER)
 
-// publishBelow sets eager.
-inline publishBelow() {
-#ifdef MUTANT_EAGER_AFTER_LOOK
-	ok = inCall && cancelled;
+inline relax() {
+#ifdef MUTANT_SLOW_AFTER_LOOK
+	ok = reason;
 	alarmed = ok;
 #else
-	alarmed = false;
-#ifndef MUTANT_EAGER_WITHOUT_LOOK
 	if
-	:: inCall && cancelled -> alarmed = true
-	:: else
-	fi
+	:: reason -> alarmed = true
+	:: else ->
+		alarmed = false;
+#ifndef MUTANT_SLOW_WITHOUT_LOOK
+		if
+		:: reason -> alarmed = true
+		:: else
+		fi
 #endif
+	fi;
 #endif
+	ok = false
 }
+
+#else
+
+#define relax() skip
+
+#endif
+
+#if defined(ALARM)
 
 // leaveFastPath is what a fork does before it writes anything. It may end the call.
 inline leaveFastPath() {
@@ -385,24 +417,25 @@ inline leaveFastPath() {
 	:: d_step { !alarmed -> assert(!inCall || !told) } // the fast path
 	:: was = told; // the slow one, for another reason perhaps
 		if
-		:: alarmed -> publishBelow()
-		:: else
-		fi;
-		if
 #ifdef MUTANT_ALARM_WITHOUT_LOOK
 		:: false -> unwinds = true
 #else
 		:: inCall && cancelled -> inCall = false; unwinds = true
 #endif
-		:: else -> assert(!inCall || !was)
+		:: else -> slowly = true; assert(!inCall || !was)
 		fi;
 		was = false
 	fi
 }
 
-#else
+#elif defined(HUNGER)
 
-#define publishBelow() skip
+inline leaveFastPath() {
+	if
+	:: d_step { !alarmed -> assert(!asked) }
+	:: d_step { was = (asked -> episode : 0); slowly = true }
+	fi
+}
 
 #endif
 
@@ -451,16 +484,21 @@ inline publish() {
 		writeBodies();
 		raise();
 #endif
-		split = bottom
+		split = bottom;
+		relax()
 	:: else
 	fi
 }
 
-// hungry publishes if somebody is hungry, or the frame is an eager one.
-inline hungry() {
+// mayPublish publishes if somebody is hungry, or the frame is an eager one.
+inline mayPublish() {
 	if
 	:: publish()
+#ifdef HUNGER
+	:: !hungry
+#else
 	:: skip
+#endif
 	fi
 }
 
@@ -507,7 +545,7 @@ inline retire(from_) {
 
 // takeBack sets mine if the fork at depth d was not stolen.
 inline takeBack() {
-	hungry();
+	mayPublish();
 	if
 	:: d >= split -> mine = true
 	:: else ->
@@ -522,7 +560,7 @@ inline takeBack() {
 				casPublic(OWNER, top, d);
 #endif
 				if
-				:: ok -> split = d; publishBelow(); mine = true; break
+				:: ok -> split = d; relax(); mine = true; break
 				:: else
 				fi
 			fi
@@ -545,7 +583,7 @@ inline withdraw() {
 			casPublic(OWNER, top, last);
 #endif
 			if
-			:: ok -> split = last; publishBelow(); top = last; break
+			:: ok -> split = last; relax(); top = last; break
 			:: else
 			fi
 		od;
@@ -677,7 +715,7 @@ inline reclaim() {
 	};
 	casPublic(OWNER, d, d);
 	assert(ok); // else "a fork stack was stolen from while it was empty"
-	publishBelow();
+	relax();
 	stop = 0
 }
 
@@ -686,7 +724,14 @@ inline pop() {
 	high = bottom;
 	bottom = d;
 	abandon(d + 1);
+#ifdef HUNGER
+	if
+	:: d_step { !alarmed && d >= split -> assert(!asked); mine = true } // the fast path
+	:: takeBack()
+	fi;
+#else
 	takeBack();
+#endif
 	if
 	:: mine -> runOwn(); retire(d)
 	:: else ->
@@ -739,7 +784,10 @@ active proctype owner() {
 	bool ok, mine;
 #ifdef ALARM
 	byte mark;
-	bool began, inner, wasIn, was, unwinds;
+	bool began, inner, wasIn, was, unwinds, slowly;
+#elif defined(HUNGER)
+	byte was;
+	bool slowly;
 #endif
 
 	do
@@ -747,7 +795,13 @@ active proctype owner() {
 	:: bottom < DEPTH && fresh < FORKS ->
 		leaveFastPath();
 		if
-		:: !unwinds -> push(); hungry()
+		:: !unwinds ->
+			push();
+			mayPublish();
+			if
+			:: slowly -> relax(); slowly = false
+			:: else
+			fi
 		:: unwinds && bottom > 0 -> d = 0; cut(); tidy(); unwinds = false
 		:: unwinds && bottom == 0 -> unwinds = false
 		fi
@@ -766,8 +820,22 @@ active proctype owner() {
 		:: else
 		fi
 #endif
+#elif defined(HUNGER)
+	:: bottom < DEPTH && fresh < FORKS ->
+		leaveFastPath();
+		push();
+		if
+		:: slowly ->
+			mayPublish();
+			relax();
+			d_step {
+				assert(was == 0 || !asked || was != episode || split == bottom);
+				was = 0; slowly = false
+			}
+		:: else
+		fi
 #else
-	:: bottom < DEPTH && fresh < FORKS -> push(); hungry()
+	:: bottom < DEPTH && fresh < FORKS -> push(); mayPublish()
 #endif
 	:: bottom > base -> d = bottom - 1; pop(); tidy()
 	:: used > bottom -> trim() // before it waits for something else, or at the end of what it does
@@ -784,6 +852,25 @@ active proctype owner() {
 	:: else -> break
 	od
 }
+
+#ifdef HUNGER
+
+active proctype hungryWorker() {
+	do
+	:: episode < 2 ->
+#ifdef MUTANT_ALARM_BEFORE_HUNGER
+		alarmed = true;
+		d_step { hungry = true; episode++; asked = true };
+#else
+		d_step { hungry = true; episode++ };
+		d_step { alarmed = true; asked = true };
+#endif
+		d_step { asked = false; hungry = false }
+	:: break
+	od
+}
+
+#endif
 
 #ifdef ALARM
 

@@ -45,7 +45,8 @@ func (w *worker) push(lo, hi int32) int {
 	return d
 }
 
-// hungry says whether somebody could take a fork.
+// hungry says whether somebody could take a fork. Here all forks read one word for that, and see it
+// at once. In the pool a thief that finds nothing on a stack tells its owner.
 func (w *worker) hungry() bool {
 	w.read(w.engine.stateWord())
 	return w.engine.sleep.Hungry()
