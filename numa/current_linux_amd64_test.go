@@ -118,6 +118,15 @@ func TestRegisterThatLiesIsNotUsedAgain(t *testing.T) {
 	require.True(t, newRegister(false).lies.Load(), "one that does not exist")
 }
 
+func TestTheHighestCPUOfTheRegisterIsBelieved(t *testing.T) {
+	const highest = auxCPUs - 1
+	r := newRegister(true)
+	cpu, node := r.compare(script[uint32](3<<12|highest), kernelSays(highest, 3))
+	require.Equal(t, []int{highest, 3}, []int{cpu, node})
+	require.True(t, r.wasRight(3<<12|highest))
+	require.False(t, r.wasRight(3<<12|highest-1))
+}
+
 func TestMoreCPUsThanTheRegisterHasRoomForAreALie(t *testing.T) {
 	r := newRegister(true)
 	cpu, node := r.compare(script[uint32](3<<12|4100), kernelSays(4100, 3))

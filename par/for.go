@@ -23,7 +23,7 @@ func For(at pool.Place, n int, f func(i int), g ...pool.Granularity) error {
 			f(i)
 		}
 	}, g...)
-	if err != nil || l.Over() {
+	if l.Over() {
 		return err
 	}
 	return l.Run(func(_ *pool.Worker, lo, hi int) {
@@ -43,7 +43,7 @@ func ForEach[E any](at pool.Place, s []E, f func(e *E), g ...pool.Granularity) e
 			f(&s[i])
 		}
 	}, g...)
-	if err != nil || l.Over() {
+	if l.Over() {
 		return err
 	}
 	return l.Run(func(_ *pool.Worker, lo, hi int) {

@@ -23,7 +23,7 @@ func MapTo[T, R any](at pool.Place, out []R, s []T, f func(T) R, g ...pool.Granu
 		return errLengths("MapTo", "results", len(out), "elements", len(s))
 	}
 	l, err := pool.Begin(at, len(s), func(lo, hi int) { mapRange(out, s, f, lo, hi) }, g...)
-	if err != nil || l.Over() {
+	if l.Over() {
 		return err
 	}
 	return l.Run(func(_ *pool.Worker, lo, hi int) { mapRange(out, s, f, lo, hi) })

@@ -142,7 +142,6 @@ func (s *Search) Victim() int {
 		s.tier++
 		s.start()
 		if last := s.last; last >= 0 && s.Tier(int(last)) == s.tier-1 {
-			s.last = -1
 			return int(last)
 		}
 	}
