@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -122,6 +123,28 @@ func TestARecursionGivesWay(t *testing.T) {
 		done <- n
 	}))
 	<-done
+	require.Greater(t, p.Stats().Total().GaveWay, before+20)
+}
+
+// TestForksAtTheRootGiveWay: in a recursion whose first half is always small, as in a list, all forks
+// are as near to the root.
+func TestForksAtTheRootGiveWay(t *testing.T) {
+	setPs(t, 1)
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	requireAtRest(t, p)
+	before := p.Stats().Total().GaveWay
+	var list func(w *Worker, n int) int
+	leaf := func(*Worker, int) int { heist.Spin(10 * time.Microsecond); return 1 }
+	list = func(w *Worker, n int) int {
+		if n == 0 {
+			return 0
+		}
+		x, y := Join(w, leaf, n, list, n-1)
+		return x + y
+	}
+	done := make(chan int)
+	require.NoError(t, p.Go(func(w *Worker) { done <- list(w, 2000) }))
+	require.Equal(t, 2000, <-done)
 	require.Greater(t, p.Stats().Total().GaveWay, before+20)
 }
 

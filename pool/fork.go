@@ -77,8 +77,8 @@ type stack struct {
 	split  int // as in public
 	used   int // no frame from here on was written since it was cleared
 
-	// How many of the oldest forks are published in any case, and when the last of these gave way,
-	// in heist.Ticks, 0 for not since the first fork. See breathe.
+	// How many of the oldest forks are published in any case, and when the last of these looked at
+	// the clock, in heist.Ticks. See breathe.
 	levels     int
 	breathedAt int64
 
@@ -186,17 +186,28 @@ func (s *frames[W, R]) init(w *Worker) {
 //	}
 //	... the other function ...
 
+// offer is the push of a fork whose join does not take the fast path itself.
+func (s *frames[W, R]) offer(what W) {
+	d, fast := s.bottom, s.fast
+	if i := uint(d) - uint(s.slow.Load()); i < uint(len(fast)) {
+		fast[i].what = what
+		s.bottom = d + 1
+	} else {
+		s.push(what)
+	}
+}
+
 // push offers what to thieves.
 //
 //go:noinline
-func (s *frames[W, R]) push(what W) {
+func (s *frames[W, R]) push(what W) { s.pushTo(what, false) }
+
+// pushTo is push, and has thieves see all frames at once if asked to.
+func (s *frames[W, R]) pushTo(what W, public bool) {
 	w := s.owner
 	w.mustBeMine("a join")
 	w.call.look(w)
 	d := s.bottom
-	if d == 0 {
-		s.breatheIn()
-	}
 	if uint(d-s.base) >= blockLen {
 		s.enter(d)
 	}
@@ -204,15 +215,18 @@ func (s *frames[W, R]) push(what W) {
 	s.bottom = d + 1
 	s.used = max(s.used, d+1)
 	eager := s.eager()
-	if s.sleep.Hungry() {
+	switch {
+	case s.sleep.Hungry():
 		w.expose()
-	} else if d < eager {
+	case public || d < eager:
 		s.publish()
+	default:
+		s.relax()
 	}
-	if 0 < d && d < eager {
-		s.breathe(w)
+	if d < eager {
+		s.breathe(w, d)
+		s.relax()
 	}
-	s.relax()
 }
 
 // eager is the depth below which forks are published in any case.
@@ -230,8 +244,8 @@ func (s *stack) alarm() {
 	}
 }
 
-// relax lets as many forks and joins take the fast path as may, after an alarm or when one of the
-// borders was moved. It looks for what an alarm was about after it has lowered slow.
+// relax lets as many forks and joins take the fast path as may. A join that lowers split leaves that to
+// the next fork. It looks for what an alarm was about after it has lowered slow.
 func (s *frames[W, R]) relax() {
 	if s.reason() {
 		s.alarm()
@@ -263,26 +277,20 @@ func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.call.stopped(
 // mostLevels bounds the levels. A tree has twice as many forks on each.
 const mostLevels = 24
 
-// breatheIn is for the first fork of a stack.
-func (s *stack) breatheIn() {
-	s.breathedAt = 0
-	s.levels = policy.AlwaysPublic
-}
-
-// breathe is for one of the oldest forks.
-func (s *stack) breathe(w *Worker) {
+// breathe is for one of the oldest forks. One at the root may be the first of a tree, which begins with
+// as few levels as any other.
+func (s *stack) breathe(w *Worker, d int) {
 	now, period := heist.Ticks(), w.pool.ticksGiveWay
 	since := now - s.breathedAt
-	switch levels := s.levels; {
-	case s.breathedAt == 0: // a small tree ends before anything is measured
-		s.breathedAt = now
-		return
+	s.breathedAt = now
+	switch {
+	case d == 0:
+		s.levels = policy.AlwaysPublic
 	case since > period:
-		s.levels = min(levels+bits.Len64(uint64(since/period)), mostLevels)
-	case since < period/8 && levels > policy.AlwaysPublic:
+		s.levels = min(s.levels+bits.Len64(uint64(since/period)), mostLevels)
+	case since < period/8 && s.levels > policy.AlwaysPublic:
 		s.levels--
 	}
-	s.breathedAt = now
 	w.giveWayIfDue(now)
 }
 
@@ -322,7 +330,6 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		// call or recursion than the one that would publish them again.
 		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
 			s.split = d
-			s.relax()
 			return true
 		}
 	}
@@ -345,7 +352,6 @@ func (s *frames[W, R]) withdraw(d int) int {
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
 			s.split = top
-			s.relax()
 			return top
 		}
 	}
@@ -368,7 +374,6 @@ func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	s.relax()
 	return first
 }
 
@@ -383,7 +388,9 @@ func (s *frames[W, R]) publish() {
 		fr.body, fr.call = s.body, s.owner.call
 	}
 	s.split = s.bottom
-	s.relax()               // which raises slow, unless it is higher
+	if s.slow.Load() <= uintptr(s.bottom) {
+		s.relax() // which raises it
+	}
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	if s.sleep.Load().WantsForks() {
 		s.owner.pool.wakeOne(s.owner.site.node, s.owner.home.index)

@@ -147,10 +147,12 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 	}
 	base := s.bottom
 	defer s.cut(base) // nothing is left there, unless one of them panicked
-	for i := len(fs) - 1; i > 0; i-- {
-		s.push(fs[i])
+	for i := len(fs) - 1; i > 1; i-- {
+		s.offer(fs[i])
 	}
-	s.publish() // closures cost so much that they are likely to be long
+	if len(fs) > 1 {
+		s.pushTo(fs[1], true) // closures cost so much that they are likely to be long
+	}
 	fs[0](w)
 	for i := 1; i < len(fs); i++ {
 		s.pop(base+len(fs)-1-i, fs[i])

@@ -129,7 +129,7 @@ func (f *Fork[A, R]) JoinAll(args []A, results []R) {
 	}
 	defer f.tidy(f.bottom)
 	for i := len(args) - 1; i > 0; i-- {
-		f.push(argument[A]{args[i]})
+		f.offer(argument[A]{args[i]})
 	}
 	d := f.bottom
 	results[0] = f.f(f, args[0])

@@ -56,7 +56,7 @@ thieves can hold two frames at a time, and get into each other's way. The buffer
 what is stored between two atomic operations; a processor waits when its buffer is full.
 */
 
-// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.push stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.begin Worker.end Worker.alarm
+// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.begin Worker.end Worker.alarm
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend
 // stands for: pool/parker.go: parker.park parker.unpark
 // stands for: pool/join.go: Join joinInPublic Both bothInPublic Worker.Do
@@ -560,7 +560,7 @@ inline takeBack() {
 				casPublic(OWNER, top, d);
 #endif
 				if
-				:: ok -> split = d; relax(); mine = true; break
+				:: ok -> split = d; mine = true; break
 				:: else
 				fi
 			fi
@@ -583,7 +583,7 @@ inline withdraw() {
 			casPublic(OWNER, top, last);
 #endif
 			if
-			:: ok -> split = last; relax(); top = last; break
+			:: ok -> split = last; top = last; break
 			:: else
 			fi
 		od;
@@ -715,7 +715,6 @@ inline reclaim() {
 	};
 	casPublic(OWNER, d, d);
 	assert(ok); // else "a fork stack was stolen from while it was empty"
-	relax();
 	stop = 0
 }
 
