@@ -224,3 +224,24 @@ func TestTwoItemsAreTheFewestThatAreHalved(t *testing.T) {
 		require.Equal(t, parts, new(Pace).Parts(left, 1, &paceTimes), "%d items", left)
 	}
 }
+
+// TestWhatIsNotKnownToBeTooSmallIsHalved: a range is halved unless calls are dear, the rest is short, and half of it
+// takes less than twice what another worker costs.
+func TestWhatIsNotKnownToBeTooSmallIsHalved(t *testing.T) {
+	times := &PaceTimes{Alone: 1000}
+	for _, c := range []struct {
+		pace Pace
+		left int
+		want bool
+	}{
+		{Pace{}, 1, false},
+		{Pace{}, 2, true},
+		{Pace{dear: true, items: 1, took: 1}, 1, false},
+		{Pace{dear: true, items: 1, took: 1}, 2*restShare + 2, true}, // one chunk says little about so long a rest
+		{Pace{dear: true, items: 100, took: 100}, 50, false},
+		{Pace{dear: true, items: 100, took: 1e9}, 50, true},
+		{Pace{dear: true, items: 100, took: 1e9}, 1, false},
+	} {
+		require.Equal(t, c.want, c.pace.worthHalving(c.left, times), "%+v, %d left", c.pace, c.left)
+	}
+}
