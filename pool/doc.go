@@ -4,7 +4,7 @@
 // # Forks and tasks
 //
 // A fork is half of a computation whose other half the caller runs itself: [Recursive],
-// [Join], [Both] and [Worker.Do]. It costs a nanosecond or two and no allocation, so it
+// [Join], [Both] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
 // oldest, usually the largest, one at a time (fork.go). Loops divide their range by forks, but only
 // when somebody is hungry (loop.go): [ForRange] is the one of which all others are made. Loops over elements and

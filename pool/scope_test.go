@@ -803,3 +803,20 @@ func TestChildIsAddedByAnotherGoroutine(t *testing.T) {
 		require.EqualValues(t, 500, ran.Load())
 	}
 }
+
+// TestAThiefTakesTheOldestStrayOfItsNode by hand, or the oldest that may run anywhere, and only else one of another node.
+func TestAThiefTakesTheOldestStrayOfItsNode(t *testing.T) {
+	const anywhere, node0, node1 = 0, 1, 2
+	var s Scope
+	var strays []*task
+	for _, node := range []int{node1, node0, anywhere, node1, node0} {
+		f := taskOf(func(*Worker) {})
+		strays = append(strays, f)
+		s.strays = append(s.strays, stray{f, node})
+		s.waiting.Add(1)
+	}
+	for _, want := range []struct{ thief, stray int }{{0, 1}, {0, 2}, {0, 4}, {0, 0}, {1, 3}} {
+		require.Same(t, strays[want.stray], s.claim(want.thief))
+	}
+	require.Nil(t, s.claim(0))
+}
