@@ -200,3 +200,33 @@ func TestWithSpinOfZeroSpinsNot(t *testing.T) {
 	p = newPool(t, WithWorkers(1))
 	require.Zero(t, p.places[0].hunt.Backoff.Spin, "the default")
 }
+
+// TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn: that worker goes on with what it was in the middle of,
+// so another place has to wake up for what was queued.
+func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
+	requireAtRest(t, p)
+	pl, back := p.places[0], new(Worker)
+	pl.mu.Lock()
+	pl.back = append(pl.back, back)
+	pl.owed.Store(1)
+	pl.mu.Unlock()
+	ran := make(chan struct{})
+	require.True(t, pl.injector().Push(taskOf(func(*Worker) { close(ran) })))
+	require.True(t, p.sleep.Choose(pl.index))
+	pl.wakeUp()
+	require.True(t, returns(func() { <-ran }), "nobody runs what the waker saw")
+	require.Same(t, pl, back.granted.Load())
+	pl.doze()
+}
+
+// TestOneLookInEightIsAtTheInjectorOfAnotherNode in turn, of those that come first.
+func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
+	w := &Worker{pool: &Pool{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}, site: &site{node: 1}}
+	w.place = new(place)
+	looks := map[int]int{}
+	for range 24 * otherNodes {
+		looks[w.polled()]++
+	}
+	require.Equal(t, map[int]int{1: 24*(otherNodes-1) + 8, 0: 8, 2: 8}, looks)
+}
