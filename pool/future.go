@@ -94,12 +94,12 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 			future.f = f
 		}
 		if o.counts() {
-			if err := p.waitForRoom(context.Background()); err != nil {
-				future.end(err)
-				return future
-			}
+			err = p.waitForRoom(context.Background())
 		}
-		if err := p.accept(task, o); err != nil {
+		if err == nil {
+			err = p.accept(task, o)
+		}
+		if err != nil {
 			future.end(err)
 		}
 	}
