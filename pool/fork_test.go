@@ -485,8 +485,21 @@ func TestForkAllocatesNothing(t *testing.T) {
 		if goroutineIDAllocates {
 			allowed++
 		}
-		require.LessOrEqual(t, leastAllocs(300, func() { _ = p.Run(task) }), allowed)
+		require.LessOrEqual(t, allocs(p, func() { _ = p.Run(task) }), allowed)
 	}
+}
+
+func TestPublicForksAllocateNothing(t *testing.T) {
+	s := lonelyStack()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		s.pushTo(1, true)
+		index, _ := s.claim()
+		s.push(2)
+		require.True(t, s.takeBack(1))
+		s.run(s.owner, index)
+		require.False(t, s.newest(0))
+		require.Equal(t, 10, s.settle(0))
+	}))
 }
 
 func TestDoRunsEachFunctionOnce(t *testing.T) {

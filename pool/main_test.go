@@ -350,11 +350,15 @@ func allocsPerRun(runs int, f func()) float64 {
 	return least
 }
 
-// leastAllocs is for f whose forks may be stolen, which allocates where the caller waits for the thief:
-// it returns what f allocates if nothing is.
-func leastAllocs(runs int, f func()) float64 {
+// allocs returns how many allocations a call of f makes when all workers of the pool are busy: to wait
+// for a fork that was stolen allocates. It is the least of some calls, for the runtime may allocate
+// meanwhile.
+func allocs(p *Pool, f func()) float64 {
+	for range p.Workers() {
+		defer occupy(p)()
+	}
 	least := testing.AllocsPerRun(1, f)
-	for range runs {
+	for range 300 {
 		least = min(least, testing.AllocsPerRun(1, f))
 	}
 	return least

@@ -78,7 +78,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 		if goroutineIDAllocates {
 			allowed++
 		}
-		require.LessOrEqual(t, leastAllocs(300, run), allowed, "%d workers", workers)
+		require.LessOrEqual(t, allocs(p, run), allowed, "%d workers", workers)
 	}
 }
 
