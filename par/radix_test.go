@@ -136,7 +136,7 @@ func testSortBy[K cmp.Ordered](p *pool.Pool, of func(k int64) K) func(*testing.T
 			}
 			all["random"], all["few"] = inputs(n)["random"], inputs(n)["few"]
 			for shape, keys := range all {
-				long := n > 2*partLen+1 || testing.Short() && n >= radixLeaf
+				long := n >= 2*partLen-1 || testing.Short() && n >= radixLeaf
 				if long && shape != "few" && shape != "exponential" {
 					continue
 				}

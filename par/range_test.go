@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime/debug"
@@ -29,7 +30,7 @@ func forLens(t *testing.T, test func(t *testing.T, at pool.Place, s []int)) {
 				s[i] = rand.N(n/3 + 2)
 			}
 			for name, in := range inPlaces {
-				if n > 10_000 && name != "outside" {
+				if (n > 10_000 || testing.Short() && n > 1000) && name != "outside" {
 					continue
 				}
 				require.NoError(t, in(p, func(at pool.Place) error { test(t, at, s); return nil }))
@@ -51,7 +52,7 @@ func TestRangeFormsAreTheSerialOnes(t *testing.T) {
 		require.NoError(t, err)
 		totals, even, sum := make([]int, n), []int{}, 0
 		for i, e := range s {
-			require.Equal(t, 3*e, mapped[i])
+			require.True(t, 3*e == mapped[i])
 			sum += e
 			totals[i] = sum
 			if isEven(e) {
@@ -130,7 +131,7 @@ func TestAlgorithmsOverElementsAreTheSerialOnes(t *testing.T) {
 		}
 		got, err := GroupBy(at, places, func(i int) int { return s[i] % 100 })
 		require.NoError(t, err)
-		require.Equal(t, groups, got)
+		require.True(t, maps.EqualFunc(groups, got, slices.Equal))
 
 		sorted := slices.Sorted(slices.Values(s))
 		once, err := Dedup(at, sorted)
