@@ -185,7 +185,7 @@ func arguments(m guest.Machine, image, initramfs string) []string {
 	}
 	// Nothing that costs a trap too many in an emulator, and nobody who moves memory
 	// behind the back of tests that look where it is.
-	kernel := "quiet panic=-1 mitigations=off numa_balancing=disable"
+	kernel := "quiet oops=panic panic=-1 mitigations=off numa_balancing=disable"
 	switch m.Arch {
 	case "x86_64":
 		// As Intel's: how AMD's tell which CPUs are threads of a core, qemu does not emulate.
