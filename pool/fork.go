@@ -85,7 +85,8 @@ type stack struct {
 	_ pad
 
 	// Forks and joins at a smaller depth take the slow path. It is never less than split, so
-	// what the fast path takes back is private. The owner writes it, and who raises an alarm.
+	// what the fast path takes back is private. The owner writes it, and who raises an alarm, who
+	// has just read public: so the two share their lines, and the owner's others stay its own.
 	slow atomic.Uintptr
 
 	public atomic.Uint64 // top<<32 | split; owner and thieves, by atomic addition and CAS
@@ -245,7 +246,8 @@ func (s *stack) alarm() {
 }
 
 // relax lets as many forks and joins take the fast path as may. A join that lowers split leaves that to
-// the next fork. It looks for what an alarm was about after it has lowered slow.
+// the next fork. It looks for what an alarm was about after it has lowered slow. Who finds an alarm
+// there already need not raise another: its reason is older than that look.
 func (s *frames[W, R]) relax() {
 	if s.reason() {
 		s.alarm()
