@@ -681,7 +681,7 @@ func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
 				s.levels = policy.AlwaysPublic + 3
 				s.relax()
 			}
-			s.breathedAt = heist.Ticks() + p.ticksGiveWay // just now, so there will be fewer
+			notLate(&s.stack) // so there will be fewer
 			if n > 0 {
 				Join(w, down, n-1, nop1, 0)
 			}

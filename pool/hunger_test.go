@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,12 +42,14 @@ func private(w *Worker) (hidden []string) {
 // kinds are left private if nobody is hungry.
 func dive(w *Worker, depth int, f func(w *Worker)) {
 	down := Recursive(func(fork *Fork[int, int], n int) int {
+		notLate(&fork.stack)
 		switch {
 		case n > 0:
 			fork.Join(n-1, -1)
 		case n == 0:
 			var join func(w *Worker, n int) int
 			join = func(w *Worker, n int) int {
+				notLate(&stackOf[frames[application[int, int], int]](w).stack)
 				if n == 0 {
 					f(w)
 				} else {
@@ -62,6 +65,10 @@ func dive(w *Worker, depth int, f func(w *Worker)) {
 }
 
 func nop1(*Worker, int) int { return 0 }
+
+// notLate has the next fork of a stack find that the last one was just now, lest it publish more: an
+// emulated one may take as long as many.
+func notLate(s *stack) { s.breathedAt = math.MaxInt64 / 2 }
 
 // occupy keeps a worker of the pool busy until release is called.
 func occupy(p *Pool) (release func()) {
@@ -86,6 +93,7 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 					var r *Recursion[int, int]
 					hidden := 0
 					r = Recursive(func(f *Fork[int, int], n int) int {
+						notLate(&f.stack)
 						switch {
 						case n == 0:
 							if f.Worker() != w {
