@@ -107,10 +107,6 @@ func (w *Worker) obey() bool {
 // closePlace closes the worker's place, unless the pool has come to need it meanwhile.
 func (w *Worker) closePlace() bool {
 	p, pl := w.pool, w.place
-	if p.closing.Load() {
-		w.giveUp() // it does no harm, and the injectors may be closed
-		return true
-	}
 	for t := w.takeOwn(); t != nil; t = w.takeOwn() { // before it is off the list, or drain would not see the tasks
 		if !w.injector().Push(t) { // the pool began to close just now, and this was accepted before
 			w.run(job{task: t})
@@ -216,6 +212,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 		return nil
 	}
 	c.size.Store(int32(n))
+	p.order(orderClose, p.anyTooMany()) // before the look at who sleeps, or a place could sleep through both
 	for rank := range p.maxWorkers {
 		pl := p.placeOf(rank)
 		switch {

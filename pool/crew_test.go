@@ -1153,6 +1153,35 @@ func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 	}
 }
 
+// A worker whose place was too many let it sleep when the pool closed. The place was still too many, or
+// the pool in need of one that watches: so it woke itself up, for ever.
+func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
+	for range stress(50) {
+		p := newCrew(t, WithWorkers(2), WithHotWorker())
+		require.True(t, whenHot(p))
+		for i := 0; p.sleep.Parked(1); i++ { // until the second is the hot one
+			require.Less(t, i, 1000)
+			requireRunsTogether(t, p, 2)
+			require.True(t, whenHot(p))
+		}
+		p.active.Add(1)  // somebody comes to rest a little later
+		p.crew.mu.Lock() // Resize(1) and Close at the same time
+		p.crew.size.Store(1)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = p.Close()
+		}()
+		closing := eventually(p.closing.Load)
+		p.order(orderClose, true)
+		p.crew.mu.Unlock()
+		require.True(t, closing)
+		pause()
+		p.rest()
+		require.True(t, closed(done), "Close hangs")
+	}
+}
+
 func TestHotWorkerOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p := newCrew(t, WithWorkers(2), WithHotWorker())

@@ -162,7 +162,7 @@ func (pl *place) doze() {
 	state := p.sleep.Announce(pl.index, searching)
 	switch {
 	case pl.owed.Load() > 0,
-		pl.rank >= p.size() && !p.closing.Load(), // Resize came between the look at orders and the bit
+		pl.isTooMany(), // Resize came between the look at orders and the bit
 		!p.held() && (p.worthWaking(state) || p.lacksWatch()):
 	default:
 		return

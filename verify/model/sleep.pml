@@ -106,7 +106,7 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // configuration: a place less and one more: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DRESIZE=2
 // configuration: a place less and a wait: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=2 -DBLOCKS=1
 // configuration: a place less and the end: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=1 -DCLOSE
-// configuration: a place less, closing, nobody searches for ever: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=1 -DCLOSE -DCLOSING -DLONG; pan: -DNP -l
+// configuration: a place less, closing, nobody searches for ever: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=1 -DCLOSE -DCLOSING; pan: -DNP -l
 // configuration (full): workers that are awake: -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DLONG -DEARLY
 // configuration (full): two tasks and one more: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DSPAWNS=1 -DLONG
 // configuration (full): three places: -DASLEEP -DPLACES=3 -DWORKERS=3 -DNODES=2 -DSUBMITTERS=2 -DLONG; pan: -DCOLLAPSE
@@ -161,7 +161,8 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // mutant MUTANT_UNANSWERED_IS_NO_SEARCHER, in searchers that do not answer: who wakes another one because a searcher does not answer takes that one out of the count
 // mutant MUTANT_HELD_THOUGH_SOMEBODY_WAITS, in a pause and a fork of one who waits: in a pause no task begins, though one that runs waits for others
 // mutant MUTANT_RESUME_WITHOUT_LOOK, in a pause: who ends a pause wakes nobody
-// mutant MUTANT_TOO_MANY_THOUGH_CLOSING, in a place less, closing, nobody searches for ever: a place that is to be closed does not go on though the pool closes
+// mutant MUTANT_ORDER_AFTER_LOOK, in a place less: who takes places away looks at those who sleep before it says so to the others
+// mutant MUTANT_TOO_MANY_SLEEPS, in a place less, closing, nobody searches for ever: while the pool closes a place that is too many goes to sleep instead, is still too many, and wakes itself up
 
 // How many tasks each submitter submits; how many tasks and forks running tasks make, and how often
 // one of them waits in a Block; how many children of a scope have another one; how many guests come.
@@ -310,11 +311,7 @@ bool orderClose, crewMu;
 bool open[PLACES] = true;
 #define SIZE size
 #define ANY_TOO_MANY (size < 2 && open[1]) // of two places
-#ifdef MUTANT_TOO_MANY_THOUGH_CLOSING
 #define TOO_MANY(pl) (orderClose && (pl) >= size)
-#else
-#define TOO_MANY(pl) (orderClose && (pl) >= size && !closing)
-#endif
 #else
 #define SIZE PLACES
 #define TOO_MANY(pl) false
@@ -642,7 +639,7 @@ inline doze(pl_, searched_) {
 	:: else ->
 		if
 #if defined(RESIZE) && !defined(MUTANT_DOZE_NOT_AT_SIZE)
-		:: pl_ >= size && !closing -> how = WANTED
+		:: TOO_MANY(pl_) -> how = WANTED
 #endif
 #if defined(HOT) && !defined(LINGER)
 		:: !watched && !ends && !HELD -> how = WANTED // lacksWatch
@@ -1271,7 +1268,14 @@ inline closePlace() {
 		if
 		:: place >= size ->
 			d_step { open[place] = false; orderClose = ANY_TOO_MANY };
-			d_step { place = NONE; home = NONE; listed = listed | bitOf(me) };
+			d_step {
+				place = NONE;
+				home = NONE;
+				if
+				:: !listClosed -> listed = listed | bitOf(me); kept = true
+				:: else
+				fi
+			};
 #ifdef COUNTED
 			busy--;
 			changed = true;
@@ -1336,12 +1340,9 @@ settled: // it has a place
 		stopSearching();
 #ifdef RESIZE
 		if
-#ifdef CLOSE
-		:: TOO_MANY(place) && !OWED(place) ->
-			if
-			:: closing -> goto givingUp
-			:: else -> closePlace()
-			fi
+#ifdef MUTANT_TOO_MANY_SLEEPS
+		:: TOO_MANY(place) && !OWED(place) && closing -> goto givingUp
+		:: TOO_MANY(place) && !OWED(place) && !closing -> closePlace()
 #else
 		:: TOO_MANY(place) && !OWED(place) -> closePlace()
 #endif
@@ -1349,7 +1350,11 @@ settled: // it has a place
 		fi;
 		if
 		:: job == TASK -> goto working
-		:: job == NOTHING && place == NONE -> goto idle
+		:: job == NOTHING && place == NONE ->
+			if
+			:: kept -> kept = false; goto idle
+			:: else -> goto gone
+			fi
 		:: else
 		fi
 #else
@@ -1663,6 +1668,9 @@ inline resize(n_) {
 #endif
 	:: else ->
 		size = n_;
+#ifndef MUTANT_ORDER_AFTER_LOOK
+		orderClose = ANY_TOO_MANY;
+#endif
 		do
 		:: n < n_ ->
 			if
