@@ -124,7 +124,9 @@ func TestStatsAddUp(t *testing.T) {
 		sum.Items += w.Items
 		sum.LostRaces += w.LostRaces
 		sum.Parks += w.Parks
+		sum.Lent += w.Lent
 		sum.GaveWay += w.GaveWay
+		sum.Displaced += w.Displaced
 	}
 	require.Equal(t, sum, total)
 	for i, w := range p.victims() {
