@@ -1281,6 +1281,7 @@ func crewSoak(t *testing.T, seed, round uint64) {
 				if err := g.Wait(); err == nil && int(members.Load()) != n || err != nil && !errors.Is(err, ErrClosed) {
 					t.Errorf("%d of %d members of a group ran: %v", members.Load(), n, err)
 				}
+				accepted.Add(int64(g.Skipped())) // those before one that Close refused
 			case 6:
 				_ = p.Run(func(w *Worker) { fib(w, 6) })
 			case 7:

@@ -196,11 +196,14 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 							}
 							waiter := goroutineID()
 							wait(p, w, func() {
-								time.Sleep(20 * time.Millisecond) // until it waits
-								p.workers.each(func(w *Worker) {
-									if w.goroutine == waiter {
-										hidden = append(hidden, private(w)...)
-									}
+								eventually(func() bool { // it may not wait yet
+									hidden = nil
+									p.workers.each(func(w *Worker) {
+										if w.goroutine == waiter {
+											hidden = append(hidden, private(w)...)
+										}
+									})
+									return len(hidden) == 0
 								})
 							})
 						})
