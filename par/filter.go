@@ -79,14 +79,11 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
 		block := parted[lo:hi]
-		n, m := 0, len(block)
-		for _, e := range s[lo:hi] {
+		n := 0
+		for j, e := range s[lo:hi] {
+			block[n], block[len(block)-1-(j-n)] = e, e // one of them stays: no branch to mispredict
 			if is(e) {
-				block[n] = e
 				n++
-			} else {
-				m--
-				block[m] = e
 			}
 		}
 		ends[i+1] = n

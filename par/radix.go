@@ -33,13 +33,13 @@ import (
 // Cells that a sample divides further, so that the buckets of a skewed spread are of equal length,
 // took a quarter off what exponential keys cost, and added a tenth to evenly spread ones.
 
-// unsigned is what a radix sort sorts by.
-type unsigned interface {
-	~uint8 | ~uint16 | ~uint32 | ~uint64
+// integer is what a radix sort sorts by.
+type integer interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int16 | ~int32 | ~int64
 }
 
 // item is a key with what goes along with it. If that is nothing, an item has the size of the key.
-type item[V any, K unsigned] struct {
+type item[V any, K integer] struct {
 	value V
 	key   K
 }
@@ -71,12 +71,12 @@ const (
 // If the call is stopped the items are in the slice all the same, each once: what is read stays as
 // it is until all of it has been written to the other side, and a range that is sorted no further
 // is copied to the slice if it is not there.
-type radix[V any, K unsigned] struct {
+type radix[V any, K integer] struct {
 	sides     [2][]item[V, K]
 	cancelled func() bool
 }
 
-func newRadix[V any, K unsigned](s []item[V, K], cancelled func() bool) *radix[V, K] {
+func newRadix[V any, K integer](s []item[V, K], cancelled func() bool) *radix[V, K] {
 	return &radix[V, K]{[2][]item[V, K]{s, make([]item[V, K], len(s))}, cancelled}
 }
 
@@ -142,13 +142,13 @@ func copyAt[E any](w *pool.Worker, dst, src []E) {
 }
 
 // digit is the part of the keys in a range that chooses their buckets.
-type digit[K unsigned] struct {
+type digit[K integer] struct {
 	least, most K
 	shift       uint // below 64
 }
 
 // digitOf returns the bounds of the keys.
-func digitOf[V any, K unsigned](s []item[V, K]) digit[K] {
+func digitOf[V any, K integer](s []item[V, K]) digit[K] {
 	least, most := s[0].key, s[0].key
 	for i := range s {
 		least, most = min(least, s[i].key), max(most, s[i].key)
@@ -158,12 +158,12 @@ func digitOf[V any, K unsigned](s []item[V, K]) digit[K] {
 
 // wide returns a digit of so many bits, or of all in which the keys differ.
 func (d digit[K]) wide(width int) digit[K] {
-	d.shift = uint(max(bits.Len64(uint64(d.most-d.least))-width, 0))
+	d.shift = uint(max(bits.Len64(uint64(d.most)-uint64(d.least))-width, 0))
 	return d
 }
 
 // of returns the bucket of a key. The mask tells the compiler that no shift is too long.
-func (d *digit[K]) of(key K) uint { return uint(uint64(key-d.least) >> (d.shift & 63)) }
+func (d *digit[K]) of(key K) uint { return uint((uint64(key) - uint64(d.least)) >> (d.shift & 63)) }
 
 func (d *digit[K]) buckets() int { return int(d.of(d.most)) + 1 }
 
@@ -279,7 +279,7 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 	}
 }
 
-func insertion[V any, K unsigned](s []item[V, K]) {
+func insertion[V any, K integer](s []item[V, K]) {
 	for i := 1; i < len(s); i++ {
 		x, j := s[i], i
 		for ; j > 0 && s[j-1].key > x.key; j-- {
@@ -311,9 +311,6 @@ func codingOf(kind reflect.Kind, size uintptr) coding {
 	return c
 }
 
-// plain says whether the numbers are what they are mapped to.
-func (c *coding) plain() bool { return c.flip == 0 }
-
 func (c *coding) encode(x uint64) uint64 {
 	return ((x ^ (-(x>>(c.top&63))&c.negative | c.flip)) + c.add) & c.mask
 }
@@ -323,13 +320,16 @@ func (c *coding) decode(x uint64) uint64 {
 	return x ^ ((x>>(c.top&63)-1)&c.negative | c.flip)
 }
 
-// sortNumbers sorts s, whose bits c is the coding of, and says whether it did.
-func sortNumbers[K unsigned](w *pool.Worker, s []K, c coding, cancelled func() bool) bool {
+// sortIntegers sorts s, and says whether it did.
+func sortIntegers[K integer](w *pool.Worker, s []K, cancelled func() bool) bool {
+	newRadix(viewAs[item[struct{}, K]](s), cancelled).sort(w, 0, len(s))
+	return !cancelled()
+}
+
+// sortFloats sorts s, whose bits c is the coding of, and says whether it did.
+func sortFloats[K integer](w *pool.Worker, s []K, c coding, cancelled func() bool) bool {
 	encoded := make([]bool, (len(s)-1)/radixLeaf+1)
 	recode := func(f func(s []K), which func(piece int) bool) {
-		if c.plain() {
-			return
-		}
 		each(w, len(encoded), func(piece int) {
 			if encoded[piece] = which(piece); encoded[piece] {
 				f(s[piece*radixLeaf : min((piece+1)*radixLeaf, len(s))])
@@ -342,7 +342,7 @@ func sortNumbers[K unsigned](w *pool.Worker, s []K, c coding, cancelled func() b
 		}
 	}, func(int) bool { return !cancelled() })
 	if !cancelled() {
-		newRadix(viewAs[item[struct{}, K]](s), cancelled).sort(w, 0, len(s))
+		sortIntegers(w, s, cancelled)
 	}
 	recode(func(s []K) {
 		for i, x := range s {

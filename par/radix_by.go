@@ -75,7 +75,7 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 }
 
 // sortByNumbers is sortBy for keys that are numbers and are mapped to those of type U.
-func sortByNumbers[E any, K cmp.Ordered, U unsigned](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool) bool {
+func sortByNumbers[E any, K cmp.Ordered, U integer](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool) bool {
 	if unsafe.Sizeof(s[0]) > smallElement {
 		order := orderNumbers[E, K, int, U](w, s, key, c, cancelled, func(items []item[int, U], lo int) {
 			for i := range items {
@@ -101,7 +101,7 @@ func sortByNumbers[E any, K cmp.Ordered, U unsigned](w *pool.Worker, s []E, key 
 }
 
 // orderNumbers returns what fill sets for each element, in the order of the keys.
-func orderNumbers[E any, K cmp.Ordered, V any, U unsigned](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool,
+func orderNumbers[E any, K cmp.Ordered, V any, U integer](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool,
 	fill func(items []item[V, U], lo int)) []item[V, U] {
 	items := make([]item[V, U], len(s))
 	ranges(w, len(s), func(lo, hi int) {
@@ -139,7 +139,7 @@ func bitsOf[K any](k K) uint64 {
 	}
 }
 
-func inOrder[V any, K unsigned](s []item[V, K]) bool {
+func inOrder[V any, K integer](s []item[V, K]) bool {
 	for i := 1; i < len(s); i++ {
 		if s[i].key < s[i-1].key {
 			return false
@@ -149,7 +149,7 @@ func inOrder[V any, K unsigned](s []item[V, K]) bool {
 }
 
 // permute moves the elements of s to where their indices are in order, and says whether it did.
-func permute[E any, K unsigned](w *pool.Worker, s []E, order []item[int, K], cancelled func() bool) bool {
+func permute[E any, K integer](w *pool.Worker, s []E, order []item[int, K], cancelled func() bool) bool {
 	sorted := make([]E, len(s))
 	ranges(w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {

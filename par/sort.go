@@ -55,8 +55,7 @@ import (
 //
 // A radix sort calls no function. What it reads to write the other side stays as it is until all
 // of that is written, so whatever side is whole is copied to the slice, or is the slice. Floats
-// and signed numbers are mapped to unsigned ones in the slice meanwhile, and back in any case. A
-// sort by keys, or of strings, sorts indices, and begins to write the slice only when it will
+// are mapped to integers in the slice meanwhile, and back in any case. A sort by keys, or of strings, sorts indices, and begins to write the slice only when it will
 // write all of it.
 
 const (
@@ -134,20 +133,30 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 		return true
 	}
 	t := reflect.TypeFor[E]()
-	coding := codingOf(t.Kind(), t.Size())
-	switch {
-	case t.Kind() == reflect.String:
+	kind, signed := t.Kind(), reflect.Int <= t.Kind() && t.Kind() <= reflect.Int64
+	switch size := t.Size(); {
+	case kind == reflect.String:
 		keys := viewAs[string](s)
 		return permute(w, keys, orderStrings(w, keys, cancelled), cancelled)
-	case t.Size() == 1:
-		countBytes(viewAs[uint8](s), uint8(coding.flip))
+	case kind == reflect.Float32:
+		return sortFloats(w, viewAs[uint32](s), codingOf(kind, size), cancelled)
+	case kind == reflect.Float64:
+		return sortFloats(w, viewAs[uint64](s), codingOf(kind, size), cancelled)
+	case size == 1:
+		countBytes(viewAs[uint8](s), uint8(codingOf(kind, size).flip))
 		return true
-	case t.Size() == 2:
-		return sortNumbers(w, viewAs[uint16](s), coding, cancelled)
-	case t.Size() == 4:
-		return sortNumbers(w, viewAs[uint32](s), coding, cancelled)
+	case size == 2 && signed:
+		return sortIntegers(w, viewAs[int16](s), cancelled)
+	case size == 2:
+		return sortIntegers(w, viewAs[uint16](s), cancelled)
+	case size == 4 && signed:
+		return sortIntegers(w, viewAs[int32](s), cancelled)
+	case size == 4:
+		return sortIntegers(w, viewAs[uint32](s), cancelled)
+	case signed:
+		return sortIntegers(w, viewAs[int64](s), cancelled)
 	default:
-		return sortNumbers(w, viewAs[uint64](s), coding, cancelled)
+		return sortIntegers(w, viewAs[uint64](s), cancelled)
 	}
 }
 

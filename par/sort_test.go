@@ -196,7 +196,7 @@ func TestSortOrdersEveryOrderedType(t *testing.T) {
 }
 
 func testIntegers[E interface {
-	unsigned | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uintptr
+	integer | ~int | ~int8 | ~uint | ~uintptr
 }](p *pool.Pool) func(*testing.T) {
 	return func(t *testing.T) {
 		for _, n := range sortLens() {
