@@ -50,8 +50,8 @@ const (
 	radixLeaf = 1 << 13
 
 	// bucketSize is how many bytes the buckets of evenly spread keys have at least, if there are no
-	// more than 1<<levelBits: half a first-level cache. A number of 8 bytes takes 18 ns then, 21 ns
-	// with twice as many, and 20 ns with a quarter.
+	// more than 1<<levelBits: half a first-level cache. With buckets of half or twice the size a sort
+	// takes 3% longer, with four times the size 11%.
 	bucketSize = 1 << 14
 	levelBits  = 10
 
@@ -163,12 +163,12 @@ func (d digit[K]) wide(width int) digit[K] {
 }
 
 // of returns the bucket of a key. The mask tells the compiler that no shift is too long.
-func (d *digit[K]) of(key K) uint { return uint((uint64(key) - uint64(d.least)) >> (d.shift & 63)) }
+func (d digit[K]) of(key K) uint { return uint((uint64(key) - uint64(d.least)) >> (d.shift & 63)) }
 
-func (d *digit[K]) buckets() int { return int(d.of(d.most)) + 1 }
+func (d digit[K]) buckets() int { return int(d.of(d.most)) + 1 }
 
 // bounds returns bounds of the keys in a bucket, modulo the size of K.
-func (d *digit[K]) bounds(bucket int) (least, most K) {
+func (d digit[K]) bounds(bucket int) (least, most K) {
 	least = d.least + K(uint64(bucket)<<d.shift)
 	return least, least + K(uint64(1)<<d.shift-1)
 }
@@ -200,6 +200,7 @@ func (r *radix[V, K]) deal(w *pool.Worker, dst, src []item[V, K], d digit[K]) (e
 		})
 	}
 	each(func(counts *[1 << levelBits]int, src []item[V, K]) {
+		d := d // in registers, which what a closure has captured is not
 		for i := range src {
 			counts[d.of(src[i].key)%(1<<levelBits)]++
 		}
@@ -215,6 +216,7 @@ func (r *radix[V, K]) deal(w *pool.Worker, dst, src []item[V, K], d digit[K]) (e
 		}
 	}
 	each(func(next *[1 << levelBits]int, src []item[V, K]) {
+		d := d
 		for i := range src {
 			n := &next[d.of(src[i].key)%(1<<levelBits)]
 			dst[*n] = src[i]
@@ -280,6 +282,15 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 }
 
 func insertion[V any, K integer](s []item[V, K]) {
+	if unsafe.Sizeof(s[0].value) == 0 {
+		// A pass that mispredicts no branch settles most of what a deal leaves: a tenth of the sort.
+		top := s[0].key
+		for i := 1; i < len(s); i++ {
+			k := s[i].key
+			s[i-1].key, top = min(top, k), max(top, k)
+		}
+		s[len(s)-1].key = top
+	}
 	for i := 1; i < len(s); i++ {
 		x, j := s[i], i
 		for ; j > 0 && s[j-1].key > x.key; j-- {
