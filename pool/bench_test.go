@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -78,6 +79,26 @@ func BenchmarkWait(b *testing.B) {
 				_, _ = Async(p, nothing).Wait(context.Background())
 			}
 		}))
+	})
+	b.Run("future that nobody has begun", func(b *testing.B) {
+		futures := make([]*Future[int], 100)
+		var took time.Duration
+		for waits := 0; waits < b.N; waits += len(futures) {
+			done := make(chan struct{})
+			require.NoError(b, p.Go(func(*Worker) { // the only worker, so nobody else begins with them
+				defer close(done)
+				for i := range futures {
+					futures[i] = Async(p, nothing)
+				}
+				start := time.Now()
+				for _, f := range futures {
+					_, _ = f.Wait(context.Background())
+				}
+				took += time.Since(start)
+			}))
+			<-done
+		}
+		b.ReportMetric(float64(took.Nanoseconds())/float64((b.N+len(futures)-1)/len(futures)*len(futures)), "ns/wait")
 	})
 	b.Run("Block with nothing to do meanwhile", func(b *testing.B) {
 		done := make(chan struct{})
