@@ -123,7 +123,7 @@ func ExampleAdaptiveGrain() {
 	grain := new(pool.AdaptiveGrain) // one for each loop of the program
 	numbers := make([]int, 10_000)
 	fmt.Println("first:", grain.Grain())
-	for range 3 {
+	for range 100 { // if the machine stands still in one of them, the grain shrinks by that one
 		err = par.For(p, len(numbers), func(i int) { numbers[i]++ }, grain.Granularity())
 		if err != nil {
 			log.Fatal(err)

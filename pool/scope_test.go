@@ -387,7 +387,7 @@ func TestScopeAllocatesNothingForAChild(t *testing.T) {
 		})
 	}
 	run()
-	require.LessOrEqual(t, allocsPerRun(20, run), 8.0)
+	require.LessOrEqual(t, allocsPerRun(20, run), n/4.0)
 }
 
 // TestGuestWhoseScopeFailsTidiesUpItself: when no worker is free, there is nobody but the

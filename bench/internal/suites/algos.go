@@ -24,6 +24,7 @@ import (
 //	map             x*x + 1 of float64 from 0 to 1, into another slice
 //	sort-...        other elements and other inputs, 2^18 of them; see sorts.go
 //
+// The row heist-range is the form of the algorithm whose function has the inner loop itself.
 // What a library lacks it has no row for: rayon has no scan, TBB no stable sort and no
 // filter that keeps the order. The metric is ns per element; checking the result, and
 // putting the input in place for the sorts, are not in the time.
@@ -37,30 +38,53 @@ func algosSuite() runner.Suite {
 	}
 }
 
-// algo is a case of the suite: the job, and how it is done on a pool and serially. A
-// job has slices of its own, which both are given by start.
+// problem is what a case of the suite has to do, and how. What is started for one
+// implementation has slices of its own.
+type problem[T any] struct {
+	job job[T]
+	// on does it on a pool; inRanges as well, with the inner loop in the caller's function.
+	on, inRanges func(*pool.Pool) (T, error)
+	serial       func() T
+}
+
+// algo is a case of the suite.
 //
-// Most are given functions of the caller's, and there the languages differ: Rust and
-// C++ compile them into the loops, and so does Go in the plain loop that is "serial",
-// but an algorithm in Go calls them, for 1 to 2 ns.
-func algo[T any](name, about string, start func(env runner.Env) (j job[T], on func(*pool.Pool) (T, error), serial func() T), others ...runner.Impl) runner.Case {
+// Most algorithms are given functions of the caller's, and there the languages differ: Rust
+// and C++ compile them into the loops, and so does Go in the plain loop that is "serial",
+// but an algorithm in Go calls them, for 1 to 2 ns an element, or once for a range.
+func algo[T any](name, about string, start func(env runner.Env) problem[T], others ...runner.Impl) runner.Case {
 	return runner.Case{
 		Name: name, About: about, Metrics: lower("ns/elem"), Workers: asked,
 		Impls: append([]runner.Impl{
-			lapped("heist", func(env runner.Env) (lap, func(), error) {
-				p, stop, err := newPool(env)
-				if err != nil {
-					return nil, nil, err
-				}
-				j, on, _ := start(env)
-				return j.lap(p, func() (T, error) { return on(p) }), stop, nil
+			solved("heist", func(env runner.Env, p *pool.Pool) (job[T], func() (T, error)) {
+				problem := start(env)
+				return problem.job, func() (T, error) { return problem.on(p) }
 			}),
 			called("serial", time.Nanosecond, func(env runner.Env) (job[T], func() T) {
-				j, _, serial := start(env)
-				return j, serial
+				problem := start(env)
+				return problem.job, problem.serial
 			}),
 		}, others...),
 	}
+}
+
+// inRanges is the implementation heist-range of a case.
+func inRanges[T any](start func(env runner.Env) problem[T]) runner.Impl {
+	return solved("heist-range", func(env runner.Env, p *pool.Pool) (job[T], func() (T, error)) {
+		problem := start(env)
+		return problem.job, func() (T, error) { return problem.inRanges(p) }
+	})
+}
+
+func solved[T any](name string, start func(runner.Env, *pool.Pool) (job[T], func() (T, error))) runner.Impl {
+	return lapped(name, func(env runner.Env) (lap, func(), error) {
+		p, stop, err := newPool(env)
+		if err != nil {
+			return nil, nil, err
+		}
+		j, solve := start(env, p)
+		return j.lap(p, solve), stop, nil
+	})
 }
 
 func rayonPerElem() runner.Impl { return peers.Rayon(lower("ns/elem")) }
@@ -99,12 +123,14 @@ func sameElements[T comparable](want []T) func([]T) error {
 
 func sortCase() runner.Case {
 	return algo("sort-1m", "sort a million int64; time per element",
-		func(env runner.Env) (job[[]int64], func(*pool.Pool) ([]int64, error), func() []int64) {
+		func(env runner.Env) problem[[]int64] {
 			input := integers(env)
 			want, s := slices.Sorted(slices.Values(input)), slices.Clone(input)
-			return job[[]int64]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(want)},
-				func(p *pool.Pool) ([]int64, error) { return s, par.Sort(p, s) },
-				func() []int64 { slices.Sort(s); return s }
+			return problem[[]int64]{
+				job:    job[[]int64]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(want)},
+				on:     func(p *pool.Pool) ([]int64, error) { return s, par.Sort(p, s) },
+				serial: func() []int64 { slices.Sort(s); return s },
+			}
 		}, rayonPerElem(), tbbPerElem())
 }
 
@@ -152,107 +178,136 @@ func checkKeyed[E comparable, K cmp.Ordered](input, got []E, stable bool, read f
 
 func sortStableCase() runner.Case {
 	return algo("sort-stable-1m", "sort a million pairs by their keys, stable; time per element",
-		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
+		func(env runner.Env) problem[[]pair] {
 			s, j := pairsJob(env, true)
-			return j, func(p *pool.Pool) ([]pair, error) { return s, par.SortBy(p, s, func(e pair) uint32 { return e.key }) },
-				func() []pair { slices.SortStableFunc(s, byKey); return s }
+			return problem[[]pair]{
+				job:    j,
+				on:     func(p *pool.Pool) ([]pair, error) { return s, par.SortBy(p, s, func(e pair) uint32 { return e.key }) },
+				serial: func() []pair { slices.SortStableFunc(s, byKey); return s },
+			}
 		}, inlining(rayonPerElem()))
 }
 
 func sortFuncCase() runner.Case {
 	return algo("sortfunc-1m", "sort a million pairs by their keys; time per element",
-		func(env runner.Env) (job[[]pair], func(*pool.Pool) ([]pair, error), func() []pair) {
+		func(env runner.Env) problem[[]pair] {
 			s, j := pairsJob(env, false)
-			return j, func(p *pool.Pool) ([]pair, error) { return s, par.SortFunc(p, s, byKey) },
-				func() []pair { slices.SortFunc(s, byKey); return s }
+			return problem[[]pair]{
+				job:    j,
+				on:     func(p *pool.Pool) ([]pair, error) { return s, par.SortFunc(p, s, byKey) },
+				serial: func() []pair { slices.SortFunc(s, byKey); return s },
+			}
 		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
 }
 
 func scanCase() runner.Case {
 	add := func(a, b int64) int64 { return a + b }
-	return algo("scan", "the running sums of a million int64; time per element",
-		func(env runner.Env) (job[[]int64], func(*pool.Pool) ([]int64, error), func() []int64) {
-			s := integers(env)
-			out, want := make([]int64, len(s)), make([]int64, len(s))
-			scan := func(out []int64) {
-				var sum int64
-				for i, x := range s {
-					sum += x
-					out[i] = sum
-				}
+	start := func(env runner.Env) problem[[]int64] {
+		s := integers(env)
+		out, want := make([]int64, len(s)), make([]int64, len(s))
+		scan := func(out, s []int64, sum int64) int64 {
+			for i, x := range s {
+				sum += x
+				out[i] = sum
 			}
-			scan(want)
-			return job[[]int64]{ops: len(s), ready: func() { clear(out) }, check: sameElements(want)},
-				func(p *pool.Pool) ([]int64, error) { return out, par.Scan(p, out, s, add) },
-				func() []int64 { scan(out); return out }
-		}, inlining(tbbPerElem()))
+			return sum
+		}
+		scan(want, s, 0)
+		return problem[[]int64]{
+			job: job[[]int64]{ops: len(s), ready: func() { clear(out) }, check: sameElements(want)},
+			on:  func(p *pool.Pool) ([]int64, error) { return out, par.Scan(p, out, s, add) },
+			inRanges: func(p *pool.Pool) ([]int64, error) {
+				return out, par.ScanRange(p, len(s), 0,
+					func(lo, hi int) int64 { return sum(s[lo:hi]) }, add,
+					func(before int64, lo, hi int) int64 { return scan(out[lo:hi], s[lo:hi], before) })
+			},
+			serial: func() []int64 { scan(out, s, 0); return out },
+		}
+	}
+	return algo("scan", "the running sums of a million int64; time per element", start, inRanges(start), inlining(tbbPerElem()))
+}
+
+func sum(s []int64) (sum int64) {
+	for _, x := range s {
+		sum += x
+	}
+	return sum
 }
 
 func filterCase() runner.Case {
-	even := func(x int64) bool { return x%2 == 0 }
-	return algo("filter", "the even ones of a million int64, in a new slice; time per element",
-		func(env runner.Env) (job[[]int64], func(*pool.Pool) ([]int64, error), func() []int64) {
-			s := integers(env)
-			filter := func() []int64 {
-				kept := make([]int64, 0, len(s)) // a third faster than growing it
-				for _, x := range s {
-					if x%2 == 0 {
-						kept = append(kept, x)
-					}
+	start := func(env runner.Env) problem[[]int64] {
+		s := integers(env)
+		filter := func(kept, s []int64) []int64 {
+			for _, x := range s {
+				if x%2 == 0 {
+					kept = append(kept, x)
 				}
-				return kept
 			}
-			return job[[]int64]{ops: len(s), check: sameElements(filter())},
-				func(p *pool.Pool) ([]int64, error) { return par.Filter(p, s, even) },
-				filter
-		}, inlining(rayonPerElem()))
+			return kept
+		}
+		serial := func() []int64 { return filter(make([]int64, 0, len(s)), s) } // a third faster than growing it
+		return problem[[]int64]{
+			job: job[[]int64]{ops: len(s), check: sameElements(serial())},
+			on: func(p *pool.Pool) ([]int64, error) {
+				return par.Filter(p, s, func(x int64) bool { return x%2 == 0 })
+			},
+			inRanges: func(p *pool.Pool) ([]int64, error) {
+				return par.FilterRange(p, len(s), func(out []int64, lo, hi int) []int64 { return filter(out, s[lo:hi]) })
+			},
+			serial: serial,
+		}
+	}
+	return algo("filter", "the even ones of a million int64, in a new slice; time per element", start, inRanges(start), inlining(rayonPerElem()))
 }
 
 func reduceCase() runner.Case {
 	add := func(a, b int64) int64 { return a + b }
-	return algo("reduce", "the sum of a million int64; time per element",
-		func(env runner.Env) (job[int64], func(*pool.Pool) (int64, error), func() int64) {
-			s := integers(env)
-			sum := func() int64 {
-				var sum int64
-				for _, x := range s {
-					sum += x
-				}
-				return sum
-			}
-			want := sum()
-			return job[int64]{ops: len(s), check: func(got int64) error { return runner.Check("the sum", got, want) }},
-				func(p *pool.Pool) (int64, error) { return par.Reduce(p, s, 0, add, add) },
-				sum
-		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
+	start := func(env runner.Env) problem[int64] {
+		s := integers(env)
+		want := sum(s)
+		return problem[int64]{
+			job: job[int64]{ops: len(s), check: func(got int64) error { return runner.Check("the sum", got, want) }},
+			on:  func(p *pool.Pool) (int64, error) { return par.Reduce(p, s, 0, add, add) },
+			inRanges: func(p *pool.Pool) (int64, error) {
+				return par.ReduceRange(p, len(s), 0, func(before int64, lo, hi int) int64 { return before + sum(s[lo:hi]) }, add)
+			},
+			serial: func() int64 { return sum(s) },
+		}
+	}
+	return algo("reduce", "the sum of a million int64; time per element", start, inRanges(start), inlining(rayonPerElem()), inlining(tbbPerElem()))
 }
 
 func mapCase() runner.Case {
-	return algo("map", "x*x + 1 of a million float64; time per element",
-		func(env runner.Env) (job[[]float64], func(*pool.Pool) ([]float64, error), func() []float64) {
-			s := make([]float64, algoSize(env))
-			for i := range s {
-				s[i] = float64(random(i)>>11) / (1 << 53)
-			}
-			out := make([]float64, len(s))
-			check := func(got []float64) error {
-				for i, x := range s {
-					// A fused multiplication and addition rounds once instead of twice.
-					if want := x*x + 1; math.Abs(got[i]-want) > 1e-15 {
-						return runner.Check("an element", got[i], want)
-					}
+	start := func(env runner.Env) problem[[]float64] {
+		s := make([]float64, algoSize(env))
+		for i := range s {
+			s[i] = float64(random(i)>>11) / (1 << 53)
+		}
+		out := make([]float64, len(s))
+		check := func(got []float64) error {
+			for i, x := range s {
+				// A fused multiplication and addition rounds once instead of twice.
+				if want := x*x + 1; math.Abs(got[i]-want) > 1e-15 {
+					return runner.Check("an element", got[i], want)
 				}
-				return nil
 			}
-			return job[[]float64]{ops: len(s), ready: func() { clear(out) }, check: check},
-				func(p *pool.Pool) ([]float64, error) {
-					return out, par.MapTo(p, out, s, func(x float64) float64 { return x*x + 1 })
-				},
-				func() []float64 {
-					for i, x := range s {
-						out[i] = x*x + 1
-					}
-					return out
-				}
-		}, inlining(rayonPerElem()), inlining(tbbPerElem()))
+			return nil
+		}
+		squares := func(out, s []float64) {
+			for i, x := range s {
+				out[i] = x*x + 1
+			}
+		}
+		return problem[[]float64]{
+			job: job[[]float64]{ops: len(s), ready: func() { clear(out) }, check: check},
+			on: func(p *pool.Pool) ([]float64, error) {
+				return out, par.MapTo(p, out, s, func(x float64) float64 { return x*x + 1 })
+			},
+			inRanges: func(p *pool.Pool) ([]float64, error) {
+				return out, pool.ForRange(p, len(s), func(lo, hi int) { squares(out[lo:hi], s[lo:hi]) })
+			},
+			serial: func() []float64 { squares(out, s); return out },
+		}
+	}
+	return algo("map", "x*x + 1 of a million float64; time per element", start, inRanges(start), inlining(rayonPerElem()), inlining(tbbPerElem()))
 }

@@ -83,12 +83,14 @@ func sortsInput[E any](env runner.Env, element func(i, n int) E) []E {
 // sortsOf is the case of elements that are sorted as they are.
 func sortsOf[E cmp.Ordered](name, about string, element func(i, n int) E) runner.Case {
 	return algo("sort-"+name, "sort 2^18 elements, "+about+"; time per element",
-		func(env runner.Env) (job[[]E], func(*pool.Pool) ([]E, error), func() []E) {
+		func(env runner.Env) problem[[]E] {
 			input := sortsInput(env, element)
 			s := slices.Clone(input)
-			return job[[]E]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(slices.Sorted(slices.Values(input)))},
-				func(p *pool.Pool) ([]E, error) { return s, par.Sort(p, s) },
-				func() []E { slices.Sort(s); return s }
+			return problem[[]E]{
+				job:    job[[]E]{ops: len(s), ready: func() { copy(s, input) }, check: sameElements(slices.Sorted(slices.Values(input)))},
+				on:     func(p *pool.Pool) ([]E, error) { return s, par.Sort(p, s) },
+				serial: func() []E { slices.Sort(s); return s },
+			}
 		}, costly(rayonPerElem()))
 }
 
@@ -104,7 +106,7 @@ func sortPairs(input string, key func(i, n int) int64, stable bool) runner.Case 
 		name, about = "sort-pair-stable-", "pairs by key, stable, "
 	}
 	return algo(name+input, "sort 2^18 elements, "+about+input+"; time per element",
-		func(env runner.Env) (job[[]wide], func(*pool.Pool) ([]wide, error), func() []wide) {
+		func(env runner.Env) problem[[]wide] {
 			input := sortsInput(env, func(i, n int) wide { return wide{key(i, n), int64(i)} })
 			s := slices.Clone(input)
 			j := job[[]wide]{ops: len(s), ready: func() { copy(s, input) }, check: func(got []wide) error {
@@ -114,7 +116,10 @@ func sortPairs(input string, key func(i, n int) int64, stable bool) runner.Case 
 			if stable {
 				serial = slices.SortStableFunc[[]wide]
 			}
-			return j, func(p *pool.Pool) ([]wide, error) { return s, par.SortBy(p, s, func(e wide) int64 { return e.key }) },
-				func() []wide { serial(s, byWideKey); return s }
+			return problem[[]wide]{
+				job:    j,
+				on:     func(p *pool.Pool) ([]wide, error) { return s, par.SortBy(p, s, func(e wide) int64 { return e.key }) },
+				serial: func() []wide { serial(s, byWideKey); return s },
+			}
 		}, costly(inlining(rayonPerElem())))
 }
