@@ -482,12 +482,18 @@ func TestSubmitAllKeepsTheOrder(t *testing.T) {
 
 // TestSubmitAllSaysHowManyWereQueued when it could not queue all.
 func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
-	for name, give := range map[string]func(p *Pool, cancel func(error)){
-		"context": func(_ *Pool, cancel func(error)) { cancel(io.EOF) },
-		"Close":   func(p *Pool, _ func(error)) { go p.Close() },
+	const n = 20
+	for _, c := range []struct {
+		bound int
+		give  func(p *Pool, cancel func(error))
+		want  error
+	}{
+		{5, func(_ *Pool, cancel func(error)) { cancel(io.EOF) }, io.EOF},
+		{5, func(p *Pool, _ func(error)) { go p.Close() }, ErrClosed},
+		{1, func(_ *Pool, cancel func(error)) { cancel(io.EOF) }, io.EOF},
 	} {
-		t.Run(name, func(t *testing.T) {
-			const bound, n = 5, 20
+		t.Run(fmt.Sprint(c.bound, " ", c.want), func(t *testing.T) {
+			bound := c.bound
 			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(bound))
 			release := occupyAll(t, p)
 			ctx, cancel := context.WithCancelCause(background)
@@ -507,16 +513,12 @@ func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
 				queued, err = p.SubmitAll(ctx, fs)
 			})
 			require.True(t, waits(p, 1))
-			give(p, cancel)
+			c.give(p, cancel)
 			require.True(t, returns(wait))
 			require.Equal(t, bound, queued)
-			if name == "Close" {
-				require.ErrorIs(t, err, ErrClosed)
-			} else {
-				require.Same(t, io.EOF, err)
-			}
+			require.Same(t, c.want, err)
 			release()
-			require.True(t, eventually(func() bool { return ran.Load() == bound }))
+			require.True(t, eventually(func() bool { return int(ran.Load()) == bound }))
 			cancel(nil)
 			_ = p.Close()
 		})
