@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -181,12 +182,16 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 				p := newPool(t, WithWorkers(4))
 				var hidden []string
 				var releases []func()
-				for range p.Workers() - 1 {
+				busy := p.Workers() - 1
+				for range busy {
 					releases = append(releases, occupy(p))
+				}
+				if strings.HasSuffix(place, "task") {
+					busy++
 				}
 				in(p, func(w *Worker) {
 					steps.Call(w, func(*Fork[step, any]) any {
-						eventually(func() bool { return !p.sleep.Hungry() }) // who began last may still search
+						require.True(t, eventually(func() bool { return int(p.active.Load()) == busy })) // who began last may still search
 						dive(w, depth, func(w *Worker) {
 							if len(private(w)) == 0 {
 								t.Error("nothing was private before")

@@ -188,7 +188,7 @@ func unrest(p *Pool) string {
 	p.crew.mu.Lock()
 	defer p.crew.mu.Unlock()
 	state := p.sleep.Load()
-	hot, size := 0, p.Workers()
+	hot, size := 0, p.size() // Workers may resize
 	if p.latency {
 		hot = 1
 	}
