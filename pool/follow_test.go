@@ -80,7 +80,8 @@ func TestAChosenNumberOfWorkersStays(t *testing.T) {
 // TestBoundWorkersLeaveAPToOthers, because they do not give way, unless one is left, or the program
 // says otherwise.
 func TestBoundWorkersLeaveAPToOthers(t *testing.T) {
-	n := runtime.GOMAXPROCS(0)
+	n := len(allowed(t)) // or there are Ps to spare
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
 	for _, c := range []struct {
 		options []Option
 		more    int

@@ -187,7 +187,7 @@ func (pl *place) wakeUp() {
 	pl.searching = true
 	pl.woken = true
 	p.woken.Add(1)
-	p.wokenAt.Store(heist.Ticks())
+	p.searchedAt.Store(heist.Ticks())
 	pl.occupy()
 }
 

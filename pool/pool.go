@@ -87,7 +87,7 @@ type Pool struct {
 	watched     atomic.Bool             // a worker watches; it writes
 	shortSleeps atomic.Int32            // see sleptFor; wakers and who watches write
 	woken       atomic.Int32            // places that were woken and whose workers do not run yet; wakers add, these subtract
-	wokenAt     atomic.Int64            // when the last one was, in heist.Ticks; wakers write
+	searchedAt  atomic.Int64            // when a searcher looked or was woken last, in heist.Ticks; searchers and wakers write
 	network     atomic.Pointer[network] // nil before it was needed; a worker writes, once
 	networkDue  atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
 	followDue   atomic.Int64            // when the next look at GOMAXPROCS is, in heist.Ticks; who takes the turn writes

@@ -14,21 +14,26 @@ import (
 // notifyTask is called after a task has become visible in a queue of a node, by a push that
 // ends with a full fence.
 func (p *Pool) notifyTask(node int) {
-	if searching := p.sleep.Load().Searching(); searching == 0 || p.unanswered(searching) {
+	if p.sleep.Load().Searching() == 0 || p.unanswered() {
 		p.wakeOne(node, -1)
 	}
 }
 
-// unanswered says whether all who count as searchers were woken and do not run yet, though they
-// should.
-func (p *Pool) unanswered(searching int) bool {
-	return int(p.woken.Load()) >= searching && heist.Ticks()-p.wokenAt.Load() > p.ticksAnswer
+// unanswered says whether those who count as searchers do not run, though they should: none has looked for a
+// while, or was woken just now. Their threads wait for a CPU, or they for a P.
+func (p *Pool) unanswered() bool { return heist.Ticks()-p.searchedAt.Load() > p.ticksAnswer }
+
+// searches is for a searcher that is about to look.
+func (p *Pool) searches() {
+	if now := heist.Ticks(); now-p.searchedAt.Load() > p.ticksAnswer/8 { // all of them read the word
+		p.searchedAt.Store(now)
+	}
 }
 
 // notifyAgain is for a worker between two tasks: if what is queued waits for a worker that does not
 // run, it wakes another one.
 func (p *Pool) notifyAgain() {
-	if p.woken.Load() > 0 && p.unanswered(p.sleep.Load().Searching()) {
+	if p.sleep.Load().Searching() > 0 && p.unanswered() {
 		p.notifySeen()
 	}
 }
@@ -98,6 +103,7 @@ func (w *Worker) watch() bool {
 		p.sleep.Add(policy.OneSearching)
 	}
 	for start := heist.Ticks(); ; heist.Spin(watchSpin) {
+		p.searches()
 		state := p.sleep.Load()
 		if _, place, ok := p.anyWork(state.Sleepers() >= 0); ok || w.ordered() || p.exit.Load() {
 			if ok && place < 0 {
@@ -141,8 +147,8 @@ const (
 	// lingerAfter is how many sleeps must have been shorter than that. One that was not counts as
 	// much as that, so in the end a worker stays awake in vain once for each 4 times that it did not.
 	lingerAfter, mostShortSleeps = 4, 8
-	// answerTime is how long a place that was woken may take until its worker runs before it does
-	// not count as a searcher any more.
+	// answerTime is how long ago the last look of a searcher, or wake-up of one, may be for others to
+	// trust that somebody searches. A look and the pause after it take 2 at most, a wake-up 4 to 10.
 	answerTime = 30 * time.Microsecond
 )
 

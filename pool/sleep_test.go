@@ -365,19 +365,15 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 
 // # Wake-ups that are not answered, and workers that stay awake
 
-// phantom is a searcher that was woken long ago and does not run.
+// phantom is a searcher that does not run.
 func phantom(p *Pool) (leave func()) {
 	p.sleep.Add(policy.OneSearching)
-	p.wokenAt.Store(heist.Ticks() - 2*p.ticksAnswer)
-	p.woken.Add(1)
-	return func() {
-		p.woken.Add(-1)
-		p.sleep.Add(-policy.OneSearching)
-	}
+	p.searchedAt.Store(heist.Ticks() - 2*p.ticksAnswer)
+	return func() { p.sleep.Add(-policy.OneSearching) }
 }
 
-// TestWhoWasWokenAndDoesNotRunIsNotTrusted by the next submitter.
-func TestWhoWasWokenAndDoesNotRunIsNotTrusted(t *testing.T) {
+// TestASearcherThatDoesNotRunIsNotTrusted by the next submitter.
+func TestASearcherThatDoesNotRunIsNotTrusted(t *testing.T) {
 	for range stress(50) {
 		p := newPool(t, WithWorkers(2))
 		requireAtRest(t, p)
@@ -386,6 +382,19 @@ func TestWhoWasWokenAndDoesNotRunIsNotTrusted(t *testing.T) {
 		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 		require.True(t, returns(func() { <-ran }), "the task waits for a worker that does not run")
 		leave()
+	}
+}
+
+// TestASearcherShowsThatItRuns, or the next submitter wakes another one for nothing.
+func TestASearcherShowsThatItRuns(t *testing.T) {
+	for name, options := range map[string][]Option{"search": nil, "watch": {WithHotWorker()}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, append(options, WithWorkers(1))...)
+			ended := make(chan int64)
+			require.NoError(t, p.Go(func(*Worker) { ended <- heist.Ticks() }))
+			end := <-ended // it searches once more before it sleeps
+			require.True(t, eventually(func() bool { return p.searchedAt.Load() > end }))
+		})
 	}
 }
 
@@ -398,7 +407,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 	var second atomic.Bool
 	require.NoError(t, p.Go(func(w *Worker) {
 		leave = phantom(p)
-		p.wokenAt.Store(heist.Ticks() + p.ticksFollow) // so that the tasks trust it
+		p.searchedAt.Store(heist.Ticks() + p.ticksFollow) // so that the tasks trust it
 		first.Store(w)
 		for range 200 { // what the ring does not hold is pulled from the injector, with a look at who searches
 			_ = w.Go(func(w *Worker) {
@@ -409,7 +418,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 				}
 			})
 		}
-		p.wokenAt.Store(heist.Ticks() - 2*p.ticksAnswer)
+		p.searchedAt.Store(heist.Ticks() - 2*p.ticksAnswer)
 	}))
 	require.True(t, eventually(func() bool { return p.Stats().Total().Tasks > 200 }))
 	require.True(t, second.Load())

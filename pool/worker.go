@@ -301,6 +301,9 @@ func (p *Pool) rest() {
 func (w *Worker) search() (job, bool) {
 	w.tick.pause()
 	for w.hunt.Begin(); ; {
+		if w.searching {
+			w.pool.searches()
+		}
 		j, r := w.look(w.hunt.Last())
 		if r == heist.Success {
 			w.stopSearching()

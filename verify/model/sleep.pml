@@ -32,8 +32,8 @@ a place finds no more, for who is not linked there has none. A worker has at mos
 What a search looks at before its last look is no more than what the last look sees: it is left out,
 but for the first look (EARLY), before which a worker does not count as a searcher. So are the looks
 of a worker that watches (HOT), but for the one that sees something; with LINGER it gives up at any
-time. With UNANSWERED a waker trusts no searcher, so many times, whenever it likes: that the searchers were
-woken some time ago and do not run yet is a matter of time, which the model has not.
+time. With UNANSWERED a waker trusts no searcher, so many times, whenever it likes: that none of them has
+looked or been woken for a while is a matter of time, which the model has not.
 
 Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
 sequentially consistent; a push without its fence is one whose item is seen later. What is done under
@@ -47,7 +47,7 @@ node, guests, a pause, another size, the end. So that these stay small, places s
 but for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.unanswered Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.Go Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
