@@ -1,6 +1,7 @@
 package par
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,10 +115,10 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 			i, err := Find(at, s, isOne)
 			require.ErrorIs(t, err, want)
 			require.Equal(t, -1, i)
-			if len(s) > 0 {
-				_, _, err = MinMax(at, s)
-				require.ErrorIs(t, err, want)
-			}
+			_, _, err = MinMax(at, s)
+			require.ErrorIs(t, err, want)
+			_, err = MinFunc(at, s, cmp.Compare[int])
+			require.ErrorIs(t, err, want)
 			require.ErrorIs(t, Each(at, slices.Values(s), func(int) { t.Error("called") }), want)
 			out, err = Collect(at, slices.Values(s), same)
 			require.ErrorIs(t, err, want)
@@ -131,7 +132,7 @@ func TestNilSequenceIsRefused(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
 	var err error
 	require.NotPanics(t, func() { err = Each(p, nil, func(int) {}) })
-	require.Error(t, err)
+	require.EqualError(t, err, "par: Each or Collect was given a nil sequence")
 	require.NotPanics(t, func() { _, err = Collect(p, nil, func(n int) int { return n }) })
 	require.Error(t, err)
 }

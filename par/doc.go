@@ -21,5 +21,6 @@
 //
 // Results are the same for any number of workers, and for floats rounded the same way, if not said
 // otherwise. For places, cancellation, panics and errors see [For]. Granularities are pool's: [pool.Lazy],
-// [pool.Grain] and others.
+// [pool.Grain] and others. A nil function, a negative length, slices that should be as long as each other and are not, or a second
+// granularity give an error that says so. Beside an error the other results are not specified.
 package par

@@ -54,7 +54,7 @@ func Collect[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, err
 // it returns handles the batch, there or on another worker.
 func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (handle func())) error {
 	if values == nil {
-		return errors.New("pool: Each or Collect was given a nil sequence")
+		return errors.New("par: Each or Collect was given a nil sequence")
 	}
 	return pool.Call(at, func(w *pool.Worker) {
 		var pending atomic.Int64 // batches that others have and that have not ended

@@ -120,11 +120,19 @@ func CountRange(at pool.Place, n int, count func(lo, hi int) int) (int, error) {
 // ErrEmpty is the error of the least or greatest element of nothing.
 var ErrEmpty = errors.New("par: MinMax, MinFunc or MaxFunc was given an empty slice")
 
+// errEmpty is ErrEmpty, if a call can begin at the place.
+func errEmpty(at pool.Place) error {
+	if err := pool.Check(at); err != nil {
+		return err
+	}
+	return ErrEmpty
+}
+
 // MinMax returns the least and the greatest element of s. If one of them is a NaN, both
 // results are. It returns [ErrEmpty] if there are none.
 func MinMax[E cmp.Ordered](at pool.Place, s []E) (least, most E, err error) {
 	if len(s) == 0 {
-		return least, most, ErrEmpty
+		return least, most, errEmpty(at)
 	}
 	type both struct{ least, most E }
 	r, err := ReduceRange(at, len(s), both{s[0], s[0]},
@@ -157,7 +165,7 @@ func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, b
 		return e, errNilFunc(name)
 	}
 	if len(s) == 0 {
-		return e, ErrEmpty
+		return e, errEmpty(at)
 	}
 	best := func(i, j int) int {
 		if better(compare(s[j], s[i])) {

@@ -41,7 +41,7 @@ func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 	}.run(at, len(s))
 }
 
-// ScanRange is [Scan] for 0 to n-1: total returns what all from lo to hi-1 come to, and scan does what
+// ScanRange is [Scan] for 0 to n-1: total returns what all from lo to hi-1 come to, and scanPart does what
 // is to be done with the running totals from lo to hi-1, when those before lo come to before, and returns
 // what all before hi come to. Op must be associative, and zero is the total of nothing.
 func ScanRange[T any](at pool.Place, n int, zero T, total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) error {
