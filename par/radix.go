@@ -3,7 +3,6 @@ package par
 import (
 	"math/bits"
 	"reflect"
-	"sync"
 	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
@@ -248,10 +247,6 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 		}
 		return
 	}
-	if unsafe.Sizeof(src[0].value) > 0 {
-		r.collect(lo, hi, in, d)
-		return
-	}
 	d = d.wide(min(bits.Len(uint(len(src))), leafBits))
 	var counts [1 << leafBits]uint32
 	for i := range src {
@@ -285,41 +280,6 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 		copy(src, dst)
 	}
 }
-
-// collect sorts a leaf of items that are more than keys. What is sorted are numbers of 64 bits: as many
-// of a key's bits as there is room for, and then the item's place. Items whose keys are equal up to there are a leaf again.
-func (r *radix[V, K]) collect(lo, hi int, in side, d digit[K]) {
-	src, dst := r.sides[in][lo:hi], r.sides[in.other()][lo:hi]
-	places := uint(bits.Len(uint(len(src) - 1)))
-	lost := uint(max(bits.Len64(uint64(d.most)-uint64(d.least))+int(places)-64, 0))
-	room := leaves.Get().(*[2][radixLeaf]item[struct{}, uint64])
-	defer leaves.Put(room)
-	numbers := room[0][:len(src)]
-	for i := range src {
-		numbers[i].key = (uint64(src[i].key)-uint64(d.least))>>(lost&63)<<(places&63) | uint64(i)
-	}
-	sort := radix[struct{}, uint64]{sides: [2][]item[struct{}, uint64]{numbers, room[1][:len(src)]}}
-	sort.leaf(0, len(numbers), inSlice, digitOf(numbers))
-	for i := range numbers {
-		dst[i] = src[numbers[i].key&(1<<(places&63)-1)]
-	}
-	if in == inSlice {
-		copy(src, dst)
-	}
-	if lost == 0 {
-		return
-	}
-	for i, end := 0, 0; i < len(numbers); i = end {
-		for end = i + 1; end < len(numbers) && numbers[end].key>>(places&63) == numbers[i].key>>(places&63); end++ {
-		}
-		if end-i > 1 {
-			r.leaf(lo+i, lo+end, inSlice, digitOf(r.sides[inSlice][lo+i:lo+end]))
-		}
-	}
-}
-
-// leaves has what collect needs for a leaf.
-var leaves = sync.Pool{New: func() any { return new([2][radixLeaf]item[struct{}, uint64]) }}
 
 func insertion[V any, K integer](s []item[V, K]) {
 	if unsafe.Sizeof(s[0].value) == 0 {
