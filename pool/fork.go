@@ -426,7 +426,7 @@ func (s *frames[W, R]) run(thief *Worker, index int) {
 			fr.ending = endingOf(recover())
 		}
 		thief.call = call
-		fr.latch.complete(s.owner)
+		fr.latch.complete(thief, s.owner)
 	}()
 	thief.call.look(thief)
 	fr.result = fr.body(thief, fr.what)

@@ -321,15 +321,15 @@ func (s *Scope) take(which func() int) *task {
 
 // runStolen runs a stolen child of the branch, or a stray, in a branch of its own.
 func (b *branch) runStolen(w *Worker, f *task) {
-	defer b.leave()
+	defer b.leave(w)
 	s := b.scope
 	new(branch).hold(w, s, func() { s.run(w, f) })
 }
 
 // leave ends a child that runStolen has run.
-func (b *branch) leave() {
+func (b *branch) leave(w *Worker) {
 	if b.pending.Add(-1) == 0 {
-		b.latch.complete(b.owner)
+		b.latch.complete(w, b.owner)
 	}
 }
 

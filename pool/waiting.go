@@ -23,11 +23,12 @@ const (
 
 func (l *latch) done() bool { return l.state.Load() == latchDone }
 
-// complete ends the wait of waiter. The latch must not be touched afterwards: its
+// complete is for w, who ends the wait of waiter. The latch must not be touched afterwards: its
 // memory is the waiter's again.
-func (l *latch) complete(waiter *Worker) {
+func (l *latch) complete(w, waiter *Worker) {
 	if l.state.Swap(latchDone) == latchWaiting {
 		waiter.parker.unpark()
+		w.woke = true
 	}
 }
 

@@ -49,6 +49,7 @@ type Worker struct {
 	asked     bool        // whether a guest is a coroutine
 	coroutine bool        // it is
 	gaveWayAt int64       // when giveWay was last considered, in heist.Ticks
+	woke      bool        // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts    childCounts // of the innermost branch
 
 	_ pad
@@ -158,6 +159,7 @@ type job struct {
 
 // run runs a job in the worker's place. It is on top of nothing.
 func (w *Worker) run(j job) {
+	w.woke = false
 	if j.task != nil {
 		w.tasks.Add(1)
 	}
@@ -236,6 +238,11 @@ func (w *Worker) step() {
 		w.stopSearching() // woken as a searcher, it has found something
 		w.run(job{task: t})
 		return
+	}
+	if w.woke && w.parker.bell != nil {
+		// A search would keep the one that was woken waiting, until another thread takes it over: some 40 microseconds.
+		w.woke = false
+		runtime.Gosched()
 	}
 	if j, ok := w.search(); ok {
 		w.run(j)
