@@ -17,14 +17,16 @@ type waiters struct {
 }
 
 // release lets all waiters go, unless it finds, under the lock that waiters take, that
-// they must wait on.
-func (ws *waiters) release(must func() bool) {
+// they must wait on. It says whether there were any.
+func (ws *waiters) release(must func() bool) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.over != nil && (must == nil || !must()) {
-		close(ws.over)
-		ws.over = nil
+	if ws.over == nil || must != nil && must() {
+		return false
 	}
+	close(ws.over)
+	ws.over = nil
+	return true
 }
 
 // wait returns when done does, which is asked under the lock, or with the cause when ctx
@@ -136,7 +138,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 		t.value, t.err, t.panicked = value, err, panicked
 		t.done = true
 		t.mu.Unlock()
-		t.release(nil)
+		w.woke = t.release(nil)
 	}()
 	value, err = f(w)
 }

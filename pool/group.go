@@ -140,7 +140,7 @@ func (g *Group) submit(f func(*Worker)) {
 }
 
 func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
-	defer g.done()
+	defer func() { w.woke = g.done() }()
 	if g.parent.Err() != nil {
 		g.fail(context.Cause(g.parent))
 	}
@@ -191,15 +191,16 @@ func (g *Group) panic(e *PanicError) {
 }
 
 // done ends one task. The last one lets the waiters go, unless more tasks came
-// meanwhile: the waiters may be theirs.
-func (g *Group) done() {
+// meanwhile: the waiters may be theirs. It says whether it let any go.
+func (g *Group) done() (woke bool) {
 	n := g.pending.Add(-1)
 	if g.limit >= 0 {
-		g.room.release(nil) // they look again; the limit is meant to be small
+		woke = g.room.release(nil) // they look again; the limit is meant to be small
 	}
-	if n == 0 {
-		g.ended.release(func() bool { return g.pending.Load() > 0 })
+	if n == 0 && g.ended.release(func() bool { return g.pending.Load() > 0 }) {
+		woke = true
 	}
+	return woke
 }
 
 // Wait returns when all tasks of the group have ended, with the first error that one

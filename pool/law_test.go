@@ -489,6 +489,59 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 	require.Zero(t, p.Stats().Cancelled)
 }
 
+// TestWhoEndsAWaitLetsTheWaiterGoOn before it searches and sleeps: on one P, the waiter goes on before
+// the worker has gone to sleep.
+func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone)) // in the stead of one of which a guest computes
+	while := func(condition func() bool) {
+		for condition() {
+			runtime.Gosched()
+		}
+	}
+	waits := func(ws *waiters) bool {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		return ws.over != nil
+	}
+	for name, wait := range map[string]func() (parks uint64){
+		"future": func() uint64 {
+			ready, begun := make(chan *Future[int], 1), make(chan struct{})
+			f := Async(p, func(*Worker) (int, error) {
+				close(begun)
+				f := <-ready
+				while(func() bool { return !waits(&f.waiters) })
+				return 1, nil
+			})
+			<-begun // or the waiter would begin it
+			ready <- f
+			_, _ = f.Wait(context.Background())
+			return p.Stats().Total().Parks
+		},
+		"group": func() uint64 {
+			g := newGroup(p)
+			g.Go(func() error { while(func() bool { return !waits(&g.ended) }); return nil })
+			_ = g.Wait()
+			return p.Stats().Total().Parks
+		},
+		"fork": func() (parks uint64) {
+			_ = p.Run(func(w *Worker) {
+				stolenJoin(w, nop[int], func(*Worker) int { while(func() bool { return w.waitsFor.Load() == nil }); return 1 })
+				parks = p.Stats().Total().Parks
+			})
+			return parks
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, eventually(func() bool { // the system may take the worker's thread away in between
+				requireAtRest(t, p)
+				before := p.Stats().Total().Parks
+				return wait() == before
+			}), "the worker slept first")
+		})
+	}
+}
+
 // TestALoopSeesItsContextWhileNobodyElseCan: the context's goroutine gets no P.
 func TestALoopSeesItsContextWhileNobodyElseCan(t *testing.T) {
 	p := newPool(t, WithWorkers(1))

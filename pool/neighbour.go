@@ -60,9 +60,6 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
 		return now
 	}
-	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
-		relieve()()
-	}
 	if !w.pollNetwork(now) {
 		runtime.Gosched()
 	}
@@ -167,9 +164,12 @@ func (w *Worker) Yield() {
 	}
 	if _, _, ok := w.pool.anyWork(true); ok || !w.guest && !w.hasPlace() {
 		w.giveTurn()
-	} else {
-		w.giveWay()
+		return
 	}
+	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
+		relieve()()
+	}
+	w.giveWay()
 }
 
 // giveTurn has another worker run a task in the worker's place. Neither the start of the task nor
