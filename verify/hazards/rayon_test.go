@@ -40,12 +40,14 @@ func TestRayon746NobodySleepsOverAJob(t *testing.T) {
 	before := parks()
 	require.NotZero(t, before)
 	m := rounds(1000)
-	for i := range m {
+	for range m {
+		awake := parks()
 		submit()
-		eventually(t, "the worker that was woken to sleep again", func() bool { return parks() > before+uint64(i) })
+		eventually(t, "the worker that was woken to sleep again", func() bool { return parks() > awake })
 	}
 	requireIdle(t, p)
-	require.EqualValues(t, m, parks()-before, "sleeps, which is how many were woken, for jobs that came to a sleeping pool")
+	// A second one is woken only if the system takes the thread of the first one away for a while.
+	require.Less(t, parks()-before, uint64(m+m/5+5), "sleeps, which is how many were woken, for jobs that came to a sleeping pool")
 	claim.Amount(t, "%s jobs at random moments, %s to a sleeping pool", claim.Count(n), claim.Count(m))
 }
 
