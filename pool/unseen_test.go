@@ -181,7 +181,7 @@ func TestDefaultsOfSizeAndSpares(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.idle)
 	}
-	require.Equal(t, s.places+sparesPerSite, idle())
+	require.True(t, eventually(func() bool { return idle() == s.places+sparesPerSite }), "%d are idle", idle())
 	n := 0
 	require.True(t, eventually(func() bool {
 		n = 0
