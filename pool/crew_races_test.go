@@ -35,7 +35,7 @@ func (c *crew) pass() {
 // sleep.
 func TestForkOfABlockedGuestIsTaken(t *testing.T) {
 	for _, workers := range []int{1, 2} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		for range stress(20) {
 			require.True(t, whenParked(p))
 			taken := true
@@ -52,7 +52,7 @@ func TestForkOfABlockedGuestIsTaken(t *testing.T) {
 
 // TestForkOfABlockedGuestInAGuestIsTaken has the guest enter twice.
 func TestForkOfABlockedGuestInAGuestIsTaken(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	taken := true
 	require.NoError(t, p.Run(func(*Worker) {
 		_ = p.Run(func(w *Worker) {
@@ -67,7 +67,7 @@ func TestForkOfABlockedGuestInAGuestIsTaken(t *testing.T) {
 
 // TestForkOfABlockedGuestInATaskIsTaken has a task be a guest as well.
 func TestForkOfABlockedGuestInATaskIsTaken(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	taken := make(chan bool, 1)
 	require.NoError(t, p.Go(func(*Worker) {
 		_ = p.Run(func(w *Worker) {
@@ -83,7 +83,7 @@ func TestForkOfABlockedGuestInATaskIsTaken(t *testing.T) {
 // TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves: while the guest computes the spare
 // leaves the fork alone, and goes to sleep over it.
 func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(20) {
 		taken, blocked := make(chan bool, 1), make(chan struct{})
 		require.NoError(t, p.Run(func(*Worker) {
@@ -114,7 +114,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 // parks, may find that it is too many before it has taken one. A task that blocks again and
 // again brings that about now and then.
 func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(5000) {
 		ran, went := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { <-ran }); close(went) }))
@@ -127,7 +127,7 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 // TestJoinerInALeaversPlaceIsKnown has a worker leave and another one join in the same
 // place, while the one that leaves is held up at the door.
 func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	c := &p.crew
 	for range stress(30) {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
@@ -172,7 +172,7 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 // TestNothingStartsAfterAPauseThatFollowsAResume has a worker that Resume wakes come to the next
 // Pause before it has begun with anything.
 func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	for range stress(300) {
 		require.NoError(t, p.Pause(context.Background()))
 		var ran atomic.Int32
@@ -193,7 +193,7 @@ func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 // TestWhatARunningTaskWaitsForGoesOnInAPausedPool, or Pause would wait for the task for ever.
 func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
 	for _, workers := range []int{1, 2} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		for range stress(100) {
 			begun, release := make(chan struct{}), make(chan struct{})
 			var sum atomic.Int32
@@ -236,7 +236,7 @@ func requireHot(t *testing.T, p *Pool) {
 // TestSomebodyIsHotWhenTheHotWorkerHasLeft: when a worker that watches has to leave,
 // another one must watch.
 func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
-	p := newCrew(t, WithWorkers(2), WithHotWorker())
+	p := newPool(t, WithWorkers(2), WithHotWorker())
 	requireHot(t, p)
 	for range stress(1000) {
 		blocked, release := make(chan struct{}), make(chan struct{})
@@ -257,7 +257,7 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 
 // TestNothingIsAcceptedWhileCloseWaitsForADelay: not only when the delay is over.
 func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, p.Submit(ctx, func(*Worker) {}, After(300*time.Millisecond)))
 	cancel()
@@ -280,7 +280,7 @@ func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
 
 // TestLeaverForgetsItsForks: frames of a worker that is gone must not keep garbage alive.
 func TestLeaverForgetsItsForks(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	meet, release := newBarrier(3), make(chan struct{})
 	for range 2 {
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -297,7 +297,7 @@ func TestLeaverForgetsItsForks(t *testing.T) {
 
 // TestPanicHandlerThatCallsGoexitLosesNoWorker, as a handler does that calls FailNow.
 func TestPanicHandlerThatCallsGoexitLosesNoWorker(t *testing.T) {
-	p := newCrew(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { runtime.Goexit() }))
+	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { runtime.Goexit() }))
 	require.NoError(t, p.Go(func(*Worker) { explode("handled") }))
 	ran := make(chan struct{})
 	require.NoError(t, p.Go(func(*Worker) { close(ran) }))

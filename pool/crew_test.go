@@ -17,26 +17,6 @@ import (
 	"github.com/seed53057037/heist"
 )
 
-// newCrew is newPool for a pool whose crew changes: it may have other workers at the end
-// than it began with, and spares that stay asleep.
-func newCrew(t testing.TB, options ...Option) *Pool {
-	t.Helper()
-	p, err := New(options...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if p.closing.Load() {
-			return
-		}
-		if t.Failed() { // leave nothing behind that disturbs others
-			go p.Close()
-			return
-		}
-		requireAtRest(t, p)
-		requireCloses(t, p)
-	})
-	return p
-}
-
 // crowd counts who is in the middle of something at the same time.
 type crowd struct{ now, most atomic.Int32 }
 
@@ -51,7 +31,7 @@ func (c *crowd) leave() { c.now.Add(-1) }
 // # Block
 
 func TestBlockedTaskDoesNotHoldUpTheOnlyWorker(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(300) {
 		ran, went := make(chan struct{}), make(chan bool, 1)
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -70,7 +50,7 @@ func TestBlockedTaskDoesNotHoldUpTheOnlyWorker(t *testing.T) {
 func TestBlocksOnTopOfOneAnother(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, depth := range []int{0, 1, 5, 300} {
-			p := newCrew(t, WithWorkers(workers))
+			p := newPool(t, WithWorkers(workers))
 			for range stress(20) {
 				var failed atomic.Int32
 				var chain func(w *Worker, left int, done chan struct{})
@@ -103,7 +83,7 @@ func TestBlocksOnTopOfOneAnother(t *testing.T) {
 func TestAnyNumberOfTasksCanLendTheirPlaces(t *testing.T) {
 	for _, pinning := range []Pinning{PinNone, PinCores} {
 		for _, workers := range []int{1, 3} {
-			p := newCrew(t, WithWorkers(workers), WithPinning(pinning))
+			p := newPool(t, WithWorkers(workers), WithPinning(pinning))
 			for range stress(20) {
 				const tasks = 300
 				var inside crowd
@@ -130,7 +110,7 @@ func TestAnyNumberOfTasksCanLendTheirPlaces(t *testing.T) {
 
 // TestSpareRunsWhatTheBlockedWorkerQueued in its LIFO slot, its ring and its batch buffer.
 func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for _, n := range []int{1, 2, 100, 1000} {
 		for range stress(10) {
 			ran := make(tally, 2*n)
@@ -158,7 +138,7 @@ func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
 }
 
 func TestBlockInAStolenFork(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	for range stress(100) {
 		ran, went := make(chan struct{}), false
 		require.NoError(t, p.Run(func(w *Worker) {
@@ -178,7 +158,7 @@ func TestBlockInAStolenFork(t *testing.T) {
 
 // TestForksAreTakenFromABlockedWorker, in whatever way they were made.
 func TestForksAreTakenFromABlockedWorker(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(100) {
 		var went atomic.Int32
 		wait := func(w *Worker, ran chan struct{}) {
@@ -208,7 +188,7 @@ func TestForksAreTakenFromABlockedWorker(t *testing.T) {
 }
 
 func TestBlockedGuestFreesItsPlace(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(100) {
 		require.True(t, whenParked(p))
 		var inside, outside int
@@ -223,7 +203,7 @@ func TestBlockedGuestFreesItsPlace(t *testing.T) {
 }
 
 func TestGuestBlocksUntilATaskHasRun(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	together(4, func(int) {
 		for range stress(200) {
 			err := p.Run(func(w *Worker) {
@@ -250,7 +230,7 @@ func TestGuestBlocksUntilATaskHasRun(t *testing.T) {
 // TestPlaceComesBackHoweverTheBlockedFunctionEnds, or a later task would find no spare.
 func TestPlaceComesBackHoweverTheBlockedFunctionEnds(t *testing.T) {
 	var handled atomic.Int32
-	p := newCrew(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
+	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
 	n := stress(50)
 	for range n {
 		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { explode(io.EOF) }) }))
@@ -274,7 +254,7 @@ func TestPlaceComesBackHoweverTheBlockedFunctionEnds(t *testing.T) {
 }
 
 func TestBlockRefusesNil(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
 		require.ErrorContains(t, caught(func() { w.Block(nil) }).(error), "Worker.Block was given a nil function")
 	}))
@@ -283,7 +263,7 @@ func TestBlockRefusesNil(t *testing.T) {
 // TestIdleStandInsDoNotMakeForksHungry: a guest of a pool with one worker finds nobody
 // to fork for, however many idle workers there are.
 func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(20) {
 		inside := newBarrier(5)
 		release, ended := make(chan struct{}), make(chan struct{}, 4)
@@ -308,7 +288,7 @@ func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 // TestStandInGivesThePlaceBack as soon as it is in the middle of nothing, so that no more compute than
 // there are places: what is queued does not begin before the one who has come back has ended.
 func TestStandInGivesThePlaceBack(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	for range stress(100) {
 		inside, back, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		var over, early atomic.Bool
@@ -329,7 +309,7 @@ func TestStandInGivesThePlaceBack(t *testing.T) {
 // # Resize
 
 func TestResizeRefusesWhatThePoolCannotHave(t *testing.T) {
-	p := newCrew(t, WithWorkers(2), WithMaxWorkers(3))
+	p := newPool(t, WithWorkers(2), WithMaxWorkers(3))
 	for _, n := range []int{-1, 0, 4, 1 << 30} {
 		require.ErrorContains(t, p.Resize(n), "this pool can have from 1 to 3 workers")
 		require.Equal(t, 2, p.Workers())
@@ -359,7 +339,7 @@ func requireRunsTogether(t *testing.T, p *Pool, n int) {
 }
 
 func TestAllWhoJoinWork(t *testing.T) {
-	p := newCrew(t, WithWorkers(1), WithMaxWorkers(16))
+	p := newPool(t, WithWorkers(1), WithMaxWorkers(16))
 	for range stress(20) {
 		for _, n := range []int{1, 2, 16, 3, 16, 1, 7} {
 			require.NoError(t, p.Resize(n))
@@ -374,7 +354,7 @@ func TestAllWhoJoinWork(t *testing.T) {
 
 // TestNoMoreRunThanThereShouldBe after those who are too many have had the time to leave.
 func TestNoMoreRunThanThereShouldBe(t *testing.T) {
-	p := newCrew(t, WithWorkers(8))
+	p := newPool(t, WithWorkers(8))
 	for range stress(20) {
 		n := 1 + rand.N(4)
 		require.NoError(t, p.Resize(8))
@@ -425,7 +405,7 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 // TestLeaverHandsItsTasksOver: a task fills its worker's queues, and then that has to
 // leave.
 func TestLeaverHandsItsTasksOver(t *testing.T) {
-	p := newCrew(t, WithWorkers(4))
+	p := newPool(t, WithWorkers(4))
 	for range stress(50) {
 		require.NoError(t, p.Resize(4))
 		each := 1 + rand.N(400)
@@ -532,7 +512,7 @@ func loads(t *testing.T, n int, l *load) (stop func()) {
 // bring others and block.
 func TestResizeUnderLoadLosesNothing(t *testing.T) {
 	for _, blocks := range []bool{false, true} {
-		p := newCrew(t, WithWorkers(2), WithMaxWorkers(8))
+		p := newPool(t, WithWorkers(2), WithMaxWorkers(8))
 		l := &load{p: p, blocks: blocks}
 		stop := loads(t, 2, l)
 		together(3, func(int) {
@@ -552,7 +532,7 @@ func TestResizeUnderLoadLosesNothing(t *testing.T) {
 
 // TestResizeAmongGuests: forks of guests are computed whoever comes and goes.
 func TestResizeAmongGuests(t *testing.T) {
-	p := newCrew(t, WithWorkers(4))
+	p := newPool(t, WithWorkers(4))
 	var enough atomic.Bool
 	wait := together(3, func(int) {
 		for !enough.Load() {
@@ -607,7 +587,7 @@ func TestResizeDuringClose(t *testing.T) {
 // # Pause
 
 func TestPauseOutsideOnly(t *testing.T) {
-	p := newCrew(t, WithWorkers(1))
+	p := newPool(t, WithWorkers(1))
 	refused := func(err error) {
 		t.Helper()
 		require.ErrorContains(t, err, "Pause was called inside a task of the same pool")
@@ -633,7 +613,7 @@ func TestPauseOutsideOnly(t *testing.T) {
 
 func TestTasksQueueUpWhileThePoolIsPaused(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		for range stress(50) {
 			if rand.N(2) == 0 {
 				requireRunsTogether(t, p, workers) // so that they are awake
@@ -663,7 +643,7 @@ func TestTasksQueueUpWhileThePoolIsPaused(t *testing.T) {
 // TestNoTaskRunsWhenPauseHasReturned looks during each of many pauses.
 func TestNoTaskRunsWhenPauseHasReturned(t *testing.T) {
 	for _, workers := range []int{1, 2, 8} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		var inside crowd
 		var stop atomic.Bool
 		var submitted, ran atomic.Int64
@@ -709,7 +689,7 @@ func TestNoTaskRunsWhenPauseHasReturned(t *testing.T) {
 }
 
 func TestPauseEndsWithItsContext(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	begun, release := make(chan struct{}), make(chan struct{})
 	require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
 	require.True(t, closed(begun))
@@ -731,7 +711,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 }
 
 func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	for range stress(50) {
 		begun, release := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
@@ -758,7 +738,7 @@ func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 
 func TestCloseEndsAPause(t *testing.T) {
 	for range stress(100) {
-		p := newCrew(t, WithWorkers(1+rand.N(4)))
+		p := newPool(t, WithWorkers(1+rand.N(4)))
 		require.NoError(t, p.Pause(context.Background()))
 		var ran atomic.Int64
 		for range 50 {
@@ -775,7 +755,7 @@ func TestCloseEndsAPause(t *testing.T) {
 
 // TestCloseEndsAPauseThatStillWaits: a task runs on, and so Pause waits.
 func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	begun, release := make(chan struct{}), make(chan struct{})
 	require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
 	require.True(t, closed(begun))
@@ -798,7 +778,7 @@ func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
 }
 
 func TestGuestsWorkWhileThePoolIsPaused(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	for range stress(20) {
 		require.NoError(t, p.Pause(context.Background()))
 		var ran atomic.Bool
@@ -819,7 +799,7 @@ func TestGuestsWorkWhileThePoolIsPaused(t *testing.T) {
 // held already.
 func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		for range stress(50) {
 			begun, release := make(chan struct{}), make(chan struct{})
 			var ran atomic.Int32
@@ -853,7 +833,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 }
 
 func TestResizeWhileThePoolIsPaused(t *testing.T) {
-	p := newCrew(t, WithWorkers(4), WithMaxWorkers(8))
+	p := newPool(t, WithWorkers(4), WithMaxWorkers(8))
 	for range stress(50) {
 		require.NoError(t, p.Pause(context.Background()))
 		ran := make(tally, 50)
@@ -876,7 +856,7 @@ func TestResizeWhileThePoolIsPaused(t *testing.T) {
 // TestPausesAtRandomLoseNothing has several goroutines pause and resume under load.
 func TestPausesAtRandomLoseNothing(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		l := &load{p: p, blocks: true}
 		stop := loads(t, 2, l)
 		together(4, func(who int) {
@@ -900,7 +880,7 @@ func TestPausesAtRandomLoseNothing(t *testing.T) {
 // # Close
 
 func TestShutdownSaysWhatItLeaves(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})
 	begun := make(chan struct{}, 2)
 	var ran atomic.Int32
@@ -949,7 +929,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 
 // TestShutdownCountsBlockedTasksOnce, not the spares that have gone to sleep.
 func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
-	p := newCrew(t, WithWorkers(2))
+	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})
 	inside := newBarrier(4)
 	for range 3 {
@@ -969,7 +949,7 @@ func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
 
 func TestWorkersEndWithoutAnybodyWhoWaits(t *testing.T) {
 	for range stress(50) {
-		p := newCrew(t, WithWorkers(2))
+		p := newPool(t, WithWorkers(2))
 		release := make(chan struct{})
 		var ran atomic.Int32
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -1075,7 +1055,7 @@ func everything(t *testing.T, p *Pool, sizes ...int) {
 
 func TestManyMoreWorkersThanCPUs(t *testing.T) {
 	for workers, pinning := range map[int]Pinning{64: PinNone, 65: PinAuto, 200: PinAuto} {
-		p := newCrew(t, WithWorkers(workers), WithPinning(pinning))
+		p := newPool(t, WithWorkers(workers), WithPinning(pinning))
 		everything(t, p, workers, 1, workers)
 		requireCloses(t, p)
 	}
@@ -1084,7 +1064,7 @@ func TestManyMoreWorkersThanCPUs(t *testing.T) {
 func TestCrewOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, workers := range []int{1, 3, 16} {
-		p := newCrew(t, WithWorkers(workers))
+		p := newPool(t, WithWorkers(workers))
 		everything(t, p, 1, workers, 1)
 		requireCloses(t, p)
 	}
@@ -1099,7 +1079,7 @@ func whenHot(p *Pool) bool {
 
 func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newCrew(t, WithWorkers(workers), WithHotWorker())
+		p := newPool(t, WithWorkers(workers), WithHotWorker())
 		for range stress(50) {
 			require.True(t, whenHot(p), unrest(p))
 			parks := p.Stats().Total().Parks
@@ -1128,7 +1108,7 @@ func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 
 func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 	for range stress(30) {
-		p := newCrew(t, WithWorkers(3), WithMaxWorkers(5), WithHotWorker())
+		p := newPool(t, WithWorkers(3), WithMaxWorkers(5), WithHotWorker())
 		if rand.N(2) == 0 {
 			require.True(t, whenHot(p))
 		}
@@ -1163,7 +1143,7 @@ func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 // the pool in need of one that watches: so it woke itself up, for ever.
 func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 	for range stress(50) {
-		p := newCrew(t, WithWorkers(2), WithHotWorker())
+		p := newPool(t, WithWorkers(2), WithHotWorker())
 		require.True(t, whenHot(p))
 		for i := 0; p.sleep.Parked(1); i++ { // until the second is the hot one
 			require.Less(t, i, 1000)
@@ -1190,7 +1170,7 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 
 func TestHotWorkerOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p := newCrew(t, WithWorkers(2), WithHotWorker())
+	p := newPool(t, WithWorkers(2), WithHotWorker())
 	for range stress(20) {
 		requireRunsTogether(t, p, 2)
 		require.NoError(t, p.Run(func(w *Worker) { fib(w, 8) }))
@@ -1234,7 +1214,7 @@ func crewSoak(t *testing.T, seed, round uint64) {
 	if r.IntN(4) == 0 {
 		options = append(options, WithQueueBound(1+r.IntN(50)))
 	}
-	p := newCrew(t, options...)
+	p := newPool(t, options...)
 	var accepted, ran atomic.Int64
 	count := func(err error) {
 		if err == nil {

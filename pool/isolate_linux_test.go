@@ -131,7 +131,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		return
 	}
 	before := maskedThreads(masks(t))
-	p := newCrew(t, WithCPUs(mine), WithWorkers(2), WithMaxWorkers(4), Isolate())
+	p := newPool(t, WithCPUs(mine), WithWorkers(2), WithMaxWorkers(4), Isolate())
 	check := func() {
 		t.Helper()
 		moreThreads(func() {

@@ -960,12 +960,11 @@ func TestALimitedLoopHasHelp(t *testing.T) {
 func TestASeatIsFreeAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for _, g := range []Granularity{Grain(1), Chunks(1000)} {
-		var first, parts atomic.Int64 // the caller's worker, and how many parts others began
-		var last [64]atomic.Int64     // by worker: where its last range ended
-		first.Store(-1)
+		var parts atomic.Int64    // how many parts others than the caller began
+		var last [64]atomic.Int64 // by worker: where its last range ended
 		require.NoError(t, ForWorker(p, 1000, func(w *Worker, lo, hi int) {
-			switch first.CompareAndSwap(-1, int64(w.ID())); {
-			case first.Load() == int64(w.ID()):
+			switch {
+			case w.guest:
 				time.Sleep(100 * time.Microsecond) // the others do the rest as soon as they may
 			case last[w.ID()].Swap(int64(hi)) != int64(lo):
 				parts.Add(1)

@@ -141,7 +141,11 @@ func newPool(t testing.TB, options ...Option) *Pool {
 	p, err := New(options...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if t.Failed() || p.closing.Load() {
+		if p.closing.Load() {
+			return
+		}
+		if t.Failed() { // leave nothing behind that disturbs others
+			go p.Close()
 			return
 		}
 		requireAtRest(t, p)

@@ -83,7 +83,7 @@ func newNodes(t testing.TB, nodes, cpusPerNode int, options ...Option) *Pool {
 func newNodesCrew(t testing.TB, nodes, cpusPerNode int, options ...Option) *Pool {
 	t.Helper()
 	onMachine(t, pretended(nodes, cpusPerNode))
-	return newCrew(t, append([]Option{WithPinning(PinCores), WithWorkers(nodes * cpusPerNode)}, options...)...)
+	return newPool(t, append([]Option{WithPinning(PinCores), WithWorkers(nodes * cpusPerNode)}, options...)...)
 }
 
 // fromEachNode calls f on a CPU of each of the pool's nodes of which this machine has one.
@@ -547,7 +547,7 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
 	for _, order := range []VictimOrder{ByTopology(), Uniform()} {
 		onMachine(t, big(2, 2, 2, 1))
-		p := newCrew(t, WithWorkers(8), WithVictimOrder(order), WithMaxWorkers(10))
+		p := newPool(t, WithWorkers(8), WithVictimOrder(order), WithMaxWorkers(10))
 		steals := func() bool {
 			require.NoError(t, p.Run(func(w *Worker) { stolenJoin(w, nop[int], nop[int]) }))
 			for range 20 {

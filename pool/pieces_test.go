@@ -278,7 +278,7 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 
 func TestDividedLoopsWhileTheCrewChanges(t *testing.T) {
 	onMachine(t, pretended(3, 2))
-	p := newCrew(t, WithPinning(PinCores), WithWorkers(6), WithMaxWorkers(8))
+	p := newPool(t, WithPinning(PinCores), WithWorkers(6), WithMaxWorkers(8))
 	var over atomic.Bool
 	wait := together(1, func(int) {
 		for i := 0; !over.Load(); i++ {
@@ -526,7 +526,17 @@ func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 		release()
 		for range 20 { // and now nobody is busy
 			whenAsleep(t, p)
-			loop(func(*Worker) { time.Sleep(10 * time.Microsecond) })
+			came := make(gate)
+			arrive := sync.OnceFunc(came.open)
+			loop(func(w *Worker) {
+				if w.site.node != here {
+					arrive()
+				}
+				came.await()
+			})
+			if slices.Contains(a.homes, 1-here) {
+				break
+			}
 		}
 		require.Contains(t, a.homes, 1-here, "the other node has no piece any more, though it is idle")
 	})

@@ -135,7 +135,7 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 // TestResizeWakesSomebodyForForksThatWereLeftAlone because as many guests computed as places slept.
 func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
 	for range stress(100) {
-		p := newCrew(t, WithWorkers(1), WithMaxWorkers(2), WithPinning(PinNone))
+		p := newPool(t, WithWorkers(1), WithMaxWorkers(2), WithPinning(PinNone))
 		published, stolen := make(chan struct{}), make(chan struct{})
 		guest := together(1, func(int) {
 			_ = p.Run(func(w *Worker) {
