@@ -38,10 +38,20 @@ type integer interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int16 | ~int32 | ~int64
 }
 
-// item is a key with what goes along with it. If that is nothing, an item has the size of the key.
-type item[V any, K integer] struct {
-	value V
-	key   K
+// items are keys, each with the value that goes along with it. If that is of no size, as in a sort of
+// the keys alone, there is nothing to move.
+type items[V any, K integer] struct {
+	keys   []K
+	values []V
+}
+
+func (s items[V, K]) len() int { return len(s.keys) }
+
+func (s items[V, K]) at(lo, hi int) items[V, K] { return items[V, K]{s.keys[lo:hi], s.values[lo:hi]} }
+
+func copyItems[V any, K integer](dst, src items[V, K]) {
+	copy(dst.keys, src.keys)
+	copy(dst.values, src.values)
 }
 
 // These were chosen by what a million random numbers of 8 bytes take on one CPU, as in BenchmarkSort.
@@ -72,19 +82,20 @@ const (
 // it is until all of it has been written to the other side, and a range that is sorted no further
 // is copied to the slice if it is not there.
 type radix[V any, K integer] struct {
-	sides     [2][]item[V, K]
+	sides     [2]items[V, K]
 	cancelled func() bool
 }
 
-func newRadix[V any, K integer](s []item[V, K], cancelled func() bool) *radix[V, K] {
-	return &radix[V, K]{[2][]item[V, K]{s, make([]item[V, K], len(s))}, cancelled}
+func newRadix[V any, K integer](s items[V, K], cancelled func() bool) *radix[V, K] {
+	n := s.len()
+	return &radix[V, K]{[2]items[V, K]{s, {make([]K, n), make([]V, n)}}, cancelled}
 }
 
 // sort sorts a range of the slice.
 func (r *radix[V, K]) sort(w *pool.Worker, lo, hi int) {
 	var d digit[K]
 	if hi-lo <= radixLeaf {
-		d = digitOf(r.sides[inSlice][lo:hi])
+		d = digitOf(r.sides[inSlice].keys[lo:hi])
 	}
 	r.bucket(w, lo, hi, inSlice, d.least, d.most)
 }
@@ -99,12 +110,12 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.leaf(lo, hi, in, digit[K]{least: least, most: most})
 		return
 	}
-	d := r.digit(w, r.sides[in][lo:hi])
+	d := r.digit(w, r.sides[in].keys[lo:hi])
 	if d.least == d.most {
 		r.finish(w, lo, hi, in)
 		return
 	}
-	ends := r.deal(w, r.sides[in.other()][lo:hi], r.sides[in][lo:hi], d)
+	ends := r.deal(w, r.sides[in.other()].at(lo, hi), r.sides[in].at(lo, hi), d)
 	if ends == nil {
 		r.finish(w, lo, hi, in)
 		return
@@ -132,7 +143,8 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 // finish has a range in the slice that was sorted in the given side.
 func (r *radix[V, K]) finish(w *pool.Worker, lo, hi int, in side) {
 	if in == inBuffer {
-		copyAt(w, r.sides[inSlice][lo:hi], r.sides[inBuffer][lo:hi])
+		dst, src := r.sides[inSlice].at(lo, hi), r.sides[inBuffer].at(lo, hi)
+		ranges(w, hi-lo, func(lo, hi int) { copyItems(dst.at(lo, hi), src.at(lo, hi)) })
 	}
 }
 
@@ -148,10 +160,10 @@ type digit[K integer] struct {
 }
 
 // digitOf returns the bounds of the keys.
-func digitOf[V any, K integer](s []item[V, K]) digit[K] {
-	least, most := s[0].key, s[0].key
-	for i := range s {
-		least, most = min(least, s[i].key), max(most, s[i].key)
+func digitOf[K integer](keys []K) digit[K] {
+	least, most := keys[0], keys[0]
+	for _, k := range keys {
+		least, most = min(least, k), max(most, k)
 	}
 	return digit[K]{least: least, most: most}
 }
@@ -174,35 +186,36 @@ func (d digit[K]) bounds(bucket int) (least, most K) {
 }
 
 // digit returns the digit by which a long range is dealt out.
-func (r *radix[V, K]) digit(w *pool.Worker, s []item[V, K]) digit[K] {
-	parts := make([]digit[K], partsOf(w, len(s)))
+func (r *radix[V, K]) digit(w *pool.Worker, keys []K) digit[K] {
+	parts := make([]digit[K], partsOf(w, len(keys)))
 	each(w, len(parts), func(part int) {
-		lo, hi := cut(len(s), part, len(parts))
-		parts[part] = digitOf(s[lo:hi])
+		lo, hi := cut(len(keys), part, len(parts))
+		parts[part] = digitOf(keys[lo:hi])
 	})
 	d := parts[0]
 	for _, p := range parts {
 		d.least, d.most = min(d.least, p.least), max(d.most, p.most)
 	}
-	return d.wide(min(bits.Len(uint(len(s)*int(unsafe.Sizeof(s[0]))/bucketSize)), levelBits))
+	size := int(unsafe.Sizeof(*new(V)) + unsafe.Sizeof(*new(K)))
+	return d.wide(min(bits.Len(uint(len(keys)*size/bucketSize)), levelBits))
 }
 
 // deal moves src to dst, bucket by bucket, and returns where the buckets end, or nil if it was
 // stopped.
-func (r *radix[V, K]) deal(w *pool.Worker, dst, src []item[V, K], d digit[K]) (ends []int) {
-	parts := make([][1 << levelBits]int, partsOf(w, len(src)))
-	each := func(f func(next *[1 << levelBits]int, src []item[V, K])) {
+func (r *radix[V, K]) deal(w *pool.Worker, dst, src items[V, K], d digit[K]) (ends []int) {
+	parts := make([][1 << levelBits]int, partsOf(w, src.len()))
+	each := func(f func(next *[1 << levelBits]int, src items[V, K])) {
 		each(w, len(parts), func(part int) {
-			lo, hi := cut(len(src), part, len(parts))
+			lo, hi := cut(src.len(), part, len(parts))
 			for ; lo < hi && !r.cancelled(); lo += radixLeaf {
-				f(&parts[part], src[lo:min(lo+radixLeaf, hi)])
+				f(&parts[part], src.at(lo, min(lo+radixLeaf, hi)))
 			}
 		})
 	}
-	each(func(counts *[1 << levelBits]int, src []item[V, K]) {
+	each(func(counts *[1 << levelBits]int, src items[V, K]) {
 		d := d // in registers, which what a closure has captured is not
-		for i := range src {
-			counts[d.of(src[i].key)%(1<<levelBits)]++
+		for _, k := range src.keys {
+			counts[d.of(k)%(1<<levelBits)]++
 		}
 	})
 	if r.cancelled() {
@@ -215,11 +228,15 @@ func (r *radix[V, K]) deal(w *pool.Worker, dst, src []item[V, K], d digit[K]) (e
 			*next, end = end, end+*next
 		}
 	}
-	each(func(next *[1 << levelBits]int, src []item[V, K]) {
-		d := d
-		for i := range src {
-			n := &next[d.of(src[i].key)%(1<<levelBits)]
-			dst[*n] = src[i]
+	each(func(next *[1 << levelBits]int, src items[V, K]) {
+		d, dst := d, dst
+		values := src.values[:len(src.keys)]
+		for i, k := range src.keys {
+			n := &next[d.of(k)%(1<<levelBits)]
+			dst.keys[*n] = k
+			if unsafe.Sizeof(values[0]) > 0 {
+				dst.values[*n] = values[i]
+			}
 			*n++
 		}
 	})
@@ -237,20 +254,20 @@ func partsOf(w *pool.Worker, n int) int {
 
 // leaf sorts a range into the slice at once.
 func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
-	src, dst := r.sides[in][lo:hi], r.sides[in.other()][lo:hi]
-	if len(src) <= insertionMost || d.least == d.most {
+	src, dst := r.sides[in].at(lo, hi), r.sides[in.other()].at(lo, hi)
+	if hi-lo <= insertionMost || d.least == d.most {
 		if d.least != d.most {
 			insertion(src)
 		}
 		if in == inBuffer {
-			copy(dst, src)
+			copyItems(dst, src)
 		}
 		return
 	}
-	d = d.wide(min(bits.Len(uint(len(src))), leafBits))
+	d = d.wide(min(bits.Len(uint(hi-lo)), leafBits))
 	var counts [1 << leafBits]uint32
-	for i := range src {
-		counts[d.of(src[i].key)%(1<<leafBits)]++
+	for _, k := range src.keys {
+		counts[d.of(k)%(1<<leafBits)]++
 	}
 	var most, end uint32
 	ends := counts[:d.buckets()]
@@ -258,16 +275,20 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 		ends[b], end = end, end+count
 		most = max(most, count)
 	}
-	for i := range src {
-		next := &counts[d.of(src[i].key)%(1<<leafBits)]
-		dst[*next] = src[i]
+	values := src.values[:len(src.keys)]
+	for i, k := range src.keys {
+		next := &counts[d.of(k)%(1<<leafBits)]
+		dst.keys[*next] = k
+		if unsafe.Sizeof(values[0]) > 0 {
+			dst.values[*next] = values[i]
+		}
 		*next++
 	}
 	if most > insertionMost && d.shift > 0 {
 		begin := 0
 		for _, end := range ends {
 			if end := int(end); end > begin {
-				r.leaf(lo+begin, lo+end, in.other(), digitOf(dst[begin:end]))
+				r.leaf(lo+begin, lo+end, in.other(), digitOf(dst.keys[begin:end]))
 				begin = end
 			}
 		}
@@ -277,26 +298,40 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 		insertion(dst)
 	}
 	if in == inSlice {
-		copy(src, dst)
+		copyItems(src, dst)
 	}
 }
 
-func insertion[V any, K integer](s []item[V, K]) {
-	if unsafe.Sizeof(s[0].value) == 0 {
+func insertion[V any, K integer](s items[V, K]) {
+	keys := s.keys
+	if unsafe.Sizeof(s.values[0]) == 0 {
 		// A pass that mispredicts no branch settles most of what a deal leaves: a tenth of the sort.
-		top := s[0].key
-		for i := 1; i < len(s); i++ {
-			k := s[i].key
-			s[i-1].key, top = min(top, k), max(top, k)
+		top := keys[0]
+		for i := 1; i < len(keys); i++ {
+			k := keys[i]
+			keys[i-1], top = min(top, k), max(top, k)
 		}
-		s[len(s)-1].key = top
+		keys[len(keys)-1] = top
+		for i := 1; i < len(keys); i++ {
+			k, j := keys[i], i
+			for ; j > 0 && keys[j-1] > k; j-- {
+				keys[j] = keys[j-1]
+			}
+			keys[j] = k
+		}
+		return
 	}
-	for i := 1; i < len(s); i++ {
-		x, j := s[i], i
-		for ; j > 0 && s[j-1].key > x.key; j-- {
-			s[j] = s[j-1]
+	values := s.values[:len(keys)]
+	for i := 1; i < len(keys); i++ {
+		k := keys[i]
+		if keys[i-1] <= k {
+			continue
 		}
-		s[j] = x
+		v, j := values[i], i
+		for ; j > 0 && keys[j-1] > k; j-- {
+			keys[j], values[j] = keys[j-1], values[j-1]
+		}
+		keys[j], values[j] = k, v
 	}
 }
 
@@ -333,7 +368,7 @@ func (c *coding) decode(x uint64) uint64 {
 
 // sortIntegers sorts s, and says whether it did.
 func sortIntegers[K integer](w *pool.Worker, s []K, cancelled func() bool) bool {
-	newRadix(viewAs[item[struct{}, K]](s), cancelled).sort(w, 0, len(s))
+	newRadix(items[struct{}, K]{s, make([]struct{}, len(s))}, cancelled).sort(w, 0, len(s))
 	return !cancelled()
 }
 

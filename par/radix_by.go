@@ -11,21 +11,24 @@ import (
 
 // # Sorting by a key
 //
-// The keys are computed once, and sorted with copies of their elements, which stay where they are
-// meanwhile. Long elements, and those with strings as keys, are sorted as indices, and then moved
-// in that order to a buffer. The last step is the move back. So whatever ends the sort before that,
-// the elements are as they were, and that step is not left out once it has begun.
+// The keys are computed once, into a slice of their own, and then sorted together with the elements.
+// Long elements, and those with strings as keys, stay where they are, and their indices are sorted
+// instead; then they are moved in that order to a buffer, and back.
 
 // smallElement is the size up to which elements are moved along with their keys. To
 // collect a million elements of 16 bytes by their indices takes longer, 16 ns each, than the sort.
 const smallElement = 16
 
+// keysBetweenLooks is how many keys are computed between two looks at whether the sort was stopped.
+const keysBetweenLooks = 64
+
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
 // keep their order: that costs nothing. Key is called once for each element, for
 // several at the same time.
 //
-// If the place's context ends it early, or if key panics, s is as it was. Cost: two buffers for
-// keys with elements of up to 16 bytes, or else with indices, and one as long as s.
+// If key panics, s is as it was. If the place's context ends the sort early, s has its elements in some
+// order. Cost: two buffers of keys, one as long as s, and for elements of more than 16 bytes, or keys that are
+// strings, two of indices.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
@@ -68,61 +71,51 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 		})
 		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
 	case t.Size() <= 4:
-		return sortByNumbers[E, K, uint32](w, s, key, codingOf(t.Kind(), t.Size()), cancelled)
+		return sortByNumbers(w, s, keysOf[E, K, uint32](w, s, key, codingOf(t.Kind(), t.Size()), cancelled), cancelled)
 	default:
-		return sortByNumbers[E, K, uint64](w, s, key, codingOf(t.Kind(), t.Size()), cancelled)
+		return sortByNumbers(w, s, keysOf[E, K, uint64](w, s, key, codingOf(t.Kind(), t.Size()), cancelled), cancelled)
 	}
 }
 
-// sortByNumbers is sortBy for keys that are numbers and are mapped to those of type U.
-func sortByNumbers[E any, K cmp.Ordered, U integer](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool) bool {
-	if unsafe.Sizeof(s[0]) > smallElement {
-		order := orderNumbers[E, K, int, U](w, s, key, c, cancelled, func(items []item[int, U], lo int) {
-			for i := range items {
-				items[i].value = lo + i
-			}
-		})
-		return permute(w, s, order, cancelled)
-	}
-	items := orderNumbers[E, K, E, U](w, s, key, c, cancelled, func(items []item[E, U], lo int) {
-		for i, e := range s[lo : lo+len(items)] {
-			items[i].value = e
-		}
-	})
-	if cancelled() {
+// sortByNumbers sorts s by its elements' keys, and says whether it did.
+func sortByNumbers[E any, U integer](w *pool.Worker, s []E, keys []U, cancelled func() bool) bool {
+	switch {
+	case cancelled():
 		return false
+	case slices.IsSorted(keys):
+		return true
+	case unsafe.Sizeof(s[0]) <= smallElement:
+		newRadix(items[E, U]{keys, s}, cancelled).sort(w, 0, len(s))
+		return !cancelled()
 	}
-	ranges(w, len(s), func(lo, hi int) {
-		for i := range items[lo:hi] {
-			s[lo+i] = items[lo+i].value
-		}
-	})
-	return true
+	order := indices(w, len(s))
+	newRadix(items[int, U]{keys, order}, cancelled).sort(w, 0, len(s))
+	return permute(w, s, order, cancelled)
 }
 
-// orderNumbers returns what fill sets for each element, in the order of the keys.
-func orderNumbers[E any, K cmp.Ordered, V any, U integer](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool,
-	fill func(items []item[V, U], lo int)) []item[V, U] {
-	items := make([]item[V, U], len(s))
+// keysOf returns the elements' keys, mapped to numbers of type U.
+func keysOf[E any, K cmp.Ordered, U integer](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool) []U {
+	keys := make([]U, len(s))
 	ranges(w, len(s), func(lo, hi int) {
-		fill(items[lo:hi], lo)
-		for i := lo; i < hi && !cancelled(); i++ {
-			k := key(s[i])
-			var zero K
-			switch {
-			case k != k: // one key for all NaNs
-				items[i].key = 0
-			case k == zero: // and one for both zeros
-				items[i].key = U(c.encode(bitsOf(zero)))
-			default:
-				items[i].key = U(c.encode(bitsOf(k)))
+		c := c // in registers
+		for ; lo < hi && !cancelled(); lo += keysBetweenLooks {
+			end := min(lo+keysBetweenLooks, hi)
+			keys := keys[lo:end]
+			for i, e := range s[lo:end] {
+				k := key(e)
+				x := bitsOf(k)
+				var zero K
+				if k == zero { // one key for both zeros
+					x = 0
+				}
+				keys[i] = U(c.encode(x))
+				if k != k { // and one for all NaNs
+					keys[i] = 0
+				}
 			}
 		}
 	})
-	if !inOrder(items) {
-		newRadix(items, cancelled).sort(w, 0, len(items))
-	}
-	return items
+	return keys
 }
 
 // bitsOf returns the bits of a number.
@@ -139,21 +132,23 @@ func bitsOf[K any](k K) uint64 {
 	}
 }
 
-func inOrder[V any, K integer](s []item[V, K]) bool {
-	for i := 1; i < len(s); i++ {
-		if s[i].key < s[i-1].key {
-			return false
+// indices returns the numbers from 0 to n-1.
+func indices(w *pool.Worker, n int) []int {
+	order := make([]int, n)
+	ranges(w, n, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			order[i] = i
 		}
-	}
-	return true
+	})
+	return order
 }
 
 // permute moves the elements of s to where their indices are in order, and says whether it did.
-func permute[E any, K integer](w *pool.Worker, s []E, order []item[int, K], cancelled func() bool) bool {
+func permute[E any](w *pool.Worker, s []E, order []int, cancelled func() bool) bool {
 	sorted := make([]E, len(s))
 	ranges(w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {
-			sorted[lo+i] = s[at.value]
+			sorted[lo+i] = s[at]
 		}
 	})
 	if cancelled() {

@@ -54,53 +54,48 @@ type stringOrder struct {
 }
 
 // orderStrings returns the order of the strings.
-func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []item[int, uint64] {
-	items := make([]item[int, uint64], len(keys))
-	ranges(w, len(keys), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			items[i].value = i
-		}
-	})
+func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []int {
+	order := indices(w, len(keys))
 	if !slices.IsSorted(keys) {
-		stringOrder{newRadix(items, cancelled), keys}.sort(w, 0, len(keys), 0, 0)
+		chunks := items[int, uint64]{make([]uint64, len(keys)), order}
+		stringOrder{newRadix(chunks, cancelled), keys}.sort(w, 0, len(keys), 0, 0)
 	}
-	return items
+	return order
 }
 
 // sort sorts a range of strings whose first bytes, as many as skip, are the same.
 func (o stringOrder) sort(w *pool.Worker, lo, hi, skip, depth int) {
-	s := o.sides[inSlice][lo:hi]
+	s := o.sides[inSlice].at(lo, hi)
 	switch {
 	case o.cancelled():
 		return
-	case len(s) <= wholeStrings || depth > deepest:
-		slices.SortFunc(s, func(a, b item[int, uint64]) int {
-			if c := cmp.Compare(o.keys[a.value][skip:], o.keys[b.value][skip:]); c != 0 {
+	case hi-lo <= wholeStrings || depth > deepest:
+		slices.SortFunc(s.values, func(a, b int) int {
+			if c := cmp.Compare(o.keys[a][skip:], o.keys[b][skip:]); c != 0 {
 				return c
 			}
-			return a.value - b.value
+			return a - b
 		})
 		return
 	}
-	skip += o.common(w, s, skip)
-	ranges(w, len(s), func(lo, hi int) {
-		for i := range s[lo:hi] {
-			e := &s[lo+i]
-			e.key = chunkOf(o.keys[e.value][skip:])
+	skip += o.common(w, s.values, skip)
+	ranges(w, hi-lo, func(lo, hi int) {
+		for i, at := range s.values[lo:hi] {
+			s.keys[lo+i] = chunkOf(o.keys[at][skip:])
 		}
 	})
 	o.radix.sort(w, lo, hi)
 
 	// Strings with the same key are in one part.
 	cuts := []int{0}
-	for end := 0; end < len(s); cuts = append(cuts, end) {
-		for end = min(end+radixLeaf, len(s)); end < len(s) && s[end].key == s[end-1].key; end++ {
+	for end := 0; end < len(s.keys); cuts = append(cuts, end) {
+		for end = min(end+radixLeaf, len(s.keys)); end < len(s.keys) && s.keys[end] == s.keys[end-1]; end++ {
 		}
 	}
 	ties := func(w *pool.Worker, part, to int) {
 		for i, end := cuts[part], cuts[to]; i < end; {
-			key, from := s[i].key, i
-			for i++; i < end && s[i].key == key; i++ {
+			key, from := s.keys[i], i
+			for i++; i < end && s.keys[i] == key; i++ {
 			}
 			if i-from > 1 && goesOn(key) {
 				o.sort(w, lo+from, lo+i, skip+chunkLen, depth+1)
@@ -115,17 +110,17 @@ func (o stringOrder) sort(w *pool.Worker, lo, hi, skip, depth int) {
 }
 
 // common returns how many bytes the strings have in common after those that are skipped.
-func (o stringOrder) common(w *pool.Worker, s []item[int, uint64], skip int) int {
-	first := o.keys[s[0].value][skip:]
+func (o stringOrder) common(w *pool.Worker, order []int, skip int) int {
+	first := o.keys[order[0]][skip:]
 	var common atomic.Int64
 	common.Store(int64(len(first)))
-	ranges(w, len(s), func(lo, hi int) {
-		for _, e := range s[lo:hi] {
+	ranges(w, len(order), func(lo, hi int) {
+		for _, at := range order[lo:hi] {
 			n := common.Load()
 			if n == 0 {
 				return
 			}
-			if m := int64(commonLen(first[:n], o.keys[e.value][skip:])); m < n {
+			if m := int64(commonLen(first[:n], o.keys[at][skip:])); m < n {
 				lower(&common, m)
 			}
 		}

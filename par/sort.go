@@ -55,8 +55,9 @@ import (
 //
 // A radix sort calls no function. What it reads to write the other side stays as it is until all
 // of that is written, so whatever side is whole is copied to the slice, or is the slice. Floats
-// are mapped to integers in the slice meanwhile, and back in any case. A sort by keys, or of strings, sorts indices, and begins to write the slice only when it will
-// write all of it.
+// are mapped to integers in the slice meanwhile, and back in any case. A sort by keys begins when it has all
+// keys. One of strings, or of long elements, sorts indices, and begins to write the slice only when it
+// will write all of it.
 
 const (
 	// serialSort is the length below which a sort is not worth the buffer. As the next

@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed53057037/heist/internal/policy"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // stress scales the number of rounds of a test that looks for races. HEIST_STRESS
@@ -107,6 +109,13 @@ func (g gate) await() {
 	select {
 	case <-g:
 	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// untilGiveWayIsDue computes until a worker that gave way before should do so again. By the clock: what a
+// pause costs was measured at some speed of the CPU, and it may be another one now.
+func untilGiveWayIsDue() {
+	for end := heist.Ticks() + heist.TicksIn(2*giveWayPeriod); heist.Ticks() < end; {
 	}
 }
 

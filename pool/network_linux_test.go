@@ -117,7 +117,7 @@ func TestAPoolInABubbleHasNoGoroutineForTheNetwork(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.Go(func(w *Worker) {
 			for range 100 {
-				heist.Spin(2 * giveWayPeriod)
+				untilGiveWayIsDue()
 				w.Yield()
 			}
 		}))
