@@ -3,6 +3,7 @@ package par
 import (
 	"math/bits"
 	"reflect"
+	"sort"
 	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
@@ -22,6 +23,8 @@ import (
 //  4. Each part moves its elements there. That is stable, whatever the number of parts is.
 //  5. Each bucket is a range that is sorted the same way, from the other side.
 //
+// If the digit is all that tells the keys apart, and they are all there is, the counts say what to write.
+//
 // A range of at most radixLeaf elements is a leaf: one worker deals it out to about as many buckets
 // as it has elements, and an insertion sort of the whole leaf does the rest. Only if one of the
 // buckets has become long are they sorted one by one, by the same method.
@@ -35,7 +38,7 @@ import (
 
 // integer is what a radix sort sorts by.
 type integer interface {
-	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int16 | ~int32 | ~int64
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32 | ~int64
 }
 
 // items are keys, each with the value that goes along with it. If that is of no size, as in a sort of
@@ -115,8 +118,13 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.finish(w, lo, hi, in)
 		return
 	}
-	ends := r.deal(w, r.sides[in.other()].at(lo, hi), r.sides[in].at(lo, hi), d)
-	if ends == nil {
+	src := r.sides[in].at(lo, hi)
+	next := r.count(w, src.keys, d)
+	if next != nil && d.shift == 0 && unsafe.Sizeof(src.values[0]) == 0 {
+		d.fill(w, r.sides[inSlice].keys[lo:hi], next[0][:d.buckets()])
+		return
+	}
+	if next == nil || !r.deal(w, r.sides[in.other()].at(lo, hi), src, d, next) {
 		r.finish(w, lo, hi, in)
 		return
 	}
@@ -125,6 +133,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.finish(w, lo, hi, in)
 		return
 	}
+	ends := next[len(next)-1][:d.buckets()] // of the buckets, for the last part has been dealt out
 	must(pool.ForWorker(w, len(ends), func(w *pool.Worker, b, to int) {
 		begin := 0
 		if b > 0 {
@@ -196,40 +205,54 @@ func (r *radix[V, K]) digit(w *pool.Worker, keys []K) digit[K] {
 	for _, p := range parts {
 		d.least, d.most = min(d.least, p.least), max(d.most, p.most)
 	}
+	if all := d.wide(levelBits); all.shift == 0 && unsafe.Sizeof(*new(V)) == 0 {
+		return all // they need only be counted
+	}
 	size := int(unsafe.Sizeof(*new(V)) + unsafe.Sizeof(*new(K)))
-	return d.wide(min(bits.Len(uint(len(keys)*size/bucketSize)), levelBits))
+	return d.wide(min(max(bits.Len(uint(len(keys)*size/bucketSize)), 3), levelBits))
 }
 
-// deal moves src to dst, bucket by bucket, and returns where the buckets end, or nil if it was
-// stopped.
-func (r *radix[V, K]) deal(w *pool.Worker, dst, src items[V, K], d digit[K]) (ends []int) {
-	parts := make([][1 << levelBits]int, partsOf(w, src.len()))
-	each := func(f func(next *[1 << levelBits]int, src items[V, K])) {
-		each(w, len(parts), func(part int) {
-			lo, hi := cut(src.len(), part, len(parts))
-			for ; lo < hi && !r.cancelled(); lo += radixLeaf {
-				f(&parts[part], src.at(lo, min(lo+radixLeaf, hi)))
-			}
-		})
-	}
-	each(func(counts *[1 << levelBits]int, src items[V, K]) {
-		d := d // in registers, which what a closure has captured is not
-		for _, k := range src.keys {
-			counts[d.of(k)%(1<<levelBits)]++
+// counts is, for each bucket, how many elements a part of a range has in it, and then where its next
+// one goes.
+type counts [1 << levelBits]int
+
+// inParts calls f for each part of n elements, bit by bit, until the sort is stopped. It says whether it was not.
+func (r *radix[V, K]) inParts(w *pool.Worker, n, parts int, f func(part, lo, hi int)) bool {
+	each(w, parts, func(part int) {
+		lo, hi := cut(n, part, parts)
+		for ; lo < hi && !r.cancelled(); lo += radixLeaf {
+			f(part, lo, min(lo+radixLeaf, hi))
 		}
 	})
-	if r.cancelled() {
-		return nil // the counts may be too low
+	return !r.cancelled()
+}
+
+// count returns for each part where its elements go, or nil if it was stopped.
+func (r *radix[V, K]) count(w *pool.Worker, keys []K, d digit[K]) (next []counts) {
+	next = make([]counts, partsOf(w, len(keys)))
+	if !r.inParts(w, len(keys), len(next), func(part, lo, hi int) {
+		d, n := d, &next[part] // in registers, which what a closure has captured is not
+		for _, k := range keys[lo:hi] {
+			n[d.of(k)%(1<<levelBits)]++
+		}
+	}) {
+		return nil
 	}
 	end := 0
 	for b := range d.buckets() {
-		for part := range parts {
-			next := &parts[part][b]
-			*next, end = end, end+*next
+		for part := range next {
+			n := &next[part][b]
+			*n, end = end, end+*n
 		}
 	}
-	each(func(next *[1 << levelBits]int, src items[V, K]) {
-		d, dst := d, dst
+	return next
+}
+
+// deal moves src to dst, bucket by bucket, and says whether it did: not if it was stopped.
+func (r *radix[V, K]) deal(w *pool.Worker, dst, src items[V, K], d digit[K], next []counts) bool {
+	return r.inParts(w, src.len(), len(next), func(part, lo, hi int) {
+		d, dst, next := d, dst, &next[part]
+		src := src.at(lo, hi)
 		values := src.values[:len(src.keys)]
 		for i, k := range src.keys {
 			n := &next[d.of(k)%(1<<levelBits)]
@@ -240,10 +263,24 @@ func (r *radix[V, K]) deal(w *pool.Worker, dst, src items[V, K], d digit[K]) (en
 			*n++
 		}
 	})
-	if r.cancelled() {
-		return nil
-	}
-	return parts[len(parts)-1][:d.buckets()]
+}
+
+// fill writes keys of which nothing is left to be told apart, each bucket from where it begins.
+func (d digit[K]) fill(w *pool.Worker, dst []K, begins []int) {
+	ranges(w, len(dst), func(lo, hi int) {
+		b := sort.Search(len(begins), func(b int) bool { return begins[b] > lo }) // the bucket after that of lo
+		for ; lo < hi; b++ {
+			end := hi
+			if b < len(begins) {
+				end = min(begins[b], hi)
+			}
+			key := d.least + K(b-1)
+			for i := range dst[lo:end] {
+				dst[lo:end][i] = key
+			}
+			lo = end
+		}
+	})
 }
 
 // partsOf returns in how many parts a range of n elements is counted and dealt out: some for each

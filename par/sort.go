@@ -143,9 +143,10 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 		return sortFloats(w, viewAs[uint32](s), codingOf(kind, size), cancelled)
 	case kind == reflect.Float64:
 		return sortFloats(w, viewAs[uint64](s), codingOf(kind, size), cancelled)
+	case size == 1 && signed:
+		return sortIntegers(w, viewAs[int8](s), cancelled)
 	case size == 1:
-		countBytes(viewAs[uint8](s), uint8(codingOf(kind, size).flip))
-		return true
+		return sortIntegers(w, viewAs[uint8](s), cancelled)
 	case size == 2 && signed:
 		return sortIntegers(w, viewAs[int16](s), cancelled)
 	case size == 2:
@@ -181,21 +182,6 @@ func orderedRun[E cmp.Ordered](s []E) (n int, descends bool) {
 // and the alignment of the first and pointers in the same places.
 func viewAs[T, E any](s []E) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
-}
-
-// countBytes sorts bytes, of which there are only 256. A byte's place among the others
-// is its value with the bits of flip inverted, which is the sign bit for int8.
-func countBytes(s []uint8, flip uint8) {
-	var count [256]int
-	for _, e := range s {
-		count[e]++
-	}
-	for i := range count {
-		e := uint8(i) ^ flip
-		for n := count[e]; n > 0; n-- {
-			s[0], s = e, s[1:]
-		}
-	}
 }
 
 // sortStableFunc sorts s in the order of the comparator, leaves equal elements in
