@@ -57,10 +57,10 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksSpareGiveWay, ticksNetwork, ticksFollow, ticksTurn int64
-	ticksLinger, ticksAnswer, ticksRebind, ticksPatient, ticksLook        int64
-	ticksLoop                                                             policy.PaceTimes
-	ticksPerNanosecond                                                    float64
+	ticksGiveWay, ticksSpareGiveWay, ticksNetwork, ticksFollow, ticksTurn           int64
+	ticksLinger, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook int64
+	ticksLoop                                                                       policy.PaceTimes
+	ticksPerNanosecond                                                              float64
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
 
@@ -127,7 +127,8 @@ func New(options ...Option) (*Pool, error) {
 		ticksLinger:       heist.TicksIn(lingerTime),
 		ticksAnswer:       heist.TicksIn(answerTime),
 		ticksRebind:       heist.TicksIn(rebindPeriod),
-		ticksPatient:      heist.TicksIn(patientTime),
+		ticksShortLook:    heist.TicksIn(shortLook),
+		ticksLongLook:     heist.TicksIn(longLook),
 		ticksLook:         heist.TicksIn(lookPeriod),
 
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,

@@ -1,10 +1,15 @@
 package pool
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed53057037/heist"
 	"github.com/stretchr/testify/require"
@@ -56,6 +61,62 @@ func TestNoThreadIsLeftNarrowedAfterClose(t *testing.T) {
 	}))
 	after, _ := threads(t)
 	require.Less(t, after, before+50, "threads are left behind")
+}
+
+// TestAPoolOfGoroutinesAddsNoThreads to what the same program has without it, whose loops are divided among
+// goroutines. Each program runs in a process of its own, for a thread that Go has started stays.
+func TestAPoolOfGoroutinesAddsNoThreads(t *testing.T) {
+	const with = "HEIST_TEST_WITH_POOL"
+	if inChild() {
+		loop := func(n int, f func(lo, hi int)) {
+			k := runtime.GOMAXPROCS(0)
+			together(k, func(i int) { f(border(n, i, k), border(n, i+1, k)) })()
+		}
+		task := func(f func()) { go f() }
+		if os.Getenv(with) != "" {
+			p := newPool(t)
+			loop = func(n int, f func(lo, hi int)) { require.NoError(t, ForRange(p, n, f)) }
+			task = func(f func()) { require.NoError(t, p.Go(func(*Worker) { f() })) }
+		}
+		most := 0
+		for range 100 {
+			together(4, func(int) { // callers, each with goroutines of its own
+				var beside sync.WaitGroup
+				beside.Add(2)
+				go func() { defer beside.Done(); work(20_000) }()
+				task(func() { defer beside.Done(); work(20_000) })
+				loop(2000, func(lo, hi int) {
+					for range hi - lo {
+						work(100)
+					}
+				})
+				beside.Wait()
+				time.Sleep(100 * time.Microsecond)
+			})()
+			all, _ := threads(t)
+			most = max(most, all)
+		}
+		t.Logf("threads: %d", most)
+		return
+	}
+	count := func(environment ...string) int {
+		var counts []int
+		for range 5 {
+			output, err := child(t, environment...)
+			require.NoError(t, err, output)
+			_, after, ok := strings.Cut(output, "threads: ")
+			require.True(t, ok, output)
+			var n int
+			_, err = fmt.Sscan(after, &n)
+			require.NoError(t, err)
+			counts = append(counts, n)
+		}
+		slices.Sort(counts)
+		t.Logf("%v with %q", counts, environment)
+		return counts[len(counts)/2]
+	}
+	without := count()
+	require.LessOrEqual(t, count(with+"=1"), without+1) // which goroutines wait for Go's poller or a timer at the same time is chance
 }
 
 // TestReplacedWorkerIsPinnedAgain: a worker whose goroutine ended goes on in another

@@ -32,9 +32,15 @@ func (l *latch) complete(w, waiter *Worker) {
 	}
 }
 
-// patientTime is for how long a worker looks at a latch before it lends its place. A stolen fork
-// is often done soon, and to lend takes a microsecond, and another one to come back.
-const patientTime = 4 * time.Microsecond
+// A worker looks at a latch for shortLook before it lends its place: a stolen fork is often done soon,
+// and to lend takes a microsecond, and another one to come back. If others look for work in vain, nobody gains by
+// the place, so it looks on, until it has looked for longLook: as long as a waiter that sleeps takes to wake up where
+// its thread has gone to sleep as well. With the default, transforms of 2^14 elements, which are short loops in a row, take
+// 0.73 of the time of an even split among goroutines, and 1.2 without the longer look (bench mixed/ntt-14-1).
+const (
+	shortLook = 4 * time.Microsecond
+	longLook  = 30 * time.Microsecond
+)
 
 // await waits until l is done.
 func (w *Worker) await(l *latch) {
@@ -43,12 +49,10 @@ func (w *Worker) await(l *latch) {
 	}
 	w.mustBeMine("a join")
 	w.expose() // lest work lies hidden while nobody does any
-	for end := heist.Ticks() + w.pool.ticksPatient; heist.Ticks() < end; heist.Pause(patientPauses) {
-		if l.done() {
-			return
-		}
-	}
-	if !l.state.CompareAndSwap(latchPending, latchWaiting) {
+	p := w.pool
+	start := heist.Ticks()
+	if w.watchLatch(l, start+p.ticksShortLook) || w.isSpare() && w.watchLatch(l, start+p.ticksLongLook) ||
+		!l.state.CompareAndSwap(latchPending, latchWaiting) {
 		return
 	}
 	lent := lend("a fork or scope")
@@ -56,9 +60,28 @@ func (w *Worker) await(l *latch) {
 	lent.comeBack()
 }
 
-// patientPauses is how many pauses are between two looks at a latch: some 100 ns, as long as the
+// watchLatch looks at l until some time, and says whether it is done.
+func (w *Worker) watchLatch(l *latch, until int64) bool {
+	for ; !l.done(); heist.Pause(latchPauses) {
+		if heist.Ticks() >= until {
+			return false
+		}
+	}
+	return true
+}
+
+// isSpare says whether others look for work in vain, or could: a guest that waits would make room for one more.
+func (w *Worker) isSpare() bool {
+	state := w.pool.sleep.Load()
+	if w.guest {
+		state += policy.OneSleeper
+	}
+	return state > 0
+}
+
+// latchPauses is how many pauses are between two looks at a latch: some 100 ns, as long as the
 // latch's line takes to come over.
-const patientPauses = 4
+const latchPauses = 4
 
 // wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
 // are lent meanwhile. What says what it waits for, see [UnfinishedError].

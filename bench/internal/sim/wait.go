@@ -7,8 +7,9 @@ package sim
 //   - help, the pool's former rule: the waiter searches for forks and runs them on top of its
 //     wait. It cannot go on before the last of them is over, whatever its size.
 
-// shortLook is how long a waiter looks before it lends its place, in nanoseconds.
-const shortLook = 4_000
+// A waiter looks for shortLook before it lends its place, and on for up to longLook if others look for
+// work in vain, in nanoseconds.
+const shortLook, longLook = 4_000, 30_000
 
 // maxHelping bounds how many jobs a helper runs on top of one another, each in the middle of
 // a wait of the one below.
@@ -28,7 +29,8 @@ func (w *worker) await(d int) {
 // lend waits for a fork while a stand-in has the place.
 func (w *worker) lend(d int) {
 	w.sync()
-	if w.frames[d].state == done || !w.crowded() && w.lookAt(d) {
+	if w.frames[d].state == done ||
+		!w.crowded() && (w.lookAt(d, shortLook) || w.engine.sleep.Hungry() && w.lookAt(d, longLook-shortLook)) {
 		return
 	}
 	w.frames[d].state = waiting
@@ -39,10 +41,10 @@ func (w *worker) lend(d int) {
 	w.place.enter(w) // perhaps beside the stand-in
 }
 
-// lookAt looks at a fork all the time until it is done, but not for long. It says whether the
+// lookAt looks at a fork all the time until it is done, but not for longer than that. It says whether the
 // fork is done.
-func (w *worker) lookAt(d int) bool {
-	deadline := w.now + shortLook
+func (w *worker) lookAt(d int, ns int64) bool {
+	deadline := w.now + ns
 	w.frames[d].state = looking
 	w.engine.agenda.set(w.id, deadline)
 	w.suspend()
