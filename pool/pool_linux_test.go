@@ -74,7 +74,7 @@ func TestAPoolOfGoroutinesAddsNoThreads(t *testing.T) {
 		}
 		task := func(f func()) { go f() }
 		if os.Getenv(with) != "" {
-			p := newPool(t)
+			p := newPool(t, WithPinning(PinNone))
 			loop = func(n int, f func(lo, hi int)) { require.NoError(t, ForRange(p, n, f)) }
 			task = func(f func()) { require.NoError(t, p.Go(func(*Worker) { f() })) }
 		}
