@@ -395,7 +395,7 @@ func (s *frames[W, R]) publish() {
 	}
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	if s.sleep.Load().WantsForks() {
-		s.owner.pool.wakeOne(s.owner.site.node, s.owner.home.index)
+		s.owner.wakeHelper()
 	}
 }
 

@@ -27,8 +27,8 @@ import (
 // whose timer has not fired do not wait yet. So locked workers leave it to Go, and who
 // cannot accept that uses [PinNone], or [WithFreePs].
 //
-// Points to give way are between two tasks, between two chunks of a loop, Yield, and some forks
-// (fork.go, "Giving way").
+// Points to give way are between two tasks, between two chunks of a loop, Yield, some forks
+// (fork.go, "Giving way"), and where a helper is woken (wakeHelper).
 
 const (
 	// giveWayPeriod is how often an unlocked worker gives way: a point that comes earlier
@@ -60,14 +60,25 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	if w.parker.bell == nil || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
 		return now
 	}
-	if !w.pollNetwork(now) {
-		runtime.Gosched()
+	if w.pollNetwork(now) {
+		w.hasGivenWay()
+	} else {
+		w.gosched()
 	}
+	return w.gaveWayAt
+}
+
+// gosched lets other goroutines have the worker's P.
+func (w *Worker) gosched() {
+	runtime.Gosched()
+	w.hasGivenWay()
+}
+
+func (w *Worker) hasGivenWay() {
 	w.gaveWayAt = heist.Ticks()
 	if w.place != nil {
 		w.gaveWay.Add(1)
 	}
-	return w.gaveWayAt
 }
 
 // sparesPs says whether some P has nothing to do: it is idle, or a searcher runs on it, who gives it

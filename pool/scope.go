@@ -215,7 +215,10 @@ func (w *Worker) addChild(f func(*Worker)) {
 	}
 	d.Push(taskOf(f))
 	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
-	w.pool.notifyChild(w.site.node, w.home.index)
+	// As for a task, and not as for a fork, guests do not count: one may wait for a child of its scope.
+	if w.pool.sleep.Load().Searching() == 0 {
+		w.wakeHelper()
+	}
 }
 
 func (s *Scope) stray(c stray) {
@@ -230,14 +233,8 @@ func (s *Scope) stray(c stray) {
 	if c.node > 0 {
 		node = c.node - 1
 	}
-	s.owner.pool.notifyChild(node, s.owner.home.index)
-}
-
-// notifyChild is called after a child has become visible at a place, by what ends with a full fence. As for a
-// task, and not as for a fork, guests do not count: one may wait for a child of its scope.
-func (p *Pool) notifyChild(node, place int) {
-	if p.sleep.Load().Searching() == 0 {
-		p.wakeOne(node, place)
+	if p := s.owner.pool; p.sleep.Load().Searching() == 0 {
+		p.wakeOne(node, s.owner.home.index)
 	}
 }
 

@@ -47,7 +47,7 @@ node, guests, a pause, another size, the end. So that these stay small, places s
 but for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.Go Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
@@ -57,7 +57,7 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // stands for: pool/parker.go: parker parker.park parker.unpark
 // stands for: pool/find.go: Worker.takeOwn Worker.pull Worker.pullAnywhere
 // stands for: pool/fork.go: frames.publish
-// stands for: pool/scope.go: Worker.addChild Scope.stray Pool.notifyChild Worker.anyChild Worker.robChild Scope.claim Scope.take
+// stands for: pool/scope.go: Worker.addChild Scope.stray Worker.anyChild Worker.robChild Scope.claim Scope.take
 // stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Taken Sleep.Nobody
 // stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
 
