@@ -346,8 +346,8 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 			require.True(t, eventually(func() bool { return ran.Load() > 1000 }))
 			for range stress(50) {
 				started := make(chan int64, 1)
-				before := ran.Load()
 				require.NoError(t, p.enqueue(func(*Worker) { started <- ran.Load() }, c.starts, 1))
+				before := ran.Load()
 				select {
 				case after := <-started:
 					// The injector comes first once in a period, one of those times in 8 is for another
