@@ -489,6 +489,65 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 	require.Zero(t, p.Stats().Cancelled)
 }
 
+// TestWhoWakesAHelperLetsItHaveTheP: on one P, a fork or child for which a worker was woken has begun when
+// its parent goes on.
+func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
+	for name, hasBegun := range map[string]func(w *Worker) bool{
+		"fork": func(w *Worker) (begun bool) {
+			var theirs atomic.Bool
+			w.Do(func(*Worker) { begun = theirs.Load() }, func(*Worker) { theirs.Store(true) })
+			return begun
+		},
+		"child": func(w *Worker) (begun bool) {
+			var theirs atomic.Bool
+			w.Scope(func(s *Scope) {
+				s.Go(w, func(*Worker) { theirs.Store(true) })
+				begun = theirs.Load()
+			})
+			return begun
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const rounds = 40
+			begun := 0
+			for range rounds {
+				requireAtRest(t, p)
+				require.NoError(t, p.Run(func(w *Worker) {
+					if hasBegun(w) {
+						begun++
+					}
+				}))
+			}
+			// Once in 61 times Go looks at the global queue first, where the waker is.
+			require.GreaterOrEqual(t, begun, rounds*3/4, "of %d", rounds)
+		})
+	}
+}
+
+// TestAWaiterIsSpareWhereOthersLookForWorkInVain, and only then looks at its latch for longer.
+func TestAWaiterIsSpareWhereOthersLookForWorkInVain(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	spare := func(w *Worker, state policy.State) bool {
+		before := p.sleep.Load()
+		defer setState(w, before)
+		setState(w, state)
+		return w.isSpare()
+	}
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.True(t, spare(w, 0), "a guest makes room for one more")
+		require.True(t, spare(w, policy.OneSleeper))
+		require.False(t, spare(w, -policy.OneSleeper), "more guests than sleepers")
+		require.True(t, spare(w, policy.OneSearching-policy.OneSleeper))
+	}))
+	onlyWorker(t, p, func(w *Worker) {
+		require.False(t, spare(w, 0), "all have something to do")
+		require.True(t, spare(w, policy.OneSleeper))
+		require.True(t, spare(w, policy.OneSearching))
+	})
+}
+
 // TestWhoEndsAWaitLetsTheWaiterGoOn before it searches and sleeps: on one P, the waiter goes on before
 // the worker has gone to sleep.
 func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
