@@ -515,6 +515,7 @@ func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
 			for range rounds {
 				requireAtRest(t, p)
 				require.NoError(t, p.Run(func(w *Worker) {
+					w.politeAfter = 0 // the last helper may have been slow to sleep
 					if hasBegun(w) {
 						begun++
 					}
@@ -524,6 +525,36 @@ func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
 			require.GreaterOrEqual(t, begun, rounds*3/4, "of %d", rounds)
 		})
 	}
+}
+
+// TestWhoGaveWayForLongDoesNotSoonAgain: where others compute for long it would be last again and again.
+func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	onlyWorker(t, p, func(w *Worker) {
+		p.networkDue.Store(heist.Ticks() + heist.TicksIn(time.Hour))
+		gives := func() bool {
+			before := w.gaveWay.Load()
+			w.giveWay()
+			return w.gaveWay.Load() > before
+		}
+		long := func() bool {
+			go func() {
+				for end := heist.Ticks() + heist.TicksIn(2*time.Millisecond); heist.Ticks() < end; {
+				}
+			}()
+			untilGiveWayIsDue()
+			return gives() && w.politeAfter > w.gaveWayAt
+		}
+		require.True(t, eventually(long)) // once in 61 times the worker is the next one itself
+		require.Greater(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(time.Millisecond))
+		require.LessOrEqual(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(slice))
+		w.politeAfter = heist.Ticks() + heist.TicksIn(time.Hour)
+		untilGiveWayIsDue()
+		require.False(t, gives())
+		w.politeAfter = 0
+		require.True(t, gives())
+	})
 }
 
 // TestAWaiterIsSpareWhereOthersLookForWorkInVain, and only then looks at its latch for longer.

@@ -81,8 +81,11 @@ func (p *Pool) wakeOne(node, hint int) bool {
 // system's timer slack. But it takes a goroutine from the global queue at once. So w gives its P to the worker, and goes on
 // on the other one.
 func (w *Worker) wakeHelper() {
-	if w.pool.wakeOne(w.site.node, w.home.index) && w.parker.bell != nil {
-		w.gosched()
+	if !w.pool.wakeOne(w.site.node, w.home.index) || w.parker.bell == nil {
+		return
+	}
+	if now := heist.Ticks(); now >= w.politeAfter {
+		w.gosched(now)
 	}
 }
 

@@ -33,24 +33,25 @@ type Worker struct {
 
 	// Owner only.
 
-	home      *place    // where it is linked, or was before it waited; nil if it is idle
-	away      int       // waits that the worker is in, one in another
-	outer     *Worker   // as which the same goroutine runs besides, in another pool or around a Block
-	goroutine uintptr   // see goroutineID
-	hot       forkStack // the one that a Join used last, to find it quickly
-	marks     []int
-	call      *call   // what the running function belongs to
-	job       *task   // that it is in, nil for other jobs
-	inside    *inside // futures and groups whose function it is in, the innermost
-	inPlace   int     // futures that it runs on top of one another
-	first     *job    // what it begins with, without a place; nil for nothing, as nearly always
-	lookedAt  int64   // when the call's context was looked at, in heist.Ticks
-	binding   binding
-	asked     bool        // whether a guest is a coroutine
-	coroutine bool        // it is
-	gaveWayAt int64       // when giveWay was last considered, in heist.Ticks
-	woke      bool        // its last job ended the wait of a goroutine, which is now the next one on its P
-	counts    childCounts // of the innermost branch
+	home        *place    // where it is linked, or was before it waited; nil if it is idle
+	away        int       // waits that the worker is in, one in another
+	outer       *Worker   // as which the same goroutine runs besides, in another pool or around a Block
+	goroutine   uintptr   // see goroutineID
+	hot         forkStack // the one that a Join used last, to find it quickly
+	marks       []int
+	call        *call   // what the running function belongs to
+	job         *task   // that it is in, nil for other jobs
+	inside      *inside // futures and groups whose function it is in, the innermost
+	inPlace     int     // futures that it runs on top of one another
+	first       *job    // what it begins with, without a place; nil for nothing, as nearly always
+	lookedAt    int64   // when the call's context was looked at, in heist.Ticks
+	binding     binding
+	asked       bool        // whether a guest is a coroutine
+	coroutine   bool        // it is
+	gaveWayAt   int64       // when giveWay was last considered, in heist.Ticks
+	politeAfter int64       // it does not give way before that, in heist.Ticks
+	woke        bool        // its last job ended the wait of a goroutine, which is now the next one on its P
+	counts      childCounts // of the innermost branch
 
 	_ pad
 
