@@ -980,6 +980,7 @@ func TestWhoGivesWayLetsOthersRun(t *testing.T) {
 			var other atomic.Bool
 			go other.Store(true)
 			untilGiveWayIsDue()
+			w.politeAfter = 0 // the last time may have taken long, on a busy machine
 			w.giveWay()
 			if other.Load() {
 				ran++
