@@ -36,13 +36,18 @@ const (
 	// Ps to spare: goroutines of others may compute on these.
 	giveWayPeriod      = 25 * time.Microsecond
 	spareGiveWayPeriod = 2 * time.Millisecond
-	// Where other goroutines compute for long, who gives way waits for as long as they do, again and again. Beside four
-	// goroutines that compute for 40 us and sleep for 20 in turn, on two CPUs, a loop of 130 us took 450 to 600 us at the median, and
-	// an even split among goroutines, which never gives way, 190; now it takes 126. So who waited for longer than longTurn,
-	// twice a wake-up, does not give way for politeness times as long, but for no longer than Go lets any goroutine run.
-	longTurn   = 200 * time.Microsecond
+	// Who gets a P keeps it for firstTurn, as any goroutine would, for longer than most loops in the middle of requests take.
+	//
+	// Where other goroutines compute, who gives way waits for as long as they do; and where these sleep now and then, for Go's slice of
+	// 10 ms, since goroutines whose timers fire go before those that are ready, again and again. So who waited for longer than longTurn,
+	// half a wake-up, does not give way for politeness times as long, but for no longer than maxTurn.
+	// bench mixed/crowded is about that: a loop of 130 us took 0.9 ms in the mean, 0.46 at the median and 0.6 at the 95th percentile
+	// where a loop gave way from its beginning, and after every wait of 10 ms at once; 0.3, 0.13 and 0.2 so; an even split among goroutines
+	// takes 0.43, 0.2 and 0.26. With a politeness of 32 the mean is 0.2, but a network's echo beside a saturating loop takes 20 ms and not 1.
+	firstTurn  = 200 * time.Microsecond
+	longTurn   = 50 * time.Microsecond
 	politeness = 8
-	slice      = 10 * time.Millisecond
+	maxTurn    = 100 * time.Millisecond
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
 	// turnTime is how long a Yield waits for another's turn: some wake-ups.
@@ -59,7 +64,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 		return now
 	}
 	if w.gaveWayAt == 0 { // a guest that came just now
-		w.gaveWayAt = now
+		w.gaveWayAt = now + w.pool.ticksFirstTurn
 		return now
 	}
 	p := w.pool
@@ -80,7 +85,7 @@ func (w *Worker) gosched(now int64) {
 	runtime.Gosched()
 	w.hasGivenWay()
 	if took := w.gaveWayAt - now; took > w.pool.ticksLongTurn {
-		w.politeAfter = w.gaveWayAt + min(politeness*took, w.pool.ticksSlice)
+		w.politeAfter = w.gaveWayAt + min(politeness*took, w.pool.ticksMaxTurn)
 	}
 }
 

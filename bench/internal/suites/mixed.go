@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,9 @@ import (
 //
 // nested: 16 handlers, each with a loop whose 4 items start a goroutine each that calls a loop.
 //
+// crowded: 20 loops of 130 us, one every 200 us or as soon as the last one has ended, while two other
+// goroutines for each P compute for 40 us and sleep for 20. Loop-us is how long a loop takes.
+//
 // All answers are checked. The time is that of an operation, which is all of the above once.
 func mixedSuite() runner.Suite {
 	s := runner.Suite{
@@ -75,6 +79,9 @@ func mixedSuite() runner.Suite {
 	s.Cases = append(s.Cases,
 		mixedCase("format", "7711 files, half of them after their predecessors", formatProgram),
 		mixedCase("nested", "handlers' loops that start goroutines that call loops", nestedProgram))
+	crowded := mixedCase("crowded", "20 loops beside goroutines that compute", crowdedProgram)
+	crowded.Metrics = append(crowded.Metrics, lower("loop-us")...)
+	s.Cases = append(s.Cases, crowded)
 	return s
 }
 
@@ -494,5 +501,42 @@ func nestedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 			err = errors.Join(err, *other)
 		}
 		return nil, errors.Join(err, runner.Check("the items", right.Load(), handlers*items*inner))
+	}, nil
+}
+
+func crowdedProgram(env runner.Env) (func(means) ([]float64, error), error) {
+	item, other := newChore(env.Size(roundsIn(time.Microsecond), 10)), newChore(env.Size(roundsIn(40*time.Microsecond), 100))
+	return func(m means) ([]float64, error) {
+		var over atomic.Bool
+		var crowd sync.WaitGroup
+		defer crowd.Wait()
+		defer over.Store(true)
+		for range 2 * runtime.GOMAXPROCS(0) {
+			crowd.Go(func() {
+				for !over.Load() {
+					other.do()
+					time.Sleep(20 * time.Microsecond)
+				}
+			})
+		}
+		const loops, items = 20, 130
+		var right atomic.Int64
+		var took []float64
+		for range loops {
+			start := time.Now()
+			err := m.loop(items, func(lo, hi int) {
+				for range hi - lo {
+					if item.do() {
+						right.Add(1)
+					}
+				}
+			})
+			if err != nil {
+				return nil, err
+			}
+			took = append(took, float64(time.Since(start))/1e3)
+			time.Sleep(200*time.Microsecond - time.Since(start))
+		}
+		return []float64{contract.Summarise(took).Median}, runner.Check("the items", right.Load(), loops*items)
 	}, nil
 }

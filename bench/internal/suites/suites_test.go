@@ -189,6 +189,6 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"asleep"}, got["idle"])
 	assert.Equal(t, []string{"task", "task-half", "loop-200us", "loop-200us-half", "beside"}, got["service"])
 	assert.Equal(t, []string{"ntt-14-1", "ntt-14-4", "ntt-16-1", "ntt-16-4", "ntt-18-1", "ntt-18-4", "msm",
-		"fixed-cost-0", "fixed-cost-2", "fixed-cost-8", "raw-beside", "compress-1", "compress-4", "format", "nested"}, got["mixed"])
+		"fixed-cost-0", "fixed-cost-2", "fixed-cost-8", "raw-beside", "compress-1", "compress-4", "format", "nested", "crowded"}, got["mixed"])
 	assert.Contains(t, got, "parse")
 }
