@@ -557,29 +557,6 @@ func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 	})
 }
 
-// TestWhoGotAPJustNowKeepsIt for firstTurn, be it a guest or a worker that slept.
-func TestWhoGotAPJustNowKeepsIt(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
-	keeps := func(w *Worker) bool {
-		begun := heist.Ticks()
-		w.giveWay() // a guest's first turn begins here
-		for end := begun + heist.TicksIn(firstTurn/2); heist.Ticks() < end; {
-		}
-		before := w.gaveWayAt
-		w.giveWay()
-		return w.gaveWayAt == before || heist.Ticks() > begun+heist.TicksIn(firstTurn) // the system stopped it
-	}
-	for range 20 {
-		requireAtRest(t, p)
-		require.NoError(t, p.Run(func(w *Worker) { require.True(t, keeps(w)) }))
-		requireAtRest(t, p)
-		kept := make(chan bool)
-		require.NoError(t, p.Go(func(w *Worker) { kept <- keeps(w) }))
-		require.True(t, <-kept)
-	}
-}
-
 // TestAWaiterIsSpareWhereOthersLookForWorkInVain, and only then looks at its latch for longer.
 func TestAWaiterIsSpareWhereOthersLookForWorkInVain(t *testing.T) {
 	p := newPool(t, WithWorkers(1))

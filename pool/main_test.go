@@ -112,10 +112,10 @@ func (g gate) await() {
 	}
 }
 
-// untilGiveWayIsDue computes until a worker that gave way before, or got its P just now, should do so. By the clock: what a
+// untilGiveWayIsDue computes until a worker that gave way before should do so again. By the clock: what a
 // pause costs was measured at some speed of the CPU, and it may be another one now.
 func untilGiveWayIsDue() {
-	for end := heist.Ticks() + heist.TicksIn(firstTurn+2*giveWayPeriod); heist.Ticks() < end; {
+	for end := heist.Ticks() + heist.TicksIn(2*giveWayPeriod); heist.Ticks() < end; {
 	}
 }
 

@@ -36,16 +36,15 @@ const (
 	// Ps to spare: goroutines of others may compute on these.
 	giveWayPeriod      = 25 * time.Microsecond
 	spareGiveWayPeriod = 2 * time.Millisecond
-	// Who gets a P keeps it for firstTurn, as any goroutine would, for longer than most loops in the middle of requests take.
-	//
-	// Where other goroutines compute, who gives way waits for as long as they do; and where these sleep now and then, for Go's slice of
+	// Where other goroutines compute, who gives way waits for as long as they do; and if these sleep now and then, for Go's slice of
 	// 10 ms, since goroutines whose timers fire go before those that are ready, again and again. So who waited for longer than longTurn,
-	// half a wake-up, does not give way for politeness times as long, but for no longer than maxTurn.
-	// bench mixed/crowded is about that: a loop of 130 us took 0.9 ms in the mean, 0.46 at the median and 0.6 at the 95th percentile
-	// where a loop gave way from its beginning, and after every wait of 10 ms at once; 0.3, 0.13 and 0.2 so; an even split among goroutines
-	// takes 0.43, 0.2 and 0.26. With a politeness of 32 the mean is 0.2, but a network's echo beside a saturating loop takes 20 ms and not 1.
-	firstTurn  = 200 * time.Microsecond
-	longTurn   = 50 * time.Microsecond
+	// twice a wake-up, does not give way for politeness times as long, but for no longer than maxTurn.
+	// Beside four goroutines that compute for 40 us and sleep for 20 in turn, on two CPUs, a loop of 130 us every 200 us took 0.9 ms
+	// in the mean and 0.46 at the median with a maxTurn of 10 ms, and 0.45 and 0.14 with 100; an even split among goroutines
+	// takes 0.43 and 0.2. With a politeness of 32 after 50 us the mean is 0.2, but a network's echo
+	// beside a saturating loop comes after 20 ms instead of 1. Never to give way in the first 200 us of a loop: 0.35 and 0.13, but
+	// transforms of four callers (bench mixed/ntt-14-4) take 1.25 of goroutines' time, and not 1.05.
+	longTurn   = 200 * time.Microsecond
 	politeness = 8
 	maxTurn    = 100 * time.Millisecond
 	// networkPeriod is how often one worker of a pool looks at the network.
@@ -64,7 +63,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 		return now
 	}
 	if w.gaveWayAt == 0 { // a guest that came just now
-		w.gaveWayAt = now + w.pool.ticksFirstTurn
+		w.gaveWayAt = now
 		return now
 	}
 	p := w.pool

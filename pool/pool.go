@@ -57,10 +57,10 @@ type Pool struct {
 	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
 
 	// Some periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksSpareGiveWay, ticksFirstTurn, ticksLongTurn, ticksMaxTurn, ticksNetwork, ticksFollow, ticksTurn int64
-	ticksLinger, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook                                    int64
-	ticksLoop                                                                                                          policy.PaceTimes
-	ticksPerNanosecond                                                                                                 float64
+	ticksGiveWay, ticksSpareGiveWay, ticksMaxTurn, ticksLongTurn, ticksNetwork, ticksFollow, ticksTurn int64
+	ticksLinger, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook                    int64
+	ticksLoop                                                                                          policy.PaceTimes
+	ticksPerNanosecond                                                                                 float64
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
 
@@ -128,9 +128,8 @@ func New(options ...Option) (*Pool, error) {
 		ticksAnswer:       heist.TicksIn(answerTime),
 		ticksRebind:       heist.TicksIn(rebindPeriod),
 		ticksShortLook:    heist.TicksIn(shortLook),
-		ticksFirstTurn:    heist.TicksIn(firstTurn),
-		ticksLongTurn:     heist.TicksIn(longTurn),
 		ticksMaxTurn:      heist.TicksIn(maxTurn),
+		ticksLongTurn:     heist.TicksIn(longTurn),
 		ticksLongLook:     heist.TicksIn(longLook),
 		ticksLook:         heist.TicksIn(lookPeriod),
 

@@ -48,7 +48,7 @@ type Worker struct {
 	binding     binding
 	asked       bool        // whether a guest is a coroutine
 	coroutine   bool        // it is
-	gaveWayAt   int64       // when it last gave way, or the end of its first turn, in heist.Ticks
+	gaveWayAt   int64       // when giveWay was last considered, in heist.Ticks
 	politeAfter int64       // it does not give way before that, in heist.Ticks
 	woke        bool        // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts      childCounts // of the innermost branch
@@ -217,9 +217,8 @@ func (w *Worker) settle() bool {
 	}
 	w.place.answer()
 	w.stay()
-	now := heist.Ticks()
-	w.gaveWayAt = now + w.pool.ticksFirstTurn // its P has looked at everything just now
-	w.pool.follow(now)
+	w.gaveWayAt = heist.Ticks() // its P has looked at everything just now
+	w.pool.follow(w.gaveWayAt)
 	return true
 }
 
