@@ -295,6 +295,23 @@ func ExampleSortFunc() {
 	// Output: [gem key vault getaway]
 }
 
+func ExampleMergeFunc() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	known := []int{2, 3, 5, 7, 11}
+	found := []int{1, 6, 7, 30}
+	all := append(known, found...)
+	if err := par.MergeFunc(p, all, len(known), cmp.Compare); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(all)
+	// Output: [1 2 3 5 6 7 7 11 30]
+}
+
 func ExampleSortBy() {
 	p, err := pool.New()
 	if err != nil {

@@ -2,6 +2,7 @@ package par
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"runtime"
 	"runtime/debug"
@@ -102,6 +103,33 @@ func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error
 		return errNilFunc("SortFunc")
 	}
 	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool { return sortStableFunc(w, s, compare, cancelled) })
+}
+
+// MergeFunc merges s[:mid] and s[mid:], each of which is in the order of compare, so that all of s is. Of
+// equal elements those before mid come first. (C++ calls it inplace_merge.) If a part is not in that order, or compare is not
+// one, s has its elements in some order; so it has if the place's context ends it early, or if compare panics, which then
+// continues in the caller.
+//
+// Cost: a buffer as long as s, unless s is in order already.
+func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) int) error {
+	switch {
+	case compare == nil:
+		return errNilFunc("MergeFunc")
+	case mid < 0 || mid > len(s):
+		return fmt.Errorf("par: MergeFunc was given %d elements and mid %d, which must be 0 to %d", len(s), mid, len(s))
+	}
+	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool {
+		if cancelled() {
+			return false
+		}
+		g := &sorting{cancelled: cancelled}
+		e := &comparables[E]{g, compare, [2][]E{s, nil}}
+		if mid == 0 || mid == len(s) || e.inOrder(inSlice, mid) {
+			return true
+		}
+		e.sides[inBuffer] = make([]E, len(s))
+		return g.merge(w, mid, len(s), e)
+	})
 }
 
 // sortAt calls sort, which says whether it did. A join of a worker whose call was cancelled unwinds,
@@ -292,6 +320,22 @@ func (g *sorting) sort(w *pool.Worker, n int, e elements) bool {
 	if sortFork(w, part{sorting: g, a: all, depth: depth, to: inSlice}) == inBuffer && !g.stopped() {
 		mergeFork(w, part{sorting: g, a: all, b: extent{n, n}, to: inSlice})
 	}
+	return g.end()
+}
+
+// merge merges the runs that meet at mid of n elements in the slice.
+func (g *sorting) merge(w *pool.Worker, mid, n int, e elements) bool {
+	g.elements = e
+	mergeFork(w, part{sorting: g, a: extent{0, n}, b: extent{n, n}, to: inBuffer})
+	if !g.stopped() {
+		mergeFork(w, part{sorting: g, a: extent{0, mid}, b: extent{mid, n}, to: inSlice})
+	}
+	return g.end()
+}
+
+// end says whether the sort was not stopped. A panic of the comparator continues in the caller.
+func (g *sorting) end() bool {
+	e := g.elements
 	// The frames of the forks may keep g for a while, but no more than that.
 	e.release()
 	if failed := g.failed.Load(); failed != nil {
