@@ -17,6 +17,13 @@
 // For numbers [Sum], [Sums] and [MinMax] are ready made. Take the form for elements if its function takes more
 // than some 10 ns, and the range form else.
 //
+// # Functions that fail
+//
+// The forms with Err at their ends are for functions that return errors: [ForErr], [ForRangeErr], [ForEachErr], [MapErr], [ReduceErr],
+// [FilterErr], [FlatMapErr], [PartitionErr], [GroupByErr], [FindErr], [AnyErr], [AllErr], [CountErr], [EachErr] and
+// [CollectErr]. The first error ends the call, and the context that the function is given; at [JoinErrors] of a place
+// all errors are returned. Comparators, and what merges or scans, cannot fail.
+//
 // # What is promised
 //
 // Results are the same for any number of workers, and for floats rounded the same way, if not said

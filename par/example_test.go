@@ -3,9 +3,11 @@ package par_test
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"log"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -293,6 +295,56 @@ func ExampleSortFunc() {
 	}
 	fmt.Println(words)
 	// Output: [gem key vault getaway]
+}
+
+func ExampleForErr() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	safes := []string{"tin", "iron", "", "steel"}
+	err = par.ForErr(p, len(safes), func(ctx context.Context, i int) error {
+		if safes[i] == "" {
+			return fmt.Errorf("safe %d is not there", i)
+		}
+		return ctx.Err() // something that takes long looks at ctx now and then, or passes it on
+	})
+	fmt.Println(err)
+	// Output: safe 2 is not there
+}
+
+func ExampleMapErr() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	numbers, err := par.MapErr(p, []string{"1", "2", "3"}, func(_ context.Context, s string) (int, error) {
+		return strconv.Atoi(s)
+	})
+	fmt.Println(numbers, err)
+	// Output: [1 2 3] <nil>
+}
+
+func ExampleJoinErrors() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	numbers, err := par.MapErr(par.JoinErrors(p), []string{"1", "two", "3", "four"}, func(_ context.Context, s string) (int, error) {
+		return strconv.Atoi(s)
+	})
+	fmt.Println(numbers)
+	fmt.Println(err)
+	// Output:
+	// [1 0 3 0]
+	// strconv.Atoi: parsing "two": invalid syntax
+	// strconv.Atoi: parsing "four": invalid syntax
 }
 
 func ExampleMergeFunc() {

@@ -15,6 +15,11 @@ func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]
 	if key == nil {
 		return nil, errNilFunc("GroupBy")
 	}
+	return groupBy(at, s, func(i int) K { return key(s[i]) })
+}
+
+// groupBy is GroupBy with a key of the element at an index.
+func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
 	const parts = 256 // by the lowest byte of the hash
 	seed := maphash.MakeSeed()
 	keys := make([]K, len(s))
@@ -25,7 +30,7 @@ func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
 		for j := lo; j < hi; j++ {
-			keys[j] = key(s[j])
+			keys[j] = key(j)
 			part[j] = uint8(maphash.Comparable(seed, keys[j]))
 			ends[i][part[j]]++
 		}

@@ -53,6 +53,29 @@ func (w *Worker) With(ctx context.Context) *Bound {
 	return &Bound{p: w.pool, w: w, ctx: ctx}
 }
 
+// WithCancel returns a place within at in which calls end early when cancel is called, with the error that it is given,
+// and the context of that place, which ends when at's does, too. It is for algorithms whose functions may
+// fail; see par's ForErr. Cancel must be called when the place is not used any more.
+//
+// Cost: that of [context.WithCancelCause].
+func WithCancel(at Place) (inner *Bound, ctx context.Context, cancel context.CancelCauseFunc) {
+	inner = new(Bound)
+	if at != nil {
+		inner.p, inner.w, inner.ctx = at.at()
+	}
+	if w := inner.w; w != nil && inner.ctx == nil {
+		w.mustBeMine("WithCancel")
+		if w.call != nil {
+			inner.ctx = w.call.ctx
+		}
+	}
+	if inner.ctx == nil {
+		inner.ctx = context.Background()
+	}
+	inner.ctx, cancel = context.WithCancelCause(inner.ctx)
+	return inner, inner.ctx, cancel
+}
+
 // Run calls f at the place, in the calling goroutine. See [Pool.Run].
 func (b *Bound) Run(f func(w *Worker)) (err error) {
 	if f == nil {

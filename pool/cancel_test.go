@@ -608,3 +608,48 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 	requireAtRest(t, p)
 	require.EqualValues(t, p.Workers(), p.sleep.Load())
 }
+
+// TestWithCancelEndsCallsWithTheErrorThatItIsGiven, at each kind of place, and its context with the place's.
+func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
+	boom := errors.New("boom")
+	p := newPool(t, WithWorkers(2))
+	ends := func(at Place) {
+		inner, ctx, cancel := WithCancel(at)
+		defer cancel(nil)
+		require.NoError(t, ForRange(inner, 10, func(int, int) {}))
+		require.NoError(t, ctx.Err())
+		var calls atomic.Int64
+		require.ErrorIs(t, ForRange(inner, 1000, func(int, int) {
+			if calls.Add(1) == 1 {
+				cancel(boom)
+			}
+		}, Grain(1)), boom)
+		require.Less(t, calls.Load(), int64(1000))
+		require.ErrorIs(t, context.Cause(ctx), boom)
+		require.NoError(t, ForRange(at, 10, func(int, int) {}), "the place around it goes on")
+	}
+	ends(p)
+	ends(p.With(t.Context()))
+	require.NoError(t, p.Run(func(w *Worker) {
+		ends(w)
+		ends(w.With(t.Context()))
+	}))
+
+	type key struct{}
+	around, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, 7))
+	require.NoError(t, p.With(around).Run(func(w *Worker) {
+		inner, ctx, cancel := WithCancel(w) // whose context is that of the call
+		defer cancel(nil)
+		require.Equal(t, 7, ctx.Value(key{}))
+		stop(boom)
+		<-ctx.Done()
+		require.ErrorIs(t, ForRange(inner, 10, func(int, int) {}), boom)
+	}), "it came to its end")
+
+	for _, at := range []Place{nil, (*Pool)(nil), (*Worker)(nil), (*Bound)(nil)} {
+		inner, ctx, cancel := WithCancel(at)
+		require.NoError(t, ctx.Err())
+		require.ErrorContains(t, ForRange(inner, 1, func(int, int) {}), "nil")
+		cancel(nil)
+	}
+}

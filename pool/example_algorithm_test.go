@@ -2,7 +2,9 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -105,4 +107,26 @@ func ExampleGranularity_InOrder() {
 	err = pool.ForRange(p, 1000, func(lo, hi int) { last = hi }, pool.Lazy.InOrder())
 	fmt.Println(last, err)
 	// Output: 1000 <nil>
+}
+
+// A search ends with what was found: ranges that have not begun never will.
+func ExampleWithCancel() {
+	p, err := pool.New()
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+
+	errFound := errors.New("found")
+	inner, _, cancel := pool.WithCancel(p)
+	defer cancel(nil)
+	var where atomic.Int64
+	err = pool.ForRange(inner, 1_000_000, func(lo, hi int) {
+		if lo <= 12 && 12 < hi {
+			where.Store(12)
+			cancel(errFound)
+		}
+	})
+	fmt.Println(errors.Is(err, errFound), where.Load())
+	// Output: true 12
 }

@@ -1,0 +1,376 @@
+package par
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// # Functions that fail
+//
+// Each form with Err at its end is the one without, with a function that is given a context and
+// returns an error. A trial is one such call: it keeps the errors, and calls no function any more when
+// there is one.
+
+// trial is a call whose function may fail.
+type trial struct {
+	ctx    context.Context // constant
+	cancel context.CancelCauseFunc
+	joined bool // JoinErrors; constant
+
+	failed atomic.Bool // no function begins any more; under mu, anybody reads
+
+	mu     sync.Mutex
+	errors []itemError // the first one that came, or all if joined; under mu
+}
+
+// itemError is the error of the item at an index.
+type itemError struct {
+	i   int
+	err error
+}
+
+// joined is a place of which JoinErrors was asked.
+type joined struct{ pool.Place }
+
+// JoinErrors returns a place at which a form with Err goes on after an error: it calls its function for all
+// items, and returns all errors, in the order of the items, as [errors.Join] does. Its context is cancelled with that
+// of the place only.
+func JoinErrors(at pool.Place) pool.Place {
+	if at == nil {
+		return nil
+	}
+	return joined{at}
+}
+
+// try runs an algorithm at a place of its own, which the first error cancels.
+func try(at pool.Place, algorithm func(at pool.Place, t *trial) error) error {
+	if err := pool.Check(at); err != nil {
+		return err
+	}
+	_, all := at.(joined)
+	inner, ctx, cancel := pool.WithCancel(at)
+	defer cancel(nil)
+	t := &trial{ctx: ctx, cancel: cancel, joined: all}
+	return t.result(algorithm(inner, t))
+}
+
+func (t *trial) note(i int, err error) {
+	if err == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.joined:
+		t.errors = append(t.errors, itemError{i, err})
+	case !t.failed.Load():
+		t.errors = append(t.errors, itemError{i, err})
+		t.failed.Store(true)
+		t.cancel(err)
+	}
+}
+
+// result is what the call returns if its algorithm has returned err.
+func (t *trial) result(err error) error {
+	t.mu.Lock() // nobody else has it any more
+	defer t.mu.Unlock()
+	switch {
+	case len(t.errors) == 0:
+		return err
+	case !t.joined:
+		return t.errors[0].err
+	}
+	slices.SortStableFunc(t.errors, func(a, b itemError) int { return cmp.Compare(a.i, b.i) })
+	all := make([]error, 0, len(t.errors)+1)
+	for _, e := range t.errors {
+		all = append(all, e.err)
+	}
+	return errors.Join(append(all, err)...)
+}
+
+// value is f of the item at an index, or nothing if there was an error before.
+func value[T, R any](t *trial, i int, item T, f func(context.Context, T) (R, error)) (r R) {
+	if t.failed.Load() {
+		return r
+	}
+	r, err := f(t.ctx, item)
+	t.note(i, err)
+	return r
+}
+
+// ForErr is [For] with a function that may fail. The first error that comes ends the loop and is what ForErr returns;
+// the context that f is given is cancelled then, with that error as the cause, and calls of f that have not begun never will.
+// The context is also cancelled with that of the place, as whose child it is made. [JoinErrors] asks for all errors instead.
+//
+// Cost: a context, some microseconds for a call in all, and a nanosecond more for each item than [For] takes.
+func ForErr(at pool.Place, n int, f func(ctx context.Context, i int) error, g ...pool.Granularity) error {
+	if f == nil {
+		return errNilFunc("ForErr")
+	}
+	return try(at, func(at pool.Place, t *trial) error {
+		return For(at, n, func(i int) {
+			if !t.failed.Load() {
+				t.note(i, f(t.ctx, i))
+			}
+		}, g...)
+	})
+}
+
+// ForRangeErr is [pool.ForRange] with a function that may fail. For errors and the context see [ForErr]. The range form is
+// for functions that look at the context themselves, if their ranges take long: a range that has begun goes on.
+func ForRangeErr(at pool.Place, n int, f func(ctx context.Context, lo, hi int) error, g ...pool.Granularity) error {
+	if f == nil {
+		return errNilFunc("ForRangeErr")
+	}
+	return try(at, func(at pool.Place, t *trial) error {
+		return pool.ForRange(at, n, func(lo, hi int) {
+			if !t.failed.Load() {
+				t.note(lo, f(t.ctx, lo, hi))
+			}
+		}, g...)
+	})
+}
+
+// ForEachErr is [ForEach] with a function that may fail. For errors and the context see [ForErr].
+func ForEachErr[E any](at pool.Place, s []E, f func(ctx context.Context, e *E) error, g ...pool.Granularity) error {
+	if f == nil {
+		return errNilFunc("ForEachErr")
+	}
+	return ForErr(at, len(s), func(ctx context.Context, i int) error { return f(ctx, &s[i]) }, g...)
+}
+
+// MapErr is [Map] with a function that may fail. For errors and the context see [ForErr]. With [JoinErrors] the results come
+// beside the errors; the result of an item that failed is what f returned.
+func MapErr[T, R any](at pool.Place, s []T, f func(ctx context.Context, e T) (R, error), g ...pool.Granularity) ([]R, error) {
+	if f == nil {
+		return nil, errNilFunc("MapErr")
+	}
+	out := make([]R, len(s))
+	err := ForErr(at, len(s), func(ctx context.Context, i int) (err error) {
+		out[i], err = f(ctx, s[i])
+		return err
+	}, g...)
+	if _, all := at.(joined); err != nil && !all {
+		return nil, err
+	}
+	return out, err
+}
+
+// ReduceErr is [Reduce] with a function that may fail. For errors and the context see [ForErr].
+func ReduceErr[T, R any](at pool.Place, s []T, zero R, add func(ctx context.Context, value R, e T) (R, error), merge func(R, R) R) (r R, err error) {
+	if add == nil || merge == nil {
+		return zero, errNilFunc("ReduceErr")
+	}
+	err = try(at, func(at pool.Place, t *trial) (err error) {
+		r, err = ReduceRange(at, len(s), zero, func(v R, lo, hi int) R {
+			for i := lo; i < hi && !t.failed.Load(); i++ {
+				var err error
+				v, err = add(t.ctx, v, s[i])
+				t.note(i, err)
+			}
+			return v
+		}, merge)
+		return err
+	})
+	if err != nil {
+		return zero, err
+	}
+	return r, nil
+}
+
+// FilterErr is [Filter] with a function that may fail. For errors and the context see [ForErr].
+func FilterErr[T any](at pool.Place, s []T, keep func(ctx context.Context, e T) (bool, error)) ([]T, error) {
+	if keep == nil {
+		return nil, errNilFunc("FilterErr")
+	}
+	return FlatMapErr(at, s, func(ctx context.Context, out []T, e T) ([]T, error) {
+		ok, err := keep(ctx, e)
+		if ok {
+			out = append(out, e)
+		}
+		return out, err
+	})
+}
+
+// FlatMapErr is [FlatMap] with a function that may fail. For errors and the context see [ForErr].
+func FlatMapErr[T, R any](at pool.Place, s []T, f func(ctx context.Context, out []R, e T) ([]R, error)) (all []R, err error) {
+	if f == nil {
+		return nil, errNilFunc("FlatMapErr")
+	}
+	err = try(at, func(at pool.Place, t *trial) (err error) {
+		all, err = FilterRange(at, len(s), func(out []R, lo, hi int) []R {
+			for i := lo; i < hi && !t.failed.Load(); i++ {
+				var err error
+				out, err = f(t.ctx, out, s[i])
+				t.note(i, err)
+			}
+			return out
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// PartitionErr is [Partition] with a function that may fail. For errors and the context see [ForErr].
+func PartitionErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (yes, no []T, err error) {
+	if is == nil {
+		return nil, nil, errNilFunc("PartitionErr")
+	}
+	which, err := MapErr(at, s, is)
+	if err != nil {
+		return nil, nil, err
+	}
+	pick := func(those bool) ([]T, error) {
+		return FilterRange(at, len(s), func(out []T, lo, hi int) []T {
+			for i := lo; i < hi; i++ {
+				if which[i] == those {
+					out = append(out, s[i])
+				}
+			}
+			return out
+		})
+	}
+	yes, err = pick(true)
+	if err == nil {
+		no, err = pick(false)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return yes, no, nil
+}
+
+// GroupByErr is [GroupBy] with a function that may fail. For errors and the context see [ForErr].
+func GroupByErr[T any, K comparable](at pool.Place, s []T, key func(ctx context.Context, e T) (K, error)) (groups map[K][]T, err error) {
+	if key == nil {
+		return nil, errNilFunc("GroupByErr")
+	}
+	err = try(at, func(at pool.Place, t *trial) (err error) {
+		groups, err = groupBy(at, s, func(i int) K { return value(t, i, s[i], key) })
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return groups, nil
+}
+
+// FindErr is [Find] with a function that may fail. For errors and the context see [ForErr]; an error counts even if
+// it is that of an element behind the one that would have been found.
+func FindErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (i int, err error) {
+	if is == nil {
+		return -1, errNilFunc("FindErr")
+	}
+	err = try(at, func(at pool.Place, t *trial) (err error) {
+		i, err = findRange(at, len(s), func(lo, hi int) int {
+			for i := lo; i < hi; i++ {
+				if value(t, i, s[i], is) {
+					return i
+				}
+			}
+			return -1
+		})
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	return i, nil
+}
+
+// AnyErr is [Any] with a function that may fail. For errors and the context see [FindErr].
+func AnyErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (bool, error) {
+	if is == nil {
+		return false, errNilFunc("AnyErr")
+	}
+	i, err := FindErr(at, s, is)
+	return i >= 0, err
+}
+
+// AllErr is [All] with a function that may fail. For errors and the context see [FindErr].
+func AllErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (bool, error) {
+	if is == nil {
+		return false, errNilFunc("AllErr")
+	}
+	i, err := FindErr(at, s, func(ctx context.Context, e T) (bool, error) {
+		ok, err := is(ctx, e)
+		return !ok && err == nil, err
+	})
+	return i < 0 && err == nil, err
+}
+
+// CountErr is [Count] with a function that may fail. For errors and the context see [ForErr].
+func CountErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (int, error) {
+	if is == nil {
+		return 0, errNilFunc("CountErr")
+	}
+	return ReduceErr(at, s, 0, func(ctx context.Context, n int, e T) (int, error) {
+		ok, err := is(ctx, e)
+		if ok {
+			n++
+		}
+		return n, err
+	}, func(a, b int) int { return a + b })
+}
+
+// numbered is a value of a sequence and its index.
+type numbered[T any] struct {
+	i int
+	v T
+}
+
+// number numbers the values of a sequence, which ends when the trial has failed.
+func number[T any](t *trial, values iter.Seq[T]) iter.Seq[numbered[T]] {
+	if values == nil {
+		return nil
+	}
+	return func(yield func(numbered[T]) bool) {
+		i := 0
+		for v := range values {
+			if t.failed.Load() || !yield(numbered[T]{i, v}) {
+				return
+			}
+			i++
+		}
+	}
+}
+
+// EachErr is [Each] with a function that may fail. For errors and the context see [ForErr]. After an error the
+// sequence ends, too.
+func EachErr[T any](at pool.Place, values iter.Seq[T], f func(ctx context.Context, v T) error) error {
+	if f == nil {
+		return errNilFunc("EachErr")
+	}
+	return try(at, func(at pool.Place, t *trial) error {
+		return Each(at, number(t, values), func(n numbered[T]) {
+			if !t.failed.Load() {
+				t.note(n.i, f(t.ctx, n.v))
+			}
+		})
+	})
+}
+
+// CollectErr is [Collect] with a function that may fail. For errors and the context see [EachErr].
+func CollectErr[T, R any](at pool.Place, values iter.Seq[T], f func(ctx context.Context, v T) (R, error)) (all []R, err error) {
+	if f == nil {
+		return nil, errNilFunc("CollectErr")
+	}
+	err = try(at, func(at pool.Place, t *trial) (err error) {
+		all, err = Collect(at, number(t, values), func(n numbered[T]) R { return value(t, n.i, n.v, f) })
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}

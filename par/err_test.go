@@ -1,0 +1,363 @@
+package par
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// errForms are all forms whose function may fail, over the items 0 to n-1. F is called for items; what a form
+// returns besides an error is compared with the form that cannot fail.
+func errForms(n int) map[string]func(at pool.Place, f func(ctx context.Context, i int) error) (got, want any, err error) {
+	items := count(n)
+	even := func(i int) bool { return i%2 == 0 }
+	negative := func(int) bool { return false }
+	type failing = func(ctx context.Context, i int) error
+	type form = func(at pool.Place, f failing) (got, want any, err error)
+	is := func(f failing, what func(int) bool) func(context.Context, int) (bool, error) {
+		return func(ctx context.Context, i int) (bool, error) { return what(i), f(ctx, i) }
+	}
+	wanted := func(got any, err error, want any, other error) (any, any, error) {
+		if other != nil {
+			panic(other)
+		}
+		return got, want, err
+	}
+	serial := func() []bool { return make([]bool, n) }
+	all := func() []bool { return slices.Repeat([]bool{true}, n) }
+	return map[string]form{
+		"ForErr": func(at pool.Place, f failing) (any, any, error) {
+			done := serial()
+			err := ForErr(at, n, func(ctx context.Context, i int) error { done[i] = true; return f(ctx, i) })
+			return done, all(), err
+		},
+		"ForRangeErr": func(at pool.Place, f failing) (any, any, error) {
+			done := serial()
+			err := ForRangeErr(at, n, func(ctx context.Context, lo, hi int) (err error) {
+				for i := lo; i < hi && err == nil; i++ {
+					done[i] = true
+					err = f(ctx, i)
+				}
+				return err
+			})
+			return done, all(), err
+		},
+		"ForEachErr": func(at pool.Place, f failing) (any, any, error) {
+			done := serial()
+			err := ForEachErr(at, done, func(ctx context.Context, e *bool) error {
+				*e = true
+				return f(ctx, slices.IndexFunc(done[:1], func(bool) bool { return e == &done[0] }))
+			})
+			return done, all(), err
+		},
+		"MapErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := MapErr(at, items, func(ctx context.Context, i int) (int, error) { return 3 * i, f(ctx, i) })
+			want := make([]int, n)
+			for i := range want {
+				want[i] = 3 * i
+			}
+			return got, want, err
+		},
+		"ReduceErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := ReduceErr(at, items, 0, func(ctx context.Context, v, i int) (int, error) { return v + i, f(ctx, i) },
+				func(a, b int) int { return a + b })
+			return got, n * (n - 1) / 2, err
+		},
+		"FilterErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := FilterErr(at, items, is(f, even))
+			want, other := Filter(pool.Place(reference), items, even)
+			return wanted(got, err, want, other)
+		},
+		"FlatMapErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := FlatMapErr(at, items, func(ctx context.Context, out []int, i int) ([]int, error) {
+				return append(out, i, -i), f(ctx, i)
+			})
+			want := make([]int, 0, 2*n)
+			for i := range n {
+				want = append(want, i, -i)
+			}
+			return got, want, err
+		},
+		"PartitionErr": func(at pool.Place, f failing) (any, any, error) {
+			yes, no, err := PartitionErr(at, items, is(f, even))
+			wantYes, wantNo, other := Partition(pool.Place(reference), items, even)
+			return wanted([][]int{yes, no}, err, [][]int{wantYes, wantNo}, other)
+		},
+		"GroupByErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := GroupByErr(at, items, func(ctx context.Context, i int) (int, error) { return i % 7, f(ctx, i) })
+			want, other := GroupBy(pool.Place(reference), items, func(i int) int { return i % 7 })
+			return wanted(got, err, want, other)
+		},
+		"FindErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := FindErr(at, items, is(f, negative))
+			return got, -1, err
+		},
+		"AnyErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := AnyErr(at, items, is(f, negative))
+			return got, false, err
+		},
+		"AllErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := AllErr(at, items, is(f, func(int) bool { return true }))
+			return got, true, err
+		},
+		"CountErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := CountErr(at, items, is(f, even))
+			return got, (n + 1) / 2, err
+		},
+		"EachErr": func(at pool.Place, f failing) (any, any, error) {
+			done := serial()
+			err := EachErr(at, slices.Values(items), func(ctx context.Context, i int) error { done[i] = true; return f(ctx, i) })
+			return done, all(), err
+		},
+		"CollectErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := CollectErr(at, slices.Values(items), func(ctx context.Context, i int) (int, error) { return i, f(ctx, i) })
+			return got, items, err
+		},
+	}
+}
+
+// reference is a place that nothing cancels.
+var reference = func() *pool.Pool {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}()
+
+func TestErrFormsAreThePlainOnesWhereNothingFails(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for _, n := range []int{0, 1, 2, 1000, 20_000} {
+			for name, form := range errForms(n) {
+				for which, at := range map[string]pool.Place{"pool": p, "context": p.With(t.Context()), "joined": JoinErrors(p)} {
+					var calls atomic.Int64
+					got, want, err := form(at, func(ctx context.Context, _ int) error { calls.Add(1); return ctx.Err() })
+					require.NoError(t, err, "%s of %d, %s", name, n, which)
+					require.EqualValues(t, n, calls.Load(), "%s of %d, %s", name, n, which)
+					if n > 0 { // what is empty may be nil
+						require.Equal(t, want, got, "%s of %d, %s", name, n, which)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestTheFirstErrorEndsAnErrForm: it is returned, the context is cancelled with it, and nothing begins any more.
+func TestTheFirstErrorEndsAnErrForm(t *testing.T) {
+	boom := errors.New("boom")
+	const n = 20_000
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, form := range errForms(n) {
+			t.Run(name, func(t *testing.T) {
+				var calls, after atomic.Int64
+				var failed, returned atomic.Bool
+				var seen context.Context
+				_, _, err := form(p, func(ctx context.Context, i int) error {
+					if returned.Load() {
+						after.Add(1)
+					}
+					if calls.Add(1) == 10 {
+						seen = ctx
+						failed.Store(true)
+						return boom
+					}
+					return nil
+				})
+				returned.Store(true)
+				require.Same(t, boom, err)
+				require.ErrorIs(t, context.Cause(seen), boom)
+				require.Less(t, calls.Load(), int64(n), "what had not begun has run")
+				if p.Workers() == 1 && name != "ForRangeErr" {
+					require.EqualValues(t, 10, calls.Load())
+				}
+				requireAtRest(t, p)
+				require.Zero(t, after.Load())
+			})
+		}
+	})
+}
+
+// TestWhoWaitsInAnErrFormSeesTheErrorOfAnother by the context that both are given.
+func TestWhoWaitsInAnErrFormSeesTheErrorOfAnother(t *testing.T) {
+	boom := errors.New("boom")
+	p := newPool(t, pool.WithWorkers(2))
+	for range stress(50) {
+		begun := make(chan struct{})
+		var waited error
+		err := ForErr(p, 2, func(ctx context.Context, i int) error {
+			if i == 0 {
+				close(begun)
+				<-ctx.Done()
+				waited = context.Cause(ctx)
+				return ctx.Err()
+			}
+			<-begun
+			return boom
+		}, pool.Grain(1))
+		require.Same(t, boom, err)
+		require.ErrorIs(t, waited, boom)
+	}
+}
+
+func TestAnErrFormEndsWithItsPlace(t *testing.T) {
+	boom := errors.New("boom")
+	const n = 20_000
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, form := range errForms(n) {
+			for _, join := range []bool{false, true} {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				var at pool.Place = p.With(ctx)
+				if join {
+					at = JoinErrors(at)
+				}
+				var calls atomic.Int64
+				_, _, err := form(at, func(inner context.Context, i int) error {
+					if calls.Add(1) == 10 {
+						cancel(boom)
+						<-inner.Done()
+					}
+					return nil
+				})
+				require.ErrorIs(t, err, boom, name)
+				calls.Store(0)
+				_, _, err = form(at, func(context.Context, int) error { calls.Add(1); return nil })
+				require.ErrorIs(t, err, boom, name)
+				require.Zero(t, calls.Load(), name)
+			}
+			require.NoError(t, p.Run(func(w *pool.Worker) { // inside a call that has a context
+				ctx, cancel := context.WithCancelCause(t.Context())
+				var calls atomic.Int64
+				err := w.With(ctx).Run(func(w *pool.Worker) {
+					_, _, err := form(w, func(inner context.Context, _ int) error {
+						if calls.Add(1) == 10 {
+							cancel(boom)
+							<-inner.Done()
+						}
+						return nil
+					})
+					require.ErrorIs(t, err, boom, name)
+				})
+				if err != nil { // a fork has unwound all of the call
+					require.ErrorIs(t, err, boom, name)
+				}
+				require.Less(t, calls.Load(), int64(n), name)
+			}))
+		}
+	})
+}
+
+func TestJoinErrorsReturnsAllInOrder(t *testing.T) {
+	const n = 3000
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, form := range errForms(n) {
+			if name == "ForRangeErr" || name == "ForEachErr" {
+				continue // whose functions see other items
+			}
+			var calls atomic.Int64
+			_, _, err := form(JoinErrors(p), func(ctx context.Context, i int) error {
+				calls.Add(1)
+				if i%1000 == 7 {
+					return fmt.Errorf("item %d", i)
+				}
+				return ctx.Err()
+			})
+			require.EqualValues(t, n, calls.Load(), name)
+			require.EqualError(t, err, "item 7\nitem 1007\nitem 2007", name)
+		}
+		got, err := MapErr(JoinErrors(p), []int{1, 0, 2}, func(_ context.Context, i int) (int, error) {
+			if i == 0 {
+				return -1, errors.New("nothing")
+			}
+			return i, nil
+		})
+		require.EqualError(t, err, "nothing")
+		require.Equal(t, []int{1, -1, 2}, got)
+	})
+}
+
+func TestErrFormsPassPanicsOn(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for name, form := range errForms(1000) {
+		var calls atomic.Int64
+		e := caught(func() {
+			_, _, _ = form(p, func(context.Context, int) error {
+				if calls.Add(1) == 10 {
+					panic("boom")
+				}
+				return nil
+			})
+		})
+		if pe, ok := e.(*pool.PanicError); ok {
+			e = pe.Value
+		}
+		require.Equal(t, "boom", e, name)
+	}
+}
+
+func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	closed, err := pool.New(pool.WithWorkers(1))
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	require.Nil(t, JoinErrors(nil))
+	for name, form := range errForms(10) {
+		for _, at := range []pool.Place{nil, (*pool.Pool)(nil), (*pool.Worker)(nil), JoinErrors((*pool.Pool)(nil))} {
+			_, _, err := form(at, func(context.Context, int) error { t.Error("called"); return nil })
+			require.Equal(t, pool.Check(at), err, name)
+			require.Error(t, err)
+		}
+		_, _, err := form(closed, func(context.Context, int) error { return nil })
+		require.ErrorIs(t, err, pool.ErrClosed, name)
+	}
+	require.ErrorContains(t, ForErr(p, -1, func(context.Context, int) error { return nil }), "-1")
+	for want, err := range map[string]error{
+		"ForErr":      ForErr(p, 1, nil),
+		"ForRangeErr": ForRangeErr(p, 1, nil),
+		"ForEachErr":  ForEachErr(p, []int{1}, nil),
+		"EachErr":     EachErr[int](p, nil, nil),
+	} {
+		require.EqualError(t, err, fmt.Sprintf("par: %s was given a nil function", want))
+	}
+	_, err = MapErr[int, int](p, nil, nil)
+	require.EqualError(t, err, "par: MapErr was given a nil function")
+	_, err = ReduceErr[int, int](p, nil, 0, nil, nil)
+	require.EqualError(t, err, "par: ReduceErr was given a nil function")
+	_, err = FilterErr[int](p, nil, nil)
+	require.EqualError(t, err, "par: FilterErr was given a nil function")
+	_, err = FlatMapErr[int, int](p, nil, nil)
+	require.EqualError(t, err, "par: FlatMapErr was given a nil function")
+	_, _, err = PartitionErr[int](p, nil, nil)
+	require.EqualError(t, err, "par: PartitionErr was given a nil function")
+	_, err = GroupByErr[int, int](p, nil, nil)
+	require.EqualError(t, err, "par: GroupByErr was given a nil function")
+	_, err = FindErr[int](p, nil, nil)
+	require.EqualError(t, err, "par: FindErr was given a nil function")
+	_, err = AnyErr[int](p, nil, nil)
+	require.EqualError(t, err, "par: AnyErr was given a nil function")
+	_, err = AllErr[int](p, nil, nil)
+	require.EqualError(t, err, "par: AllErr was given a nil function")
+	_, err = CountErr[int](p, nil, nil)
+	require.EqualError(t, err, "par: CountErr was given a nil function")
+	_, err = CollectErr[int, int](p, nil, nil)
+	require.EqualError(t, err, "par: CollectErr was given a nil function")
+	require.ErrorContains(t, EachErr(p, nil, func(context.Context, int) error { return nil }), "nil sequence")
+}
+
+func TestErrFormsAllocateNothingPerItem(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	run := func(n int) uint64 {
+		return allocations(func() {
+			require.NoError(t, ForErr(p, n, func(context.Context, int) error { return nil }))
+		})
+	}
+	run(10)
+	require.LessOrEqual(t, run(100_000), run(10)+20)
+}
