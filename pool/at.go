@@ -32,11 +32,11 @@ func (b *Bound) at() (*Pool, *Worker, context.Context) {
 	return b.p, b.w, b.ctx
 }
 
-// With returns the pool as a place in which calls end early, with ctx's error, when
+// With returns the pool as a place in which calls end early, with ctx's cause ([context.Cause]), when
 // ctx is cancelled. What was already begun then is finished: the chunk of a loop, the
 // functions of a join up to their next fork. A fork unwinds by a panic that the call
-// recovers again; functions that recover panics should let those pass that they do
-// not know.
+// recovers again; functions that recover panics should let those pass for which [IsUnwind]
+// is true.
 func (p *Pool) With(ctx context.Context) *Bound {
 	if ctx == nil {
 		panic(errNilContext("Pool.With"))
@@ -51,6 +51,13 @@ func (w *Worker) With(ctx context.Context) *Bound {
 		panic(errNilContext("Worker.With"))
 	}
 	return &Bound{p: w.pool, w: w, ctx: ctx}
+}
+
+// IsUnwind says whether v, which recover returned, is how a call ends early whose context was cancelled, see [Pool.With].
+// Such a panic must go on: panic with v again.
+func IsUnwind(v any) bool {
+	_, ok := v.(*call)
+	return ok
 }
 
 // WithCancel returns a place within at in which calls end early when cancel is called, with the error that it is given,

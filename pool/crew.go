@@ -174,6 +174,9 @@ func (p *Pool) Resize(n int) error {
 	if err := p.usable(); err != nil {
 		return err
 	}
+	if p.shared {
+		return errShared
+	}
 	return p.resize(n, true)
 }
 
@@ -249,6 +252,9 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	}
 	if ctx == nil {
 		return errNilContext("Pool.Pause")
+	}
+	if p.shared {
+		return errShared
 	}
 	if p.current() != nil {
 		return errors.New("pool: Pause was called inside a task of the same pool, for which it would wait; call it from outside")

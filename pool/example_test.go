@@ -309,3 +309,41 @@ func ExamplePool_Stats() {
 	}
 	// Output: all tasks were counted: true
 }
+
+// A library needs no pool of its own.
+func ExampleDefault() {
+	s := make([]int, 1000)
+	err := pool.ForRange(pool.Default(), len(s), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			s[i] = i * i
+		}
+	})
+	fmt.Println(s[30], err)
+	// Output: 900 <nil>
+}
+
+// A function that recovers whatever comes lets the end of its call pass.
+func ExampleIsUnwind() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	err = p.With(ctx).Run(func(w *pool.Worker) {
+		defer func() {
+			if v := recover(); pool.IsUnwind(v) {
+				panic(v)
+			} else if v != nil {
+				log.Print("recovered ", v)
+			}
+		}()
+		cancel()
+		for { // something that takes long
+			w.Do(func(*pool.Worker) {}, func(*pool.Worker) {})
+		}
+	})
+	fmt.Println(err)
+	// Output: context canceled
+}

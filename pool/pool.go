@@ -63,6 +63,7 @@ type Pool struct {
 	ticksPerNanosecond                                                                                 float64
 
 	inBubble bool // the pool was made in one, of testing/synctest; constant
+	shared   bool // it is the default pool; constant
 
 	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
@@ -278,6 +279,9 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	}
 	if ctx == nil {
 		return errNilContext("Pool.Shutdown")
+	}
+	if p.shared {
+		return errShared
 	}
 	if p.current() != nil {
 		return errors.New("pool: Close or Shutdown was called inside a task of the same pool, for which it would wait; call it from outside")

@@ -1,0 +1,44 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// Default returns the pool of the process, for libraries that want loops without asking their callers for a pool.
+// It is made with New's defaults when it is first asked for, and follows GOMAXPROCS. (rayon has such a pool,
+// too.) All packages of the process share it, so nobody can close, pause or resize it: Close, Shutdown, Pause and Resize
+// return an error. As long as it has nothing to do it costs what idle goroutines do.
+//
+// Anybody may call it, any number at a time, but not for the first time in a bubble of testing/synctest, where no pool from outside
+// can be used: then it panics. Cost: an atomic load.
+func Default() *Pool {
+	if p := shared.pool.Load(); p != nil {
+		return p
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if p := shared.pool.Load(); p != nil {
+		return p
+	}
+	if inBubble() {
+		panic(errors.New("pool: Default was first called in a bubble of testing/synctest, where a pool of the process cannot be used; make one there with New"))
+	}
+	p, err := New()
+	if err != nil {
+		panic(fmt.Errorf("pool: Default: %w", err))
+	}
+	p.shared = true
+	shared.pool.Store(p)
+	return p
+}
+
+// shared is what Default returns.
+var shared struct {
+	mu   sync.Mutex // one makes it
+	pool atomic.Pointer[Pool]
+}
+
+var errShared = errors.New("pool: the default pool belongs to the whole process and cannot be closed, paused or resized; make one with New for that")
