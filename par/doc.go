@@ -24,6 +24,8 @@
 // [CollectErr]. The first error ends the call, and the context that the function is given; at [JoinErrors] of a place
 // all errors are returned. Comparators, and what merges or scans, cannot fail.
 //
+// [Stream] and [AsCompleted] compute the values of a sequence and yield results while they do.
+//
 // # What is promised
 //
 // Results are the same for any number of workers, and for floats rounded the same way, if not said

@@ -192,7 +192,7 @@ func FilterErr[T any](at pool.Place, s []T, keep func(ctx context.Context, e T) 
 	}
 	return FlatMapErr(at, s, func(ctx context.Context, out []T, e T) ([]T, error) {
 		ok, err := keep(ctx, e)
-		if ok {
+		if ok && err == nil {
 			out = append(out, e)
 		}
 		return out, err
@@ -207,9 +207,10 @@ func FlatMapErr[T, R any](at pool.Place, s []T, f func(ctx context.Context, out 
 	err = try(at, func(at pool.Place, t *trial) (err error) {
 		all, err = FilterRange(at, len(s), func(out []R, lo, hi int) []R {
 			for i := lo; i < hi && !t.failed.Load(); i++ {
-				var err error
-				out, err = f(t.ctx, out, s[i])
-				t.note(i, err)
+				more, err := f(t.ctx, out, s[i])
+				if t.note(i, err); err == nil {
+					out = more
+				}
 			}
 			return out
 		})

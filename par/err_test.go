@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -349,6 +350,28 @@ func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 	_, err = CollectErr[int, int](p, nil, nil)
 	require.EqualError(t, err, "par: CollectErr was given a nil function")
 	require.ErrorContains(t, EachErr(p, nil, func(context.Context, int) error { return nil }), "nil sequence")
+}
+
+// TestTheLongestRangesThereAre overflow nothing: one that is looked at in the first block ends all.
+func TestTheLongestRangesThereAre(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for _, n := range []int{math.MaxInt, math.MaxInt - 1} {
+		got, err := CountRange(p, n, func(lo, hi int) int { return hi - lo })
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+		for _, g := range []pool.Granularity{pool.Lazy, pool.Grain(1), pool.Grain(2), pool.Grain(math.MaxInt), pool.Chunks(3)} {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := pool.ForRange(p.With(ctx), n, func(lo, hi int) {
+				if lo < 0 || hi <= lo || hi > n {
+					t.Errorf("%d to %d", lo, hi)
+				}
+				cancel()
+			}, g)
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+		}
+	}
 }
 
 func TestErrFormsAllocateNothingPerItem(t *testing.T) {

@@ -347,6 +347,51 @@ func ExampleJoinErrors() {
 	// strconv.Atoi: parsing "four": invalid syntax
 }
 
+// Lines are parsed at the same time and written in order.
+func ExampleStream() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	lines := strings.Lines("1\n22\n333\nfour\n55555\n")
+	for n, err := range par.Stream(p, lines, 64, func(_ context.Context, line string) (int, error) {
+		return strconv.Atoi(strings.TrimSpace(line))
+	}) {
+		if err != nil {
+			fmt.Println(err)
+			break
+		}
+		fmt.Println(n)
+	}
+	// Output:
+	// 1
+	// 22
+	// 333
+	// strconv.Atoi: parsing "four": invalid syntax
+}
+
+func ExampleAsCompleted() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	sum := 0
+	for n, err := range par.AsCompleted(p, slices.Values([]int{1, 2, 3, 4}), 8, func(_ context.Context, n int) (int, error) {
+		return n * n, nil
+	}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		sum += n
+	}
+	fmt.Println(sum)
+	// Output: 30
+}
+
 func ExampleMergeFunc() {
 	p, err := pool.New()
 	if err != nil {

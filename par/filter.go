@@ -108,7 +108,7 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 }
 
 // FlatMap returns what f appends to out for each element of s, in the same order. F returns the
-// longer slice, as append does, and must not change what was in it. The range form is [FilterRange].
+// longer slice, as append does, and must not change what was in it: what another slice has is lost, with what was in out. The range form is [FilterRange].
 func FlatMap[T, R any](at pool.Place, s []T, f func(out []R, e T) []R) ([]R, error) {
 	if f == nil {
 		return nil, errNilFunc("FlatMap")

@@ -26,7 +26,7 @@ func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 }
 
 // FindRange returns the first index from 0 to n-1 that find returns for one of the ranges: the first
-// one from lo to hi-1 that is looked for, or -1.
+// one from lo to hi-1 that is looked for, or -1 (or any other negative number).
 func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 	if find == nil {
 		return -1, errNilFunc("FindRange")

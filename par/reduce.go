@@ -62,13 +62,16 @@ type blocks struct{ n, size int }
 func blocksOf(n, least int) blocks { return blocks{n, max(n/1024, min(n/128, 8), least)} }
 
 func (b blocks) count() int {
-	if b.n < 0 {
+	if b.n <= 0 {
 		return b.n // what is wrong with it, the loop says
 	}
-	return (b.n + b.size - 1) / b.size
+	return (b.n-1)/b.size + 1
 }
 
-func (b blocks) at(i int) (lo, hi int) { return i * b.size, min((i+1)*b.size, b.n) }
+func (b blocks) at(i int) (lo, hi int) {
+	lo = i * b.size
+	return lo, lo + min(b.size, b.n-lo)
+}
 
 // Number is a type with a sum.
 type Number interface {

@@ -96,8 +96,8 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // their order. If the order is that of a key, [SortBy] takes a fraction of the time.
 //
 // If the place's context ends it early, or if compare panics, which then continues in
-// the caller, s has its elements in some order. Cost: a buffer as long
-// as s, unless s is short or in order already.
+// the caller, s has its elements in some order; if compare calls runtime.Goexit, some may be lost and others
+// be there twice. Cost: a buffer as long as s, unless s is short or in order already.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
 		return errNilFunc("SortFunc")
@@ -108,7 +108,7 @@ func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error
 // MergeFunc merges s[:mid] and s[mid:], each of which is in the order of compare, so that all of s is. Of
 // equal elements those before mid come first. (C++ calls it inplace_merge.) If a part is not in that order, or compare is not
 // one, s has its elements in some order; so it has if the place's context ends it early, or if compare panics, which then
-// continues in the caller.
+// continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others be there twice.
 //
 // Cost: a buffer as long as s, unless s is in order already.
 func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) int) error {

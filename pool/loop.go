@@ -419,8 +419,8 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 	for s.lo < s.hi && !s.over(w) {
 		chunks := (s.hi-s.lo-1)/s.grain + 1
-		for chunks > 1 && s.give(s.lo+(chunks+1)/2*s.grain, forks) {
-			chunks = (chunks + 1) / 2
+		for chunks > 1 && s.give(s.lo+(chunks-chunks/2)*s.grain, forks) {
+			chunks -= chunks / 2
 		}
 		if s.counts {
 			s.chunks.Add(1)

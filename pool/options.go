@@ -31,6 +31,7 @@ type config struct {
 	distances  VictimOrder
 	search     policy.Parameters
 	looksGiven bool // by WithUniformLooks
+	inBubble   bool // the pool is made in one, of testing/synctest
 
 	spin       time.Duration // as in heist.Backoff
 	yields     int           // as in heist.Backoff
@@ -301,7 +302,7 @@ func WithCPUs(cpus ...int) Option {
 }
 
 func configure(options []Option) (*config, error) {
-	c := &config{search: policy.Defaults, machine: thisMachine, freePs: -1}
+	c := &config{search: policy.Defaults, machine: thisMachine, freePs: -1, inBubble: inBubble()}
 	for _, o := range options {
 		if o == nil {
 			return nil, errors.New("pool: New was given a nil Option")
@@ -370,6 +371,9 @@ func (c *config) place() error {
 	if c.pinning == PinNone {
 		return nil
 	}
+	if c.inBubble {
+		return errors.New("pool: in a bubble of testing/synctest workers cannot be bound, for a thread that sleeps is no goroutine that waits; leave out what binds them, or use WithPinning(PinNone)")
+	}
 	if err != nil {
 		return err
 	}
@@ -393,6 +397,10 @@ func (c *config) place() error {
 // choose is what PinAuto does.
 func (c *config) choose(allowed []int) {
 	c.pinning = PinNone
+	if c.inBubble {
+		c.why = "the pool was made in a bubble of testing/synctest"
+		return
+	}
 	if len(allowed) == 0 {
 		c.why = "the system does not say which CPUs the process may use"
 		return

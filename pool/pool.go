@@ -62,8 +62,7 @@ type Pool struct {
 	ticksLoop                                                                                          policy.PaceTimes
 	ticksPerNanosecond                                                                                 float64
 
-	inBubble bool // the pool was made in one, of testing/synctest; constant
-	shared   bool // it is the default pool; constant
+	shared bool // it is the default pool; constant
 
 	refuses chan struct{} // closed at the beginning of Close
 	closed  chan struct{} // closed at the end of Close
@@ -136,8 +135,6 @@ func New(options ...Option) (*Pool, error) {
 
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		ticksLoop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
-
-		inBubble: inBubble(),
 
 		refuses: make(chan struct{}),
 		closed:  make(chan struct{}),

@@ -88,3 +88,18 @@ func TestPoolsOutsideAreNoMatterOfABubble(t *testing.T) {
 		require.NoError(t, outside.Run(func(w *Worker) { fib(w, 15) }))
 	}
 }
+
+// TestBoundWorkersAreRefusedInABubble, in which time would stand still: a thread that sleeps is no goroutine that waits.
+func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, o := range []Option{WithPinning(PinCores), WithPinning(PinNodes), WithCPUs(0), Isolate()} {
+			_, err := New(o)
+			require.ErrorContains(t, err, "in a bubble of testing/synctest workers cannot be bound")
+		}
+		p, err := New()
+		require.NoError(t, err)
+		pinning, _ := p.Pinning()
+		require.Equal(t, PinNone, pinning)
+		require.NoError(t, p.Close())
+	})
+}

@@ -1,0 +1,392 @@
+package par
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// streams are both forms, and whether they keep the order.
+func streams[T, R any]() map[string]func(pool.Place, iter.Seq[T], int, func(context.Context, T) (R, error)) iter.Seq2[R, error] {
+	return map[string]func(pool.Place, iter.Seq[T], int, func(context.Context, T) (R, error)) iter.Seq2[R, error]{
+		"Stream": Stream[T, R], "AsCompleted": AsCompleted[T, R],
+	}
+}
+
+func TestStreamsYieldEachResultOnce(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, stream := range streams[int, int]() {
+			for _, n := range []int{0, 1, 2, 100, 5000} {
+				for _, window := range []int{1, 3, 64, 1000} {
+					for _, at := range []pool.Place{p, p.With(t.Context())} {
+						var got []int
+						for r, err := range stream(at, slices.Values(count(n)), window, func(_ context.Context, i int) (int, error) {
+							if i%100 == 0 {
+								work(rand.IntN(1000))
+							}
+							return 3 * i, nil
+						}) {
+							require.NoError(t, err)
+							got = append(got, r)
+						}
+						if name == "AsCompleted" {
+							slices.Sort(got)
+						}
+						require.Len(t, got, n)
+						for i, r := range got {
+							if r != 3*i {
+								require.Equal(t, 3*i, r, "%s of %d, window %d, result %d", name, n, window, i)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestAStreamTakesNoMoreThanItsWindow from its source before it yields.
+func TestAStreamTakesNoMoreThanItsWindow(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, stream := range streams[int, int]() {
+			for _, window := range []int{1, 2, 5, 64} {
+				taken, yielded := 0, 0
+				source := func(yield func(int) bool) {
+					for i := range 1000 {
+						taken++
+						if taken-yielded > window {
+							t.Errorf("%s took %d values with a window of %d", name, taken-yielded, window)
+						}
+						if !yield(i) {
+							return
+						}
+					}
+				}
+				for _, err := range stream(p, source, window, func(_ context.Context, i int) (int, error) { return i, nil }) {
+					require.NoError(t, err)
+					yielded++
+				}
+				require.Equal(t, 1000, yielded)
+			}
+		}
+	})
+}
+
+// TestAStreamComputesSeveralAtATime, the consumer among them.
+func TestAStreamComputesSeveralAtATime(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for name, stream := range streams[int, int]() {
+		var both sync.WaitGroup
+		both.Add(2)
+		for _, err := range stream(p, slices.Values(count(2)), 2, func(context.Context, int) (int, error) {
+			both.Done()
+			both.Wait()
+			return 0, nil
+		}) {
+			require.NoError(t, err, name)
+		}
+	}
+}
+
+// TestAStreamEndsWithItsFirstError: results before it come first, then the error, and no f runs after the loop.
+func TestAStreamEndsWithItsFirstError(t *testing.T) {
+	boom := errors.New("boom")
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for range stress(20) {
+			for name, stream := range streams[int, int]() {
+				bad := rand.IntN(2000)
+				var running, begun atomic.Int64
+				var over atomic.Bool
+				var got []int
+				var failed error
+				var seen context.Context
+				for r, err := range stream(p, slices.Values(count(1_000_000)), 100, func(ctx context.Context, i int) (int, error) {
+					if over.Load() {
+						t.Error("begun after the loop")
+					}
+					running.Add(1)
+					defer running.Add(-1)
+					begun.Add(1)
+					if i == bad {
+						seen = ctx
+						return 0, boom
+					}
+					if i < bad && i%50 == 0 {
+						work(1000)
+						if name == "Stream" && ctx.Err() != nil {
+							t.Error("cancelled, but its result comes before the error")
+						}
+					}
+					return i, nil
+				}) {
+					require.NoError(t, failed, "something comes after the error")
+					if failed = err; err == nil {
+						got = append(got, r)
+					}
+				}
+				over.Store(true)
+				require.Same(t, boom, failed)
+				require.Zero(t, running.Load())
+				require.ErrorIs(t, context.Cause(seen), boom)
+				if name == "Stream" {
+					requireEqual(t, count(bad), got)
+					require.LessOrEqual(t, begun.Load(), int64(bad+100))
+				}
+				requireAtRest(t, p)
+			}
+		}
+	})
+}
+
+func TestWhoBreaksOffAStreamLeavesNothingBehind(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for range stress(20) {
+			for name, stream := range streams[int, int]() {
+				stop := rand.IntN(500)
+				var running atomic.Int64
+				sourceEnded := false
+				got, consumer := 0, goroutineID()
+				before := runtime.NumGoroutine()
+				for _, err := range stream(p, func(yield func(int) bool) {
+					defer func() { sourceEnded = true }()
+					for i := 0; yield(i); i++ {
+					}
+				}, 2, func(ctx context.Context, i int) (int, error) { // batches of one
+					running.Add(1)
+					defer running.Add(-1)
+					if i > stop+2 {
+						t.Error("behind the window")
+					}
+					if i > stop && goroutineID() != consumer {
+						<-ctx.Done() // which the break brings about
+					}
+					return i, nil
+				}) {
+					require.NoError(t, err)
+					if got++; got > stop {
+						break
+					}
+				}
+				require.True(t, sourceEnded, name)
+				require.Zero(t, running.Load(), name)
+				require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= before+p.Workers()+1 }))
+			}
+		}
+	})
+}
+
+func TestAStreamEndsWithItsPlace(t *testing.T) {
+	boom := errors.New("boom")
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, stream := range streams[int, int]() {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var last error
+			n := 0
+			for _, err := range stream(p.With(ctx), slices.Values(count(1_000_000)), 64, func(_ context.Context, i int) (int, error) {
+				if i == 1000 {
+					cancel(boom)
+				}
+				return i, nil
+			}) {
+				require.NoError(t, last)
+				last = err
+				n++
+			}
+			require.ErrorIs(t, last, boom, name)
+			require.Less(t, n, 1_000_000)
+			for _, err := range stream(p.With(ctx), slices.Values(count(10)), 64, func(context.Context, int) (int, error) { t.Error("begun"); return 0, nil }) {
+				require.ErrorIs(t, err, boom)
+			}
+		}
+	})
+}
+
+// TestAPanicEndsAStream, be it in f, the source or the consumer.
+func TestAPanicEndsAStream(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for range stress(20) {
+			for name, stream := range streams[int, int]() {
+				for where := range 3 {
+					at := rand.IntN(1000)
+					explodes := func(here, i int) {
+						if where == here && i == at {
+							panic("boom")
+						}
+					}
+					v := caught(func() {
+						n := 0
+						for range stream(p, func(yield func(int) bool) {
+							for i := range 1_000_000 {
+								explodes(0, i)
+								if !yield(i) {
+									return
+								}
+							}
+						}, 32, func(_ context.Context, i int) (int, error) {
+							explodes(1, i)
+							return i, nil
+						}) {
+							explodes(2, n)
+							n++
+						}
+					})
+					if e, ok := v.(*pool.PanicError); ok {
+						v = e.Value
+					}
+					require.Equal(t, "boom", v, "%s, %d", name, where)
+					requireAtRest(t, p)
+				}
+			}
+		}
+	})
+}
+
+func TestGoexitInAStreamEndsItsConsumer(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for _, stream := range streams[int, int]() {
+		came := false
+		require.True(t, returns(func() {
+			for range stream(p, slices.Values(count(1000)), 32, func(_ context.Context, i int) (int, error) {
+				if i == 500 {
+					runtime.Goexit()
+				}
+				return i, nil
+			}) {
+			}
+			came = true
+		}))
+		require.False(t, came, "behind the loop")
+		requireAtRest(t, p)
+	}
+}
+
+// TestAStreamInsideATaskWaitsWithoutAPlace: all workers range over streams whose functions call loops.
+func TestAStreamInsideATaskWaitsWithoutAPlace(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	var all []*pool.Future[int]
+	for range 8 {
+		all = append(all, pool.Async(p, func(w *pool.Worker) (n int, err error) {
+			for _, err := range Stream(w, slices.Values(count(200)), 8, func(_ context.Context, i int) (int, error) {
+				return i, For(p, 10, func(int) {})
+			}) {
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, nil
+		}))
+	}
+	for _, f := range all {
+		n, err := f.Wait(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 200, n)
+	}
+}
+
+// TestASlowSourceIsNotWaitedFor: what has been taken is computed while the source waits.
+func TestASlowSourceIsNotWaitedFor(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	for _, stream := range streams[int, int]() {
+		computed := make(chan int, 100)
+		for _, err := range stream(p, func(yield func(int) bool) {
+			for i := range 20 {
+				if !yield(i) {
+					return
+				}
+				time.Sleep(100 * time.Microsecond) // the next batch has one value
+				if i > 1 {
+					<-computed // by another worker
+				}
+			}
+		}, 64, func(_ context.Context, i int) (int, error) { computed <- i; return i, nil }) {
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestStreamsRefuseWhatTheyCannotDo(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	closed, err := pool.New(pool.WithWorkers(1))
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	f := func(context.Context, int) (int, error) { return 0, nil }
+	for name, stream := range streams[int, int]() {
+		for want, s := range map[string]iter.Seq2[int, error]{
+			"par: " + name + " was given a nil function":                              stream(p, slices.Values(count(1)), 1, nil),
+			"par: " + name + " was given a nil sequence":                              stream(p, nil, 1, f),
+			"par: " + name + " was given a window of 0 values; it must be 1 or more":  stream(p, slices.Values(count(1)), 0, f),
+			"par: " + name + " was given a window of -1 values; it must be 1 or more": stream(p, slices.Values(count(1)), -1, f),
+			pool.ErrClosed.Error():  stream(closed, slices.Values(count(1)), 1, f),
+			pool.Check(nil).Error(): stream(nil, slices.Values(count(1)), 1, f),
+		} {
+			n := 0
+			for _, err := range s {
+				require.ErrorContains(t, err, want[:20])
+				n++
+			}
+			require.Equal(t, 1, n)
+			for range s { // which may break off
+				break
+			}
+		}
+	}
+}
+
+// TestAStreamOfCheapFunctionsAllocatesLittle: batches, not values.
+func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	run := func(n int) uint64 {
+		values := slices.Values(count(n))
+		return allocations(func() {
+			for _, err := range Stream(p, values, 1024, func(_ context.Context, i int) (int, error) { return i, nil }) {
+				require.NoError(t, err)
+			}
+		})
+	}
+	run(10)
+	require.Less(t, run(100_000), uint64(100_000/4))
+}
+
+func BenchmarkStream(b *testing.B) {
+	p := newPool(b)
+	values := count(100_000)
+	f := func(_ context.Context, i int) (int, error) { work(300); return i, nil }
+	for name, stream := range streams[int, int]() {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				for _, err := range stream(p, slices.Values(values), 1024, f) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+	b.Run("batches", func(b *testing.B) {
+		for range b.N {
+			for lo := 0; lo < len(values); lo += 1000 {
+				_, err := MapErr(p, values[lo:lo+1000], f)
+				require.NoError(b, err)
+			}
+		}
+	})
+	b.Run("serial", func(b *testing.B) {
+		for range b.N {
+			for _, v := range values {
+				_, _ = f(context.Background(), v)
+			}
+		}
+	})
+}
