@@ -70,7 +70,7 @@ func TestMergeThatEndsEarlyKeepsAPermutation(t *testing.T) {
 					return byKey(a, b)
 				}
 			}
-			s, sorted := runs(n, rand.IntN(n+1), 1<<31)
+			s, _ := runs(n, rand.IntN(n+1), 1<<31)
 			keys := keysIn(s)
 			recovered := caught(func() { require.NoError(t, MergeFunc(p, s, len(s)/2, at(func() { panic(boom) }))) })
 			if calls.Load() >= k {
@@ -78,7 +78,7 @@ func TestMergeThatEndsEarlyKeepsAPermutation(t *testing.T) {
 			}
 			requirePermutation(t, keys, s)
 
-			s, sorted = runs(n, n/2, 1<<31)
+			s, sorted := runs(n, n/2, 1<<31)
 			keys = keysIn(s)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			err := MergeFunc(p.With(ctx), s, n/2, at(func() { cancel(boom) }))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -1362,4 +1363,72 @@ func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// TestWaitIdleWaitsForAllThatWasSubmitted, by whatever way and by tasks themselves, and the pool goes on.
+func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
+	for name, options := range map[string][]Option{"one": {WithWorkers(1)}, "two": {WithWorkers(2)}, "hot": {WithWorkers(2), WithHotWorker()}} {
+		p := newPool(t, append(options, WithPinning(PinNone))...)
+		require.NoError(t, p.WaitIdle(t.Context()), "nothing was submitted")
+		for range stress(200) {
+			var left atomic.Int64
+			done := func() { work(rand.IntN(1000)); left.Add(-1) }
+			left.Add(9)
+			require.NoError(t, p.Go(func(w *Worker) {
+				if err := errors.Join(w.Go(func(*Worker) { done() }), w.Go(func(w *Worker) {
+					if err := p.Submit(background, func(*Worker) { done() }, Low); err != nil {
+						t.Error(err)
+					}
+					done()
+				})); err != nil {
+					t.Error(err)
+				}
+				done()
+			}))
+			require.NoError(t, p.Submit(background, func(*Worker) { done() }, High))
+			require.NoError(t, p.Submit(background, func(*Worker) { done() }, After(time.Duration(rand.IntN(300))*time.Microsecond)))
+			g, _ := p.Group(background)
+			g.Go(func() error { done(); return nil })
+			Async(p, func(w *Worker) (struct{}, error) {
+				w.Block(func() { time.Sleep(10 * time.Microsecond) })
+				done()
+				return struct{}{}, nil
+			})
+			_, err := p.SubmitAll(background, []func(*Worker){func(*Worker) { done() }})
+			require.NoError(t, err)
+			require.NoError(t, p.WaitIdle(t.Context()), name)
+			require.Zero(t, left.Load(), name)
+		}
+	}
+}
+
+func TestWaitIdleEndsWithItsContextAndRefusesItsOwnTasks(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	release, blocked := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) {
+		if err := p.WaitIdle(background); err == nil || !strings.Contains(err.Error(), "inside a task of the same pool") {
+			t.Error(err)
+		}
+		close(blocked)
+		<-release
+	}))
+	<-blocked
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(time.Millisecond, func() { cancel(io.EOF) })
+	require.Same(t, io.EOF, p.WaitIdle(ctx))
+	close(release)
+	require.NoError(t, p.WaitIdle(t.Context()))
+
+	require.NoError(t, p.Pause(t.Context()))
+	require.NoError(t, p.Go(func(*Worker) {}))
+	ctx, cancel = context.WithCancelCause(t.Context())
+	time.AfterFunc(time.Millisecond, func() { cancel(io.EOF) })
+	require.Same(t, io.EOF, p.WaitIdle(ctx), "what is queued in a paused pool is left to do")
+	p.Resume()
+	require.NoError(t, p.WaitIdle(t.Context()))
+	var none context.Context
+	require.ErrorContains(t, p.WaitIdle(none), "nil context")
+	require.Error(t, (*Pool)(nil).WaitIdle(t.Context()))
+	requireCloses(t, p)
+	require.NoError(t, p.WaitIdle(t.Context()), "a closed pool has nothing left to do")
 }

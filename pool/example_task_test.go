@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed53057037/heist/pool"
@@ -227,4 +228,51 @@ func ExampleWithPanicHandler() {
 	_ = p.Go(func(*pool.Worker) { panic("no loot") })
 	fmt.Println(<-failed)
 	// Output: no loot
+}
+
+// A batch job that is not the pool's last.
+func ExamplePool_WaitIdle() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	var visited atomic.Int64
+	var visit func(depth int) func(*pool.Worker)
+	visit = func(depth int) func(*pool.Worker) {
+		return func(w *pool.Worker) {
+			visited.Add(1)
+			for range depth {
+				if err := w.Go(visit(depth - 1)); err != nil {
+					log.Print(err)
+				}
+			}
+		}
+	}
+	if err := p.Go(visit(4)); err != nil {
+		log.Fatal(err)
+	}
+	if err := p.WaitIdle(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(visited.Load())
+	// Output: 65
+}
+
+// The answer is not wanted any more before anybody has looked for it.
+func ExampleFuture_Cancel() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	answer := pool.Async(p, func(*pool.Worker) (int, error) { return 42, nil }, pool.After(time.Millisecond))
+	fmt.Println(answer.Cancel())
+	_, err = answer.Wait(context.Background())
+	fmt.Println(err)
+	// Output:
+	// true
+	// context canceled
 }

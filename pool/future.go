@@ -63,7 +63,7 @@ type Future[T any] struct {
 	pool *Pool
 	f    func(w *Worker) (T, error) // if a waiter may run it in place, else nil; constant
 
-	begun atomic.Bool // whoever runs f writes
+	begun atomic.Bool // whoever runs or cancels f writes
 
 	waiters
 	done     bool // under waiters.mu, like the rest
@@ -198,6 +198,7 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 }
 
 func (t *Future[T]) end(err error) {
+	t.begun.Store(true)
 	t.mu.Lock()
 	t.err, t.done = err, true
 	t.mu.Unlock()
@@ -239,6 +240,21 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 
 // ErrOwnWait is what the function of a [Group] or a [Future] gets that waits for just that.
 var ErrOwnWait = errors.New("pool: a function waits for the group or future that it belongs to, which would never end")
+
+// Cancel keeps the function from being run, if nobody has begun with it, and says whether it has. Then Wait returns
+// context.Canceled, and the function that [StartBy] was given does not run either. What was queued or delayed for it is still there
+// until its time comes, and does nothing then: [Pool.Close] waits for that, and it counts for [WithQueueBound].
+//
+// Anybody may call it, any number of times. Cost: two atomic operations.
+func (t *Future[T]) Cancel() bool {
+	if t == nil || t.pool == nil || !t.begun.CompareAndSwap(false, true) {
+		return false
+	}
+	t.pool.stale.Add(1)
+	t.end(context.Canceled)
+	t.release(nil)
+	return true
+}
 
 // Done says whether the function has returned, so that Wait would not wait.
 func (t *Future[T]) Done() bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -495,4 +496,72 @@ func TestAFutureThatCameTooLateIsDone(t *testing.T) {
 	require.True(t, ran)
 	f = Async(p, func(*Worker) (int, error) { return 1, nil }, StartBy(time.Time{}, func(*Worker) { panic("too late") }))
 	require.Panics(t, func() { _, _ = f.Wait(t.Context()) })
+}
+
+func TestACancelledFutureNeverRuns(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	for name, options := range map[string][]TaskOption{
+		"queued": nil, "urgent": {High}, "delayed": {After(time.Millisecond)},
+		"late": {StartBy(time.Now().Add(-time.Second), func(*Worker) { t.Error("late") })},
+	} {
+		release, blocked := make(chan struct{}), make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) { close(blocked); <-release }))
+		<-blocked
+		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, options...)
+		waited := make(chan error)
+		go func() {
+			_, err := f.Wait(background)
+			waited <- err
+		}()
+		require.False(t, f.Done(), name)
+		require.True(t, f.Cancel(), name)
+		require.True(t, f.Done(), name)
+		require.Equal(t, context.Canceled, <-waited, name)
+		require.False(t, f.Cancel(), name)
+		close(release)
+		require.NoError(t, p.WaitIdle(t.Context()))
+		require.Zero(t, p.stale.Load(), name)
+	}
+
+	f := Async(p, func(*Worker) (int, error) { return 1, nil })
+	n, err := waitFor(t, f)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.False(t, f.Cancel(), "it has run")
+	f = Async[int](p, nil)
+	require.False(t, f.Cancel(), "it was refused")
+	_, err = waitFor(t, f)
+	require.ErrorContains(t, err, "nil function")
+	require.False(t, (*Future[int])(nil).Cancel())
+	require.False(t, new(Future[int]).Cancel())
+}
+
+// TestAFutureRunsOrIsCancelled, never both and never neither, whoever comes first: workers, waiters that run it in place, or those who
+// cancel it.
+func TestAFutureRunsOrIsCancelled(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, WithWorkers(workers))
+		for range stress(2000) {
+			var ran, cancelled atomic.Int32
+			f := Async(p, func(*Worker) (int, error) { ran.Add(1); return 7, nil })
+			var all sync.WaitGroup
+			for range 2 {
+				all.Go(func() {
+					if f.Cancel() {
+						cancelled.Add(1)
+					}
+				})
+			}
+			require.NoError(t, p.Run(func(*Worker) {
+				n, err := f.Wait(background)
+				if err == nil && n != 7 || err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(n, err)
+				}
+			}))
+			all.Wait()
+			require.EqualValues(t, 1, ran.Load()+cancelled.Load())
+		}
+		require.NoError(t, p.WaitIdle(t.Context()))
+		require.Zero(t, p.stale.Load())
+	}
 }

@@ -97,7 +97,7 @@ type Pool struct {
 	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
 	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
 	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
-	stale       atomic.Int64            // queued tasks of futures that were run in place; waiters add, who finds one subtracts
+	stale       atomic.Int64            // queued tasks of futures that were run in place or cancelled; waiters and who cancels one add, who finds one subtracts
 	room        room
 	crew        crew
 	workers     workerList
@@ -306,6 +306,27 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	return p.unrestored
 }
 
+// WaitIdle returns when there was a moment at which nothing was left to do: no task, future or function of a group was
+// queued, delayed or running. What guests do themselves does not count. It returns the cause if ctx ends before that. The pool goes on as
+// it was; whoever submits meanwhile is waited for, too. A task cannot wait for its own pool.
+//
+// Anybody else may call it, any number at a time. Cost: a look at all queues whenever the last worker comes to rest.
+func (p *Pool) WaitIdle(ctx context.Context) (err error) {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return errNilContext("Pool.WaitIdle")
+	}
+	if p.current() != nil {
+		return errors.New("pool: WaitIdle was called inside a task of the same pool, for which it would wait; call it from outside")
+	}
+	wait("Pool.WaitIdle of another pool", func() {
+		err = p.crew.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
+	})
+	return err
+}
+
 // UnfinishedError is what [Pool.Shutdown] left behind when its context ended.
 type UnfinishedError struct {
 	Queued  int // tasks that have not started
@@ -370,8 +391,8 @@ func (p *Pool) drain() {
 	p.end()
 }
 
-// isQuiet says whether nothing is left to do. It is for drain: with the injectors closed, once
-// true it stays true.
+// isQuiet says whether nothing is left to do, or was not a moment ago. With the injectors closed, as drain has them, it stays true
+// once it is.
 func (p *Pool) isQuiet() bool {
 	left := 0
 	p.eachQueue(func(q *heist.Injector[task]) { left += q.Len() })

@@ -507,14 +507,16 @@ func nestedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 func crowdedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 	item, other := newChore(env.Size(roundsIn(time.Microsecond), 10)), newChore(env.Size(roundsIn(40*time.Microsecond), 100))
 	return func(m means) ([]float64, error) {
-		var over atomic.Bool
+		var over, wrong atomic.Bool
 		var crowd sync.WaitGroup
 		defer crowd.Wait()
 		defer over.Store(true)
 		for range 2 * runtime.GOMAXPROCS(0) {
 			crowd.Go(func() {
 				for !over.Load() {
-					other.do()
+					if !other.do() {
+						wrong.Store(true)
+					}
 					time.Sleep(20 * time.Microsecond)
 				}
 			})
@@ -536,6 +538,7 @@ func crowdedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 			}
 			took = append(took, float64(time.Since(start))/1e3)
 		}
-		return []float64{contract.Summarise(took).Median}, runner.Check("the items", right.Load(), loops*items)
+		return []float64{contract.Summarise(took).Median}, errors.Join(runner.Check("the items", right.Load(), loops*items),
+			runner.Check("a chore of the crowd was wrong", wrong.Load(), false))
 	}, nil
 }
