@@ -47,8 +47,9 @@ func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
 	return &Group{pool: p, parent: ctx, cancel: cancel, limit: -1}, derived
 }
 
-// Skipped returns how many functions of the group never began, because of an error, the
-// end of the context or that of the pool. (An errgroup begins them all the same.)
+// Skipped returns how many functions of the group never began, because of an error or the
+// end of the context. (An errgroup begins them all the same.) What a closed pool refused is
+// not among them.
 func (g *Group) Skipped() int { return int(g.skipped.Load()) }
 
 // SetLimit limits how many tasks of the group there are at once, queued ones included, to
@@ -134,7 +135,6 @@ func (g *Group) waitForRoom() {
 // submit queues a task that was counted.
 func (g *Group) submit(f func(*Worker)) {
 	if err := g.pool.Go(f); err != nil {
-		g.skipped.Add(1)
 		g.fail(err)
 		g.done()
 	}

@@ -584,21 +584,3 @@ func TestTryGoRefusesNilAndClosedPools(t *testing.T) {
 	}
 	require.ErrorIs(t, g.Wait(), ErrClosed)
 }
-
-// TestWhatAClosedPoolRefusesCountsAsSkipped: what ran and what was skipped is all that Go was called for.
-func TestWhatAClosedPoolRefusesCountsAsSkipped(t *testing.T) {
-	p, err := New(WithWorkers(2), WithPinning(PinNone))
-	require.NoError(t, err)
-	g, _ := p.Group(background)
-	var ran atomic.Int64
-	closed := make(chan error)
-	go func() { closed <- p.Close() }()
-	const n = 1000
-	for range n {
-		g.Go(func() error { ran.Add(1); return nil })
-	}
-	require.NoError(t, <-closed)
-	g.Go(func() error { ran.Add(1); return nil })
-	require.ErrorIs(t, g.Wait(), ErrClosed)
-	require.EqualValues(t, n+1, ran.Load()+int64(g.Skipped()))
-}
