@@ -39,9 +39,9 @@ type itemError struct {
 // joined is a place of which JoinErrors was asked.
 type joined struct{ pool.Place }
 
-// JoinErrors returns a place at which a form with Err goes on after an error: it calls its function for all
-// items, and returns all errors, in the order of the items, as [errors.Join] does. Its context is cancelled with that
-// of the place only.
+// JoinErrors returns a place at which a form with Err goes on after an error, as if there was none, and returns all errors, in the
+// order of the items, as [errors.Join] does. Its context is cancelled with that of the place only. Besides [MapErr] no form returns
+// results beside errors.
 func JoinErrors(at pool.Place) pool.Place {
 	if at == nil {
 		return nil

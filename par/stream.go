@@ -41,7 +41,7 @@ const batchOfStream = 20 * time.Microsecond
 // batch that is not full. Nothing happens before somebody ranges over the stream; who does it twice
 // runs the source twice.
 //
-// Cost: some microseconds for a stream, 50 nanoseconds for each value, and no allocation for each if f takes less than 10
+// Cost: some microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than 10
 // microseconds. Bad arguments are yielded as an error.
 func Stream[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx context.Context, v T) (R, error)) iter.Seq2[R, error] {
 	return streamOf("Stream", true, at, values, window, f)
@@ -94,12 +94,21 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 	}
 }
 
-// stream is one range over a stream. The consumer's, but for what is said.
+// stream is one range over a stream.
 type stream[T, R any] struct {
-	ordered bool                                // constant
-	window  int                                 // constant
-	f       func(context.Context, T) (R, error) // constant
-	ctx     context.Context                     // constant
+	// What who computes reads for each value.
+
+	f        func(context.Context, T) (R, error) // constant
+	ctx      context.Context                     // constant
+	failedAt atomic.Int64                        // the number of the first batch with an error: none after it begins; who computes writes
+	ended    chan struct{}                       // a batch has ended, or several; who computes sends
+
+	_ [128]byte // two cache lines, for CPUs that fetch them in pairs
+
+	// The consumer's, which it writes for each value.
+
+	ordered bool // constant
+	window  int  // constant
 	cancel  context.CancelCauseFunc
 	yield   func(R, error) bool
 	over    bool // yield must not be called any more
@@ -108,9 +117,6 @@ type stream[T, R any] struct {
 	taken int            // values that were not yielded
 	size  int            // of the next batch
 	count int64          // of batches
-
-	failedAt atomic.Int64  // the number of the first batch with an error: none after it begins; who computes writes
-	ended    chan struct{} // a batch has ended, or several; who computes sends
 }
 
 // batch is a number of values. In and number are constant from when it is queued; who claims it writes the others,

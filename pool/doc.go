@@ -49,7 +49,7 @@
 //
 // A pool that is made in a bubble of testing/synctest belongs to it: delays and deadlines follow the
 // bubble's time, which passes when the pool has nothing to do either. It must not be used from
-// outside, nor a pool from outside in the bubble, and its workers must not be bound ([PinNone]), for
+// outside, nor a pool from outside in the bubble. Its workers are not bound, and [New] refuses what would bind them, for
 // a thread that sleeps is no goroutine that waits.
 //
 // # What is promised
