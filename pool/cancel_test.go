@@ -619,12 +619,11 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 		require.NoError(t, ForRange(inner, 10, func(int, int) {}))
 		require.NoError(t, ctx.Err())
 		var calls atomic.Int64
-		require.ErrorIs(t, ForRange(inner, 1000, func(int, int) {
+		require.ErrorIs(t, ForRange(inner, math.MaxInt, func(int, int) { // which does not come to its end otherwise
 			if calls.Add(1) == 1 {
 				cancel(boom)
 			}
 		}, Grain(1)), boom)
-		require.Less(t, calls.Load(), int64(1000))
 		require.ErrorIs(t, context.Cause(ctx), boom)
 		require.NoError(t, ForRange(at, 10, func(int, int) {}), "the place around it goes on")
 	}
