@@ -30,12 +30,13 @@ import (
 // call is a blocking call that may be given up before its end, because its context
 // was. Nil is a call that may not.
 type call struct {
-	pool    *Pool           // constant
-	outer   *call           // constant: what it is nested in; may be nil
-	ctx     context.Context // constant
-	stop    func() bool     // of the context's goroutine; constant
-	state   atomic.Uint32
-	unwound atomic.Bool // whoever unwinds writes
+	pool     *Pool                   // constant
+	outer    *call                   // constant: what it is nested in; may be nil
+	ctx      context.Context         // constant
+	stopWith context.CancelCauseFunc // of ctx, if the place is one of WithCancel; constant
+	stop     func() bool             // of the context's goroutine; constant
+	state    atomic.Uint32
+	unwound  atomic.Bool // whoever unwinds writes
 }
 
 const (

@@ -41,4 +41,4 @@ var shared struct {
 	pool atomic.Pointer[Pool]
 }
 
-var errShared = errors.New("pool: the default pool belongs to the whole process and cannot be closed, paused or resized; make one with New for that")
+var errShared = errors.New("pool: the pool, which is that of Default or Serial, belongs to the whole process and cannot be closed, paused or resized; make one with New for that")

@@ -2,10 +2,12 @@ package pool_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -342,4 +344,76 @@ func ExampleBound_Run() {
 	// Output:
 	// begun
 	// the alarm went off
+}
+
+// Two functions at the same time, by who has no worker.
+func ExampleDo() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	var lines, words int
+	text := "a b\nc d e\n"
+	if err := pool.Do(p,
+		func(*pool.Worker) { lines = strings.Count(text, "\n") },
+		func(*pool.Worker) { words = len(strings.Fields(text)) },
+	); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lines, words)
+	// Output: 2 5
+}
+
+// A library's function takes a place. A caller who has no pool gives it the serial one.
+func ExampleSerial() {
+	double := func(at pool.Place, s []int) error {
+		return pool.ForRange(at, len(s), func(lo, hi int) {
+			for i := range s[lo:hi] {
+				s[lo+i] *= 2
+			}
+		})
+	}
+	s := []int{1, 2, 3}
+	if err := double(pool.Serial(), s); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(s)
+	// Output: [2 4 6]
+}
+
+var errSolved = errors.New("solved")
+
+// queens looks for one solution of the queens problem on a board of 8 by 8, and stops when it has one.
+var queens = pool.Recursive(func(f *pool.Fork[[]int, int], placed []int) int {
+	if len(placed) == 8 {
+		f.Worker().Stop(errSolved)
+	}
+	var next [][]int
+	for column := range 8 {
+		free := true
+		for row, other := range placed {
+			free = free && other != column && other-column != len(placed)-row && column-other != len(placed)-row
+		}
+		if free {
+			next = append(next, append(placed[:len(placed):len(placed)], column))
+		}
+	}
+	results := make([]int, len(next))
+	f.JoinAll(next, results)
+	return 0
+})
+
+// The first solution ends the search, on all workers.
+func ExampleWorker_Stop() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	at, _, cancel := pool.WithCancel(p)
+	defer cancel(nil)
+	_, err = queens.Run(at, nil)
+	fmt.Println(err)
+	// Output: solved
 }

@@ -779,7 +779,16 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 					Join(outer, fib, 1, fib, 1)
 				},
 				func() { outer.Scope(func(*Scope) {}) },
-				func() { _ = For(outer, 1000, func(int) {}) },
+				func() { panic(For(outer, 1000, func(int) {})) }, // calls that return errors return it
+				func() { panic(outer.With(context.Background()).Run(func(*Worker) {})) },
+				func() { panic(Do(outer, func(*Worker) {})) },
+				func() {
+					inner, _, cancel := WithCancel(outer)
+					defer cancel(nil)
+					_, err := forkFib.Run(inner, 3)
+					panic(err)
+				},
+				func() { outer.Stop(io.EOF) },
 				func() { outer.Block(func() {}) },
 				outer.Yield,
 			} {

@@ -7,7 +7,8 @@ import "fmt"
 // A worker is its function's, and nobody else's: the body of a loop that uses the worker of the
 // function around it shares fork stacks with another goroutine, and things get lost. Where a look
 // at the calling goroutine costs nothing beside the rest (calls, scopes, forks that are published,
-// waits), it is taken always, and elsewhere in builds with the tag heistdebug.
+// waits), it is taken always, and elsewhere in builds with the tag heistdebug. Calls that return an
+// error return one for that; the others panic.
 
 func (w *Worker) isMine() bool { return goroutineIDIsSlow || w.goroutine == goroutineID() }
 
@@ -20,7 +21,11 @@ func (w *Worker) mustBeMine(method string) {
 	if w.isMine() {
 		return
 	}
-	panic(fmt.Errorf("pool: %s was called with a worker of another function: a worker must be used "+
+	panic(errOthers(method))
+}
+
+func errOthers(method string) error {
+	return fmt.Errorf("pool: %s was called with a worker of another function: a worker must be used "+
 		"only by the function that it was given to, in the same goroutine, and until that returns; "+
-		"take the worker that your own function is given, or the pool", method))
+		"take the worker that your own function is given, or the pool", method)
 }

@@ -114,6 +114,41 @@ func New(options ...Option) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := makePool(c)
+	freePs(c.freePs)
+	ready := make(chan error, p.first)
+	p.active.Store(int32(p.first))
+	for _, pl := range p.places[:p.first] {
+		bound := pl.site.bind()
+		if !bound && p.cpus != nil && !p.auto {
+			err = errTooManyBound
+		}
+		w := p.newWorker(pl.site, false, bound)
+		w.granted.Store(pl)
+		p.ended.Add(1)
+		go w.start(ready)
+	}
+	for range p.first {
+		if e := <-ready; e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("pool: a worker could not be started: %w", err)
+	} else if p.isolate {
+		p.isolation, err = heist.Isolate(p.cpus...)
+	}
+	if err != nil {
+		p.closing.Store(true)
+		p.end()
+		return nil, err
+	}
+	pools.Store(p, nil)
+	return p, nil
+}
+
+// makePool makes a pool whose workers have not begun.
+func makePool(c *config) *Pool {
 	p := &Pool{
 		config:  *c,
 		first:   c.workers,
@@ -165,37 +200,7 @@ func New(options ...Option) (*Pool, error) {
 		}
 	}
 	p.reach.Store(int32(p.first + p.nGuests))
-
-	freePs(c.freePs)
-	ready := make(chan error, p.first)
-	p.active.Store(int32(p.first))
-	for _, pl := range p.places[:p.first] {
-		bound := pl.site.bind()
-		if !bound && p.cpus != nil && !p.auto {
-			err = errTooManyBound
-		}
-		w := p.newWorker(pl.site, false, bound)
-		w.granted.Store(pl)
-		p.ended.Add(1)
-		go w.start(ready)
-	}
-	for range p.first {
-		if e := <-ready; e != nil {
-			err = e
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("pool: a worker could not be started: %w", err)
-	} else if p.isolate {
-		p.isolation, err = heist.Isolate(p.cpus...)
-	}
-	if err != nil {
-		p.closing.Store(true)
-		p.end()
-		return nil, err
-	}
-	pools.Store(p, nil)
-	return p, nil
+	return p
 }
 
 // inBubble says whether the caller is in a bubble of testing/synctest, where time stands still

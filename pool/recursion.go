@@ -84,6 +84,10 @@ func (f *Fork[A, R]) change(r *Recursion[A, R]) {
 // Worker returns the worker that runs the function.
 func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 
+// Call computes the recursion's value for a, in the caller: for a function that has one part left, and cannot name the
+// variable that it is the value of. To end the whole computation, see [Worker.Stop].
+func (f *Fork[A, R]) Call(a A) R { return f.f(f, a) }
+
 // Join computes the recursion's values for a and b, possibly at the same time. The
 // caller computes that for a at once; b is offered to the other workers, and the caller
 // computes it as well if none of them took it. While another worker computes it, the

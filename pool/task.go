@@ -220,7 +220,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			p.notifyTask(node)
 		}
 		if done < n {
-			return queued, ErrClosed
+			return queued, p.refusal()
 		}
 	}
 	return queued, nil
@@ -317,9 +317,9 @@ func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 
 func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	p.delayed.Add(1) // before the look: drain looks in the opposite order
-	if p.closing.Load() {
+	if p.closing.Load() || p.isSerial() {
 		p.endDelay()
-		return ErrClosed
+		return p.refusal()
 	}
 	var mu sync.Mutex // each of the two functions needs the other's end
 	var timer *time.Timer
@@ -346,6 +346,14 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	return nil
 }
 
+// refusal says why a task was not taken.
+func (p *Pool) refusal() error {
+	if p.isSerial() {
+		return errSerial
+	}
+	return ErrClosed
+}
+
 func (p *Pool) endDelay() {
 	p.delayed.Add(-1)
 	p.crew.signal()
@@ -367,7 +375,7 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 		if priority == High {
 			p.urgent.Add(-1)
 		}
-		return ErrClosed
+		return p.refusal()
 	}
 	p.notifyTask(node)
 	return nil

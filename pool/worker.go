@@ -123,7 +123,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 	} else if !p.nodes[w.site.node].queues[Normal].Push(t) {
 		// Close does not wait for guests, and only the injector refuses tasks from the moment on
 		// at which it is closed.
-		return ErrClosed
+		return p.refusal()
 	}
 	p.notifyTask(w.site.node)
 	return nil
