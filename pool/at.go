@@ -27,6 +27,7 @@ type Bound struct {
 	w      *Worker
 	ctx    context.Context
 	cancel context.CancelCauseFunc // of ctx, if WithCancel made it
+	try    bool                    // calls do not wait for admission
 }
 
 func (b *Bound) at() (*Pool, *Worker, context.Context) {
@@ -74,6 +75,7 @@ func WithCancel(at Place) (inner *Bound, ctx context.Context, cancel context.Can
 	inner = new(Bound)
 	if at != nil {
 		inner.p, inner.w, inner.ctx = at.at()
+		inner.try = tries(at)
 	}
 	if w := inner.w; w != nil && inner.ctx == nil && w.isMine() { // if not, calls at the place say so
 		inner.ctx = w.Context()
@@ -156,6 +158,12 @@ type visit struct {
 	kept  bool  // inner is in use
 }
 
+// tries says whether calls at the place do not wait for admission.
+func tries(at Place) bool {
+	b, ok := at.(*Bound)
+	return ok && b != nil && b.try
+}
+
 // check says whether a call can begin at the place.
 func check(at Place) (*Pool, error) {
 	if at == nil {
@@ -191,7 +199,7 @@ func enter(at Place) (v visit, err error) {
 	}
 	var outer *call
 	if v.w = w; w == nil {
-		if v.w, v.guest, err = p.enter(); err != nil {
+		if v.w, v.guest, err = p.enter(ctx, tries(at)); err != nil {
 			return v, err
 		}
 	} else {

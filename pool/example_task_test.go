@@ -50,7 +50,7 @@ func ExamplePool_TrySubmit() {
 	close(release)
 	// Output:
 	// <nil>
-	// pool: as many tasks wait as WithQueueBound allows
+	// pool: as many tasks wait as WithQueueBound allows, or as many callers compute as WithCallers allows
 }
 
 func ExamplePool_SubmitAll() {

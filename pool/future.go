@@ -79,33 +79,51 @@ type Future[T any] struct {
 //
 // Cost: two allocations beyond the closure f.
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
-	future := &Future[T]{pool: p}
-	if err := p.usable(); err != nil {
+	future, err := async("Async", p, f, options, false)
+	if err != nil {
 		future.end(err)
-	} else if f == nil {
-		future.end(errNilFunc("Async"))
-	} else if o, task, err := p.prepare("Async", future.task(f), options); err != nil {
-		future.end(err)
-	} else {
-		if o.deadline { // late or not, it is over then
-			task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
-				o.late(w)
-				return none, ErrLate
-			}))
-		} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
-			future.f = f
-		}
-		if o.counts() {
-			err = p.waitForRoom(context.Background())
-		}
-		if err == nil {
-			err = p.accept(task, o)
-		}
-		if err != nil {
-			future.end(err)
-		}
 	}
 	return future
+}
+
+// TryAsync is [Async], but where that would wait it returns [ErrFull], and if the pool does not take f for another reason, that error.
+func TryAsync[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) (*Future[T], error) {
+	future, err := async("TryAsync", p, f, options, true)
+	if err != nil {
+		return nil, err
+	}
+	return future, nil
+}
+
+func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options []TaskOption, try bool) (*Future[T], error) {
+	future := &Future[T]{pool: p}
+	if err := p.usable(); err != nil {
+		return future, err
+	}
+	if f == nil {
+		return future, errNilFunc(method)
+	}
+	o, task, err := p.prepare(method, future.task(f), options)
+	if err != nil {
+		return future, err
+	}
+	if o.deadline { // late or not, it is over then
+		task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
+			o.late(w)
+			return none, ErrLate
+		}))
+	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
+		future.f = f
+	}
+	if try && p.isFull(o) {
+		return future, ErrFull
+	}
+	if o.counts() && !try {
+		if err := p.waitForRoom(context.Background()); err != nil {
+			return future, err
+		}
+	}
+	return future, p.accept(task, o)
 }
 
 // ErrLate is the error of a [Future] whose function was not begun in time, see [StartBy].

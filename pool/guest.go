@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/seed53057037/heist/internal/policy"
+import (
+	"context"
+
+	"github.com/seed53057037/heist/internal/policy"
+)
 
 // # Guests
 //
@@ -11,7 +15,7 @@ import "github.com/seed53057037/heist/internal/policy"
 //
 // While there are guests, as many workers as there are guests leave their forks
 // alone, so that not more threads compute than the pool has workers. A guest that waits does not
-// count. There is no bound on guests: a goroutine computes in any case, and all that it needs of
+// count. Without [WithCallers] there is no bound on guests: a goroutine computes in any case, and all that it needs of
 // the pool is a list on which thieves find it. The lists are places of their own (place.go); with
 // more guests than these several share one.
 //
@@ -27,7 +31,7 @@ func guestPlaces(workers int) int { return min(max(4*workers, 8), maxGuests) }
 
 // Run calls f in the calling goroutine, as a guest of the pool, and returns when f
 // has: what f forks, other workers can take. A panic in f is a panic of Run. It
-// returns [ErrClosed], without calling f, if the pool is closed. It never waits.
+// returns [ErrClosed], without calling f, if the pool is closed. It waits for nobody, but with [WithCallers].
 //
 // Anybody may call Run. Inside a task or a function that was given a worker it calls f with that
 // same worker.
@@ -44,7 +48,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Run")
 	}
-	w, guest, err := p.enter()
+	w, guest, err := p.enter(nil, false)
 	if err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 
 // enter returns as which worker the calling goroutine computes: the one that it is already, or
 // a guest, which must leave again.
-func (p *Pool) enter() (w *Worker, guest bool, err error) {
+func (p *Pool) enter(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
 	if p.closing.Load() {
 		return nil, false, ErrClosed
 	}
@@ -68,6 +72,11 @@ func (p *Pool) enter() (w *Worker, guest bool, err error) {
 	if outer != nil {
 		if w := p.computes(goroutine); w != nil {
 			return w, false, nil
+		}
+	}
+	if p.callers > 0 {
+		if err := p.admit(ctx, try); err != nil {
+			return nil, false, err
 		}
 	}
 	here := p.nodes[p.here()].guests
@@ -102,6 +111,7 @@ func (p *Pool) leave(w *Worker) {
 		pl.mu.Unlock()
 		p.workers.remove(w)
 	}
+	p.leaves()
 	p.freePlace()
 }
 

@@ -244,8 +244,8 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace policy.Pace, err error) {
 	defer inLoop()
 	p, ok := at.(*Pool)
-	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 {
-		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].eager() {
+	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 || p.callers > 0 {
+		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].eager() || p.callers > 0 {
 			return 0, pace, err
 		}
 	}

@@ -39,6 +39,7 @@ type config struct {
 	freePs     int
 	pollPeriod int // 0 if it adapts
 	bound      int // 0 for none
+	callers    int // 0 for any number
 	onPanic    func(*PanicError)
 }
 

@@ -99,6 +99,7 @@ type Pool struct {
 	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
 	stale       atomic.Int64            // queued tasks of futures that were run in place or cancelled; waiters and who cancels one add, who finds one subtracts
 	room        room
+	admission   admission
 	crew        crew
 	workers     workerList
 

@@ -92,8 +92,9 @@ func (p *Pool) SubmitOn(ctx context.Context, node int, f func(w *Worker), option
 	return p.Submit(ctx, f, append(options[:len(options):len(options)], OnNode(node))...)
 }
 
-// ErrFull is returned for a task for which the pool has no room, see [WithQueueBound].
-var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows")
+// ErrFull is returned for a task for which the pool has no room, see [WithQueueBound], and to a caller who would have to wait for
+// others, see [WithCallers].
+var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows, or as many callers compute as WithCallers allows")
 
 // room is what callers of Submit wait for when the queue is at its bound.
 type room struct {
@@ -174,7 +175,7 @@ func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 	if err != nil {
 		return err
 	}
-	if o.counts() && !p.hasRoom() && !p.closing.Load() && p.current() == nil {
+	if p.isFull(o) {
 		return ErrFull
 	}
 	return p.accept(f, o)
@@ -257,6 +258,11 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	}
 	r.offer(p) // there may be room for one more
 	return nil
+}
+
+// isFull says whether the task would have to wait for room.
+func (p *Pool) isFull(o taskOptions) bool {
+	return o.counts() && !p.hasRoom() && !p.closing.Load() && p.current() == nil
 }
 
 // counts says whether the task counts for the bound.

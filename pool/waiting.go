@@ -147,6 +147,7 @@ func (w *Worker) lend() {
 	}
 	if w.guest {
 		p.sleep.Add(policy.OneSleeper)
+		p.leaves()
 		p.notifySeen() // its forks, or those that were left alone because of it
 		return
 	}
@@ -177,6 +178,7 @@ func (w *Worker) comeBack() {
 	home.link(w)
 	if w.guest {
 		p.sleep.Add(-policy.OneSleeper)
+		p.returns()
 		return
 	}
 	p.waits.Add(-1)

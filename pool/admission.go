@@ -1,0 +1,127 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// # Admission
+//
+// With [WithCallers] no more guests compute at a time than a number. Those who come when there are as many wait in their order. A
+// guest that waits does not count, for others may have to come to their end first, and when its wait is over it goes on at once, as a
+// worker does (waiting.md): then there may be more than the number for a while, and nobody is let in. So the bound makes nobody wait
+// for what waits for him: a program hangs only if it would without it.
+//
+// A short loop asks, too, so it does not run in its caller alone before it comes to the pool (probe).
+
+// admission lets guests in.
+type admission struct {
+	mu     sync.Mutex
+	inside int             // guests that compute
+	queue  []chan struct{} // of those who wait, in their order; closed for who is let in
+}
+
+// WithCallers bounds how many goroutines from outside compute in the pool at a time, see [Pool.Run], to n: the callers of loops and all else
+// that takes the pool as its place, short loops included. Others wait, in their order, until one leaves or waits for something that heist
+// knows of; or until the place's context ends, whose cause they return. Calls at [Bound.Try] and [Pool.TryRun] return [ErrFull] instead.
+// Calls inside the pool's tasks, bodies and forks need no admission. By default there is no bound.
+func WithCallers(n int) Option {
+	return func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("pool: WithCallers(%d): the bound must be at least 1; leave it out for none", n)
+		}
+		c.callers = n
+		return nil
+	}
+}
+
+// admit returns when the caller may compute as a guest, or else the reason.
+func (p *Pool) admit(ctx context.Context, try bool) error {
+	a := &p.admission
+	a.mu.Lock()
+	if a.inside < p.callers && len(a.queue) == 0 {
+		a.inside++
+		a.mu.Unlock()
+		return nil
+	}
+	if try {
+		a.mu.Unlock()
+		return ErrFull
+	}
+	turn := make(chan struct{})
+	a.queue = append(a.queue, turn)
+	a.mu.Unlock()
+	var ended <-chan struct{}
+	if ctx != nil {
+		ended = ctx.Done()
+	}
+	wait("a pool that has as many callers as WithCallers allows", func() { // the caller may be a task of another pool
+		select {
+		case <-turn:
+		case <-ended:
+		case <-p.refuses:
+		}
+	})
+	switch {
+	case p.closing.Load():
+		p.notAdmitted(turn)
+		return ErrClosed
+	case ctx != nil && ctx.Err() != nil:
+		p.notAdmitted(turn)
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// notAdmitted is for who gives up, and may have been let in just now.
+func (p *Pool) notAdmitted(turn chan struct{}) {
+	a := &p.admission
+	a.mu.Lock()
+	i := slices.Index(a.queue, turn)
+	if i >= 0 {
+		a.queue = slices.Delete(a.queue, i, i+1)
+	}
+	a.mu.Unlock()
+	if i < 0 {
+		p.leaves()
+	}
+}
+
+// leaves is for a guest that computes no longer.
+func (p *Pool) leaves() {
+	if p.callers == 0 {
+		return
+	}
+	a := &p.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.inside--; a.inside < p.callers && len(a.queue) > 0; a.inside++ {
+		close(a.queue[0])
+		a.queue = slices.Delete(a.queue, 0, 1)
+	}
+}
+
+// returns is for a guest that computes again.
+func (p *Pool) returns() {
+	if p.callers == 0 {
+		return
+	}
+	p.admission.mu.Lock()
+	p.admission.inside++
+	p.admission.mu.Unlock()
+}
+
+// TryRun is [Pool.Run], but where that would wait for other callers, see [WithCallers], it returns [ErrFull] and does not call f.
+func (p *Pool) TryRun(f func(w *Worker)) error { return (&Bound{p: p, try: true}).Run(f) }
+
+// Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see [WithCallers].
+func (b *Bound) Try() *Bound {
+	if b == nil {
+		return nil
+	}
+	c := *b
+	c.try = true
+	return &c
+}

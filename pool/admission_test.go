@@ -1,0 +1,278 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// queued returns how many callers wait.
+func (a *admission) queued() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.queue)
+}
+
+// TestNoMoreCallersComputeThanAreAllowed, whatever they call, short loops too; and all of them come to their end.
+func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
+	for _, most := range []int{1, 2, 3} {
+		p := newPool(t, WithWorkers(2), WithCallers(most))
+		var inside, high atomic.Int64
+		body := func() {
+			n := inside.Add(1)
+			for h := high.Load(); n > h && !high.CompareAndSwap(h, n); h = high.Load() {
+			}
+			runtime.Gosched()
+			inside.Add(-1)
+		}
+		var ran atomic.Int64
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				for range stress(30) {
+					var err error
+					switch i % 5 {
+					case 0: // in the caller alone, as what is short or has one worker
+						err = ForRange(p, 3, func(int, int) { body() }, Grain(3))
+					case 1:
+						err = p.Run(func(*Worker) { body() })
+					case 2:
+						err = Do(p.With(t.Context()), func(*Worker) { body() })
+					case 3:
+						_, err = Recursive(func(f *Fork[int, int], n int) int { body(); return n }).Run(p, 1)
+					case 4:
+						err = ForRange(p, 1, func(int, int) { body() })
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					ran.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 40*stress(30), ran.Load())
+		require.LessOrEqual(t, high.Load(), int64(most))
+		require.Zero(t, p.admission.inside)
+		require.Zero(t, p.admission.queued())
+	}
+}
+
+// TestCallersAreLetInInTheirOrder, and who gives up is not in the way.
+func TestCallersAreLetInInTheirOrder(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithCallers(1))
+	var order []int
+	var all sync.WaitGroup
+	gone := errors.New("gone")
+	require.NoError(t, p.Run(func(*Worker) {
+		for i := range 6 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			t.Cleanup(func() { cancel(nil) })
+			all.Go(func() {
+				err := p.With(ctx).Run(func(*Worker) { order = append(order, i) })
+				if i%3 == 1 && !errors.Is(err, gone) || i%3 != 1 && err != nil {
+					t.Error(i, err)
+				}
+			})
+			require.True(t, eventually(func() bool { return p.admission.queued() == i+1-(i+1)/3 }))
+			if i%3 == 1 {
+				cancel(gone)
+				require.True(t, eventually(func() bool { return p.admission.queued() == i-i/3 }))
+			}
+		}
+		require.Same(t, ErrFull, inGoroutine(func() error { return p.TryRun(func(*Worker) { t.Error("it has no room") }) }))
+		require.Same(t, ErrFull, inGoroutine(func() error {
+			return ForRange(p.With(t.Context()).Try(), 10, func(int, int) { t.Error("it has no room") })
+		}))
+		require.Same(t, ErrFull, inGoroutine(func() error {
+			at, _, cancel := WithCancel(p.With(t.Context()).Try())
+			defer cancel(nil)
+			return Do(at, func(*Worker) { t.Error("it has no room") })
+		}))
+		require.NoError(t, p.TryRun(func(*Worker) {}), "it is in already")
+	}))
+	all.Wait()
+	require.Equal(t, []int{0, 2, 3, 5}, order)
+	require.NoError(t, p.TryRun(func(*Worker) {}))
+	require.Nil(t, (*Bound)(nil).Try())
+	require.ErrorContains(t, (*Bound)(nil).Try().Run(func(*Worker) {}), "nil")
+	require.ErrorContains(t, p.TryRun(nil), "nil")
+	require.ErrorContains(t, (*Pool)(nil).TryRun(func(*Worker) {}), "not made by New")
+}
+
+func inGoroutine(f func() error) error {
+	result := make(chan error)
+	go func() { result <- f() }()
+	return <-result
+}
+
+// TestACallerThatWaitsLetsAnotherOneIn, or each would wait for one who is not let in.
+func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithCallers(1))
+	other := newPool(t, WithWorkers(1), WithCallers(1))
+	for _, wait := range []func(w *Worker, f func()){
+		func(w *Worker, f func()) { w.Block(f) },
+		func(w *Worker, f func()) {
+			_, err := Async(other, func(w *Worker) (int, error) { w.Block(f); return 0, nil }).Wait(t.Context())
+			require.NoError(t, err)
+		},
+		func(w *Worker, f func()) {
+			g, _ := p.Group(t.Context())
+			g.GoWorker(func(w *Worker) error { w.Block(f); return nil }) // a task of the same pool calls in
+			require.NoError(t, g.Wait())
+		},
+	} {
+		depth := 0
+		var call func(w *Worker)
+		call = func(w *Worker) {
+			if depth++; depth < 10 {
+				wait(w, func() {
+					require.NoError(t, inGoroutine(func() error { return p.Run(call) }))
+				})
+			}
+		}
+		require.NoError(t, p.Run(call))
+		require.Equal(t, 10, depth)
+		require.Zero(t, p.admission.inside)
+	}
+	// In a task, a call needs no admission, and one that waits for it in another pool lends its place.
+	require.NoError(t, p.Run(func(*Worker) {
+		inside := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) { require.NoError(t, Do(p, func(*Worker) { close(inside) })) }))
+		<-inside
+		waits, free := make(chan error), make(chan struct{})
+		require.NoError(t, other.Go(func(*Worker) { waits <- p.Run(func(*Worker) {}) }))
+		require.True(t, eventually(func() bool { return p.admission.queued() == 1 }))
+		require.NoError(t, other.Go(func(*Worker) { close(free) }))
+		<-free
+		go func() { require.NoError(t, <-waits) }()
+	}))
+}
+
+// TestCallersLeaveHoweverTheyEnd: by a panic, by Goexit, by a cancellation.
+func TestCallersLeaveHoweverTheyEnd(t *testing.T) {
+	p := newPool(t, WithWorkers(2), WithCallers(2))
+	for range stress(50) {
+		require.Equal(t, 7, caught(func() { _ = p.Run(func(*Worker) { panic(7) }) }))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = ForRange(p, 10, func(int, int) { runtime.Goexit() })
+		}()
+		<-done
+		at, _, cancel := WithCancel(p)
+		require.Same(t, errStop, at.Run(func(w *Worker) { w.Stop(errStop) }))
+		cancel(nil)
+		require.Equal(t, 8, caught(func() { _ = p.Run(func(w *Worker) { w.Block(func() { panic(8) }) }) }))
+	}
+	require.Zero(t, p.admission.inside)
+	for _, n := range []int{0, -1} {
+		_, err := New(WithCallers(n))
+		require.ErrorContains(t, err, "at least 1")
+	}
+}
+
+// TestCloseRefusesCallersWhoWait, and those inside come to their end.
+func TestCloseRefusesCallersWhoWait(t *testing.T) {
+	p, err := New(WithWorkers(1), WithCallers(1))
+	require.NoError(t, err)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := p.Run(func(*Worker) { close(inside); <-leave }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-inside
+	for range 5 {
+		all.Go(func() {
+			if err := p.Run(func(*Worker) {}); err != ErrClosed {
+				t.Error(err)
+			}
+		})
+	}
+	require.True(t, eventually(func() bool { return p.admission.queued() == 5 }))
+	require.NoError(t, p.Close())
+	require.True(t, eventually(func() bool { return p.admission.queued() == 0 }))
+	close(leave)
+	all.Wait()
+	require.Zero(t, p.admission.inside)
+}
+
+// TestCallersWhoGiveUpLoseNobodysTurn, at any moment.
+func TestCallersWhoGiveUpLoseNobodysTurn(t *testing.T) {
+	p := newPool(t, WithWorkers(2), WithCallers(2))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range stress(300) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(20))*time.Microsecond)
+				err := p.With(ctx).Run(func(w *Worker) {
+					if rand.IntN(2) == 0 {
+						w.Block(runtime.Gosched)
+					}
+				})
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, p.admission.inside)
+	require.Zero(t, p.admission.queued())
+	require.NoError(t, p.TryRun(func(*Worker) {}))
+}
+
+func TestCallersWaitInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, WithWorkers(1), WithCallers(1))
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { _ = p.Run(func(*Worker) { time.Sleep(time.Second) }) })
+		}
+		all.Wait()
+		require.Equal(t, 5*time.Second, time.Since(start))
+	})
+}
+
+// TestTryAsyncRefusesWhereAsyncWouldWait, and what it takes is a future as others.
+func TestTryAsyncRefusesWhereAsyncWouldWait(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithQueueBound(1))
+	one := func(*Worker) (int, error) { return 1, nil }
+	release := make(chan struct{})
+	running := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(running); <-release }))
+	<-running
+	first, err := TryAsync(p, one)
+	require.NoError(t, err)
+	_, err = TryAsync(p, one)
+	require.Same(t, ErrFull, err)
+	urgent, err := TryAsync(p, one, High) // does not count
+	require.NoError(t, err)
+	close(release)
+	for _, f := range []*Future[int]{first, urgent} {
+		v, err := f.Wait(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, v)
+	}
+	_, err = TryAsync[int](p, nil)
+	require.ErrorContains(t, err, "TryAsync was given a nil function")
+	_, err = TryAsync(p, one, nil)
+	require.ErrorContains(t, err, "nil TaskOption")
+	_, err = TryAsync((*Pool)(nil), one)
+	require.ErrorContains(t, err, "not made by New")
+	require.NoError(t, p.Close())
+	_, err = TryAsync(p, one)
+	require.Same(t, ErrClosed, err)
+}
