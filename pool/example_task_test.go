@@ -276,3 +276,58 @@ func ExampleFuture_Cancel() {
 	// true
 	// context canceled
 }
+
+// What each function returns, in the order of the functions.
+func ExampleGroupOf() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	g, _ := pool.GroupOf[int](p, context.Background())
+	for _, word := range []string{"a", "bcd", "ef"} {
+		g.Go(func() (int, error) { return len(word), nil })
+	}
+	lengths, err := g.Wait()
+	fmt.Println(lengths, err)
+	// Output: [1 3 2] <nil>
+}
+
+// Two ways to get an answer, of which one is enough.
+func ExampleFirst() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	slow := func(ctx context.Context, w *pool.Worker) (answer string, err error) {
+		w.Block(func() { <-ctx.Done() }) // as a request does that nobody answers
+		return "", ctx.Err()
+	}
+	fast := func(context.Context, *pool.Worker) (string, error) { return "here", nil }
+	fmt.Println(pool.First(p, context.Background(), slow, fast))
+	// Output: here <nil>
+}
+
+// All errors of a group, and not only the first.
+func ExampleGroup_JoinErrors() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	g, _ := p.Group(context.Background())
+	g.JoinErrors()
+	for i := range 4 {
+		g.Go(func() error {
+			if i%2 == 1 {
+				return fmt.Errorf("file %d is missing", i)
+			}
+			return nil
+		})
+	}
+	fmt.Println(g.Wait())
+	// Output:
+	// file 1 is missing
+	// file 3 is missing
+}

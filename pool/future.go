@@ -75,7 +75,8 @@ type Future[T any] struct {
 // Async queues f to be run by the pool, with the options of [Pool.Submit], and returns its
 // future. If the pool does not take it, the future has the error already; if f is too late
 // for a [StartBy], it has [ErrLate] when the function for that case has returned. At the bound of
-// [WithQueueBound] it waits for room, as Submit does.
+// [WithQueueBound] it waits for room, as Submit does. Called inside a task of the pool it queues f on the task's worker, as
+// [Worker.Go] does, unless f has a priority, a delay or a node.
 //
 // Cost: two allocations beyond the closure f.
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
@@ -114,6 +115,9 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 		}))
 	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
 		future.f = f
+	}
+	if o.counts() && !o.onNode && p.current() != nil {
+		return future, p.goNear(task)
 	}
 	if try && p.isFull(o) {
 		return future, ErrFull

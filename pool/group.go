@@ -30,6 +30,8 @@ type Group struct {
 
 	mu       sync.Mutex
 	err      error       // the first
+	joins    bool        // errors of functions end nothing; constant while tasks run
+	errs     []error     // these, in the order in which they came
 	panicked *PanicError // the first
 }
 
@@ -62,10 +64,22 @@ func (g *Group) SetLimit(n int) {
 	g.limit = n
 }
 
+// JoinErrors has the group go on after an error: all functions run, and [Group.Wait] returns all of their errors, joined by
+// [errors.Join] in the order in which they came. A panic, runtime.Goexit, or the end of the context ends it as ever. It panics while there are tasks.
+func (g *Group) JoinErrors() {
+	g.mustBeMade()
+	if k := g.pending.Load(); k > 0 {
+		panic(fmt.Errorf("pool: Group.JoinErrors was called while the group has %d tasks; call it before Go", k))
+	}
+	g.joins = true
+}
+
 // Go queues f to be run by the pool. If the group is at its limit it waits, and a caller
 // inside a task lends its place meanwhile; without a limit it never blocks. If the
 // pool is closed, f does not run and Wait returns [ErrClosed], unless there was an error
 // before.
+//
+// Called inside a task of the pool it queues f on the task's worker, as [Worker.Go] does.
 //
 // Cost: one allocation beyond the closure f.
 func (g *Group) Go(f func() error) {
@@ -134,7 +148,7 @@ func (g *Group) waitForRoom() {
 
 // submit queues a task that was counted.
 func (g *Group) submit(f func(*Worker)) {
-	if err := g.pool.Go(f); err != nil {
+	if err := g.pool.goNear(f); err != nil {
 		g.fail(err)
 		g.done()
 	}
@@ -166,7 +180,11 @@ func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
 	}()
 	err := f(w)
 	returned = true
-	if err != nil {
+	if err != nil && g.joins {
+		g.mu.Lock()
+		g.errs = append(g.errs, err)
+		g.mu.Unlock()
+	} else if err != nil {
 		g.fail(err)
 	}
 }
@@ -219,6 +237,9 @@ func (g *Group) Wait() error {
 	_ = g.ended.wait(context.Background(), "Group.Wait", func() bool { return g.pending.Load() == 0 })
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
+	if len(g.errs) > 0 { // g.err is not a function's then
+		err = errors.Join(append(g.errs[:len(g.errs):len(g.errs)], err)...)
+	}
 	g.mu.Unlock()
 	g.cancel(err)
 	if panicked != nil {

@@ -584,3 +584,31 @@ func TestTryGoRefusesNilAndClosedPools(t *testing.T) {
 	}
 	require.ErrorIs(t, g.Wait(), ErrClosed)
 }
+
+// TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom, as tasks do that its task queues, and not behind all that comes from outside.
+func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithQueueBound(1))
+	ctx := t.Context()
+	result := make(chan error, 1)
+	require.NoError(t, p.Go(func(w *Worker) {
+		g, _ := p.Group(ctx)
+		one := func(*Worker) (int, error) { return 1, nil }
+		g.Go(func() error { return nil })
+		g.TryGo(func() error { return nil })
+		g.GoWorker(func(*Worker) error { return nil })
+		a := Async(p, one)
+		b, err := TryAsync(p, one)
+		here, outside := w.queued(), p.waiting()
+		low := Async(p, one, Low)
+		w.Block(func() { Async(p, one) }) // the goroutine has lent its place, which is another's meanwhile
+		_, err1 := a.Wait(ctx)
+		_, err2 := b.Wait(ctx)
+		_, err3 := low.Wait(ctx)
+		if here != 5 || outside != 0 {
+			err = fmt.Errorf("%d tasks here, %d outside", here, outside)
+		}
+		result <- errors.Join(err, err1, err2, err3, g.Wait())
+	}))
+	require.NoError(t, <-result)
+	requireAtRest(t, p)
+}

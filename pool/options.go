@@ -41,6 +41,8 @@ type config struct {
 	bound      int // 0 for none
 	callers    int // 0 for any number
 	onPanic    func(*PanicError)
+	begins     func(*Worker) // nil for none; so is ends
+	ends       func(*Worker)
 }
 
 // machine is the one that the pool runs on.
@@ -261,6 +263,17 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 			return errNilFunc("WithPanicHandler")
 		}
 		c.onPanic = f
+		return nil
+	}
+}
+
+// WithHooks has begins called where a worker begins, in its goroutine, before it runs anything, and ends where that goroutine ends: for what
+// belongs to a thread, if workers are bound, or to a profile. Either may be nil. A worker begins with the pool, or because others wait,
+// and ends with the pool, or when it is not needed any more. Where a task ends its goroutine by runtime.Goexit, the worker goes on in
+// another one: both are called. Guests are not workers. The hooks must not use the pool, and a panic in them ends the process.
+func WithHooks(begins, ends func(w *Worker)) Option {
+	return func(c *config) error {
+		c.begins, c.ends = begins, ends
 		return nil
 	}
 }

@@ -263,6 +263,14 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	return p.enqueue(f, Normal, p.here())
 }
 
+// goNear is Worker.Go for who is in a task, and Go for others.
+func (p *Pool) goNear(f func(w *Worker)) error {
+	if w := p.computes(goroutineID()); w != nil {
+		return w.Go(f)
+	}
+	return p.Go(f)
+}
+
 // Close waits until everything that the pool has accepted is done, delayed tasks
 // included, and then ends the workers. From its first moment on the pool accepts nothing
 // more, not even from its own tasks; guests that are inside [Pool.Run] finish on their

@@ -500,7 +500,9 @@ func (w *Worker) live() {
 	w.goroutine = goroutineID()
 	w.job, w.call, w.inside, w.inPlace, w.away, w.outer = nil, nil, nil, 0, 0, nil
 	goroutines.set(w.goroutine, w)
+	hook(w.pool.begins, w)
 	defer func() {
+		hook(w.pool.ends, w)
 		goroutines.set(goroutineID(), nil)
 		if over {
 			return
@@ -514,6 +516,12 @@ func (w *Worker) live() {
 	}()
 	for !over {
 		over = w.liveOn()
+	}
+}
+
+func hook(f func(*Worker), w *Worker) {
+	if f != nil {
+		f(w)
 	}
 }
 

@@ -1,0 +1,266 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestResultsComeInTheOrderOfTheFunctions, whichever ends first, and however they were added.
+func TestResultsComeInTheOrderOfTheFunctions(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for range stress(50) {
+			g, _ := GroupOf[int](p, t.Context())
+			for i := range 60 {
+				f := func() (int, error) {
+					if i%7 == 0 {
+						runtime.Gosched()
+					}
+					return i, nil
+				}
+				switch i % 3 {
+				case 0:
+					g.Go(f)
+				case 1:
+					require.True(t, g.TryGo(f))
+				case 2:
+					g.GoWorker(func(*Worker) (int, error) { return f() })
+				}
+			}
+			results, err := g.Wait()
+			require.NoError(t, err)
+			require.Len(t, results, 60)
+			for i, v := range results {
+				require.Equal(t, i, v)
+			}
+		}
+		g, _ := GroupOf[int](p, t.Context())
+		results, err := g.Wait()
+		require.NoError(t, err)
+		require.Empty(t, results)
+	})
+}
+
+// TestAGroupOfResultsEndsAsAGroupDoes: by its first error, a panic, the end of its context, its limit, a closed pool.
+func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	g, ctx := GroupOf[int](p, t.Context())
+	g.Go(func() (int, error) { return 1, io.EOF })
+	results, err := g.Wait()
+	require.Same(t, io.EOF, err)
+	require.Equal(t, []int{0}, results, "the value beside an error is no result")
+	require.Same(t, io.EOF, context.Cause(ctx))
+
+	g, _ = GroupOf[int](p, t.Context())
+	g.SetLimit(1)
+	release := make(chan struct{})
+	g.Go(func() (int, error) { <-release; return 1, nil })
+	require.False(t, g.TryGo(func() (int, error) { return 2, nil }))
+	close(release)
+	results, err = g.Wait()
+	require.NoError(t, err)
+	require.Equal(t, []int{1}, results, "what was not taken has no place")
+
+	g, _ = GroupOf[int](p, t.Context())
+	g.Go(func() (int, error) { panic(7) })
+	require.Equal(t, 7, caught(func() { _, _ = g.Wait() }).(*PanicError).Value)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errStop)
+	g, _ = GroupOf[int](p, ctx)
+	g.Go(func() (int, error) { return 1, nil })
+	_, err = g.Wait()
+	require.Same(t, errStop, err)
+	require.Equal(t, 1, g.Skipped())
+
+	for _, add := range []func(*ResultGroup[int]){
+		func(g *ResultGroup[int]) { g.Go(nil) },
+		func(g *ResultGroup[int]) { g.TryGo(nil) },
+		func(g *ResultGroup[int]) { g.GoWorker(nil) },
+	} {
+		g, _ = GroupOf[int](p, t.Context())
+		add(g)
+		_, err = g.Wait()
+		require.ErrorContains(t, err, "nil function")
+		require.ErrorContains(t, caught(func() { add(new(ResultGroup[int])) }).(error), "not made by")
+	}
+	require.ErrorContains(t, caught(func() { new(ResultGroup[int]).Go(func() (int, error) { return 1, nil }) }).(error), "not made by")
+	require.NoError(t, p.Close())
+	g, _ = GroupOf[int](p, t.Context())
+	g.Go(func() (int, error) { return 1, nil })
+	_, err = g.Wait()
+	require.Same(t, ErrClosed, err)
+}
+
+// TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors; what is no function's error ends the group as ever.
+func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	g, ctx := p.Group(t.Context())
+	g.JoinErrors()
+	var ran atomic.Int64
+	var want []error
+	for i := range 50 {
+		err := fmt.Errorf("error %d", i)
+		if i%2 == 0 {
+			err = nil
+		} else {
+			want = append(want, err)
+		}
+		g.Go(func() error { ran.Add(1); return err })
+	}
+	require.True(t, eventually(func() bool { return ran.Load() == 50 }))
+	require.NoError(t, ctx.Err(), "nothing is cancelled")
+	err := g.Wait()
+	for _, e := range want {
+		require.ErrorIs(t, err, e)
+	}
+	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), len(want))
+	require.Zero(t, g.Skipped())
+
+	ends := map[string]func() error{
+		"Goexit":  func() error { runtime.Goexit(); return nil },
+		"context": nil,
+	}
+	for name, end := range ends {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		g, _ := p.Group(ctx)
+		g.JoinErrors()
+		g.Go(func() error { return io.EOF })
+		require.True(t, eventually(func() bool { return g.pending.Load() == 0 }))
+		if end != nil {
+			g.Go(end)
+			require.True(t, eventually(func() bool { return g.pending.Load() == 0 }))
+		}
+		cancel(errStop)
+		g.Go(func() error { t.Error("the group is over"); return nil })
+		err := g.Wait()
+		require.ErrorIs(t, err, io.EOF, name)
+		if end != nil {
+			require.ErrorIs(t, err, ErrGoexit, name)
+		} else {
+			require.ErrorIs(t, err, errStop, name)
+		}
+		require.Equal(t, 1, g.Skipped())
+	}
+
+	g, _ = p.Group(t.Context())
+	release := make(chan struct{})
+	g.Go(func() error { <-release; return nil })
+	require.ErrorContains(t, caught(g.JoinErrors).(error), "before Go")
+	close(release)
+	require.NoError(t, g.Wait())
+	require.ErrorContains(t, caught(new(Group).JoinErrors).(error), "not made by")
+}
+
+// TestFirstReturnsOneResultAndEndsTheOthers, which have ended when it returns.
+func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	type f = func(ctx context.Context, w *Worker) (int, error)
+	for range stress(100) {
+		var inside atomic.Int64
+		slow := func(ctx context.Context, w *Worker) (int, error) {
+			inside.Add(1)
+			defer inside.Add(-1)
+			w.Block(func() { <-ctx.Done() })
+			return 1, context.Cause(ctx)
+		}
+		fails := func(context.Context, *Worker) (int, error) { return 2, io.EOF }
+		wins := func(context.Context, *Worker) (int, error) { return 3, nil }
+		for _, fs := range [][]f{{wins}, {slow, wins}, {fails, slow, wins}, {slow, slow, fails, slow, slow, slow, wins}, {wins, wins}} {
+			v, err := First(p, t.Context(), fs...)
+			require.NoError(t, err)
+			require.Equal(t, 3, v)
+			require.Zero(t, inside.Load())
+		}
+		v, err := First(p, t.Context(), fails, fails)
+		require.Zero(t, v)
+		require.ErrorIs(t, err, io.EOF)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := time.AfterFunc(100*time.Microsecond, func() { cancel(errStop) })
+		_, err = First(p, ctx, slow, slow, fails)
+		require.ErrorIs(t, err, errStop)
+		stop.Stop()
+		cancel(nil)
+	}
+	require.NoError(t, p.Run(func(*Worker) { // on a single place, too
+		one := newPool(t, WithWorkers(1))
+		result := make(chan error, 1)
+		require.NoError(t, one.Go(func(*Worker) {
+			_, err := First(one, t.Context(), func(context.Context, *Worker) (int, error) { return 1, nil })
+			result <- err
+		}))
+		require.NoError(t, <-result)
+	}))
+	wins := func(context.Context, *Worker) (int, error) { return 3, nil }
+	require.Equal(t, 7, caught(func() { _, _ = First(p, t.Context(), func(context.Context, *Worker) (int, error) { panic(7) }) }).(*PanicError).Value)
+	_, err := First(p, t.Context(), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil })
+	require.ErrorIs(t, err, ErrGoexit)
+	_, err = First[int](p, t.Context())
+	require.ErrorContains(t, err, "no functions")
+	_, err = First(p, t.Context(), wins, nil)
+	require.ErrorContains(t, err, "nil function")
+	var none context.Context
+	_, err = First(p, none, wins)
+	require.ErrorContains(t, err, "nil context")
+	_, err = First(nil, t.Context(), wins)
+	require.ErrorContains(t, err, "not made by New")
+	require.NoError(t, p.Close())
+	_, err = First(p, t.Context(), wins)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// TestHooksAreCalledAtBothEndsOfAWorker, once each, before and after all that it runs; also where a task ends the goroutine.
+func TestHooksAreCalledAtBothEndsOfAWorker(t *testing.T) {
+	var begun, ended atomic.Int64
+	var here Local[int]
+	p, err := New(WithWorkers(2), WithHooks(
+		func(w *Worker) { begun.Add(1); *here.Of(w)++ },
+		func(w *Worker) { ended.Add(1); *here.Of(w)-- }))
+	require.NoError(t, err)
+	for range stress(100) {
+		require.NoError(t, p.Go(func(w *Worker) {
+			if *here.Of(w) != 1 {
+				t.Error("it has not begun, or twice")
+			}
+			w.Block(runtime.Gosched)
+		}))
+		require.NoError(t, p.Go(func(w *Worker) { runtime.Goexit() }))
+	}
+	require.NoError(t, p.Run(func(w *Worker) { require.Zero(t, *here.Of(w), "a guest is none") }))
+	require.NoError(t, p.WaitIdle(t.Context()))
+	require.True(t, eventually(func() bool { return begun.Load()-ended.Load() >= 2 }))
+	require.NoError(t, p.Close())
+	require.True(t, eventually(func() bool { return begun.Load() == ended.Load() }))
+	require.Greater(t, begun.Load(), int64(stress(100)))
+	for n := range here.All() {
+		require.Zero(t, *n)
+	}
+	p = newPool(t, WithWorkers(1), WithHooks(nil, nil))
+	require.NoError(t, Do(p, func(*Worker) {}))
+}
+
+// TestWhatGroupsOfResultsAndAdmissionAllocate is what their comments say.
+func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector allocates, too")
+	}
+	const n = 1000
+	f := func() (int, error) { return 1, nil }
+	p := newPool(t, WithWorkers(1), WithCallers(1))
+	require.LessOrEqual(t, allocsPerRun(10, func() {
+		g, _ := GroupOf[int](p, context.Background())
+		for range n {
+			g.Go(f)
+		}
+		_, _ = g.Wait()
+	}), float64(3*n+50))
+	nothing := func(*Worker) {}
+	require.Zero(t, allocsPerRun(100, func() { _ = p.Run(nothing) }))
+	require.Zero(t, allocsPerRun(100, func() { _ = Call(Serial(), nothing) }))
+}
