@@ -53,14 +53,10 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	turn := make(chan struct{})
 	a.queue = append(a.queue, turn)
 	a.mu.Unlock()
-	var ended <-chan struct{}
-	if ctx != nil {
-		ended = ctx.Done()
-	}
 	wait("a pool that has as many callers as WithCallers allows", func() { // the caller may be a task of another pool
 		select {
 		case <-turn:
-		case <-ended:
+		case <-ctx.Done():
 		case <-p.refuses:
 		}
 	})
@@ -68,7 +64,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	case p.closing.Load():
 		p.notAdmitted(turn)
 		return ErrClosed
-	case ctx != nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
 		p.notAdmitted(turn)
 		return context.Cause(ctx)
 	}

@@ -199,7 +199,11 @@ func enter(at Place) (v visit, err error) {
 	}
 	var outer *call
 	if v.w = w; w == nil {
-		if v.w, v.guest, err = p.enter(ctx, tries(at)); err != nil {
+		until := ctx
+		if until == nil {
+			until = context.Background()
+		}
+		if v.w, v.guest, err = p.enter(until, tries(at)); err != nil {
 			return v, err
 		}
 	} else {

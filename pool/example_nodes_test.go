@@ -47,7 +47,7 @@ func ExampleReadLatencies() {
 }
 
 // Each node counts what lies in its own memory.
-func ExamplePool_SubmitOn() {
+func ExampleOnNode() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -59,25 +59,25 @@ func ExamplePool_SubmitOn() {
 	}
 	var sum atomic.Int64
 	for i, node := range nodes {
-		err := p.SubmitOn(context.Background(), node, func(*pool.Worker) {
+		err := p.Submit(context.Background(), func(*pool.Worker) {
 			for _, n := range parts[i] {
 				sum.Add(int64(n))
 			}
-		})
+		}, pool.OnNode(node))
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
 	p.Close() // returns when all of them are done
 	fmt.Println(sum.Load() == int64(6*len(nodes)))
-	fmt.Println(p.SubmitOn(context.Background(), -1, func(*pool.Worker) {}) != nil) // there is no such node
+	fmt.Println(p.Submit(context.Background(), func(*pool.Worker) {}, pool.OnNode(-1)) != nil) // there is no such node
 	// Output:
 	// true
 	// true
 }
 
 // OnNode goes with other options.
-func ExampleOnNode() {
+func ExampleOnNode_priority() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -126,9 +126,9 @@ func ExampleAffinity() {
 	// Output: 10 999990
 }
 
-func ExampleIsolate() {
+func ExampleWithIsolation() {
 	// A worker that has a CPU to itself.
-	p, err := pool.New(pool.WithWorkers(1), pool.Isolate())
+	p, err := pool.New(pool.WithWorkers(1), pool.WithIsolation())
 	if err != nil { // this process has one CPU, or its system does not bind threads
 		p, err = pool.New(pool.WithWorkers(1))
 	}
@@ -189,15 +189,15 @@ func ExampleWithPinning() {
 	// Output: 6
 }
 
-func ExampleWithPatience() {
+func ExampleVictimOrder_WithPatience() {
 	// On a machine whose nodes are far apart: thieves go elsewhere later, and seldom at once.
-	p, err := pool.New(pool.WithPatience(4), pool.WithUniformLooks(1.0/1024))
+	p, err := pool.New(pool.WithVictimOrder(pool.ByTopology().WithPatience(4).WithUniformLooks(1.0 / 1024)))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer p.Close()
 
-	_, err = pool.New(pool.WithUniformLooks(2))
+	_, err = pool.New(pool.WithVictimOrder(pool.ByTopology().WithUniformLooks(2)))
 	fmt.Println(err)
 	// Output: pool: WithUniformLooks(2): a probability must be from 0 to 1
 }

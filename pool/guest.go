@@ -48,7 +48,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Run")
 	}
-	w, guest, err := p.enter(nil, false)
+	w, guest, err := p.enter(context.Background(), false)
 	if err != nil {
 		return err
 	}

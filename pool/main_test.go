@@ -393,3 +393,8 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 		}
 	})
 }
+
+// submitOn submits f to a node.
+func submitOn(p *Pool, ctx context.Context, node int, f func(w *Worker), options ...TaskOption) error {
+	return p.Submit(ctx, f, append(options[:len(options):len(options)], OnNode(node))...)
+}

@@ -213,10 +213,10 @@ func TestATaskLiesOnTheNodeThatWasAskedFor(t *testing.T) {
 	nothing := func(*Worker) {}
 	for node, id := range p.Nodes() {
 		for _, priority := range []Priority{Normal, High, Low} {
-			require.NoError(t, p.SubmitOn(ctx, id, nothing, priority))
+			require.NoError(t, submitOn(p, ctx, id, nothing, priority))
 			require.NoError(t, p.TrySubmit(nothing, priority, OnNode(id)))
-			require.NoError(t, p.SubmitOn(ctx, id, nothing, priority, After(time.Microsecond)))
-			require.NoError(t, p.SubmitOn(ctx, id, nothing, priority, StartBy(time.Now(), nothing)))
+			require.NoError(t, submitOn(p, ctx, id, nothing, priority, After(time.Microsecond)))
+			require.NoError(t, submitOn(p, ctx, id, nothing, priority, StartBy(time.Now(), nothing)))
 			require.True(t, eventually(func() bool { return queues(p, priority)[node] == 4 }), "node %d, priority %d", id, priority)
 		}
 	}
@@ -226,7 +226,7 @@ func TestATaskLiesOnTheNodeThatWasAskedFor(t *testing.T) {
 func TestSubmitOnLeavesTheOptionsAlone(t *testing.T) {
 	p := newNodes(t, 2, 1)
 	options := append(make([]TaskOption, 0, 2), High)
-	require.NoError(t, p.SubmitOn(context.Background(), 10, func(*Worker) {}, options...))
+	require.NoError(t, submitOn(p, context.Background(), 10, func(*Worker) {}, options...))
 	require.Nil(t, options[:2][1])
 }
 
@@ -236,16 +236,16 @@ func TestAMissingNodeIsAnErrorThatNamesThoseThatExist(t *testing.T) {
 	p := newNodes(t, 3, 1)
 	for _, id := range []int{-1, 1, 2, 30, math.MaxInt} {
 		want := fmt.Sprintf("has no worker on node %d, but on nodes [0 10 20]", id)
-		require.ErrorContains(t, p.SubmitOn(ctx, id, ran), want)
+		require.ErrorContains(t, submitOn(p, ctx, id, ran), want)
 		require.ErrorContains(t, p.TrySubmit(ran, OnNode(id)), want)
 		require.ErrorContains(t, p.Submit(ctx, ran, OnNode(id), High), want)
 	}
 	unbound := newPool(t, WithPinning(PinNone))
-	require.ErrorContains(t, unbound.SubmitOn(ctx, 10, ran), "but on nodes [0]")
-	require.NoError(t, unbound.SubmitOn(ctx, 0, func(*Worker) {}))
+	require.ErrorContains(t, submitOn(unbound, ctx, 10, ran), "but on nodes [0]")
+	require.NoError(t, submitOn(unbound, ctx, 0, func(*Worker) {}))
 	one := newPool(t, WithCPUs(2))
-	require.ErrorContains(t, one.SubmitOn(ctx, 0, ran), "but on nodes [20]")
-	require.NoError(t, one.SubmitOn(ctx, 20, func(*Worker) {}))
+	require.ErrorContains(t, submitOn(one, ctx, 0, ran), "but on nodes [20]")
+	require.NoError(t, submitOn(one, ctx, 20, func(*Worker) {}))
 }
 
 // requireAtHome submits tasks to a pool that sleeps, and counts those that a worker of their
@@ -259,7 +259,7 @@ func requireAtHome(t *testing.T, p *Pool) {
 		for range rounds {
 			whenAsleep(t, p)
 			ran := make(chan *Worker)
-			require.NoError(t, p.SubmitOn(context.Background(), id, func(w *Worker) { ran <- w }))
+			require.NoError(t, submitOn(p, context.Background(), id, func(w *Worker) { ran <- w }))
 			if w := <-ran; w.Node() == id {
 				home++
 			}
@@ -281,7 +281,7 @@ func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
 		ran := make(tally, 90)
 		for i := range ran {
 			priority := Priority(i / 3 % 3)
-			require.NoError(t, p.SubmitOn(ctx, 10*(i%3), func(*Worker) { ran[i].Add(1) }, priority))
+			require.NoError(t, submitOn(p, ctx, 10*(i%3), func(*Worker) { ran[i].Add(1) }, priority))
 		}
 		require.NoError(t, p.Resize(workers))
 		p.Resume()
@@ -289,7 +289,7 @@ func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
 		requireAtRest(t, p)
 		for i := range stress(100) { // one by one
 			done := make(chan struct{})
-			require.NoError(t, p.SubmitOn(ctx, 10*(i%3), func(*Worker) { close(done) }))
+			require.NoError(t, submitOn(p, ctx, 10*(i%3), func(*Worker) { close(done) }))
 			require.True(t, closed(done))
 		}
 	}
@@ -368,7 +368,7 @@ func TestNearLooksLeaveNothingBehind(t *testing.T) {
 	for _, looks := range []int{0, 1, 2, math.MaxInt} {
 		for _, uniform := range []float64{0, 1.0 / 64, 1} {
 			t.Run(fmt.Sprint(looks, " ", uniform), func(t *testing.T) {
-				p := newNodes(t, 3, 1, WithPatience(looks), WithUniformLooks(uniform))
+				p := newNodes(t, 3, 1, WithVictimOrder(ByTopology().WithPatience(looks).WithUniformLooks(uniform)))
 				for round := range stress(20) {
 					if round%4 == 0 {
 						require.True(t, whenParked(p))
@@ -376,7 +376,7 @@ func TestNearLooksLeaveNothingBehind(t *testing.T) {
 					const tasks = 10 // in its ring and its slot
 					var ran atomic.Int32
 					all, ended := make(chan struct{}), make(chan bool)
-					require.NoError(t, p.SubmitOn(context.Background(), 10*(round%3), func(w *Worker) {
+					require.NoError(t, submitOn(p, context.Background(), 10*(round%3), func(w *Worker) {
 						for range tasks {
 							_ = w.Go(func(*Worker) {
 								if ran.Add(1) == tasks {
@@ -416,7 +416,7 @@ func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 				if round%3 == 0 {
 					node = round % nodes // all of them on one
 				}
-				require.NoError(t, p.SubmitOn(context.Background(), 10*node, func(*Worker) { meet.wait() }))
+				require.NoError(t, submitOn(p, context.Background(), 10*node, func(*Worker) { meet.wait() }))
 			}
 			require.True(t, returns(meet.wait), "somebody sleeps over a task")
 		}
@@ -438,7 +438,7 @@ func TestCloseRunsTheTasksOfAllNodes(t *testing.T) {
 		require.NoError(t, err)
 		ran := make(tally, 48)
 		for i := range ran {
-			require.NoError(t, p.SubmitOn(context.Background(), 10*(i%4), func(w *Worker) {
+			require.NoError(t, submitOn(p, context.Background(), 10*(i%4), func(w *Worker) {
 				if i%5 == 0 {
 					w.Block(runtime.Gosched)
 				}
@@ -464,7 +464,7 @@ func TestABoundHoldsForAllNodesTogether(t *testing.T) {
 		require.ErrorIs(t, p.TrySubmit(func(*Worker) {}, OnNode(10*node)), ErrFull)
 	}
 	submitted := make(chan error)
-	go func() { submitted <- p.SubmitOn(ctx, 20, func(*Worker) {}) }()
+	go func() { submitted <- submitOn(p, ctx, 20, func(*Worker) {}) }()
 	require.True(t, eventually(func() bool { return p.room.waiting.Load() == 1 }))
 	p.Resume()
 	require.NoError(t, <-submitted)
@@ -677,7 +677,7 @@ func TestMachinesThatCannotBindSaySo(t *testing.T) {
 		_, err := New(WithPinning(pinning))
 		require.ErrorIs(t, err, heist.ErrPinning)
 	}
-	_, err := New(Isolate(), WithWorkers(1))
+	_, err := New(WithIsolation(), WithWorkers(1))
 	require.ErrorIs(t, err, heist.ErrPinning)
 	p := newPool(t)
 	require.False(t, p.Pinned())

@@ -30,7 +30,7 @@ type config struct {
 	machine    machine
 	distances  VictimOrder
 	search     policy.Parameters
-	looksGiven bool // by WithUniformLooks
+	looksGiven bool // by VictimOrder.WithUniformLooks
 	inBubble   bool // the pool is made in one, of testing/synctest
 
 	spin       time.Duration // as in heist.Backoff
@@ -204,50 +204,33 @@ func WithQueueBound(n int) Option {
 }
 
 // WithVictimOrder sets in which order thieves go through the other workers: [ByTopology],
-// which is the default, [Uniform], or what [ReadLatencies] returns.
+// which is the default, [Uniform], or what [ReadLatencies] returns; see there for more to choose.
 func WithVictimOrder(o VictimOrder) Option {
 	return func(c *config) error {
+		if o.uniform != nil {
+			probability := *o.uniform
+			if !(probability >= 0 && probability <= 1) {
+				return fmt.Errorf("pool: WithUniformLooks(%v): a probability must be from 0 to 1", probability)
+			}
+			c.search.Uniform = uint32(probability * policy.Always)
+			c.looksGiven = true
+		}
+		if o.patience < 0 {
+			return fmt.Errorf("pool: WithPatience(%d): the number of looks must not be negative", o.patience)
+		}
+		c.search.Patience = o.patience
 		c.distances = o
 		return nil
 	}
 }
 
-// WithUniformLooks sets the probability, from 0 to 1, with which a thief's look at the other
-// workers draws its victims, each uniformly from all others, instead of going from near to far.
-// The more such looks there are, the closer the number of steal attempts is to Blumofe and
-// Leiserson's bound, and the fewer steals are near. The default is 1/8, see bench sim, and 0 if
-// all workers are equally far from one another. With [Uniform] it is always 1.
-func WithUniformLooks(probability float64) Option {
-	return func(c *config) error {
-		if !(probability >= 0 && probability <= 1) {
-			return fmt.Errorf("pool: WithUniformLooks(%v): a probability must be from 0 to 1", probability)
-		}
-		c.search.Uniform = uint32(probability * policy.Always)
-		c.looksGiven = true
-		return nil
-	}
-}
-
-// WithPatience sets how many looks a thief takes at the workers on its own node before it
-// turns to other nodes. Between two looks it spins, 50 ns at first, and longer each time. On
-// a machine with one node it changes nothing. The default is 0.
-func WithPatience(looks int) Option {
-	return func(c *config) error {
-		if looks < 0 {
-			return fmt.Errorf("pool: WithPatience(%d): the number of looks must not be negative", looks)
-		}
-		c.search.Patience = looks
-		return nil
-	}
-}
-
-// Isolate keeps the other threads of the process off the CPUs of the pool, those of the Go
+// WithIsolation keeps the other threads of the process off the CPUs of the pool, those of the Go
 // runtime included, until Close: what else the process does, the collector's work for
 // instance, happens on the other CPUs. See [heist.Isolate]. So the pool must not have all
 // CPUs that the process may use; give it fewer workers, or [WithCPUs]. It binds as [PinCores]
 // does, unless [WithPinning] says otherwise. Guests, such as callers of [ForRange], are threads
 // of the process like others.
-func Isolate() Option {
+func WithIsolation() Option {
 	return func(c *config) error {
 		c.isolate = true
 		return nil
@@ -351,7 +334,7 @@ func (c *config) place() error {
 		return errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
 	}
 	if c.pinning == PinNone && c.isolate {
-		return errors.New("pool: Isolate and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
+		return errors.New("pool: WithIsolation and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
 	}
 	allowed, err := c.machine.allowed()
 	if c.workers == 0 {

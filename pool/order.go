@@ -17,6 +17,9 @@ import (
 type VictimOrder struct {
 	kind   orderKind
 	levels map[[2]int]int // by measurement: how far apart two CPUs are
+
+	uniform  *float64 // nil for the default
+	patience int
 }
 
 type orderKind int
@@ -38,6 +41,24 @@ func ByTopology() VictimOrder { return VictimOrder{} }
 // the choice for which Blumofe and Leiserson proved their bound on steal attempts. Only the last look
 // before a worker sleeps visits every place once.
 func Uniform() VictimOrder { return VictimOrder{kind: orderUniform} }
+
+// WithUniformLooks returns the order with the probability, from 0 to 1, with which a thief's look at the other
+// workers draws its victims, each uniformly from all others, instead of going from near to far.
+// The more such looks there are, the closer the number of steal attempts is to Blumofe and
+// Leiserson's bound, and the fewer steals are near. The default is 1/8, see bench sim, and 0 if
+// all workers are equally far from one another. With [Uniform] it is always 1.
+func (o VictimOrder) WithUniformLooks(probability float64) VictimOrder {
+	o.uniform = &probability
+	return o
+}
+
+// WithPatience returns the order with how many looks a thief takes at the workers on its own node before it
+// turns to other nodes. Between two looks it spins, 50 ns at first, and longer each time. On
+// a machine with one node it changes nothing. The default is 0.
+func (o VictimOrder) WithPatience(looks int) VictimOrder {
+	o.patience = looks
+	return o
+}
 
 // ReadLatencies reads measured latencies between CPUs, as `go run ./bench c2c -matrix FILE`
 // writes them, and makes tiers of them: what is at most a quarter slower than the fastest of

@@ -91,7 +91,7 @@ func TestLatenciesWithinAQuarterAreOneTier(t *testing.T) {
 func TestThievesFollowTheMeasurements(t *testing.T) {
 	onMachine(t, pretended(2, 2)) // 0 and 2 are on one node, 1 and 3 on the other
 	o := latencies(t, `{"cpus": [0, 1, 2], "ns": [[0, 40, 200], [40, 0, 90], [200, 90, 0]]}`)
-	p := newPool(t, WithWorkers(4), WithPinning(PinCores), WithVictimOrder(o), WithUniformLooks(0), WithPatience(0))
+	p := newPool(t, WithWorkers(4), WithPinning(PinCores), WithVictimOrder(o.WithUniformLooks(0).WithPatience(0)))
 	require.Equal(t, []string{"same core", "up to 50 ns", "up to 113 ns", "up to 250 ns", "not measured"}, tierNames(p))
 	order := func(thief int) (victims []int) {
 		h := &p.places[thief].hunt
@@ -116,8 +116,8 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 // that was asked for that.
 func TestUniformDrawsEachVictim(t *testing.T) {
 	for name, options := range map[string][]Option{
-		"uniform":       {WithVictimOrder(Uniform()), WithUniformLooks(0)},
-		"uniform looks": {WithUniformLooks(1)},
+		"uniform":       {WithVictimOrder(Uniform().WithUniformLooks(0))},
+		"uniform looks": {WithVictimOrder(ByTopology().WithUniformLooks(1))},
 	} {
 		p := newPool(t, append(options, WithWorkers(4), WithPinning(PinNone))...)
 		require.Len(t, p.victimOrder.Tiers, 1)
@@ -206,7 +206,7 @@ func TestPoolsWorkWithAnyVictimOrder(t *testing.T) {
 			for _, m := range []machine{pretended(3, 3), pretended(1, 9), big(3, 1, 3, 1)} {
 				onMachine(t, m)
 				for _, pinning := range []Pinning{PinAuto, PinNodes, PinNone} {
-					p := newPool(t, WithWorkers(9), WithVictimOrder(o), WithPinning(pinning), WithUniformLooks(0))
+					p := newPool(t, WithWorkers(9), WithVictimOrder(o.WithUniformLooks(0)), WithPinning(pinning))
 					everything(t, p, 9)
 				}
 			}
@@ -219,11 +219,11 @@ func TestBadOptionsOfThieves(t *testing.T) {
 		option Option
 		want   string
 	}{
-		{WithUniformLooks(-0.1), "WithUniformLooks(-0.1): a probability must be from 0 to 1"},
-		{WithUniformLooks(1.01), "WithUniformLooks(1.01)"},
-		{WithUniformLooks(math.NaN()), "WithUniformLooks(NaN)"},
-		{WithUniformLooks(math.Inf(1)), "WithUniformLooks(+Inf)"},
-		{WithPatience(-1), "WithPatience(-1): the number of looks must not be negative"},
+		{WithVictimOrder(ByTopology().WithUniformLooks(-0.1)), "WithUniformLooks(-0.1): a probability must be from 0 to 1"},
+		{WithVictimOrder(ByTopology().WithUniformLooks(1.01)), "WithUniformLooks(1.01)"},
+		{WithVictimOrder(ByTopology().WithUniformLooks(math.NaN())), "WithUniformLooks(NaN)"},
+		{WithVictimOrder(ByTopology().WithUniformLooks(math.Inf(1))), "WithUniformLooks(+Inf)"},
+		{WithVictimOrder(ByTopology().WithPatience(-1)), "WithPatience(-1): the number of looks must not be negative"},
 	} {
 		p, err := New(c.option)
 		require.ErrorContains(t, err, "pool: "+c.want)
@@ -231,7 +231,7 @@ func TestBadOptionsOfThieves(t *testing.T) {
 	}
 	for _, probability := range []float64{0, 1e-300, 0.5, 1} {
 		c := new(config)
-		require.NoError(t, WithUniformLooks(probability)(c))
+		require.NoError(t, WithVictimOrder(ByTopology().WithUniformLooks(probability))(c))
 		require.EqualValues(t, math.Floor(probability*(1<<16)), c.search.Uniform)
 	}
 }

@@ -197,7 +197,7 @@ func TestDividedLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
 			require.NoError(t, p.Run(func(w *Worker) { loop(w, g...); loop(w.With(ctx), g...) }))
 			for node := range 3 {
 				done := make(chan struct{})
-				require.NoError(t, p.SubmitOn(ctx, 10*node, func(w *Worker) {
+				require.NoError(t, submitOn(p, ctx, 10*node, func(w *Worker) {
 					defer close(done)
 					loop(w, g...)
 					loop(p, g...) // as a guest
@@ -253,7 +253,7 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 		begun.Add(3)
 		closing.Add(1)
 		for node := range 3 {
-			require.NoError(t, p.SubmitOn(context.Background(), 10*node, func(w *Worker) {
+			require.NoError(t, submitOn(p, context.Background(), 10*node, func(w *Worker) {
 				begun.Done()
 				closing.Wait()
 				if err := ForWorker(w, n, func(_ *Worker, lo, hi int) {

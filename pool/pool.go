@@ -277,7 +277,7 @@ func (p *Pool) goNear(f func(w *Worker)) error {
 // own, and if they need it a worker is there for their forks also after Close. A pool that is
 // paused resumes. Close returns nil, or [ErrClosed] if it was called before, in either case when
 // the workers have ended, or says why other threads could not be given back the CPUs of
-// [Isolate]. Called inside a task it returns an error at once: it would wait for itself.
+// [WithIsolation]. Called inside a task it returns an error at once: it would wait for itself.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an

@@ -98,7 +98,7 @@ func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
 		t.Skip("the system does not say which CPUs the process may use")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		for _, o := range []Option{WithPinning(PinCores), WithPinning(PinNodes), WithCPUs(allowed[0]), Isolate()} {
+		for _, o := range []Option{WithPinning(PinCores), WithPinning(PinNodes), WithCPUs(allowed[0]), WithIsolation()} {
 			_, err := New(o)
 			require.ErrorContains(t, err, "in a bubble of testing/synctest workers cannot be bound")
 		}

@@ -87,11 +87,6 @@ func (n onNode) set(o *taskOptions) { o.onNode, o.nodeID = true, int(n) }
 // nearer, so it is no guarantee.
 func OnNode(node int) TaskOption { return onNode(node) }
 
-// SubmitOn is [Pool.Submit] with [OnNode].
-func (p *Pool) SubmitOn(ctx context.Context, node int, f func(w *Worker), options ...TaskOption) error {
-	return p.Submit(ctx, f, append(options[:len(options):len(options)], OnNode(node))...)
-}
-
 // ErrFull is returned for a task for which the pool has no room, see [WithQueueBound], and to a caller who would have to wait for
 // others, see [WithCallers].
 var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows, or as many callers compute as WithCallers allows")

@@ -41,10 +41,10 @@ func drawOption(t *rapid.T) drawn {
 	case 3:
 		return drawn{"WithQueueBound", pool.WithQueueBound(n), n >= 1}
 	case 4:
-		return drawn{"WithPatience", pool.WithPatience(n), n >= 0}
+		return drawn{"WithPatience", pool.WithVictimOrder(pool.ByTopology().WithPatience(n)), n >= 0}
 	case 5:
 		q := rapid.SampledFrom([]float64{math.NaN(), math.Inf(-1), -1e-9, 0, 0.5, 1, 1.5}).Draw(t, "probability")
-		return drawn{"WithUniformLooks", pool.WithUniformLooks(q), q >= 0 && q <= 1}
+		return drawn{"WithUniformLooks", pool.WithVictimOrder(pool.ByTopology().WithUniformLooks(q)), q >= 0 && q <= 1}
 	case 6:
 		if rapid.Bool().Draw(t, "nil") {
 			return drawn{"WithPanicHandler", pool.WithPanicHandler(nil), false}

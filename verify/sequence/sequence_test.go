@@ -128,7 +128,7 @@ func (pl *player) actions() map[string]func(*rapid.T) {
 		"Go":            pl.goes,
 		"Submit":        pl.submit,
 		"TrySubmit":     pl.trySubmit,
-		"SubmitOn":      pl.submitOn,
+		"OnNode":        pl.submitOn,
 		"SubmitAll":     pl.submitAll,
 		"After":         pl.delayed,
 		"Async":         pl.async,
@@ -350,11 +350,11 @@ func (pl *player) submitOn(t *rapid.T) {
 	node := rapid.SampledFrom(append(nodes[:len(nodes):len(nodes)], -1, slices.Max(nodes)+1)).Draw(t, "node")
 	if !slices.Contains(nodes, node) {
 		pl.finish()
-		err := pl.p.SubmitOn(background, node, f)
+		err := pl.p.Submit(background, f, pool.OnNode(node))
 		require.ErrorContains(t, err, "no worker on node "+strconv.Itoa(node))
 		return
 	}
-	pl.answered(pl.ref.take(task, false), pl.p.SubmitOn(background, node, f, pool.High))
+	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.OnNode(node), pool.High))
 }
 
 // submitAll gives up when there is no room: what was queued until then is.
@@ -831,7 +831,7 @@ func (pl *player) nils(t *rapid.T) {
 		"Pool.Go":              func() error { return p.Go(nil) },
 		"Pool.Submit was":      func() error { return p.Submit(background, none) },
 		"Pool.TrySubmit":       func() error { return p.TrySubmit(none) },
-		"Pool.Submit":          func() error { return p.SubmitOn(background, p.Nodes()[0], none) },
+		"Pool.Submit":          func() error { return p.Submit(background, none, pool.OnNode(p.Nodes()[0])) },
 		"Pool.SubmitAll":       func() error { _, err := p.SubmitAll(background, []func(*pool.Worker){nothing, nil}); return err },
 		"nil TaskOption":       func() error { return p.Submit(background, nothing, nil) },
 		"StartBy":              func() error { return p.TrySubmit(nothing, pool.StartBy(time.Now(), nil)) },

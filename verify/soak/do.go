@@ -312,7 +312,7 @@ func (r *run) submit(a at, o *op) {
 		case trySubmit:
 			err = a.p.TrySubmit(f, options...)
 		case submitOn:
-			err = a.p.SubmitOn(ctx, a.p.Nodes()[0], f, options...)
+			err = a.p.Submit(ctx, f, append(options, pool.OnNode(a.p.Nodes()[0]))...)
 		}
 		return r.answerTo(a, o, err)
 	})

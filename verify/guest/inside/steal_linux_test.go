@@ -36,7 +36,7 @@ func TestFirstStealsGoToTheNearestTier(t *testing.T) {
 // stealAll returns the thief's node, the nodes of the tasks in the order in which it ran
 // them, and whether it had stolen nothing before.
 func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, innocent bool) {
-	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithUniformLooks(0))
+	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithVictimOrder(pool.ByTopology().WithUniformLooks(0)))
 	require.NoError(t, err)
 	var begun, full, stolen sync.WaitGroup
 	release := make(chan struct{})
@@ -90,10 +90,10 @@ func perNode(t *testing.T, p *pool.Pool, nodes []int, n int) {
 	var done sync.WaitGroup
 	for _, node := range nodes {
 		done.Add(1)
-		require.NoError(t, p.SubmitOn(context.Background(), node, func(w *pool.Worker) {
+		require.NoError(t, p.Submit(context.Background(), func(w *pool.Worker) {
 			defer done.Done()
 			_, _ = fib.Run(w, n)
-		}))
+		}, pool.OnNode(node)))
 	}
 	require.True(t, returns(done.Wait))
 }
@@ -210,12 +210,12 @@ func shareOfNearSteals(t *testing.T, m guest.Machine, order pool.VictimOrder) (s
 	}
 	for _, node := range p.Nodes() {
 		done.Add(1)
-		require.NoError(t, p.SubmitOn(context.Background(), node, func(w *pool.Worker) {
+		require.NoError(t, p.Submit(context.Background(), func(w *pool.Worker) {
 			defer done.Done()
 			ready.Done()
 			ready.Wait()
 			_ = grown.Call(w, bush{left: new(atomic.Int32), balanced: tell})
-		}))
+		}, pool.OnNode(node)))
 	}
 	require.True(t, returns(done.Wait))
 	require.NoError(t, p.Close())
