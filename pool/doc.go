@@ -22,6 +22,22 @@
 // blocking calls take a [Place]: a pool, a worker, or one of them with a context that
 // ends the call early (call.go).
 //
+// # Which call
+//
+//	a loop                                      ForRange; elements and algorithms: package par
+//	a recursive function; two different halves  Recursive; Join, Both
+//	some functions, by who has no worker        Do
+//	                by who has one              Worker.Do
+//	children that add children                  Worker.Scope
+//	one whose result is wanted later            Async, TryAsync
+//	functions that may fail                     Pool.Group; with results GroupOf; one is enough: First
+//	something that nobody waits for             Pool.Go; inside a task Worker.Go
+//	  with a priority, delay, deadline,
+//	  node, context or bound                    Pool.Submit, TrySubmit, SubmitAll
+//	for too many callers                        WithCallers, and TryRun or Bound.Try to refuse them
+//	without a pool                              Serial in the caller, Default the process's
+//	a search that one result ends               WithCancel and Worker.Stop
+//
 // # Where a worker looks
 //
 //  1. its batch buffer, LIFO slot and run queue, but first the injector every so many
