@@ -63,7 +63,8 @@ type Future[T any] struct {
 	pool *Pool
 	f    func(w *Worker) (T, error) // if a waiter may run it in place, else nil; constant
 
-	begun atomic.Bool // whoever runs or cancels f writes
+	begun   atomic.Bool // whoever runs or cancels f writes
+	undelay func()      // ends the delay of f; nil if it has none; constant
 
 	waiters
 	done     bool // under waiters.mu, like the rest
@@ -118,6 +119,10 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	}
 	if o.counts() && !o.onNode && p.current() != nil {
 		return future, p.goNear(task)
+	}
+	if o.delay > 0 {
+		o.ctx, future.undelay = context.WithCancel(context.Background())
+		o.ended = func() { p.stale.Add(-1) }
 	}
 	if try && p.isFull(o) {
 		return future, ErrFull
@@ -264,8 +269,8 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 var ErrOwnWait = errors.New("pool: a function waits for the group or future that it belongs to, which would never end")
 
 // Cancel keeps the function from being run, if nobody has begun with it, and says whether it has. Then Wait returns
-// context.Canceled, and the function that [StartBy] was given does not run either. What was queued or delayed for it is still there
-// until its time comes, and does nothing then: [Pool.Close] waits for that, and it counts for [WithQueueBound].
+// context.Canceled, and the function that [StartBy] was given does not run either. A delay ([After]) ends, so [Pool.Close] does not
+// wait for it. What was queued is still there until its turn comes, and does nothing then; it counts for [WithQueueBound].
 //
 // Anybody may call it, any number of times. Cost: two atomic operations.
 func (t *Future[T]) Cancel() bool {
@@ -275,6 +280,9 @@ func (t *Future[T]) Cancel() bool {
 	t.pool.stale.Add(1)
 	t.end(context.Canceled)
 	t.release(nil)
+	if t.undelay != nil {
+		t.undelay()
+	}
 	return true
 }
 

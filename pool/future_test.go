@@ -565,3 +565,28 @@ func TestAFutureRunsOrIsCancelled(t *testing.T) {
 		require.Zero(t, p.stale.Load())
 	}
 }
+
+// TestCloseDoesNotWaitForADelayThatWasCancelled, however long it is, nor loses count if its time comes at that moment.
+func TestCloseDoesNotWaitForADelayThatWasCancelled(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p, err := New(WithWorkers(workers))
+		require.NoError(t, err)
+		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, After(time.Hour))
+		late := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, After(time.Hour), StartBy(time.Now(), func(*Worker) { t.Error("late") }))
+		require.True(t, f.Cancel())
+		require.True(t, late.Cancel())
+		for range stress(1000) {
+			var ran atomic.Bool
+			f := Async(p, func(*Worker) (int, error) { ran.Store(true); return 1, nil }, After(time.Microsecond))
+			runtime.Gosched()
+			f.Cancel()
+			_, err := f.Wait(background)
+			require.Equal(t, err == nil, ran.Load())
+		}
+		require.NoError(t, p.WaitIdle(t.Context()))
+		require.Zero(t, p.stale.Load())
+		require.Zero(t, p.delayed.Load())
+		require.Zero(t, p.skipped.Load())
+		require.NoError(t, p.Close())
+	}
+}

@@ -55,7 +55,8 @@ type taskOptions struct {
 	onNode   bool
 	nodeID   int             // of OnNode
 	node     int             // 1 + index into Pool.nodes; 0 for the submitter's
-	ctx      context.Context // of a Submit, else nil
+	ctx      context.Context // ends the delay; nil if nothing does
+	ended    func()          // by ctx; nil to count a task that was skipped
 }
 
 type after time.Duration
@@ -340,7 +341,11 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 			mu.Lock()
 			defer mu.Unlock()
 			timer.Stop()
-			p.skipped.Add(1)
+			if o.ended != nil {
+				o.ended()
+			} else {
+				p.skipped.Add(1)
+			}
 			p.endDelay()
 		})
 	}
