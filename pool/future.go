@@ -77,7 +77,7 @@ type Future[T any] struct {
 // future. If the pool does not take it, the future has the error already; if f is too late
 // for a [StartBy], it has [ErrLate] when the function for that case has returned. At the bound of
 // [WithQueueBound] it waits for room, as Submit does. Called inside a task of the pool it queues f on the task's worker, as
-// [Worker.Go] does, unless f has a priority, a delay or a node.
+// [Worker.Go] does (with assembly), unless f has a priority, a delay or a node.
 //
 // Cost: two allocations beyond the closure f.
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
@@ -117,8 +117,10 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
 		future.f = f
 	}
-	if o.counts() && !o.onNode && p.current() != nil {
-		return future, p.goNear(task)
+	if o.counts() && !o.onNode {
+		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // other guests may have to wait for room
+			return future, w.Go(task)
+		}
 	}
 	if o.delay > 0 {
 		o.ctx, future.undelay = context.WithCancel(context.Background())

@@ -79,7 +79,7 @@ func (g *Group) JoinErrors() {
 // pool is closed, f does not run and Wait returns [ErrClosed], unless there was an error
 // before.
 //
-// Called inside a task of the pool it queues f on the task's worker, as [Worker.Go] does.
+// Called inside a task of the pool it queues f on the task's worker, as [Worker.Go] does (with assembly; else with the pool).
 //
 // Cost: one allocation beyond the closure f.
 func (g *Group) Go(f func() error) {
@@ -148,7 +148,13 @@ func (g *Group) waitForRoom() {
 
 // submit queues a task that was counted.
 func (g *Group) submit(f func(*Worker)) {
-	if err := g.pool.goNear(f); err != nil {
+	var err error
+	if w := g.pool.near(); w != nil {
+		err = w.Go(f)
+	} else {
+		err = g.pool.Go(f)
+	}
+	if err != nil {
 		g.fail(err)
 		g.done()
 	}

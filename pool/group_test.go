@@ -587,6 +587,9 @@ func TestTryGoRefusesNilAndClosedPools(t *testing.T) {
 
 // TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom, as tasks do that its task queues, and not behind all that comes from outside.
 func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
+	if goroutineIDAllocates {
+		t.Skip("to ask which worker it is costs more than the injector")
+	}
 	p := newPool(t, WithWorkers(1), WithQueueBound(1))
 	ctx := t.Context()
 	result := make(chan error, 1)

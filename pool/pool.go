@@ -263,12 +263,12 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	return p.enqueue(f, Normal, p.here())
 }
 
-// goNear is Worker.Go for who is in a task, and Go for others.
-func (p *Pool) goNear(f func(w *Worker)) error {
-	if w := p.computes(goroutineID()); w != nil {
-		return w.Go(f)
+// near returns the worker or guest as which the caller computes, nil for none, and where to ask costs more than the injector.
+func (p *Pool) near() *Worker {
+	if goroutineIDAllocates {
+		return nil
 	}
-	return p.Go(f)
+	return p.computes(goroutineID())
 }
 
 // Close waits until everything that the pool has accepted is done, delayed tasks
