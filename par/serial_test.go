@@ -2,6 +2,7 @@ package par
 
 import (
 	"context"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -58,4 +59,51 @@ func TestAlgorithmsRunWithoutAPool(t *testing.T) {
 	words, err := Collect(at, strings.SplitSeq("a b c", " "), func(s string) string { return s + s })
 	require.NoError(t, err)
 	require.Equal(t, []string{"aa", "bb", "cc"}, words)
+}
+
+// TestAStreamThatIsNotTakenFromHoldsUpNoCaller, whether its consumer waits for that one or is it.
+func TestAStreamThatIsNotTakenFromHoldsUpNoCaller(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newPool(t, pool.WithWorkers(workers), pool.WithCallers(1))
+		s := make([]int, 100)
+		same := func(_ context.Context, v int) (int, error) { return v, nil }
+		next, stop := iter.Pull2(Stream(p, slices.Values(s), 5, same))
+		_, _, more := next()
+		require.True(t, more)
+		require.NoError(t, For(p, 100, func(int) {}))
+		second, stopSecond := iter.Pull2(AsCompleted(p, slices.Values(s), 5, same))
+		for range 50 {
+			_, _, more = next()
+			require.True(t, more)
+			_, _, more = second()
+			require.True(t, more)
+		}
+		stop()
+		stopSecond()
+		for _, err := range Stream(p, slices.Values(s), 5, same) {
+			require.NoError(t, err)
+			done := make(chan error)
+			go func() { done <- For(p, 10, func(int) {}) }()
+			require.NoError(t, <-done)
+		}
+		require.NoError(t, p.TryRun(func(*pool.Worker) {}))
+	}
+}
+
+// TestFormsWithErrKeepWhatThePlaceSays: that it does not wait for admission, also where all errors are asked for.
+func TestFormsWithErrKeepWhatThePlaceSays(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1), pool.WithCallers(1))
+	require.NoError(t, p.Run(func(*pool.Worker) {
+		done := make(chan error)
+		go func() {
+			at := p.With(t.Context()).Try()
+			f := func(context.Context, int) error { return nil }
+			done <- ForErr(at, 5, f)
+			done <- ForErr(JoinErrors(at), 5, f)
+			done <- pool.Do(at, func(*pool.Worker) {})
+		}()
+		for range 3 {
+			require.Same(t, pool.ErrFull, <-done)
+		}
+	}))
 }

@@ -224,7 +224,7 @@ func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 		b := s.queue[i]
 		s.queue = slices.Delete(s.queue, i, i+1)
 		s.taken -= len(b.in)
-		if !s.give(b) {
+		if !s.give(w, b) {
 			s.over = true
 			return false
 		}
@@ -261,19 +261,25 @@ func (s *stream[T, R]) help(w *pool.Worker) {
 }
 
 // give yields the results of a batch, and says whether to go on.
-func (s *stream[T, R]) give(b *batch[T, R]) bool {
+func (s *stream[T, R]) give(w *pool.Worker, b *batch[T, R]) bool {
 	if b.broken { // the scope knows
 		return false
 	}
-	for _, r := range b.out {
-		if !s.yield(r, nil) {
-			return false
+	more := true
+	w.Outside(func() {
+		for _, r := range b.out {
+			if more = s.yield(r, nil); !more {
+				break
+			}
 		}
+	})
+	if !more {
+		return false
 	}
 	if b.err != nil {
 		var none R
 		s.cancel(b.err)
-		s.yield(none, b.err)
+		w.Outside(func() { s.yield(none, b.err) })
 		return false
 	}
 	return true

@@ -24,7 +24,8 @@ type admission struct {
 }
 
 // WithCallers bounds how many goroutines from outside compute in the pool at a time, see [Pool.Run], to n: the callers of loops and all else
-// that takes the pool as its place, short loops included. Others wait, in their order, until one leaves or waits for something that heist
+// that takes the pool as its place, short loops included (but what is so little that it never comes to the pool, such as a sort of some
+// elements). Others wait, in their order, until one leaves or waits for something that heist
 // knows of; or until the place's context ends, whose cause they return. Calls at [Bound.Try] and [Pool.TryRun] return [ErrFull] instead.
 // Calls inside the pool's tasks, bodies and forks need no admission. By default there is no bound.
 func WithCallers(n int) Option {

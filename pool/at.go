@@ -7,17 +7,20 @@ import (
 
 // Place is where a blocking call computes: a [*Pool], whose guest the calling
 // goroutine becomes for the time, or a [*Worker] that the caller was given. With
-// [Pool.With] or [Worker.With] the call can be cancelled.
+// [Pool.With], [Worker.With] or [WithCancel] the call can be cancelled. [Serial] is the caller alone.
+//
+// A call at the pool, made inside a task, a body or a fork of that pool, computes as the worker that runs it. But it is a call of its own: it
+// does not end with the one around it, as a call at the worker does.
 type Place interface {
-	at() (p *Pool, w *Worker, ctx context.Context)
+	at() Bound
 }
 
-func (p *Pool) at() (*Pool, *Worker, context.Context) { return p, nil, nil }
-func (w *Worker) at() (*Pool, *Worker, context.Context) {
+func (p *Pool) at() Bound { return Bound{p: p} }
+func (w *Worker) at() Bound {
 	if w == nil {
-		return nil, nil, nil
+		return Bound{}
 	}
-	return w.pool, w, nil
+	return Bound{p: w.pool, w: w}
 }
 
 // Bound is a place with a context. Create it with [Pool.With] or [Worker.With]; it is
@@ -30,11 +33,11 @@ type Bound struct {
 	try    bool                    // calls do not wait for admission
 }
 
-func (b *Bound) at() (*Pool, *Worker, context.Context) {
+func (b *Bound) at() Bound {
 	if b == nil {
-		return nil, nil, nil
+		return Bound{}
 	}
-	return b.p, b.w, b.ctx
+	return *b
 }
 
 // With returns the pool as a place in which calls end early, with ctx's cause ([context.Cause]), when
@@ -55,8 +58,9 @@ func (w *Worker) With(ctx context.Context) *Bound {
 	if ctx == nil {
 		panic(errNilContext("Worker.With"))
 	}
-	p, w, _ := w.at()
-	return &Bound{p: p, w: w, ctx: ctx}
+	b := w.at()
+	b.ctx = ctx
+	return &b
 }
 
 // IsUnwind says whether v, which recover returned, is how a call ends early whose context was cancelled, see [Pool.With].
@@ -74,8 +78,7 @@ func IsUnwind(v any) bool {
 func WithCancel(at Place) (inner *Bound, ctx context.Context, cancel context.CancelCauseFunc) {
 	inner = new(Bound)
 	if at != nil {
-		inner.p, inner.w, inner.ctx = at.at()
-		inner.try = tries(at)
+		*inner = at.at()
 	}
 	if w := inner.w; w != nil && inner.ctx == nil && w.isMine() { // if not, calls at the place say so
 		inner.ctx = w.Context()
@@ -99,7 +102,8 @@ func (w *Worker) Context() context.Context {
 
 // Stop ends the innermost call around the caller that was made at a place of [WithCancel], as that place's cancel function does, and
 // unwinds the caller. The call returns err; other workers that compute in it unwind at their next fork, or end their chunk of a loop.
-// So a search ends as soon as somebody has found what is looked for. It panics if there is no such call, or err is nil.
+// So a search ends as soon as somebody has found what is looked for. It panics if err is nil, or there is no such call: a call at the
+// pool itself, a task and what [Worker.Uncancelled] calls are none of the call around them.
 func (w *Worker) Stop(err error) {
 	w.mustBeMine("Worker.Stop")
 	if err == nil {
@@ -124,6 +128,9 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 		if f == nil {
 			return errNilFunc("Do")
 		}
+	}
+	if len(fs) == 0 {
+		return Check(at)
 	}
 	v, err := enter(at)
 	if err != nil {
@@ -158,18 +165,13 @@ type visit struct {
 	kept  bool  // inner is in use
 }
 
-// tries says whether calls at the place do not wait for admission.
-func tries(at Place) bool {
-	b, ok := at.(*Bound)
-	return ok && b != nil && b.try
-}
-
 // check says whether a call can begin at the place.
 func check(at Place) (*Pool, error) {
 	if at == nil {
 		return nil, errNoPlace
 	}
-	p, w, ctx := at.at()
+	b := at.at()
+	p, w, ctx := b.p, b.w, b.ctx
 	if w == nil || p == nil {
 		if err := p.usable(); err != nil {
 			return nil, err
@@ -193,7 +195,8 @@ func enter(at Place) (v visit, err error) {
 	if _, err := check(at); err != nil {
 		return v, err
 	}
-	p, w, ctx := at.at()
+	b := at.at()
+	p, w, ctx := b.p, b.w, b.ctx
 	if ctx != nil && ctx.Done() == nil {
 		ctx = nil // it is never cancelled
 	}
@@ -203,7 +206,7 @@ func enter(at Place) (v visit, err error) {
 		if until == nil {
 			until = context.Background()
 		}
-		if v.w, v.guest, err = p.enter(until, tries(at)); err != nil {
+		if v.w, v.guest, err = p.enter(until, b.try); err != nil {
 			return v, err
 		}
 	} else {
@@ -214,9 +217,7 @@ func enter(at Place) (v visit, err error) {
 	}
 	if ctx != nil {
 		v.call = newCall(ctx, p, outer)
-		if b, ok := at.(*Bound); ok {
-			v.call.stopWith = b.cancel
-		}
+		v.call.stopWith = b.cancel
 		v.w.call = v.call
 	}
 	return v, nil
@@ -233,6 +234,9 @@ func (v *visit) leave(err *error) {
 		*err = c.err()
 		if recovered != nil && recovered != any(c) {
 			panic(recovered)
+		}
+		if e := c.panicked.Load(); e != nil {
+			panic(e)
 		}
 		return
 	}
@@ -279,6 +283,19 @@ func Call(at Place, f func(w *Worker)) (err error) {
 
 // Idle returns how many workers could help the caller now, one that was given w. Cost: a load.
 func (w *Worker) Idle() int { return w.pool.idle() }
+
+// Outside calls f, which is code of who called an algorithm, and no part of its work: what takes its results, say. With [WithCallers] somebody
+// else may compute meanwhile. Cost: nothing without it, and two locks with it.
+func (w *Worker) Outside(f func()) {
+	if !w.guest || w.pool.callers == 0 {
+		f()
+		return
+	}
+	w.mustBeMine("Worker.Outside")
+	w.pool.leaves()
+	defer w.pool.returns()
+	f()
+}
 
 // Cancelled says whether the call that the caller belongs to need not go on, because its context has
 // ended. [Worker.Checkpoint], forks and loops end it then. Cost: some loads.

@@ -36,7 +36,8 @@ type call struct {
 	stopWith context.CancelCauseFunc // of ctx, if the place is one of WithCancel; constant
 	stop     func() bool             // of the context's goroutine; constant
 	state    atomic.Uint32
-	unwound  atomic.Bool // whoever unwinds writes
+	unwound  atomic.Bool                // whoever unwinds writes
+	panicked atomic.Pointer[PanicError] // see keep
 }
 
 const (
@@ -132,15 +133,28 @@ func (c *call) poll(w *Worker, now int64) {
 
 // check unwinds the caller if its call was cancelled, up to the outermost that was.
 func (c *call) check() {
-	if !c.stopped() {
-		return
+	if last := c.outermost(); last != nil {
+		last.unwound.Store(true)
+		panic(last)
 	}
-	var last *call
+}
+
+// outermost returns the outermost call that was cancelled, nil if none was.
+func (c *call) outermost() (last *call) {
 	for ; c != nil; c = c.outer {
 		if c.state.Load() == callCancelled {
 			last = c
 		}
 	}
-	last.unwound.Store(true)
-	panic(last)
+	return last
+}
+
+// keep is for an ending that nobody waits for any more, because who would have waited unwinds. A panic is not lost by that: it
+// continues where the unwinding ends.
+func (c *call) keep(e ending) {
+	if e, ok := e.(*PanicError); ok {
+		if last := c.outermost(); last != nil {
+			last.panicked.CompareAndSwap(nil, e)
+		}
+	}
 }

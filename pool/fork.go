@@ -362,13 +362,16 @@ func (s *frames[W, R]) withdraw(d int) int {
 
 // reclaim waits until thieves are done with the frames from d to end-1, makes d the
 // next frame, and returns what came of it. What came of the others, which a panic
-// left behind, nobody wants to know any more.
+// left behind, nobody wants to know any more, but for panics while a call unwinds.
 func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	s.bottom = end // trim must not clear what thieves work in
 	for i := end - 1; i >= d; i-- {
 		fr := s.at(i)
 		s.owner.await(&fr.latch)
 		fr.latch.state.Store(latchPending)
+		if first.ending != nil {
+			s.at(i + 1).call.keep(first.ending)
+		}
 		first, fr.outcome = fr.outcome, outcome[R]{}
 		fr.what = *new(W)
 	}
@@ -461,7 +464,8 @@ func (s *frames[W, R]) cut(d int) {
 		return
 	}
 	if end := s.withdraw(d); end > d {
-		s.reclaim(d, end)
+		call := s.at(d).call
+		call.keep(s.reclaim(d, end).ending)
 	}
 }
 

@@ -65,7 +65,7 @@ func (g *Group) SetLimit(n int) {
 }
 
 // JoinErrors has the group go on after an error: all functions run, and [Group.Wait] returns all of their errors, joined by
-// [errors.Join] in the order in which they came. A panic, runtime.Goexit, or the end of the context ends it as ever. It panics while there are tasks.
+// [errors.Join] in the order in which they came. A panic, or the end of the context, ends it as ever. It panics while there are tasks.
 func (g *Group) JoinErrors() {
 	g.mustBeMade()
 	if k := g.pending.Load(); k > 0 {
@@ -178,7 +178,7 @@ func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
 			if v := recover(); v != nil {
 				g.panic(newPanicError(v))
 			} else {
-				g.fail(ErrGoexit)
+				g.note(ErrGoexit)
 			}
 		}
 		w.inside = w.inside.outer
@@ -186,13 +186,20 @@ func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
 	}()
 	err := f(w)
 	returned = true
-	if err != nil && g.joins {
-		g.mu.Lock()
-		g.errs = append(g.errs, err)
-		g.mu.Unlock()
-	} else if err != nil {
-		g.fail(err)
+	if err != nil {
+		g.note(err)
 	}
+}
+
+// note is for the error of a function.
+func (g *Group) note(err error) {
+	if !g.joins {
+		g.fail(err)
+		return
+	}
+	g.mu.Lock()
+	g.errs = append(g.errs, err)
+	g.mu.Unlock()
 }
 
 func (g *Group) fail(err error) {

@@ -149,6 +149,7 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 		if !over {
 			s.stop(goexit{}) // whatever it was continues by itself
 			b.finish(w)      // runs no child any more
+			s.call.keep(*s.ending.Load())
 		}
 		w.branch.Store(b.outer)
 		w.counts.added.Store(added)
@@ -347,4 +348,17 @@ func (s *Scope) run(w *Worker, f *task) {
 	returned = true
 }
 
-func (s *Scope) stop(e ending) { s.ending.CompareAndSwap(nil, &e) }
+// stop keeps the first ending, but a panic rather than one that says nothing: of a call that unwinds, or of a goroutine that ends.
+func (s *Scope) stop(e ending) {
+	_, panicked := e.(*PanicError)
+	for old := s.ending.Load(); ; old = s.ending.Load() {
+		if old != nil {
+			if _, before := (*old).(*PanicError); before || !panicked {
+				return
+			}
+		}
+		if s.ending.CompareAndSwap(old, &e) {
+			return
+		}
+	}
+}

@@ -166,3 +166,65 @@ func TestDoAtAPlace(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, Do(p, f), ErrClosed)
 }
+
+// TestAPanicBesideAStopIsNotLost: where one function of a join, scope or loop ends the call, and another one panics on another worker
+// before it is over, the panic reaches the caller.
+func TestAPanicBesideAStopIsNotLost(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	type f = func(w *Worker)
+	shapes := map[string]func(w *Worker, stops, panics f){
+		"Do":                func(w *Worker, stops, panics f) { w.Do(stops, panics) },
+		"Do of three":       func(w *Worker, stops, panics f) { w.Do(stops, panics, func(*Worker) {}) },
+		"Do in Do":          func(w *Worker, stops, panics f) { w.Do(stops, func(w *Worker) { w.Do(func(*Worker) {}, panics) }) },
+		"Do, the other way": func(w *Worker, stops, panics f) { w.Do(panics, stops) },
+		"Both": func(w *Worker, stops, panics f) {
+			Both(w, func(w *Worker) int { stops(w); return 1 }, func(w *Worker) int { panics(w); return 1 })
+		},
+		"Join": func(w *Worker, stops, panics f) {
+			run := func(w *Worker, f f) int { f(w); return 1 }
+			Join(w, run, stops, run, panics)
+		},
+		"Scope": func(w *Worker, stops, panics f) {
+			w.Scope(func(s *Scope) { s.Go(w, stops); s.Go(w, panics) })
+		},
+		"the body of a Scope": func(w *Worker, stops, panics f) {
+			w.Scope(func(s *Scope) { s.Go(w, panics); stops(w) })
+		},
+		"ForWorker": func(w *Worker, stops, panics f) {
+			require.NoError(t, ForWorker(w, 2, func(w *Worker, lo, _ int) { []f{stops, panics}[lo](w) }, Grain(1)))
+		},
+	}
+	for name, shape := range shapes {
+		for range stress(50) {
+			at, _, cancel := WithCancel(p)
+			started, stopped := make(chan struct{}), make(chan struct{})
+			got := caught(func() {
+				err := at.Run(func(w *Worker) {
+					shape(w, func(w *Worker) {
+						w.Block(func() { <-started })
+						defer close(stopped)
+						w.Stop(errStop)
+					}, func(w *Worker) {
+						close(started)
+						w.Block(func() { <-stopped })
+						panic("boom")
+					})
+				})
+				t.Error(name, "lost the panic and returned", err)
+			})
+			e, ok := got.(*PanicError)
+			require.True(t, ok || got == "boom", "%s: %v", name, got)
+			if ok {
+				require.Equal(t, "boom", e.Value, name)
+			}
+			cancel(nil)
+		}
+	}
+	// A panic that somebody has handled does not come again.
+	at, _, cancel := WithCancel(p)
+	defer cancel(nil)
+	require.Same(t, errStop, at.Run(func(w *Worker) {
+		require.NotNil(t, caught(func() { w.Do(func(*Worker) {}, func(*Worker) { panic("boom") }) }))
+		w.Stop(errStop)
+	}))
+}
