@@ -147,9 +147,7 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 	over := false
 	defer func() {
 		if !over {
-			s.stop(goexit{}) // whatever it was continues by itself
-			b.finish(w)      // runs no child any more
-			s.call.keep(*s.ending.Load())
+			b.abandon(w)
 		}
 		w.branch.Store(b.outer)
 		w.counts.added.Store(added)
@@ -158,6 +156,14 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 	f()
 	b.finish(w)
 	over = true
+}
+
+// abandon is finish where the branch's function did not return: no child runs any more.
+func (b *branch) abandon(w *Worker) {
+	s := b.scope
+	s.stop(goexit{}) // whatever it was continues by itself
+	b.finish(w)
+	s.call.keep(*s.ending.Load())
 }
 
 // finish runs children until all have begun, and waits until all have ended.
