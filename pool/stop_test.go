@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,7 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 			return err
 		},
 		"ForWorker": func(at Place, look func(w *Worker)) error {
-			return ForWorker(at, 1<<40, func(w *Worker, lo, hi int) { look(w) }, Grain(1))
+			return ForWorker(at, math.MaxInt, func(w *Worker, lo, hi int) { look(w) }, Grain(1))
 		},
 		"Scope": func(at Place, look func(w *Worker)) error {
 			return Call(at, func(w *Worker) {
