@@ -16,7 +16,7 @@ import (
 //
 // A short loop asks, too, so it does not run in its caller alone before it comes to the pool (probe).
 
-// admission lets guests in.
+// admission lets guests in. Its fields are under mu; without WithCallers nobody touches them.
 type admission struct {
 	mu     sync.Mutex
 	inside int             // guests that compute

@@ -23,7 +23,7 @@ func (w *Worker) at() Bound {
 	return Bound{p: w.pool, w: w}
 }
 
-// Bound is a place with a context. Create it with [Pool.With] or [Worker.With]; it is
+// Bound is a place with a context. Create it with [Pool.With], [Worker.With] or [WithCancel]; it is
 // used any number of times.
 type Bound struct {
 	p      *Pool
@@ -285,7 +285,7 @@ func Call(at Place, f func(w *Worker)) (err error) {
 func (w *Worker) Idle() int { return w.pool.idle() }
 
 // Outside calls f, which is code of who called an algorithm, and no part of its work: what takes its results, say. With [WithCallers] somebody
-// else may compute meanwhile. Cost: nothing without it, and two locks with it.
+// else may compute meanwhile, and what f itself calls at the pool needs no admission. Cost: nothing without it, and two locks with it.
 func (w *Worker) Outside(f func()) {
 	if !w.guest || w.pool.callers == 0 {
 		f()
