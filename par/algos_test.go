@@ -89,9 +89,9 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 	require.EqualError(t, err, "par: Filter was given a nil function")
 	_, err = Find(p, s, nil)
 	require.EqualError(t, err, "par: Find was given a nil function")
-	require.EqualError(t, Each(p, slices.Values(s), nil), "par: Each was given a nil function")
-	_, err = Collect[int, int](p, slices.Values(s), nil)
-	require.EqualError(t, err, "par: Collect was given a nil function")
+	require.EqualError(t, ForSeq(p, slices.Values(s), nil), "par: ForSeq was given a nil function")
+	_, err = MapSeq[int, int](p, slices.Values(s), nil)
+	require.EqualError(t, err, "par: MapSeq was given a nil function")
 	_, _, err = MinMax[int](p, nil)
 	require.ErrorIs(t, err, ErrEmpty)
 
@@ -100,7 +100,7 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 	require.NoError(t, shut.Close())
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	cancel(errStolen)
-	for want, at := range map[error]pool.Place{pool.Check(nil): nil, pool.ErrClosed: shut, errStolen: p.With(cancelled)} {
+	for want, at := range map[error]pool.Place{pool.Do(nil): nil, pool.ErrClosed: shut, errStolen: p.With(cancelled)} {
 		for _, s := range [][]int{nil, s, count(20_000)} {
 			out, err := Map(at, s, same)
 			require.ErrorIs(t, err, want)
@@ -119,8 +119,8 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 			require.ErrorIs(t, err, want)
 			_, err = MinFunc(at, s, cmp.Compare[int])
 			require.ErrorIs(t, err, want)
-			require.ErrorIs(t, Each(at, slices.Values(s), func(int) { t.Error("called") }), want)
-			out, err = Collect(at, slices.Values(s), same)
+			require.ErrorIs(t, ForSeq(at, slices.Values(s), func(int) { t.Error("called") }), want)
+			out, err = MapSeq(at, slices.Values(s), same)
 			require.ErrorIs(t, err, want)
 			require.Nil(t, out)
 		}
@@ -131,9 +131,9 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 func TestNilSequenceIsRefused(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
 	var err error
-	require.NotPanics(t, func() { err = Each(p, nil, func(int) {}) })
-	require.EqualError(t, err, "par: Each or Collect was given a nil sequence")
-	require.NotPanics(t, func() { _, err = Collect(p, nil, func(n int) int { return n }) })
+	require.NotPanics(t, func() { err = ForSeq(p, nil, func(int) {}) })
+	require.EqualError(t, err, "par: ForSeq or MapSeq was given a nil sequence")
+	require.NotPanics(t, func() { _, err = MapSeq(p, nil, func(n int) int { return n }) })
 	require.Error(t, err)
 }
 
@@ -478,7 +478,7 @@ func TestEachHandlesEachValueOnce(t *testing.T) {
 					continue
 				}
 				handled := make(tally, n)
-				require.NoError(t, Each(p, numbers(n), func(i int) { handled[i].Add(1); work(cost) }))
+				require.NoError(t, ForSeq(p, numbers(n), func(i int) { handled[i].Add(1); work(cost) }))
 				require.NoError(t, handled.once())
 			}
 		}
@@ -491,7 +491,7 @@ func TestCollectKeepsTheOrder(t *testing.T) {
 		for place, in := range inPlaces {
 			for _, n := range []int{0, 1, 2, 100, 10_000} {
 				require.NoError(t, in(p, func(at pool.Place) error {
-					got, err := Collect(at, numbers(n), func(i int) string { work(i % 50); return strconv.Itoa(i) })
+					got, err := MapSeq(at, numbers(n), func(i int) string { work(i % 50); return strconv.Itoa(i) })
 					if err == nil && len(got) != n {
 						err = fmt.Errorf("%d of %d values", len(got), n)
 					}
@@ -514,7 +514,7 @@ func TestSequenceRunsInTheCaller(t *testing.T) {
 	for range stress(20) {
 		me := goroutineID()
 		handled := make(tally, 3000)
-		require.NoError(t, Each(p, func(yield func(int) bool) {
+		require.NoError(t, ForSeq(p, func(yield func(int) bool) {
 			for i := range len(handled) {
 				if goroutineID() != me {
 					t.Error("the sequence runs elsewhere")
@@ -533,7 +533,7 @@ func TestEachSharesItsValues(t *testing.T) {
 	for range stress(20) {
 		requireAtRest(t, p)
 		var m meet
-		require.NoError(t, Each(p, numbers(patientItems), func(int) { m.here() }))
+		require.NoError(t, ForSeq(p, numbers(patientItems), func(int) { m.here() }))
 		require.NoError(t, m.result())
 	}
 }
@@ -542,7 +542,7 @@ func TestEachWithASlowProducerOrASlowConsumer(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(4))
 	const n = 40
 	handled := make(tally, n)
-	require.NoError(t, Each(p, func(yield func(int) bool) {
+	require.NoError(t, ForSeq(p, func(yield func(int) bool) {
 		for i := range n {
 			time.Sleep(200 * time.Microsecond)
 			if !yield(i) {
@@ -554,7 +554,7 @@ func TestEachWithASlowProducerOrASlowConsumer(t *testing.T) {
 
 	handled = make(tally, n)
 	var running, most atomic.Int64
-	require.NoError(t, Each(p, numbers(n), func(i int) {
+	require.NoError(t, ForSeq(p, numbers(n), func(i int) {
 		lower(&most, -running.Add(1))
 		time.Sleep(200 * time.Microsecond)
 		running.Add(-1)
@@ -570,7 +570,7 @@ func TestPanicOfASequenceArrives(t *testing.T) {
 		for _, n := range []int{0, 1, 100, 5000} {
 			var running atomic.Int64
 			v := caught(func() {
-				_ = Each(p, func(yield func(int) bool) {
+				_ = ForSeq(p, func(yield func(int) bool) {
 					for i := range n {
 						if !yield(i) {
 							return
@@ -593,7 +593,7 @@ func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 			for range stress(10) {
 				var running atomic.Int64
 				v := caught(func() {
-					_, err := Collect(p, numbers(-1), func(i int) int {
+					_, err := MapSeq(p, numbers(-1), func(i int) int {
 						running.Add(1)
 						defer running.Add(-1)
 						if i == 5000 {
@@ -602,7 +602,7 @@ func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 						work(cost)
 						return i
 					})
-					t.Error("Collect returned", err)
+					t.Error("MapSeq returned", err)
 				})
 				if e, ok := v.(*pool.PanicError); ok {
 					v = e.Value
@@ -621,7 +621,7 @@ func TestGoexitOfAConsumerEndsTheCaller(t *testing.T) {
 		for range stress(20) {
 			returned := false
 			require.True(t, returns(func() {
-				_ = Each(p, numbers(-1), func(i int) {
+				_ = ForSeq(p, numbers(-1), func(i int) {
 					if i == 3000 {
 						runtime.Goexit()
 					}
@@ -640,7 +640,7 @@ func TestCancellationEndsAnEndlessSequence(t *testing.T) {
 		for _, cost := range []int{0, 1000} {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var handled atomic.Int64
-			err := Each(p.With(ctx), numbers(-1), func(int) {
+			err := ForSeq(p.With(ctx), numbers(-1), func(int) {
 				if handled.Add(1) == 2000 {
 					cancel(errStolen)
 				}
@@ -649,7 +649,7 @@ func TestCancellationEndsAnEndlessSequence(t *testing.T) {
 			require.ErrorIs(t, err, errStolen)
 
 			ctx, stop := context.WithTimeout(context.Background(), 2*time.Millisecond)
-			got, err := Collect(p.With(ctx), numbers(-1), func(i int) int { work(cost); return i })
+			got, err := MapSeq(p.With(ctx), numbers(-1), func(i int) int { work(cost); return i })
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Nil(t, got)
 			stop()
@@ -658,7 +658,7 @@ func TestCancellationEndsAnEndlessSequence(t *testing.T) {
 	}
 }
 
-// TestCancelledSequenceIsAskedForNothingMore is a flaw: a cancelled Each goes on to
+// TestCancelledSequenceIsAskedForNothingMore is a flaw: a cancelled ForSeq goes on to
 // ask for values until it has a batch of them, up to 4096, however long they take to come.
 func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
@@ -667,7 +667,7 @@ func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 	asked := 0
 	var err error
 	require.NoError(t, p.Run(func(w *pool.Worker) {
-		err = Each(w.With(ctx), func(yield func(int) bool) {
+		err = ForSeq(w.With(ctx), func(yield func(int) bool) {
 			for i := range 100_000 { // many come quickly
 				if !yield(i) {
 					return
@@ -759,7 +759,7 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 					_, err := Find(p, s, func(i int) bool { boom(i); return false })
 					return err
 				},
-				"each again": func(boom func(int)) error { return Each(p, slices.Values(s), boom) },
+				"each again": func(boom func(int)) error { return ForSeq(p, slices.Values(s), boom) },
 			} {
 				v := caught(func() { t.Error(name, "returned", f(at(n))) })
 				if e, ok := v.(*pool.PanicError); ok {
@@ -777,12 +777,12 @@ func TestAlgosInsideAlgos(t *testing.T) {
 		p := newPool(t, pool.WithWorkers(workers))
 		for range stress(10) {
 			var total atomic.Int64
-			require.NoError(t, pool.ForWorker(p, 20, func(w *pool.Worker, lo, hi int) {
+			require.NoError(t, pool.ForRange(p, 20, func(w *pool.Worker, lo, hi int) {
 				for range hi - lo {
 					s := count(1000)
 					sum, err := Reduce(w, s, 0, func(a, b int) int { work(10); return a + b }, func(a, b int) int { return a + b })
 					kept, err2 := Filter(w, s, func(i int) bool { return i%2 == 0 })
-					seen, err3 := Collect(w, slices.Values(kept), func(i int) int { return i })
+					seen, err3 := MapSeq(w, slices.Values(kept), func(i int) int { return i })
 					out := make([]int, 9000)
 					err4 := Scan(w, out, count(9000), func(a, b int) int { return a + b })
 					assert.NoError(t, errors.Join(err, err2, err3, err4))

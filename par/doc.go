@@ -1,5 +1,5 @@
 // Package par has parallel loops and algorithms, on the workers of a pool. It is made of what package
-// pool exports, so it is also an example of how to write others: [pool.Begin], [pool.Call],
+// pool exports, so it is also an example of how to write others: [pool.Loop], [pool.Call],
 // [pool.Worker.Idle], [pool.Worker.Cancelled].
 //
 // # Elements and ranges
@@ -20,8 +20,8 @@
 // # Functions that fail
 //
 // The forms with Err at their ends are for functions that return errors: [ForErr], [ForRangeErr], [ForEachErr], [MapErr], [ReduceErr],
-// [FilterErr], [FlatMapErr], [PartitionErr], [GroupByErr], [FindErr], [AnyErr], [AllErr], [CountErr], [EachErr] and
-// [CollectErr]. The first error ends the call, and the context that the function is given; at [JoinErrors] of a place
+// [FilterErr], [FlatMapErr], [PartitionErr], [GroupByErr], [FindErr], [AnyErr], [AllErr], [CountErr], [ForSeqErr] and
+// [MapSeqErr]. The first error ends the call, and the context that the function is given; at [JoinErrors] of a place
 // all errors are returned. Comparators, and what merges or scans, cannot fail.
 //
 // [Stream] and [AsCompleted] compute the values of a sequence and yield results while they do.
@@ -29,7 +29,7 @@
 // # What is promised
 //
 // Results are the same for any number of workers, and for floats rounded the same way, if not said
-// otherwise. For places, cancellation, panics and errors see [For]. Granularities are pool's: [pool.Lazy],
-// [pool.Grain] and others. A nil function, a negative length, slices that should be as long as each other and are not, or a second
+// otherwise. For places, cancellation, panics and errors see [For]. Granularities are pool's: [pool.Grain] and others, see
+// [pool.Granularity]. A nil function, a negative length, slices that should be as long as each other and are not, or a second
 // granularity give an error that says so. Beside an error the other results are not specified.
 package par

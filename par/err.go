@@ -41,7 +41,7 @@ type joined struct{ pool.Place }
 
 // JoinErrors returns a place at which a form with Err goes on after an error, as if there was none, and returns all errors, in the
 // order of the items, as [errors.Join] does. Its context is cancelled with that of the place only. Besides [MapErr] no form returns
-// results beside errors.
+// results beside errors. A context comes first: JoinErrors(place.With(ctx)).
 func JoinErrors(at pool.Place) pool.Place {
 	if at == nil {
 		return nil
@@ -51,7 +51,7 @@ func JoinErrors(at pool.Place) pool.Place {
 
 // try runs an algorithm at a place of its own, which the first error cancels.
 func try(at pool.Place, algorithm func(at pool.Place, t *trial) error) error {
-	if err := pool.Check(at); err != nil {
+	if err := pool.Do(at); err != nil {
 		return err
 	}
 	_, all := at.(joined)
@@ -346,14 +346,14 @@ func number[T any](t *trial, values iter.Seq[T]) iter.Seq[numbered[T]] {
 	}
 }
 
-// EachErr is [Each] with a function that may fail. For errors and the context see [ForErr]. After an error the
+// ForSeqErr is [ForSeq] with a function that may fail. For errors and the context see [ForErr]. After an error the
 // sequence ends, too.
-func EachErr[T any](at pool.Place, values iter.Seq[T], f func(ctx context.Context, v T) error) error {
+func ForSeqErr[T any](at pool.Place, values iter.Seq[T], f func(ctx context.Context, v T) error) error {
 	if f == nil {
-		return errNilFunc("EachErr")
+		return errNilFunc("ForSeqErr")
 	}
 	return try(at, func(at pool.Place, t *trial) error {
-		return Each(at, number(t, values), func(n numbered[T]) {
+		return ForSeq(at, number(t, values), func(n numbered[T]) {
 			if !t.failed.Load() {
 				t.note(n.i, f(t.ctx, n.v))
 			}
@@ -361,13 +361,13 @@ func EachErr[T any](at pool.Place, values iter.Seq[T], f func(ctx context.Contex
 	})
 }
 
-// CollectErr is [Collect] with a function that may fail. For errors and the context see [EachErr].
-func CollectErr[T, R any](at pool.Place, values iter.Seq[T], f func(ctx context.Context, v T) (R, error)) (all []R, err error) {
+// MapSeqErr is [MapSeq] with a function that may fail. For errors and the context see [ForSeqErr].
+func MapSeqErr[T, R any](at pool.Place, values iter.Seq[T], f func(ctx context.Context, v T) (R, error)) (all []R, err error) {
 	if f == nil {
-		return nil, errNilFunc("CollectErr")
+		return nil, errNilFunc("MapSeqErr")
 	}
 	err = try(at, func(at pool.Place, t *trial) (err error) {
-		all, err = Collect(at, number(t, values), func(n numbered[T]) R { return value(t, n.i, n.v, f) })
+		all, err = MapSeq(at, number(t, values), func(n numbered[T]) R { return value(t, n.i, n.v, f) })
 		return err
 	})
 	if err != nil {

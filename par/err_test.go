@@ -112,13 +112,13 @@ func errForms(n int) map[string]func(at pool.Place, f func(ctx context.Context, 
 			got, err := CountErr(at, items, is(f, even))
 			return got, (n + 1) / 2, err
 		},
-		"EachErr": func(at pool.Place, f failing) (any, any, error) {
+		"ForSeqErr": func(at pool.Place, f failing) (any, any, error) {
 			done := serial()
-			err := EachErr(at, slices.Values(items), func(ctx context.Context, i int) error { done[i] = true; return f(ctx, i) })
+			err := ForSeqErr(at, slices.Values(items), func(ctx context.Context, i int) error { done[i] = true; return f(ctx, i) })
 			return done, all(), err
 		},
-		"CollectErr": func(at pool.Place, f failing) (any, any, error) {
-			got, err := CollectErr(at, slices.Values(items), func(ctx context.Context, i int) (int, error) { return i, f(ctx, i) })
+		"MapSeqErr": func(at pool.Place, f failing) (any, any, error) {
+			got, err := MapSeqErr(at, slices.Values(items), func(ctx context.Context, i int) (int, error) { return i, f(ctx, i) })
 			return got, items, err
 		},
 	}
@@ -312,7 +312,7 @@ func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 	for name, form := range errForms(10) {
 		for _, at := range []pool.Place{nil, (*pool.Pool)(nil), (*pool.Worker)(nil), JoinErrors((*pool.Pool)(nil))} {
 			_, _, err := form(at, func(context.Context, int) error { t.Error("called"); return nil })
-			require.Equal(t, pool.Check(at), err, name)
+			require.Equal(t, pool.Do(at), err, name)
 			require.Error(t, err)
 		}
 		_, _, err := form(closed, func(context.Context, int) error { return nil })
@@ -323,7 +323,7 @@ func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 		"ForErr":      ForErr(p, 1, nil),
 		"ForRangeErr": ForRangeErr(p, 1, nil),
 		"ForEachErr":  ForEachErr(p, []int{1}, nil),
-		"EachErr":     EachErr[int](p, nil, nil),
+		"ForSeqErr":   ForSeqErr[int](p, nil, nil),
 	} {
 		require.EqualError(t, err, fmt.Sprintf("par: %s was given a nil function", want))
 	}
@@ -347,9 +347,9 @@ func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 	require.EqualError(t, err, "par: AllErr was given a nil function")
 	_, err = CountErr[int](p, nil, nil)
 	require.EqualError(t, err, "par: CountErr was given a nil function")
-	_, err = CollectErr[int, int](p, nil, nil)
-	require.EqualError(t, err, "par: CollectErr was given a nil function")
-	require.ErrorContains(t, EachErr(p, nil, func(context.Context, int) error { return nil }), "nil sequence")
+	_, err = MapSeqErr[int, int](p, nil, nil)
+	require.EqualError(t, err, "par: MapSeqErr was given a nil function")
+	require.ErrorContains(t, ForSeqErr(p, nil, func(context.Context, int) error { return nil }), "nil sequence")
 }
 
 // TestTheLongestRangesThereAre overflow nothing: one that is looked at in the first block ends all.
@@ -359,7 +359,7 @@ func TestTheLongestRangesThereAre(t *testing.T) {
 		got, err := CountRange(p, n, func(lo, hi int) int { return hi - lo })
 		require.NoError(t, err)
 		require.Equal(t, n, got)
-		for _, g := range []pool.Granularity{pool.Lazy, pool.Grain(1), pool.Grain(2), pool.Grain(math.MaxInt), pool.Chunks(3)} {
+		for _, g := range []pool.Granularity{pool.Granularity{}, pool.Grain(1), pool.Grain(2), pool.Grain(math.MaxInt), pool.Chunks(3)} {
 			ctx, cancel := context.WithCancel(t.Context())
 			err := pool.ForRange(p.With(ctx), n, func(lo, hi int) {
 				if lo < 0 || hi <= lo || hi > n {

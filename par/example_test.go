@@ -193,7 +193,7 @@ func ExampleMinMax() {
 	// par: MinMax, MinFunc or MaxFunc was given an empty slice
 }
 
-func ExampleEach() {
+func ExampleForSeq() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -207,7 +207,7 @@ func ExampleEach() {
 		}
 	}
 	var pieces atomic.Int64
-	err = par.Each(p, lines, func(line string) {
+	err = par.ForSeq(p, lines, func(line string) {
 		var n int64
 		if _, err := fmt.Sscan(line, &n); err == nil {
 			pieces.Add(n)
@@ -220,7 +220,7 @@ func ExampleEach() {
 	// Output: 16
 }
 
-func ExampleCollect() {
+func ExampleMapSeq() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -228,7 +228,7 @@ func ExampleCollect() {
 	defer p.Close()
 
 	words := strings.FieldsSeq("to steal or not to steal")
-	lengths, err := par.Collect(p, words, func(word string) int { return len(word) })
+	lengths, err := par.MapSeq(p, words, func(word string) int { return len(word) })
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -50,7 +50,8 @@ func findRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 			}
 		}
 	}
-	l, err := pool.Begin(at, n, look, pool.Lazy.InOrder())
+	var l pool.Loop
+	err := l.Begin(at, n, look, pool.Granularity{}.InOrder())
 	if err == nil {
 		err = l.Run(func(_ *pool.Worker, lo, hi int) { look(lo, hi) })
 	}

@@ -6,7 +6,7 @@ import (
 
 // For calls f(i) for all i from 0 to n-1, some at the same time, and returns when all
 // calls have returned. The order is not specified. At most one granularity can be
-// given; the default is [pool.Lazy].
+// given; the default is its zero value.
 //
 // Cost: a call of f for each item, which Go does not inline, some 1 to 2 ns; the range form is
 // [pool.ForRange]. Called from outside, with a pool as the place, a short loop runs in the caller alone
@@ -18,7 +18,8 @@ func For(at pool.Place, n int, f func(i int), g ...pool.Granularity) error {
 	if f == nil {
 		return errNilFunc("For")
 	}
-	l, err := pool.Begin(at, n, func(lo, hi int) {
+	var l pool.Loop
+	err := l.Begin(at, n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}
@@ -38,7 +39,8 @@ func ForEach[E any](at pool.Place, s []E, f func(e *E), g ...pool.Granularity) e
 	if f == nil {
 		return errNilFunc("ForEach")
 	}
-	l, err := pool.Begin(at, len(s), func(lo, hi int) {
+	var l pool.Loop
+	err := l.Begin(at, len(s), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(&s[i])
 		}

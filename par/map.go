@@ -22,7 +22,8 @@ func MapTo[T, R any](at pool.Place, out []R, s []T, f func(T) R, g ...pool.Granu
 	if len(out) != len(s) {
 		return errLengths("MapTo", "results", len(out), "elements", len(s))
 	}
-	l, err := pool.Begin(at, len(s), func(lo, hi int) { mapRange(out, s, f, lo, hi) }, g...)
+	var l pool.Loop
+	err := l.Begin(at, len(s), func(lo, hi int) { mapRange(out, s, f, lo, hi) }, g...)
 	if l.Over() {
 		return err
 	}

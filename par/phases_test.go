@@ -114,7 +114,7 @@ func TestPhasesRefuseWhatTheyCannotDo(t *testing.T) {
 	require.EqualError(t, Phases(p, 1, 1, nil), "par: Phases was given a nil function")
 	require.EqualError(t, Phases(p, -1, 1, never), "par: Phases was given -1 items and 1 phases; both must be 0 or more")
 	require.EqualError(t, Phases(p, 1, -2, never), "par: Phases was given 1 items and -2 phases; both must be 0 or more")
-	require.ErrorIs(t, Phases(nil, 1, 1, never), pool.Check(nil))
+	require.ErrorIs(t, Phases(nil, 1, 1, never), pool.Do(nil))
 	shut, err := pool.New(pool.WithWorkers(1))
 	require.NoError(t, err)
 	require.NoError(t, shut.Close())

@@ -134,7 +134,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		return
 	}
 	ends := next[len(next)-1][:d.buckets()] // of the buckets, for the last part has been dealt out
-	must(pool.ForWorker(w, len(ends), func(w *pool.Worker, b, to int) {
+	must(pool.ForRange(w, len(ends), func(w *pool.Worker, b, to int) {
 		begin := 0
 		if b > 0 {
 			begin = ends[b-1]

@@ -106,7 +106,7 @@ func (o stringOrder) sort(w *pool.Worker, lo, hi, skip, depth int) {
 		ties(w, 0, 1)
 		return
 	}
-	must(pool.ForWorker(w, len(cuts)-1, ties, pool.Grain(1)))
+	must(pool.ForRange(w, len(cuts)-1, ties, pool.Grain(1)))
 }
 
 // common returns how many bytes the strings have in common after those that are skipped.

@@ -125,7 +125,7 @@ var ErrEmpty = errors.New("par: MinMax, MinFunc or MaxFunc was given an empty sl
 
 // errEmpty is ErrEmpty, if a call can begin at the place.
 func errEmpty(at pool.Place) error {
-	if err := pool.Check(at); err != nil {
+	if err := pool.Do(at); err != nil {
 		return err
 	}
 	return ErrEmpty

@@ -131,7 +131,7 @@ func each(w *pool.Worker, n int, f func(i int)) {
 		f(0)
 		return
 	}
-	must(pool.ForWorker(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
+	must(pool.ForRange(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
 }
 
 // ranges is ForRange, but of a short range in the caller.

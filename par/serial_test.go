@@ -56,7 +56,7 @@ func TestAlgorithmsRunWithoutAPool(t *testing.T) {
 	}
 	require.Equal(t, wantSum, sum)
 	require.Equal(t, wantEven, even)
-	words, err := Collect(at, strings.SplitSeq("a b c", " "), func(s string) string { return s + s })
+	words, err := MapSeq(at, strings.SplitSeq("a b c", " "), func(s string) string { return s + s })
 	require.NoError(t, err)
 	require.Equal(t, []string{"aa", "bb", "cc"}, words)
 }

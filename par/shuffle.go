@@ -15,7 +15,7 @@ import (
 func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 	b := blocksOf(len(s), 1<<14)
 	if b.count() <= 1 {
-		if err := pool.Check(at); err != nil {
+		if err := pool.Do(at); err != nil {
 			return err
 		}
 		shuffle(s, rand.New(rand.NewPCG(seed, 0)))

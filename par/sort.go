@@ -82,7 +82,7 @@ const (
 // 32 bytes for each.
 func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 	if len(s) < serialSort {
-		if err := pool.Check(at); err != nil {
+		if err := pool.Do(at); err != nil {
 			return err
 		}
 		slices.Sort(s)

@@ -33,7 +33,10 @@ const batchOfStream = 20 * time.Microsecond
 // The first error of f, in that order, comes after the results before it, and ends the stream; so does the end of the place's
 // context, with its cause, after any of the results. No value behind the one that failed begins when that is known, and the context
 // that f is given, a child of the place's, is cancelled when the error is yielded, or when the consumer breaks off. When the
-// range loop is over no f runs any more. A panic in f continues in the consumer, as in [Each].
+// range loop is over no f runs any more. A panic in f continues in the consumer, as in [ForSeq]. Where values should fail by themselves, the
+// result has the error; [JoinErrors] changes nothing here. So with the source, which cannot fail: the value has its error, and f returns it, in its turn.
+//
+// An f that waits for something does it in [pool.Place]'s Block, and others are computed meanwhile.
 //
 // The source runs in the consumer's goroutine, which computes, too, and values are computed in batches if that takes little. So f must
 // not wait for what the consumer does with a result, nor the source for f. Results are yielded only
@@ -66,7 +69,7 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 		err := err
 		s := stream[T, R]{ordered: ordered, window: window, f: f, yield: yield, size: 1}
 		if err == nil {
-			err = pool.Check(at)
+			err = pool.Do(at)
 		}
 		if err == nil {
 			var inner pool.Place

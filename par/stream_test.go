@@ -328,8 +328,8 @@ func TestStreamsRefuseWhatTheyCannotDo(t *testing.T) {
 			"par: " + name + " was given a nil sequence":                              stream(p, nil, 1, f),
 			"par: " + name + " was given a window of 0 values; it must be 1 or more":  stream(p, slices.Values(count(1)), 0, f),
 			"par: " + name + " was given a window of -1 values; it must be 1 or more": stream(p, slices.Values(count(1)), -1, f),
-			pool.ErrClosed.Error():  stream(closed, slices.Values(count(1)), 1, f),
-			pool.Check(nil).Error(): stream(nil, slices.Values(count(1)), 1, f),
+			pool.ErrClosed.Error(): stream(closed, slices.Values(count(1)), 1, f),
+			pool.Do(nil).Error():   stream(nil, slices.Values(count(1)), 1, f),
 		} {
 			n := 0
 			for _, err := range s {

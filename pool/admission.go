@@ -26,7 +26,7 @@ type admission struct {
 // WithCallers bounds how many goroutines from outside compute in the pool at a time, see [Pool.Run], to n: the callers of loops and all else
 // that takes the pool as its place, short loops included (but what is so little that it never comes to the pool, such as a sort of some
 // elements). Others wait, in their order, until one leaves or waits for something that heist
-// knows of; or until the place's context ends, whose cause they return. Calls at [Bound.Try] and [Pool.TryRun] return [ErrFull] instead.
+// knows of; or until the place's context ends, whose cause they return. Calls at [View.Try] and [Pool.TryRun] return [ErrFull] instead.
 // Calls inside the pool's tasks, bodies and forks need no admission. By default there is no bound.
 func WithCallers(n int) Option {
 	return func(c *config) error {
@@ -54,7 +54,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	turn := make(chan struct{})
 	a.queue = append(a.queue, turn)
 	a.mu.Unlock()
-	wait("a pool that has as many callers as WithCallers allows", func() { // the caller may be a task of another pool
+	p.wait("a pool that has as many callers as WithCallers allows", func() { // the caller may be a task of another pool
 		select {
 		case <-turn:
 		case <-ctx.Done():
@@ -111,10 +111,10 @@ func (p *Pool) returns() {
 }
 
 // TryRun is [Pool.Run], but where that would wait for other callers, see [WithCallers], it returns [ErrFull] and does not call f.
-func (p *Pool) TryRun(f func(w *Worker)) error { return (&Bound{p: p, try: true}).Run(f) }
+func (p *Pool) TryRun(f func(w *Worker)) error { return (&View{p: p, try: true}).Run(f) }
 
 // Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see [WithCallers].
-func (b *Bound) Try() *Bound {
+func (b *View) Try() *View {
 	if b == nil {
 		return nil
 	}

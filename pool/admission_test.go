@@ -102,8 +102,8 @@ func TestCallersAreLetInInTheirOrder(t *testing.T) {
 	all.Wait()
 	require.Equal(t, []int{0, 2, 3, 5}, order)
 	require.NoError(t, p.TryRun(func(*Worker) {}))
-	require.Nil(t, (*Bound)(nil).Try())
-	require.ErrorContains(t, (*Bound)(nil).Try().Run(func(*Worker) {}), "nil")
+	require.Nil(t, (*View)(nil).Try())
+	require.ErrorContains(t, (*View)(nil).Try().Run(func(*Worker) {}), "nil")
 	require.ErrorContains(t, p.TryRun(nil), "nil")
 	require.ErrorContains(t, (*Pool)(nil).TryRun(func(*Worker) {}), "not made by New")
 }
@@ -258,7 +258,7 @@ func TestTryAsyncRefusesWhereAsyncWouldWait(t *testing.T) {
 	require.NoError(t, err)
 	_, err = TryAsync(p, one)
 	require.Same(t, ErrFull, err)
-	urgent, err := TryAsync(p, one, High) // does not count
+	urgent, err := TryAsync(p, one, PriorityHigh) // does not count
 	require.NoError(t, err)
 	close(release)
 	for _, f := range []*Future[int]{first, urgent} {

@@ -12,20 +12,25 @@ import (
 // A call at the pool, made inside a task, a body or a fork of that pool, computes as the worker that runs it. But it is a call of its own: it
 // does not end with the one around it, as a call at the worker does.
 type Place interface {
-	at() Bound
+	// With returns the place as one in which calls end early when ctx is cancelled, see [Pool.With].
+	With(ctx context.Context) *View
+	// Block calls f, which waits for something, see [Pool.Block].
+	Block(f func())
+
+	at() View
 }
 
-func (p *Pool) at() Bound { return Bound{p: p} }
-func (w *Worker) at() Bound {
+func (p *Pool) at() View { return View{p: p} }
+func (w *Worker) at() View {
 	if w == nil {
-		return Bound{}
+		return View{}
 	}
-	return Bound{p: w.pool, w: w}
+	return View{p: w.pool, w: w}
 }
 
-// Bound is a place with a context. Create it with [Pool.With], [Worker.With] or [WithCancel]; it is
+// View is a pool or a worker as a place whose calls have a context, or do not wait for admission. Create it with [Pool.With], [Worker.With] or [WithCancel]; it is
 // used any number of times.
-type Bound struct {
+type View struct {
 	p      *Pool
 	w      *Worker
 	ctx    context.Context
@@ -33,9 +38,9 @@ type Bound struct {
 	try    bool                    // calls do not wait for admission
 }
 
-func (b *Bound) at() Bound {
+func (b *View) at() View {
 	if b == nil {
-		return Bound{}
+		return View{}
 	}
 	return *b
 }
@@ -44,23 +49,33 @@ func (b *Bound) at() Bound {
 // ctx is cancelled. What was already begun then is finished: the chunk of a loop, the
 // functions of a join up to their next fork. A fork unwinds by a panic that the call
 // recovers again; functions that recover panics should let those pass for which [IsUnwind]
-// is true.
-func (p *Pool) With(ctx context.Context) *Bound {
+// is true. When the call returns, nothing of it runs any more.
+func (p *Pool) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Pool.With"))
 	}
-	return &Bound{p: p, ctx: ctx}
+	return &View{p: p, ctx: ctx}
 }
 
 // With is [Pool.With] for a caller that was given w. A call that is nested in another
 // one ends with that one, too.
-func (w *Worker) With(ctx context.Context) *Bound {
+func (w *Worker) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Worker.With"))
 	}
 	b := w.at()
 	b.ctx = ctx
 	return &b
+}
+
+// With is [Pool.With] for a view. Ctx takes the place of the context that the view has; where both should end calls it is derived from that.
+func (b *View) With(ctx context.Context) *View {
+	if ctx == nil {
+		panic(errNilContext("View.With"))
+	}
+	c := b.at()
+	c.ctx = ctx
+	return &c
 }
 
 // IsUnwind says whether v, which recover returned, is how a call ends early whose context was cancelled, see [Pool.With].
@@ -75,8 +90,8 @@ func IsUnwind(v any) bool {
 // fail; see par's ForErr. Cancel must be called when the place is not used any more.
 //
 // Cost: that of [context.WithCancelCause].
-func WithCancel(at Place) (inner *Bound, ctx context.Context, cancel context.CancelCauseFunc) {
-	inner = new(Bound)
+func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.CancelCauseFunc) {
+	inner = new(View)
 	if at != nil {
 		*inner = at.at()
 	}
@@ -102,7 +117,8 @@ func (w *Worker) Context() context.Context {
 
 // Stop ends the innermost call around the caller that was made at a place of [WithCancel], as that place's cancel function does, and
 // unwinds the caller. The call returns err; other workers that compute in it unwind at their next fork, or end their chunk of a loop.
-// So a search ends as soon as somebody has found what is looked for. It panics if err is nil, or there is no such call: a call at the
+// So a search ends as soon as somebody has found what is looked for. The call has no other result, so what was found is kept elsewhere, and err may be
+// one of the caller's own that says so. It panics if err is nil, or there is no such call: a call at the
 // pool itself, a task and what [Worker.Uncancelled] calls are none of the call around them.
 func (w *Worker) Stop(err error) {
 	w.mustBeMine("Worker.Stop")
@@ -120,7 +136,8 @@ func (w *Worker) Stop(err error) {
 }
 
 // Do runs the functions at the place, possibly at the same time, and returns when all are done. A panic in one of them continues here as
-// a [*PanicError]. It is for callers that were given no worker; see [Worker.Do], and [Pool.Run] for places and errors.
+// a [*PanicError]. It is for callers that were given no worker; see [Worker.Do], and [Pool.Run] for places and errors. Without functions it says
+// whether a call can begin at the place, for one that turns out to have nothing to do.
 //
 // Cost: that of a guest, 40 ns, beside that of Worker.Do.
 func Do(at Place, fs ...func(w *Worker)) (err error) {
@@ -130,7 +147,8 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 		}
 	}
 	if len(fs) == 0 {
-		return Check(at)
+		_, err := check(at)
+		return err
 	}
 	v, err := enter(at)
 	if err != nil {
@@ -143,9 +161,9 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 }
 
 // Run calls f at the place, in the calling goroutine. See [Pool.Run].
-func (b *Bound) Run(f func(w *Worker)) (err error) {
+func (b *View) Run(f func(w *Worker)) (err error) {
 	if f == nil {
-		return errNilFunc("Bound.Run")
+		return errNilFunc("View.Run")
 	}
 	v, err := enter(b)
 	if err != nil {
@@ -258,12 +276,6 @@ func (v *visit) end() {
 }
 
 // # For those who write algorithms
-
-// Check says whether a call can begin at the place, for one that turns out to have nothing to do.
-func Check(at Place) error {
-	_, err := check(at)
-	return err
-}
 
 // Call calls f at the place, in the calling goroutine, as loops do: a panic in f continues as a
 // [*PanicError], and if the place's context ends f early, the error is the context's. See [Pool.Run].

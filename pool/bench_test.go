@@ -19,16 +19,7 @@ func BenchmarkFork(b *testing.B) {
 		x, y := f.Join(n-1, n-2)
 		return x + y
 	})
-	var both, do func(w *Worker, n int) int
-	both = func(w *Worker, n int) int {
-		if n < 2 {
-			return n
-		}
-		x, y := Both(w,
-			func(w *Worker) int { return both(w, n-1) },
-			func(w *Worker) int { return both(w, n-2) })
-		return x + y
-	}
+	var do func(w *Worker, n int) int
 	do = func(w *Worker, n int) int {
 		if n < 2 {
 			return n
@@ -45,7 +36,6 @@ func BenchmarkFork(b *testing.B) {
 		{"serial", func(_ *Worker, n int) int { return serial(n) }},
 		{"recursive", recursive.Call},
 		{"Join", fib},
-		{"Both", both},
 		{"Do", do},
 	} {
 		b.Run(kind.name, func(b *testing.B) {

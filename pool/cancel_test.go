@@ -133,7 +133,7 @@ func TestCancelStopsJoinDoBothAndScopes(t *testing.T) {
 		"Do": func(w *Worker, f func(*Worker)) { w.Do(f, f, f) },
 		"Both": func(w *Worker, f func(*Worker)) {
 			g := func(w *Worker) int { f(w); return 0 }
-			Both(w, g, g)
+			both(w, g, g)
 		},
 		"Scope": func(w *Worker, f func(*Worker)) {
 			w.Scope(func(s *Scope) { s.Go(w, f); s.Go(w, f) })
@@ -250,7 +250,7 @@ func TestCancelOfTheInnerCallOnly(t *testing.T) {
 						return 0
 					}, 0,
 					func(w *Worker, _ int) int { result[1] = forkFib.Call(w, 12); return 0 }, 0)
-				require.Equal(t, serialFib(8), bothFib(w, 8))
+				require.Equal(t, serialFib(8), closureFib(w, 8))
 			}))
 			require.ErrorIs(t, innerErr, errStop)
 			require.Equal(t, [2]int{serialFib(12), serialFib(12)}, result)
@@ -645,7 +645,7 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 		require.ErrorIs(t, ForRange(inner, 10, func(int, int) {}), boom)
 	}), "it came to its end")
 
-	for _, at := range []Place{nil, (*Pool)(nil), (*Worker)(nil), (*Bound)(nil)} {
+	for _, at := range []Place{nil, (*Pool)(nil), (*Worker)(nil), (*View)(nil)} {
 		inner, ctx, cancel := WithCancel(at)
 		require.NoError(t, ctx.Err())
 		require.ErrorContains(t, ForRange(inner, 1, func(int, int) {}), "nil")

@@ -18,7 +18,8 @@ import (
 // So while a coroutine waits, one thing that is queued, a task or a child of a scope, begins each
 // millisecond, as if a worker had come back from a wait with it: in a worker that has no place. This
 // is so in each pool of the process, for the task may be any pool's, and another pool's tasks may
-// wait for it. A Pause that is called meanwhile lets them begin too, until it has returned.
+// wait for it. (A pool in a bubble of testing/synctest is only for what is in the bubble, and nothing tells which pools are in the same one. So there it is the
+// pool that the coroutine waits at.) A Pause that is called meanwhile lets them begin too, until it has returned.
 //
 // For the same reason nobody knows that a coroutine is inside a task: Close and Pause in it wait for
 // the task, for ever. (In a function of iter.Pull that uses the worker of the task, a wait is a
@@ -56,23 +57,30 @@ func (w *Worker) isCoroutine() bool {
 var pools sync.Map // *Pool -> nil
 
 // relief begins queued tasks while coroutines wait.
-var relief struct {
+type relief struct {
+	only *Pool // in a bubble; nil for all others; constant
+
 	mu    sync.Mutex
 	waits int  // of coroutines, at the moment
 	more  bool // one has begun since the last look; some wait again and again, but never for long
 	runs  bool // the goroutine
 }
 
+var reliefOfProcess relief
+
 // relieve is for a coroutine that waits until it calls stop.
-func relieve() (stop func()) {
-	r := &relief
+func (p *Pool) relieve() (stop func()) {
+	r := &reliefOfProcess
+	if p != nil && p.inBubble {
+		r = &p.relief
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waits++
 	r.more = true
 	if !r.runs {
 		r.runs = true
-		go relieveAll()
+		go r.run()
 	}
 	return func() {
 		r.mu.Lock()
@@ -81,12 +89,19 @@ func relieve() (stop func()) {
 	}
 }
 
-// relieveAll begins something in each pool now and then as long as coroutines wait.
-func relieveAll() {
-	r := &relief
+// run begins something now and then as long as coroutines wait.
+func (r *relief) run() {
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for {
-		time.Sleep(reliefPeriod)
+		if r.only == nil {
+			time.Sleep(reliefPeriod)
+		} else {
+			select { // a bubble ends when its goroutines have
+			case <-time.After(reliefPeriod):
+			case <-r.only.closed:
+				return
+			}
+		}
 		r.mu.Lock()
 		r.runs = r.more || r.waits > 0
 		r.more = false
@@ -95,7 +110,16 @@ func relieveAll() {
 		if !runs {
 			return
 		}
-		pools.Range(func(p, _ any) bool { p.(*Pool).runBeside(loot); return true })
+		if r.only != nil {
+			r.only.runBeside(loot)
+			continue
+		}
+		pools.Range(func(p, _ any) bool {
+			if p := p.(*Pool); !p.inBubble {
+				p.runBeside(loot)
+			}
+			return true
+		})
 	}
 }
 
@@ -139,18 +163,8 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 			return j, true
 		}
 	}
-	for node := range p.nodes {
-		for priority, q := range p.nodes[node].queues {
-			if t, _ := q.Pop(); t != nil {
-				if Priority(priority) == High {
-					p.urgent.Add(-1)
-				}
-				p.room.offer(p)
-				return job{task: t}, true
-			}
-		}
-	}
-	return job{}, false
+	t := p.takeSubmitted()
+	return job{task: t}, t != nil
 }
 
 // hireFor starts a worker that has no place. Its home is one of the guests, which nobody ever has.

@@ -78,7 +78,7 @@ func (w *Worker) ordered() bool {
 	if len(w.stash) > 0 {
 		return false // nobody else sees what is there
 	}
-	return w.owed.Load() > 0 || w.pool.orders.Load() != 0 && (w.pool.held() || w.isTooMany())
+	return w.owed.Load() > 0 || w.letters.Load() > 0 || w.pool.orders.Load() != 0 && (w.pool.held() || w.isTooMany())
 }
 
 // held says whether no task is to begin. A running task that waits may wait for one that has not
@@ -97,6 +97,12 @@ func (pl *place) isTooMany() bool {
 // says whether it has.
 func (w *Worker) obey() bool {
 	w.stopSearching() // wakes another one for what this one was woken for
+	if w.owed.Load() == 0 && !w.pool.held() {
+		if letter := w.openLetter(); letter != nil {
+			w.run(job{task: letter})
+			return true
+		}
+	}
 	if w.isTooMany() && w.owed.Load() == 0 {
 		return w.closePlace()
 	}
@@ -119,6 +125,7 @@ func (w *Worker) closePlace() bool {
 		return false
 	}
 	pl.open = false
+	pl.dropLetters()
 	p.order(orderClose, p.anyTooMany())
 	pl.mu.Lock()
 	pl.unlink(w)
@@ -166,7 +173,7 @@ func (p *Pool) indexOf(rank int) int {
 	return rank + p.nGuests
 }
 
-// Resize changes the number of workers to n, from 1 to [WithMaxWorkers]. New workers start
+// Resize changes the number of workers to n, from 1 to [Tuning].MaxWorkers. New workers start
 // at once; those who are too many finish the task that they are in and leave the others
 // to the rest. Anybody may call it, any number at the same time; the last one counts. From then on
 // the pool does not follow GOMAXPROCS any more.
@@ -198,7 +205,7 @@ func (p *Pool) follow(now int64) {
 
 func (p *Pool) resize(n int, chosen bool) error {
 	if n < 1 || n > p.maxWorkers {
-		return fmt.Errorf("pool: Resize(%d): this pool can have from 1 to %d workers; WithMaxWorkers sets the limit", n, p.maxWorkers)
+		return fmt.Errorf("pool: Resize(%d): this pool can have from 1 to %d workers; Tuning.MaxWorkers sets the limit", n, p.maxWorkers)
 	}
 	if p.closing.Load() {
 		return ErrClosed
@@ -230,6 +237,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 		case rank >= n && pl != nil && pl.open && p.sleep.Choose(pl.index):
 			p.sleep.Taken()
 			pl.open = false
+			pl.dropLetters()
 		}
 	}
 	p.order(orderClose, p.anyTooMany())
@@ -269,7 +277,7 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	p.order(orderHold, true)
 	c.mu.Unlock()
 	resumed := false
-	wait("Pool.Pause of another pool", func() {
+	p.wait("Pool.Pause of another pool", func() {
 		err = c.awaitContext(ctx, func() bool {
 			resumed = !c.paused
 			c.atRest = !resumed && p.allRest()
@@ -293,10 +301,11 @@ func (p *Pool) Resume() {
 	p.order(orderHold, false)
 	c.changed.Broadcast()
 	c.mu.Unlock()
-	if p.latency {
+	if p.latency && !p.closing.Load() {
 		p.wakeOne(0, -1) // one is to watch
 	}
 	p.notifySeen() // the first who wakes up wakes the next
+	p.forward()
 }
 
 // Block calls f, which waits for something: the network, a lock, a channel, another
@@ -311,7 +320,24 @@ func (w *Worker) Block(f func()) {
 		panic(errNilFunc("Worker.Block"))
 	}
 	w.mustBeMine("Worker.Block")
-	wait("Worker.Block", f)
+	w.pool.wait("Worker.Block", f)
+}
+
+// Block is [Worker.Block] for functions that were given no worker, such as those of package par: it finds the one that the calling goroutine
+// is. Where there is none it just calls f.
+func (p *Pool) Block(f func()) {
+	if f == nil {
+		panic(errNilFunc("Pool.Block"))
+	}
+	p.wait("Pool.Block", f)
+}
+
+// Block is [Pool.Block].
+func (b *View) Block(f func()) {
+	if f == nil {
+		panic(errNilFunc("View.Block"))
+	}
+	b.at().p.wait("View.Block", f)
 }
 
 // # Idle workers

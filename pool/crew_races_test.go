@@ -220,7 +220,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
 	}
 }
 
-// requireHot waits until an idle pool is as WithHotWorker says.
+// requireHot waits until an idle pool is as a hot worker has it.
 func requireHot(t *testing.T, p *Pool) {
 	t.Helper()
 	why := ""
@@ -236,7 +236,7 @@ func requireHot(t *testing.T, p *Pool) {
 // TestSomebodyIsHotWhenTheHotWorkerHasLeft: when a worker that watches has to leave,
 // another one must watch.
 func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
-	p := newPool(t, WithWorkers(2), WithHotWorker())
+	p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 	requireHot(t, p)
 	for range stress(1000) {
 		blocked, release := make(chan struct{}), make(chan struct{})
@@ -259,16 +259,16 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	ctx, cancel := context.WithCancel(context.Background())
-	require.NoError(t, p.Submit(ctx, func(*Worker) {}, After(300*time.Millisecond)))
+	require.NoError(t, p.Submit(ctx, func(*Worker) {}, Delay(300*time.Millisecond)))
 	cancel()
 	require.Error(t, p.Shutdown(ctx))
 	ctx = context.Background()
 	f := func(*Worker) {}
 	require.ErrorIs(t, p.Go(f), ErrClosed)
 	require.ErrorIs(t, p.Submit(ctx, f), ErrClosed)
-	require.ErrorIs(t, p.Submit(ctx, f, High), ErrClosed)
-	require.ErrorIs(t, p.TrySubmit(f, Low), ErrClosed)
-	require.ErrorIs(t, p.TrySubmit(f, After(1)), ErrClosed)
+	require.ErrorIs(t, p.Submit(ctx, f, PriorityHigh), ErrClosed)
+	require.ErrorIs(t, p.TrySubmit(f, PriorityLow), ErrClosed)
+	require.ErrorIs(t, p.TrySubmit(f, Delay(1)), ErrClosed)
 	n, err := p.SubmitAll(ctx, []func(*Worker){f, f})
 	require.ErrorIs(t, err, ErrClosed)
 	require.Zero(t, n)

@@ -310,7 +310,7 @@ func TestStandInGivesThePlaceBack(t *testing.T) {
 // # Resize
 
 func TestResizeRefusesWhatThePoolCannotHave(t *testing.T) {
-	p := newPool(t, WithWorkers(2), WithMaxWorkers(3))
+	p := newPool(t, WithWorkers(2), WithTuning(Tuning{MaxWorkers: 3}))
 	for _, n := range []int{-1, 0, 4, 1 << 30} {
 		require.ErrorContains(t, p.Resize(n), "this pool can have from 1 to 3 workers")
 		require.Equal(t, 2, p.Workers())
@@ -340,7 +340,7 @@ func requireRunsTogether(t *testing.T, p *Pool, n int) {
 }
 
 func TestAllWhoJoinWork(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithMaxWorkers(16))
+	p := newPool(t, WithWorkers(1), WithTuning(Tuning{MaxWorkers: 16}))
 	for range stress(20) {
 		for _, n := range []int{1, 2, 16, 3, 16, 1, 7} {
 			require.NoError(t, p.Resize(n))
@@ -470,9 +470,9 @@ func (l *load) submit(t *testing.T) {
 	case 0, 1:
 		l.count(l.p.Go(func(w *Worker) { l.tree(w, 3) }))
 	case 2:
-		l.count(l.p.Submit(ctx, l.leaf, High))
+		l.count(l.p.Submit(ctx, l.leaf, PriorityHigh))
 	case 3:
-		l.count(l.p.Submit(ctx, l.leaf, Low))
+		l.count(l.p.Submit(ctx, l.leaf, PriorityLow))
 	case 4:
 		n, _ := l.p.SubmitAll(ctx, []func(*Worker){l.leaf, l.leaf, l.leaf})
 		l.accepted.Add(int64(n))
@@ -513,7 +513,7 @@ func loads(t *testing.T, n int, l *load) (stop func()) {
 // bring others and block.
 func TestResizeUnderLoadLosesNothing(t *testing.T) {
 	for _, blocks := range []bool{false, true} {
-		p := newPool(t, WithWorkers(2), WithMaxWorkers(8))
+		p := newPool(t, WithWorkers(2), WithTuning(Tuning{MaxWorkers: 8}))
 		l := &load{p: p, blocks: blocks}
 		stop := loads(t, 2, l)
 		together(3, func(int) {
@@ -554,7 +554,7 @@ func TestResizeAmongGuests(t *testing.T) {
 
 func TestResizeDuringClose(t *testing.T) {
 	for range stress(200) {
-		p, err := New(WithWorkers(1+rand.N(4)), WithMaxWorkers(6))
+		p, err := New(WithWorkers(1+rand.N(4)), WithTuning(Tuning{MaxWorkers: 6}))
 		require.NoError(t, err)
 		l := &load{p: p, blocks: true}
 		wait := together(3, func(who int) {
@@ -745,7 +745,7 @@ func TestCloseEndsAPause(t *testing.T) {
 		for range 50 {
 			require.NoError(t, p.Go(func(w *Worker) { ran.Add(1) }))
 		}
-		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Add(1) }, After(time.Microsecond)))
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Add(1) }, Delay(time.Microsecond)))
 		require.Zero(t, ran.Load())
 		requireCloses(t, p)
 		require.EqualValues(t, 51, ran.Load())
@@ -834,7 +834,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 }
 
 func TestResizeWhileThePoolIsPaused(t *testing.T) {
-	p := newPool(t, WithWorkers(4), WithMaxWorkers(8))
+	p := newPool(t, WithWorkers(4), WithTuning(Tuning{MaxWorkers: 8}))
 	for range stress(50) {
 		require.NoError(t, p.Pause(context.Background()))
 		ran := make(tally, 50)
@@ -900,7 +900,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 	}
 	const delay = 500 * time.Millisecond
 	start := time.Now()
-	require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, After(delay)))
+	require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, Delay(delay)))
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
@@ -957,7 +957,7 @@ func TestWorkersEndWithoutAnybodyWhoWaits(t *testing.T) {
 			w.Block(func() { <-release })
 			ran.Add(1)
 		}))
-		require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, After(time.Millisecond)))
+		require.NoError(t, p.TrySubmit(func(*Worker) { ran.Add(1) }, Delay(time.Millisecond)))
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		require.Error(t, p.Shutdown(gone))
@@ -990,7 +990,7 @@ func TestCloseUnderFullLoad(t *testing.T) {
 			case 2:
 				err = p.TrySubmit(forever, Priority(rand.N(int(priorities))))
 			case 3:
-				w.Block(func() { err = p.TrySubmit(forever, After(rand.N(100*time.Microsecond))) })
+				w.Block(func() { err = p.TrySubmit(forever, Delay(rand.N(100*time.Microsecond))) })
 			}
 			l.count(err)
 			l.done.Add(1)
@@ -1071,7 +1071,7 @@ func TestCrewOnASingleP(t *testing.T) {
 	}
 }
 
-// # WithHotWorker
+// # Hot workers
 
 // whenHot waits until one worker watches and the others sleep.
 func whenHot(p *Pool) bool {
@@ -1080,7 +1080,7 @@ func whenHot(p *Pool) bool {
 
 func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, WithWorkers(workers), WithHotWorker())
+		p := newPool(t, WithWorkers(workers), WithTuning(Tuning{HotWorker: true}))
 		rounds, woken := 0, 0
 		for range stress(50) {
 			require.True(t, whenHot(p), unrest(p))
@@ -1114,7 +1114,7 @@ func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 
 func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 	for range stress(30) {
-		p := newPool(t, WithWorkers(3), WithMaxWorkers(5), WithHotWorker())
+		p := newPool(t, WithWorkers(3), WithTuning(Tuning{MaxWorkers: 5}), WithTuning(Tuning{HotWorker: true}))
 		if rand.N(2) == 0 {
 			require.True(t, whenHot(p))
 		}
@@ -1149,7 +1149,7 @@ func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 // the pool in need of one that watches: so it woke itself up, for ever.
 func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 	for range stress(50) {
-		p := newPool(t, WithWorkers(2), WithHotWorker())
+		p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 		require.True(t, whenHot(p))
 		for i := 0; p.sleep.Parked(1); i++ { // until the second is the hot one
 			require.Less(t, i, 1000)
@@ -1176,7 +1176,7 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 
 func TestHotWorkerOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p := newPool(t, WithWorkers(2), WithHotWorker())
+	p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 	for range stress(20) {
 		requireRunsTogether(t, p, 2)
 		require.NoError(t, p.Run(func(w *Worker) { fib(w, 8) }))
@@ -1208,14 +1208,14 @@ func crewSoak(t *testing.T, seed, round uint64) {
 	size := 1 + r.IntN(6)
 	var handled, exploded atomic.Int64
 	options := []Option{
-		WithWorkers(size), WithMaxWorkers(size + r.IntN(6)),
+		WithWorkers(size), WithTuning(Tuning{MaxWorkers: size + r.IntN(6)}),
 		WithPanicHandler(func(*PanicError) { handled.Add(1) }),
 	}
 	if r.IntN(2) == 0 {
 		options = append(options, WithPinning(PinNone))
 	}
 	if r.IntN(8) == 0 {
-		options = append(options, WithHotWorker())
+		options = append(options, WithTuning(Tuning{HotWorker: true}))
 	}
 	if r.IntN(4) == 0 {
 		options = append(options, WithQueueBound(1+r.IntN(50)))
@@ -1303,7 +1303,7 @@ func crewSoak(t *testing.T, seed, round uint64) {
 			case 4:
 				count(p.TrySubmit(f, Priority(r.IntN(int(priorities)))))
 			case 5:
-				count(p.TrySubmit(f, After(time.Duration(r.IntN(200))*time.Microsecond)))
+				count(p.TrySubmit(f, Delay(time.Duration(r.IntN(200))*time.Microsecond)))
 			case 6, 7:
 				_ = p.Run(func(w *Worker) {
 					count(w.Go(f))
@@ -1344,7 +1344,7 @@ func crewSoak(t *testing.T, seed, round uint64) {
 	require.Equal(t, exploded.Load(), handled.Load())
 }
 
-// TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin: WithSpin may be long.
+// TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin: that may be long.
 func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 	for name, wait := range map[string]func(p *Pool) error{
 		"Close":  func(*Pool) error { return nil },
@@ -1352,7 +1352,7 @@ func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 		"Resize": func(p *Pool) error { return p.Resize(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := New(WithWorkers(2), WithSpin(time.Hour))
+			p, err := New(WithWorkers(2), WithTuning(Tuning{Spin: time.Hour}))
 			require.NoError(t, err)
 			ran := make(chan struct{})
 			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
@@ -1367,7 +1367,7 @@ func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 
 // TestWaitIdleWaitsForAllThatWasSubmitted, by whatever way and by tasks themselves, and the pool goes on.
 func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
-	for name, options := range map[string][]Option{"one": {WithWorkers(1)}, "two": {WithWorkers(2)}, "hot": {WithWorkers(2), WithHotWorker()}} {
+	for name, options := range map[string][]Option{"one": {WithWorkers(1)}, "two": {WithWorkers(2)}, "hot": {WithWorkers(2), WithTuning(Tuning{HotWorker: true})}} {
 		p := newPool(t, append(options, WithPinning(PinNone))...)
 		require.NoError(t, p.WaitIdle(t.Context()), "nothing was submitted")
 		for range stress(200) {
@@ -1376,7 +1376,7 @@ func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
 			left.Add(9)
 			require.NoError(t, p.Go(func(w *Worker) {
 				if err := errors.Join(w.Go(func(*Worker) { done() }), w.Go(func(w *Worker) {
-					if err := p.Submit(background, func(*Worker) { done() }, Low); err != nil {
+					if err := p.Submit(background, func(*Worker) { done() }, PriorityLow); err != nil {
 						t.Error(err)
 					}
 					done()
@@ -1385,8 +1385,8 @@ func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
 				}
 				done()
 			}))
-			require.NoError(t, p.Submit(background, func(*Worker) { done() }, High))
-			require.NoError(t, p.Submit(background, func(*Worker) { done() }, After(time.Duration(rand.IntN(300))*time.Microsecond)))
+			require.NoError(t, p.Submit(background, func(*Worker) { done() }, PriorityHigh))
+			require.NoError(t, p.Submit(background, func(*Worker) { done() }, Delay(time.Duration(rand.IntN(300))*time.Microsecond)))
 			g, _ := p.Group(background)
 			g.Go(func() error { done(); return nil })
 			Async(p, func(w *Worker) (struct{}, error) {

@@ -4,7 +4,7 @@
 // # Forks and tasks
 //
 // A fork is half of a computation whose other half the caller runs itself: [Recursive],
-// [Join], [Both] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
+// [Join] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
 // oldest, usually the largest, one at a time (fork.go). Loops divide their range by forks, but only
 // when somebody is hungry (loop.go): [ForRange] is the one of which all others are made. Loops over elements and
@@ -25,16 +25,21 @@
 // # Which call
 //
 //	a loop                                      ForRange; elements and algorithms: package par
-//	a recursive function; two different halves  Recursive; Join, Both
+//	a recursive function; two different halves  Recursive; Join
 //	some functions, by who has no worker        Do
 //	                by who has one              Worker.Do
 //	children that add children                  Worker.Scope
 //	one whose result is wanted later            Async, TryAsync
 //	functions that may fail                     Pool.Group; with results GroupOf; one is enough: First
+//	so many of them at a time                   Group.AtMost, a part of the pool
 //	something that nobody waits for             Pool.Go; inside a task Worker.Go
 //	  with a priority, delay, deadline,
 //	  node, context or bound                    Pool.Submit, TrySubmit, SubmitAll
-//	for too many callers                        WithCallers, and TryRun or Bound.Try to refuse them
+//	for too many callers                        WithCallers, and TryRun or View.Try to refuse them
+//	something once on each worker               Pool.Broadcast; where a worker begins: WithHooks
+//	files or connections, so many at a time     Group.SetLimit, or the window of par.Stream
+//	something that waits                        Worker.Block; without a worker Pool.Block
+//	the end                                     Close, Shutdown, Abort
 //	without a pool                              Serial in the caller, Default the process's
 //	a search that one result ends               WithCancel and Worker.Stop
 //

@@ -11,14 +11,15 @@ import (
 
 // A loop of one's own: what it does with an item is known where it is written, so that nobody
 // calls a function for each.
-func ExampleBegin() {
+func ExampleLoop() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
 		panic(err)
 	}
 	defer p.Close()
 	double := func(at pool.Place, s []int) error {
-		loop, err := pool.Begin(at, len(s), func(lo, hi int) {
+		var loop pool.Loop
+		err := loop.Begin(at, len(s), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				s[i] *= 2
 			}
@@ -48,11 +49,6 @@ func ExampleCall() {
 	err = pool.Call(p, func(w *pool.Worker) { parts = min(w.Idle(), 1) + 1 })
 	fmt.Println(parts >= 1, err)
 	// Output: true <nil>
-}
-
-func ExampleCheck() {
-	fmt.Println(pool.Check(nil) == nil)
-	// Output: false
 }
 
 func ExampleWorker_Checkpoint() {
@@ -104,7 +100,7 @@ func ExampleGranularity_InOrder() {
 	}
 	defer p.Close()
 	last := 0
-	err = pool.ForRange(p, 1000, func(lo, hi int) { last = hi }, pool.Lazy.InOrder())
+	err = pool.ForRange(p, 1000, func(lo, hi int) { last = hi }, pool.Granularity{}.InOrder())
 	fmt.Println(last, err)
 	// Output: 1000 <nil>
 }

@@ -200,39 +200,6 @@ func ExampleFork_Worker() {
 	// Output: 1023 calls
 }
 
-func ExampleBoth() {
-	p, err := pool.New()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Close()
-
-	prices := []float64{3, 1, 2}
-	err = p.Run(func(w *pool.Worker) {
-		total, dearest := pool.Both(w,
-			func(*pool.Worker) (sum float64) {
-				for _, price := range prices {
-					sum += price
-				}
-				return sum
-			},
-			func(*pool.Worker) int {
-				best := 0
-				for i, price := range prices {
-					if price > prices[best] {
-						best = i
-					}
-				}
-				return best
-			})
-		fmt.Println(total, dearest)
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output: 6 0
-}
-
 func ExampleWorker_Scope() {
 	p, err := pool.New()
 	if err != nil {
@@ -325,7 +292,7 @@ func ExampleWorker_With() {
 	// Output: -1 55
 }
 
-func ExampleBound_Run() {
+func ExampleView_Run() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)

@@ -30,7 +30,7 @@ func ExampleForRange() {
 	// Output: 6000
 }
 
-func ExampleForWorker() {
+func ExampleForRange_worker() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -40,7 +40,7 @@ func ExampleForWorker() {
 	// A histogram for each worker, and at the end their sum.
 	text := strings.Repeat("abracadabra", 1000)
 	counts := make([][256]int, p.Slots())
-	err = pool.ForWorker(p, len(text), func(w *pool.Worker, lo, hi int) {
+	err = pool.ForRange(p, len(text), func(w *pool.Worker, lo, hi int) {
 		mine := &counts[w.ID()]
 		for _, c := range []byte(text[lo:hi]) {
 			mine[c]++
@@ -86,14 +86,14 @@ func ExampleGrain() {
 	// Output: true
 }
 
-func ExampleLazy() {
+func ExampleGranularity() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer p.Close()
 
-	// A granularity that is chosen at run time; Lazy is the same as none.
+	// A granularity that is chosen at run time; Granularity{} is the same as none.
 	sum := func(numbers []int, g pool.Granularity) int64 {
 		var total atomic.Int64
 		err := pool.ForRange(p, len(numbers), func(lo, hi int) {
@@ -109,7 +109,7 @@ func ExampleLazy() {
 		return total.Load()
 	}
 	numbers := []int{1, 2, 3, 4, 5}
-	fmt.Println(sum(numbers, pool.Lazy), sum(numbers, pool.Grain(2)))
+	fmt.Println(sum(numbers, pool.Granularity{}), sum(numbers, pool.Grain(2)))
 	// Output: 15 15
 }
 
@@ -158,7 +158,7 @@ func ExampleGranularity_AtMost() {
 
 	// A loop in the background leaves workers for others.
 	var sum atomic.Int64
-	err = par.For(p, 1000, func(i int) { sum.Add(int64(i)) }, pool.Lazy.AtMost(2))
+	err = par.For(p, 1000, func(i int) { sum.Add(int64(i)) }, pool.Granularity{}.AtMost(2))
 	fmt.Println(sum.Load(), err)
 	// Output: 499500 <nil>
 }

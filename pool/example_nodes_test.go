@@ -14,36 +14,32 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-func ExampleWithVictimOrder() {
-	// Thieves that do not care where their victims are, for comparison.
-	p, err := pool.New(pool.WithVictimOrder(pool.Uniform()))
+func ExampleWithTuning() {
+	// On a machine whose nodes are far apart: thieves go elsewhere later, and seldom at once.
+	p, err := pool.New(pool.WithTuning(pool.Tuning{Patience: 4, UniformLooks: 1.0 / 1024}))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer p.Close()
 
-	for _, tier := range p.Stats().Tiers {
-		fmt.Println(tier.Name)
-	}
-	// Output: all
+	_, err = pool.New(pool.WithTuning(pool.Tuning{UniformLooks: 2}))
+	fmt.Println(err)
+	// Output: pool: Tuning.UniformLooks is 2; a probability must be at most 1
 }
 
-func ExampleReadLatencies() {
+func ExampleTuning_latencies() {
 	// As the benchmark command measures it: CPUs 0 and 1 are near each other, CPU 2 is not.
 	measured := `{"cpus": [0, 1, 2], "ns": [[0, 48, 97], [48, 0, 96], [97, 96, 0]]}`
-	order, err := pool.ReadLatencies(strings.NewReader(measured))
-	if err != nil {
-		log.Fatal(err)
-	}
-	p, err := pool.New(pool.WithVictimOrder(order))
+	p, err := pool.New(pool.WithTuning(pool.Tuning{Latencies: strings.NewReader(measured)}))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer p.Close()
 
-	_, err = pool.ReadLatencies(strings.NewReader(`{"cpus": [0, 1], "ns": [[0, 48], [-1, 0]]}`))
+	wrong := `{"cpus": [0, 1], "ns": [[0, 48], [-1, 0]]}`
+	_, err = pool.New(pool.WithTuning(pool.Tuning{Latencies: strings.NewReader(wrong)}))
 	fmt.Println(err)
-	// Output: pool: latencies: from CPU 1 to CPU 0 it is -1 ns; it must be above 0
+	// Output: pool: Tuning.Latencies: from CPU 1 to CPU 0 it is -1 ns; it must be above 0
 }
 
 // Each node counts what lies in its own memory.
@@ -83,7 +79,7 @@ func ExampleOnNode_priority() {
 		log.Fatal(err)
 	}
 	last := p.Nodes()[len(p.Nodes())-1]
-	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("at once, if possible there") }, pool.OnNode(last), pool.High)
+	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("at once, if possible there") }, pool.OnNode(last), pool.PriorityHigh)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -187,17 +183,4 @@ func ExampleWithPinning() {
 	}
 	fmt.Println(total)
 	// Output: 6
-}
-
-func ExampleVictimOrder_WithPatience() {
-	// On a machine whose nodes are far apart: thieves go elsewhere later, and seldom at once.
-	p, err := pool.New(pool.WithVictimOrder(pool.ByTopology().WithPatience(4).WithUniformLooks(1.0 / 1024)))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer p.Close()
-
-	_, err = pool.New(pool.WithVictimOrder(pool.ByTopology().WithUniformLooks(2)))
-	fmt.Println(err)
-	// Output: pool: WithUniformLooks(2): a probability must be from 0 to 1
 }

@@ -25,9 +25,9 @@ func ExamplePool_Submit() {
 	}
 	_ = p.Submit(ctx, func(*pool.Worker) { close(busy); <-release })
 	<-busy // the worker has something to do; the others queue up
-	submit("some time", pool.Low)
+	submit("some time", pool.PriorityLow)
 	submit("next")
-	submit("at once", pool.High)
+	submit("at once", pool.PriorityHigh)
 	close(release)
 	_ = p.Close()
 	// Output:
@@ -92,7 +92,7 @@ func ExampleAfter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("later") }, pool.After(time.Millisecond))
+	err = p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("later") }, pool.Delay(time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func ExamplePool_Pause() {
 }
 
 func ExamplePool_Resize() {
-	p, err := pool.New(pool.WithWorkers(1), pool.WithMaxWorkers(8))
+	p, err := pool.New(pool.WithWorkers(1), pool.WithTuning(pool.Tuning{MaxWorkers: 8}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func ExamplePool_Resize() {
 	fmt.Println(p.Resize(9))
 	// Output:
 	// <nil> 4
-	// pool: Resize(9): this pool can have from 1 to 8 workers; WithMaxWorkers sets the limit
+	// pool: Resize(9): this pool can have from 1 to 8 workers; Tuning.MaxWorkers sets the limit
 }
 
 func ExamplePool_Shutdown() {
@@ -268,7 +268,7 @@ func ExampleFuture_Cancel() {
 	}
 	defer p.Close()
 
-	answer := pool.Async(p, func(*pool.Worker) (int, error) { return 42, nil }, pool.After(time.Millisecond))
+	answer := pool.Async(p, func(*pool.Worker) (int, error) { return 42, nil }, pool.Delay(time.Millisecond))
 	fmt.Println(answer.Cancel())
 	_, err = answer.Wait(context.Background())
 	fmt.Println(err)
@@ -330,4 +330,169 @@ func ExampleGroup_JoinErrors() {
 	// Output:
 	// file 1 is missing
 	// file 3 is missing
+}
+
+func ExamplePool_Abort() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	begun, over := make(chan bool), make(chan bool)
+	must := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	must(p.Go(func(*pool.Worker) { begun <- true; <-over }))
+	<-begun
+	must(p.Go(func(*pool.Worker) { fmt.Println("not today") }))
+	must(p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("nor this") }, pool.Delay(time.Hour)))
+
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	left, err := p.Abort(now)
+	fmt.Println(len(left), "never began;", err != nil)
+	close(over)
+	fmt.Println(p.Close())
+	// Output:
+	// 2 never began; true
+	// <nil>
+}
+
+func ExampleGroup_AtMost() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	// A database that takes two connections, beside whatever else the pool does.
+	database, _ := p.Group(context.Background())
+	database.AtMost(2)
+	var connections, most, rows atomic.Int32
+	for range 100 {
+		database.Go(func() error {
+			most.Store(max(most.Load(), connections.Add(1)))
+			rows.Add(1)
+			connections.Add(-1)
+			return nil
+		})
+	}
+	err = database.Wait()
+	fmt.Println(rows.Load(), most.Load() <= 2, err)
+
+	database.Reset(context.Background())
+	database.Go(func() error { return errors.New("no such table") })
+	fmt.Println(database.Wait())
+	// Output:
+	// 100 true <nil>
+	// no such table
+}
+
+func ExampleTryAsync() {
+	p, err := pool.New(pool.WithWorkers(1), pool.WithQueueBound(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	f, err := pool.TryAsync(p, func(*pool.Worker) (int, error) { return 6 * 7, nil })
+	if errors.Is(err, pool.ErrFull) {
+		fmt.Println("come again later")
+		return
+	}
+	fmt.Println(f.Wait(context.Background()))
+	// Output: 42 <nil>
+}
+
+func ExampleWithHooks() {
+	var workers atomic.Int32
+	begins := func(w *pool.Worker) { workers.Add(1) }
+	ends := func(w *pool.Worker) { workers.Add(-1) }
+	p, err := pool.New(pool.WithWorkers(2), pool.WithHooks(begins, ends))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.Go(func(*pool.Worker) {}), p.Close(), workers.Load())
+	// Output: <nil> <nil> 0
+}
+
+func ExampleWorker_Context() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	type user struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), user{}, "ann"))
+	defer cancel()
+	err = p.With(ctx).Run(func(w *pool.Worker) {
+		w.Do(func(w *pool.Worker) { fmt.Println(w.Context().Value(user{})) })
+	})
+	fmt.Println(err)
+	// Output:
+	// ann
+	// <nil>
+}
+
+func ExampleWorker_Outside() {
+	p, err := pool.New(pool.WithCallers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	// An algorithm that hands its results to its caller as they come: meanwhile somebody else may be the one caller.
+	squares := func(n int, yield func(int)) error {
+		return pool.Call(p, func(w *pool.Worker) {
+			for i := range n {
+				w.Outside(func() { yield(i * i) })
+			}
+		})
+	}
+	err = squares(3, func(n int) { fmt.Println(n) })
+	fmt.Println(err)
+	// Output:
+	// 0
+	// 1
+	// 4
+	// <nil>
+}
+
+func ExampleView_Try() {
+	p, err := pool.New(pool.WithWorkers(1), pool.WithCallers(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	err = p.Run(func(*pool.Worker) { // as one request computes
+		refused := make(chan error)
+		go func() { // another comes
+			place := p.With(context.Background()).Try()
+			refused <- pool.ForRange(place, 1000, func(lo, hi int) {})
+		}()
+		fmt.Println(errors.Is(<-refused, pool.ErrFull))
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
+}
+
+func ExamplePool_Broadcast() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	var workers atomic.Int32
+	err = p.Broadcast(context.Background(), func(w *pool.Worker) error {
+		workers.Add(1)
+		return nil
+	})
+	fmt.Println(workers.Load(), err)
+	// Output: 2 <nil>
 }

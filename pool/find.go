@@ -171,7 +171,7 @@ func (w *Worker) takeOwn() *task {
 // first and puts the others into the batch buffer.
 func (w *Worker) pull(node int) (*task, heist.StealResult) {
 	p := w.pool
-	injector := p.nodes[node].queues[Normal]
+	injector := p.nodes[node].queues[PriorityNormal]
 	n := max(leastPull, injector.Len()*len(p.nodes)/p.size()+1)
 	n = min(n, len(w.pulled), w.batch.Cap()-w.batch.Len()+1)
 	got, r := injector.PullBatch(w.pulled[:n])
@@ -208,14 +208,14 @@ func (w *Worker) pullUrgent() *task {
 	if w.pool.urgent.Load() <= 0 {
 		return nil
 	}
-	t := w.pop(High)
+	t := w.pop(PriorityHigh)
 	if t != nil {
 		w.pool.urgent.Add(-1)
 	}
 	return t
 }
 
-func (w *Worker) pullLow() *task { return w.pop(Low) }
+func (w *Worker) pullLow() *task { return w.pop(PriorityLow) }
 
 // pop takes a task of a priority, from the nearest node that has one; but every
 // otherNodes-th time it begins with another node, for the reason that polled gives.
@@ -249,7 +249,7 @@ func (w *Worker) pullFrom(node int) (*task, heist.StealResult) {
 	if t := w.pullUrgent(); t != nil {
 		return t, heist.Success
 	}
-	return w.pool.nodes[node].queues[Low].Pop()
+	return w.pool.nodes[node].queues[PriorityLow].Pop()
 }
 
 // pullAnywhere is pullAny for all nodes, the nearest first.

@@ -67,7 +67,7 @@ func (d *diary) read() []string {
 const never = 1 << 30
 
 func TestOwnTasksComeBeforeThoseOfTheInjector(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
 	onlyWorker(t, p, func(w *Worker) {
 		require.NoError(t, p.Go(d.task("outside")))
@@ -80,7 +80,7 @@ func TestOwnTasksComeBeforeThoseOfTheInjector(t *testing.T) {
 
 // TestWhatWasPulledComesBeforeOwnTasks: it has waited longer.
 func TestWhatWasPulledComesBeforeOwnTasks(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
 	onlyWorker(t, p, func(w *Worker) {
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -96,7 +96,7 @@ func TestWhatWasPulledComesBeforeOwnTasks(t *testing.T) {
 }
 
 func TestTheSlotGivesWayToTheRingAfterThreeInARow(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
 	var chain func(n int) func(*Worker)
 	chain = func(n int) func(*Worker) {
@@ -149,10 +149,10 @@ func TestInjectorComesFirstOnceInAPeriod(t *testing.T) {
 		options []Option
 		within  int64
 	}{
-		{"1", []Option{WithPollPeriod(1)}, 1},
-		{"2", []Option{WithPollPeriod(2)}, 2},
-		{"61", []Option{WithPollPeriod(61)}, 61},
-		{"1000", []Option{WithPollPeriod(1000)}, 1000},
+		{"1", []Option{WithTuning(Tuning{PollPeriod: 1})}, 1},
+		{"2", []Option{WithTuning(Tuning{PollPeriod: 2})}, 2},
+		{"61", []Option{WithTuning(Tuning{PollPeriod: 61})}, 61},
+		{"1000", []Option{WithTuning(Tuning{PollPeriod: 1000})}, 1000},
 		{"adaptive", nil, mostPoll},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestInjectorComesFirstOnceInAPeriod(t *testing.T) {
 func TestInjectorComesFirstAfterEachPeriod(t *testing.T) {
 	for _, period := range []int{1, 2, 60, 61} {
 		const looks = 3
-		p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(period))
+		p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: period}))
 		var before []int
 		ran := 0
 		onlyWorker(t, p, func(w *Worker) {
@@ -376,7 +376,7 @@ func TestTheBatchOfABusyWorkerIsStolen(t *testing.T) {
 			}
 			require.NoError(t, p.Go(func(w *Worker) {
 				whenOneParked(p)
-				p.nodes[0].queues[Normal].PushBatch(batch) // which wakes nobody
+				p.nodes[0].queues[PriorityNormal].PushBatch(batch) // which wakes nobody
 			}))
 			require.True(t, <-result, "tasks in the batch buffer starve")
 		}
@@ -391,7 +391,7 @@ func TestPullTakesAShare(t *testing.T) {
 		{1, 0, 1}, {3, 0, 3}, {4, 0, 4}, {40, 0, 41 - 1}, {100, 0, 64}, {1000, 0, 64},
 		{1000, 10, 55}, {1000, 60, 5}, {1000, 63, 2}, {1000, 64, 1},
 	} {
-		p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+		p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 		onlyWorker(t, p, func(w *Worker) {
 			for range c.batched {
 				w.batch.PushBatch([]*task{taskOf(func(*Worker) {})})
@@ -439,16 +439,16 @@ func TestPullLeavesTheOthersTheirShare(t *testing.T) {
 // # Priorities
 
 func TestHighComesFirstAndLowLast(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
 	ctx := context.Background()
 	onlyWorker(t, p, func(w *Worker) {
 		w.tick.turn = 0
-		require.NoError(t, p.Submit(ctx, d.task("low"), Low))
+		require.NoError(t, p.Submit(ctx, d.task("low"), PriorityLow))
 		require.NoError(t, p.Go(d.task("normal")))
 		require.NoError(t, w.Go(d.task("own")))
-		require.NoError(t, p.Submit(ctx, d.task("high"), High))
-		require.NoError(t, p.Submit(ctx, d.task("higher"), Low, High)) // the last option counts
+		require.NoError(t, p.Submit(ctx, d.task("high"), PriorityHigh))
+		require.NoError(t, p.Submit(ctx, d.task("higher"), PriorityLow, PriorityHigh)) // the last option counts
 	})
 	require.Equal(t, []string{"high", "higher", "own", "normal", "low"}, d.read())
 	require.Zero(t, p.urgent.Load())
@@ -457,12 +457,12 @@ func TestHighComesFirstAndLowLast(t *testing.T) {
 // TestOneTurnInEightIsNotForHigh however many of them there are: the worker's own tasks go
 // on.
 func TestOneTurnInEightIsNotForHigh(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
 	onlyWorker(t, p, func(w *Worker) {
 		w.tick.turn = 0
 		for range 70 {
-			require.NoError(t, p.Submit(context.Background(), d.task("high"), High))
+			require.NoError(t, p.Submit(context.Background(), d.task("high"), PriorityHigh))
 		}
 		for range 20 {
 			require.NoError(t, w.Go(d.task("own")))
@@ -490,19 +490,19 @@ func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
 		starts  Priority
 		within  int64
 	}{
-		{"high under high", []Priority{High}, false, High, 20},
-		{"normal under high", []Priority{High}, false, Normal, otherTurns * (period + 1)},
-		{"low under high", []Priority{High}, false, Low, lowTurns},
-		{"high under normal", []Priority{Normal}, true, High, 2},
-		{"low under normal", []Priority{Normal}, false, Low, lowTurns},
-		{"low under own", nil, true, Low, lowTurns},
-		{"low under both", []Priority{High, Normal}, true, Low, lowTurns},
-		{"normal under high and own", []Priority{High}, true, Normal, otherTurns * (period + 1)},
-		{"high under all", []Priority{High, Normal, Low}, true, High, 20},
-		{"low under all", []Priority{High, Normal, Low}, true, Low, 4 * lowTurns},
+		{"high under high", []Priority{PriorityHigh}, false, PriorityHigh, 20},
+		{"normal under high", []Priority{PriorityHigh}, false, PriorityNormal, otherTurns * (period + 1)},
+		{"low under high", []Priority{PriorityHigh}, false, PriorityLow, lowTurns},
+		{"high under normal", []Priority{PriorityNormal}, true, PriorityHigh, 2},
+		{"low under normal", []Priority{PriorityNormal}, false, PriorityLow, lowTurns},
+		{"low under own", nil, true, PriorityLow, lowTurns},
+		{"low under both", []Priority{PriorityHigh, PriorityNormal}, true, PriorityLow, lowTurns},
+		{"normal under high and own", []Priority{PriorityHigh}, true, PriorityNormal, otherTurns * (period + 1)},
+		{"high under all", []Priority{PriorityHigh, PriorityNormal, PriorityLow}, true, PriorityHigh, 20},
+		{"low under all", []Priority{PriorityHigh, PriorityNormal, PriorityLow}, true, PriorityLow, 4 * lowTurns},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(period))
+			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: period}))
 			var ran atomic.Int64
 			var enough atomic.Bool
 			defer enough.Store(true) // also if the test fails

@@ -67,7 +67,7 @@ func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 
 func TestAChosenNumberOfWorkersStays(t *testing.T) {
 	setPs(t, 1)
-	fixed, resized := newPool(t, WithWorkers(3)), newPool(t, WithMaxWorkers(5))
+	fixed, resized := newPool(t, WithWorkers(3)), newPool(t, WithTuning(Tuning{MaxWorkers: 5}))
 	require.NoError(t, resized.Resize(4))
 	for _, n := range []int{2, 1} {
 		runtime.GOMAXPROCS(n)
@@ -89,8 +89,8 @@ func TestBoundWorkersLeaveAPToOthers(t *testing.T) {
 		{[]Option{WithPinning(PinNone)}, 0},
 		{[]Option{WithPinning(PinCores)}, 1},
 		{[]Option{WithPinning(PinL3)}, 1},
-		{[]Option{WithPinning(PinCores), WithFreePs(0)}, 0},
-		{[]Option{WithPinning(PinCores), WithFreePs(2)}, 2},
+		{[]Option{WithPinning(PinCores), WithTuning(Tuning{FreePs: -1})}, 0},
+		{[]Option{WithPinning(PinCores), WithTuning(Tuning{FreePs: 2})}, 2},
 		{[]Option{WithPinning(PinCores), WithWorkers(n + 1)}, 1},
 		{[]Option{WithPinning(PinCores), WithWorkers(max(n-1, 1))}, max(2-n, 0)},
 	} {

@@ -30,9 +30,9 @@ func (ws *waiters) release(must func() bool) bool {
 }
 
 // wait returns when done does, which is asked under the lock, or with the cause when ctx
-// ends before. The goroutine's places are lent meanwhile.
-func (ws *waiters) wait(ctx context.Context, what string, done func() bool) error {
-	for {
+// ends before; it asks again when the pool is aborted. The goroutine's places are lent meanwhile.
+func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() bool) error {
+	for again := p.abandons; ; {
 		ws.mu.Lock()
 		if done() {
 			ws.mu.Unlock()
@@ -47,10 +47,12 @@ func (ws *waiters) wait(ctx context.Context, what string, done func() bool) erro
 		}
 		over := ws.over
 		ws.mu.Unlock()
-		wait(what, func() {
+		p.wait(what, func() {
 			select {
 			case <-over:
 			case <-ctx.Done():
+			case <-again:
+				again = nil
 			}
 		})
 	}
@@ -210,7 +212,7 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	}
 	p := t.pool
 	w := p.computes(goroutineID())
-	if w == nil || w.inPlace >= maxInPlace || p.stale.Load() >= maxStale {
+	if w == nil || p.aborted.Load() || w.inPlace >= maxInPlace || p.stale.Load() >= maxStale {
 		return
 	}
 	if w.guest { // before it has begun, so that Close waits for it
@@ -258,7 +260,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 		}
 		t.runInPlace(ctx)
 	}
-	if err := t.wait(ctx, "Future.Wait", func() bool { return t.done }); err != nil {
+	if err := t.wait(ctx, t.pool, "Future.Wait", t.isOver); err != nil {
 		return none, err
 	}
 	if t.panicked != nil {
@@ -271,7 +273,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 var ErrOwnWait = errors.New("pool: a function waits for the group or future that it belongs to, which would never end")
 
 // Cancel keeps the function from being run, if nobody has begun with it, and says whether it has. Then Wait returns
-// context.Canceled, and the function that [StartBy] was given does not run either. A delay ([After]) ends, so [Pool.Close] does not
+// context.Canceled, and the function that [StartBy] was given does not run either. A delay ([Delay]) ends, so [Pool.Close] does not
 // wait for it. What was queued is still there until its turn comes, and does nothing then; it counts for [WithQueueBound].
 //
 // Anybody may call it, any number of times. Cost: two atomic operations.
@@ -292,5 +294,13 @@ func (t *Future[T]) Cancel() bool {
 func (t *Future[T]) Done() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.isOver()
+}
+
+// isOver says whether the future has its result, which after Abort is that nobody begins with it. Under mu.
+func (t *Future[T]) isOver() bool {
+	if !t.done && t.pool.aborted.Load() && t.begun.CompareAndSwap(false, true) {
+		t.err, t.done = ErrClosed, true
+	}
 	return t.done
 }

@@ -64,7 +64,7 @@ func TestFutureIsNotDoneBeforeItsFunction(t *testing.T) {
 func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	begin := time.Now()
-	d, err := waitFor(t, Async(p, func(*Worker) (time.Duration, error) { return time.Since(begin), nil }, After(5*time.Millisecond)))
+	d, err := waitFor(t, Async(p, func(*Worker) (time.Duration, error) { return time.Since(begin), nil }, Delay(5*time.Millisecond)))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, d, 5*time.Millisecond)
 
@@ -74,9 +74,9 @@ func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
 		note := func(name string) func(*Worker) (int, error) {
 			return func(*Worker) (int, error) { diary.note(name); return 0, nil }
 		}
-		Async(p, note("low"), Low)
+		Async(p, note("low"), PriorityLow)
 		Async(p, note("normal"))
-		Async(p, note("high"), High)
+		Async(p, note("high"), PriorityHigh)
 	})
 	require.Equal(t, []string{"high", "normal", "low"}, diary.read())
 
@@ -294,7 +294,7 @@ func TestManyWaitForOneFuture(t *testing.T) {
 // TestWaitForAFutureHelps: on a single worker the one who waits runs it.
 func TestWaitForAFutureHelps(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
-	for _, options := range [][]TaskOption{nil, {High}, {Low}, {After(time.Microsecond)}} {
+	for _, options := range [][]TaskOption{nil, {PriorityHigh}, {PriorityLow}, {Delay(time.Microsecond)}} {
 		for range stress(100) {
 			inTask(t, p, func(w *Worker) {
 				n, err := Async(p, func(*Worker) (int, error) { return 9, nil }, options...).Wait(background)
@@ -405,7 +405,7 @@ func TestFuturesOfTwoPools(t *testing.T) {
 func TestFutureOfAClosedPool(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	before := Async(p, func(*Worker) (int, error) { return 1, nil })
-	delayed := Async(p, func(*Worker) (int, error) { return 2, nil }, After(time.Millisecond))
+	delayed := Async(p, func(*Worker) (int, error) { return 2, nil }, Delay(time.Millisecond))
 	requireCloses(t, p)
 	for want, f := range map[int]*Future[int]{1: before, 2: delayed} {
 		require.True(t, f.Done(), "Close waits for it")
@@ -413,7 +413,7 @@ func TestFutureOfAClosedPool(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}
-	for _, options := range [][]TaskOption{nil, {High}, {Low}, {After(1)}} {
+	for _, options := range [][]TaskOption{nil, {PriorityHigh}, {PriorityLow}, {Delay(1)}} {
 		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 0, nil }, options...)
 		require.True(t, f.Done())
 		_, err := waitFor(t, f)
@@ -501,7 +501,7 @@ func TestAFutureThatCameTooLateIsDone(t *testing.T) {
 func TestACancelledFutureNeverRuns(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	for name, options := range map[string][]TaskOption{
-		"queued": nil, "urgent": {High}, "delayed": {After(time.Millisecond)},
+		"queued": nil, "urgent": {PriorityHigh}, "delayed": {Delay(time.Millisecond)},
 		"late": {StartBy(time.Now().Add(-time.Second), func(*Worker) { t.Error("late") })},
 	} {
 		release, blocked := make(chan struct{}), make(chan struct{})
@@ -571,13 +571,13 @@ func TestCloseDoesNotWaitForADelayThatWasCancelled(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p, err := New(WithWorkers(workers))
 		require.NoError(t, err)
-		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, After(time.Hour))
-		late := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, After(time.Hour), StartBy(time.Now(), func(*Worker) { t.Error("late") }))
+		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, Delay(time.Hour))
+		late := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, Delay(time.Hour), StartBy(time.Now(), func(*Worker) { t.Error("late") }))
 		require.True(t, f.Cancel())
 		require.True(t, late.Cancel())
 		for range stress(1000) {
 			var ran atomic.Bool
-			f := Async(p, func(*Worker) (int, error) { ran.Store(true); return 1, nil }, After(time.Microsecond))
+			f := Async(p, func(*Worker) (int, error) { ran.Store(true); return 1, nil }, Delay(time.Microsecond))
 			runtime.Gosched()
 			f.Cancel()
 			_, err := f.Wait(background)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,7 +40,7 @@ func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
 		g := newGroup(p)
 		g.mu.Lock() // the first task counts down and gets no further
 		g.Go(func() error { return nil })
-		require.True(t, eventually(func() bool { return g.pending.Load() == 0 }))
+		require.True(t, eventually(func() bool { return g.tasks.Load() == 0 }))
 
 		var ended atomic.Bool
 		g.Go(func() error {
@@ -414,7 +415,7 @@ func TestGroupNeverExceedsItsLimit(t *testing.T) {
 							runtime.Gosched()
 						}
 					}
-					if pending := g.pending.Load(); pending > int64(limit) {
+					if pending := g.tasks.Load() % begun; pending > int64(limit) {
 						t.Errorf("%d tasks with the limit %d", pending, limit)
 					}
 				}
@@ -489,6 +490,17 @@ func TestNegativeLimitIsNone(t *testing.T) {
 	require.NoError(t, g.Wait())
 }
 
+func TestGoAtTheLimitEndsWithTheContext(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	g, _ := p.Group(ctx)
+	g.SetLimit(0)
+	time.AfterFunc(time.Millisecond, func() { cancel(io.ErrUnexpectedEOF) })
+	g.Go(func() error { t.Error("its context has ended"); return nil })
+	require.ErrorIs(t, g.Wait(), io.ErrUnexpectedEOF)
+	require.Equal(t, 1, g.Skipped())
+}
+
 func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	g := newGroup(p)
@@ -496,7 +508,7 @@ func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 	g.Go(func() error { <-release; return nil })
 	err, ok := caught(func() { g.SetLimit(3) }).(error)
 	require.True(t, ok)
-	require.EqualError(t, err, "pool: Group.SetLimit was called while the group has 1 tasks; call it before Go")
+	require.EqualError(t, err, "pool: Group.SetLimit was called while the group has 1 tasks; call it before Go, or after Wait")
 	close(release)
 	require.NoError(t, g.Wait())
 	g.SetLimit(3) // as with errgroup, between two lots
@@ -602,7 +614,7 @@ func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
 		a := Async(p, one)
 		b, err := TryAsync(p, one)
 		here, outside := w.queued(), p.waiting()
-		low := Async(p, one, Low)
+		low := Async(p, one, PriorityLow)
 		w.Block(func() { Async(p, one) }) // the goroutine has lent its place, which is another's meanwhile
 		_, err1 := a.Wait(ctx)
 		_, err2 := b.Wait(ctx)

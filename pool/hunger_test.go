@@ -27,7 +27,7 @@ func private(w *Worker) (hidden []string) {
 			st = &s.stack
 		case *frames[application[int, int], int]:
 			st = &s.stack
-		case *frames[closure[int], int]:
+		case *frames[application[func(*Worker) int, int], int]:
 			st = &s.stack
 		default:
 			continue

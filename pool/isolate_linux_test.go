@@ -131,7 +131,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		return
 	}
 	before := maskedThreads(masks(t))
-	p := newPool(t, WithCPUs(mine), WithWorkers(2), WithMaxWorkers(4), WithIsolation())
+	p := newPool(t, WithCPUs(mine), WithWorkers(2), WithTuning(Tuning{MaxWorkers: 4}), WithIsolation())
 	check := func() {
 		t.Helper()
 		moreThreads(func() {
@@ -182,9 +182,9 @@ func TestWhatCannotBeIsolatedIsAnErrorThatChangesNothing(t *testing.T) {
 	}{
 		{[]Option{WithIsolation(), WithPinning(PinNone)}, "WithIsolation and PinNone contradict each other"},
 		{[]Option{WithIsolation(), WithCPUs(allowed(t)...)}, "leaves none of CPUs"},
-		{[]Option{WithIsolation(), WithCPUs(allowed(t)...), WithFreePs(2)}, "leaves none of CPUs"},
+		{[]Option{WithIsolation(), WithCPUs(allowed(t)...), WithTuning(Tuning{FreePs: 2})}, "leaves none of CPUs"},
 		{[]Option{WithIsolation(), WithWorkers(len(allowed(t)))}, "leaves none of CPUs"},
-		{[]Option{WithIsolation(), WithWorkers(1), WithMaxWorkers(len(allowed(t)))}, "leaves none of CPUs"},
+		{[]Option{WithIsolation(), WithWorkers(1), WithTuning(Tuning{MaxWorkers: len(allowed(t))})}, "leaves none of CPUs"},
 	} {
 		p, err := New(c.options...)
 		require.ErrorContains(t, err, c.want)

@@ -17,7 +17,7 @@ package pool
 //
 // Join may be called by whoever was given w. Cost: no allocation and 3 to 5 ns on top
 // of the calls of f and g, if g is not stolen; arguments and results are copied, so
-// large ones are better passed by pointer.
+// large ones are better passed by pointer. Where f and g are closures, these are the arguments, of a function that calls them.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	w.debug("Join")
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
@@ -60,50 +60,6 @@ func applications[B, Y any](w *Worker) *frames[application[B, Y], Y] {
 	s := stackOf[frames[application[B, Y], Y]](w)
 	if s.body == nil {
 		s.body = func(w *Worker, g application[B, Y]) Y { return g.f(w, g.arg) }
-	}
-	return s
-}
-
-// closure is what a fork of [Both] has to do.
-type closure[Y any] func(*Worker) Y
-
-// Both is [Join] for closures: it runs f and g, possibly at the same time, and returns
-// both results.
-//
-// Cost: that of a Join, and one allocation: the closure g, if it captures variables.
-func Both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
-	w.debug("Both")
-	if s, ok := w.hot.(*frames[closure[Y], Y]); ok {
-		d, fast := s.bottom, s.fast
-		if i := uint(d) - uint(s.slow.Load()); i < uint(len(fast)) {
-			fast[i].what = g
-			s.bottom = d + 1
-			x = f(w)
-			s.bottom = d
-			if d >= int(s.slow.Load()) {
-				return x, g(w)
-			}
-			return x, s.pop(d, g)
-		}
-	}
-	return bothInPublic(w, f, g)
-}
-
-//go:noinline
-func bothInPublic[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (x X, y Y) {
-	s := closures[Y](w)
-	w.hot = s
-	d := s.bottom
-	defer s.tidy(d)
-	s.push(g)
-	x = f(w)
-	return x, s.pop(d, g)
-}
-
-func closures[Y any](w *Worker) *frames[closure[Y], Y] {
-	s := stackOf[frames[closure[Y], Y]](w)
-	if s.body == nil {
-		s.body = func(w *Worker, g closure[Y]) Y { return g(w) }
 	}
 	return s
 }

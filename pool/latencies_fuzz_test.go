@@ -23,13 +23,13 @@ func FuzzReadLatencies(f *testing.F) {
 		f.Add(document)
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		o, err := ReadLatencies(strings.NewReader(document))
+		o, err := readLatencies(strings.NewReader(document))
 		if err != nil {
-			require.True(t, strings.HasPrefix(err.Error(), "pool: latencies: "), err)
+			require.True(t, strings.HasPrefix(err.Error(), "pool: Tuning.Latencies: "), err)
 			return
 		}
 		var topology numa.Topology
-		for pair, level := range o.levels {
+		for pair, level := range o {
 			require.Positive(t, level)
 			require.Less(t, level, unmeasured)
 			distance := o.between(&topology, &site{cpus: pair[:1]}, &site{cpus: pair[1:]})

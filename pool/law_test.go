@@ -85,7 +85,7 @@ func TestATaskMayBlockForATaskBehindIt(t *testing.T) {
 			c, done := make(chan int), make(chan int, 1)
 			require.NoError(t, p.Go(func(w *Worker) {
 				stolenOrNot := func(w *Worker) int { return fib(w, 6) }
-				Both(w, stolenOrNot, stolenOrNot)
+				both(w, stolenOrNot, stolenOrNot)
 				w.Block(func() { done <- <-c })
 			}))
 			require.NoError(t, p.Go(func(w *Worker) { fib(w, 6); w.Block(func() { c <- 1 }) }))
@@ -359,7 +359,7 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	const n = 1000
 	for range n {
-		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }, After(time.Hour)))
+		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }, Delay(time.Hour)))
 	}
 	cancel()
 	require.True(t, eventually(func() bool { return p.delayed.Load() == 0 }))
@@ -371,7 +371,7 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 	var running sync.WaitGroup
 	for i := range stress(2000) {
 		ctx, cancel := context.WithCancel(context.Background())
-		require.NoError(t, p.Submit(ctx, func(*Worker) { ran.Add(1) }, After(time.Duration(i%50)*time.Microsecond)))
+		require.NoError(t, p.Submit(ctx, func(*Worker) { ran.Add(1) }, Delay(time.Duration(i%50)*time.Microsecond)))
 		running.Add(1)
 		go func() { defer running.Done(); cancel() }()
 	}
@@ -648,7 +648,7 @@ func TestALoopSeesItsContextWhileNobodyElseCan(t *testing.T) {
 
 func TestAWorkerComesToItsOwnTasksForEveryPollPeriod(t *testing.T) {
 	for _, period := range []int{1, 2, 3, 61} {
-		p := newPool(t, WithWorkers(1), WithPollPeriod(period))
+		p := newPool(t, WithWorkers(1), WithTuning(Tuning{PollPeriod: period}))
 		var own, outside atomic.Int64
 		var again func(*Worker)
 		again = func(*Worker) {
@@ -723,8 +723,6 @@ func TestWhatNobodyMadeIsCalledThat(t *testing.T) {
 	require.ErrorContains(t, err, "not made by Async")
 	_, err = new(Recursion[int, int]).Run(p, 1)
 	require.ErrorContains(t, err, "not made by Recursive")
-	_, err = ReadLatencies(nil)
-	require.ErrorContains(t, err, "nil reader")
 	require.Error(t, new(Worker).Go(func(*Worker) {}))
 }
 
@@ -733,9 +731,9 @@ func TestWhatIsNilIsCalledThat(t *testing.T) {
 	var none *Pool
 	var noWorker *Worker
 	nothing := func(*Worker) {}
-	for _, place := range []Place{nil, none, noWorker, (*Bound)(nil), new(Pool)} {
+	for _, place := range []Place{nil, none, noWorker, (*View)(nil), new(Pool)} {
 		require.Error(t, For(place, 10, func(int) {}))
-		require.Error(t, ForWorker(place, 10, func(*Worker, int, int) {}))
+		require.Error(t, ForRange(place, 10, func(*Worker, int, int) {}))
 	}
 	for _, bad := range []*Pool{nil, new(Pool)} {
 		require.ErrorContains(t, bad.Run(nothing), "not made by New")
@@ -887,7 +885,7 @@ func TestFreePsAreGivenBackOnce(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	for range stress(30) {
 		together(8, func(int) {
-			p, err := New(WithWorkers(1), WithFreePs(1))
+			p, err := New(WithWorkers(1), WithTuning(Tuning{FreePs: 1}))
 			if err != nil {
 				t.Error(err)
 				return
@@ -1104,13 +1102,13 @@ func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
 	var down func(w *Worker, n int) int
 	down = func(w *Worker, n int) int {
 		if n > 0 {
-			x, _ := Both(w, func(w *Worker) int { return down(w, n-1) }, func(*Worker) int { return 0 })
+			x, _ := both(w, func(w *Worker) int { return down(w, n-1) }, func(*Worker) int { return 0 })
 			return x
 		}
 		begun := make(chan struct{})
-		x, _ := Both(w, func(w *Worker) int {
+		x, _ := both(w, func(w *Worker) int {
 			begins := eventually(func() bool {
-				Both(w, nop[int], nop[int])
+				both(w, nop[int], nop[int])
 				select {
 				case <-begun:
 					return true

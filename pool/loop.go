@@ -43,7 +43,8 @@ const (
 	probeShare, mostProbed = 256, 64
 )
 
-// Granularity says how a loop is divided. The zero value, [Lazy], needs no tuning.
+// Granularity says how a loop is divided. The zero value, which is the default, needs no tuning: it halves a range only when a worker is
+// hungry, and finds the length of chunks by measuring.
 type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
@@ -52,10 +53,6 @@ type Granularity struct {
 	most     int  // workers; 0 is all
 	inOrder  bool // what comes first is wanted first, so the range is not divided among nodes
 }
-
-// Lazy halves a range only when a worker is hungry, and finds the length of chunks
-// by measuring.
-var Lazy Granularity
 
 // Grain divides a range into chunks of n items, by halves, whether somebody is hungry
 // or not: TBB's simple partitioner. Use it if a chunk has a certain size for a reason
@@ -138,31 +135,40 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 
 // ForRange calls f with ranges lo to hi-1 that together are 0 to n-1, some at the same time, and
 // returns when all calls have returned. The order is not specified. At most one granularity can be
-// given; the default is [Lazy]. Whatever f has to set up for a range, such as a buffer, belongs at its
+// given. Whatever f has to set up for a range, such as a buffer, belongs at its
 // beginning: how long that takes is measured, and ranges are made long enough for it to cost a few
-// percent at most.
+// percent at most. A body that forks, or that keeps data in a [Local], takes the worker as well.
 //
-// Called from outside, with a pool as the place, a short loop runs in the caller alone
+// Called from outside, with a pool as the place, a short loop whose body takes no worker runs in the caller alone
 // and costs some 30 ns more than it would without a pool; see [Place] for whoever else
 // may call it. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
-// runs any more. The error is [ErrClosed], or that of the place's context: then some ranges
+// runs any more. The error is [ErrClosed], or that of the place's context: then some ranges, if there are any,
 // were left out.
-func ForRange(at Place, n int, f func(lo, hi int), g ...Granularity) error {
+func ForRange[F func(lo, hi int) | func(w *Worker, lo, hi int)](at Place, n int, f F, g ...Granularity) error {
+	switch f := any(f).(type) {
+	case func(lo, hi int):
+		return forRange(at, n, f, g)
+	case func(w *Worker, lo, hi int):
+		return forWorker(at, n, f, g)
+	}
+	panic("unreachable")
+}
+
+func forRange(at Place, n int, f func(lo, hi int), g []Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	l, err := Begin(at, n, f, g...)
-	if l.Over() {
+	var l Loop
+	if err := l.Begin(at, n, f, g...); err != nil || l.Over() {
 		return err
 	}
 	l.rest.pace.Calls = true
 	return l.Run(func(_ *Worker, lo, hi int) { f(lo, hi) })
 }
 
-// ForWorker is [ForRange] for bodies that fork, or that keep data per [Worker.ID].
-func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity) error {
+func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) error {
 	if f == nil {
-		return errNilFunc("ForWorker")
+		return errNilFunc("ForRange")
 	}
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
@@ -171,7 +177,7 @@ func ForWorker(at Place, n int, f func(w *Worker, lo, hi int), g ...Granularity)
 	return l.Run(f)
 }
 
-// Loop is what is left of a loop when its beginning has run in the caller, see [Begin].
+// Loop is what is left of a loop when its beginning has run in the caller, see [Loop.Begin].
 type Loop struct{ rest *rest }
 
 // rest is a part of a loop that has not run. A short loop has none, and so nothing to be made or copied.
@@ -189,15 +195,17 @@ type rest struct {
 // code, of which the first is none of the garbage collector's matters.
 //
 // For places and errors see [ForRange]. Cost: 30 ns, no allocation.
-func Begin(at Place, n int, f func(lo, hi int), g ...Granularity) (l Loop, err error) {
+func (l *Loop) Begin(at Place, n int, f func(lo, hi int), g ...Granularity) error {
+	*l = Loop{}
 	if f == nil {
-		return l, errNilFunc("Begin")
+		return errNilFunc("Loop.Begin")
 	}
 	done, pace, err := probe(at, n, g, f)
 	if done == n || err != nil {
-		return Loop{}, err
+		return err
 	}
-	return newLoop(at, done, n, pace, g), nil
+	*l = newLoop(at, done, n, pace, g)
+	return nil
 }
 
 func newLoop(at Place, lo, hi int, pace policy.Pace, g []Granularity) Loop {
@@ -211,7 +219,7 @@ func newLoop(at Place, lo, hi int, pace policy.Pace, g []Granularity) Loop {
 // Over says whether nothing is left, as after an error.
 func (l *Loop) Over() bool { return l.rest == nil }
 
-// Run runs what is left, as [ForWorker] does. Calls of body should have no cost of their own.
+// Run runs what is left, as [ForRange] does. Calls of body should have no cost of their own.
 func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
 	if body == nil {
 		return errNilFunc("Loop.Run")
@@ -220,6 +228,7 @@ func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
 	if r == nil {
 		return nil
 	}
+	l.rest = nil
 	return loopOn(r.at, span{lo: r.lo, hi: r.hi, pace: r.pace}, r.how, body)
 }
 

@@ -25,7 +25,7 @@ import (
 func granularities() map[string][]Granularity {
 	return map[string][]Granularity{
 		"default":   nil,
-		"lazy":      {Lazy},
+		"lazy":      {Granularity{}},
 		"grain 1":   {Grain(1)},
 		"grain 7":   {Grain(7)},
 		"grain max": {Grain(math.MaxInt)},
@@ -52,7 +52,7 @@ var loopKinds = []loopKind{
 		}, g...)
 	}},
 	{"ForWorker", func(at Place, n int, f func(i int), g ...Granularity) error {
-		return ForWorker(at, n, func(w *Worker, lo, hi int) {
+		return ForRange(at, n, func(w *Worker, lo, hi int) {
 			if lo > hi { // for empty ones see TestNoRangeIsEmpty
 				panic(fmt.Sprintf("ForWorker was given the range [%d, %d)", lo, hi))
 			}
@@ -157,7 +157,7 @@ var inPlaces = map[string]func(p *Pool, f func(at Place) error) error{
 	},
 	"loop": func(p *Pool, f func(at Place) error) error {
 		err := errors.New("never called")
-		return errors.Join(ForWorker(p, 50, func(w *Worker, lo, hi int) {
+		return errors.Join(ForRange(p, 50, func(w *Worker, lo, hi int) {
 			if lo <= 25 && 25 < hi {
 				err = f(w)
 			}
@@ -190,9 +190,9 @@ func TestLoopsInsideLoops(t *testing.T) {
 		for name, g := range granularities() {
 			for range stress(10) {
 				ran := make(tally, a*b*c)
-				require.NoError(t, ForWorker(p, a, func(w *Worker, lo, hi int) {
+				require.NoError(t, ForRange(p, a, func(w *Worker, lo, hi int) {
 					for i := lo; i < hi; i++ {
-						err := ForWorker(w, b, func(w *Worker, lo, hi int) {
+						err := ForRange(w, b, func(w *Worker, lo, hi int) {
 							for j := lo; j < hi; j++ {
 								err := For(w, c, func(k int) { ran[(i*b+j)*c+k].Add(1); work(50) }, g...)
 								assert.NoError(t, err)
@@ -211,7 +211,7 @@ func TestLoopBodiesForkAndWait(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		var sum atomic.Int64
 		const n = 60
-		require.NoError(t, ForWorker(p, n, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				sum.Add(int64(fib(w, 10)))
 				w.Do(func(*Worker) { sum.Add(1) }, func(*Worker) { sum.Add(1) })
@@ -237,6 +237,19 @@ func TestManyLoopsAtOnce(t *testing.T) {
 	})()
 }
 
+func TestALoopRunsOnce(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var n atomic.Int32
+	var l Loop
+	body := func(_ *Worker, lo, hi int) { n.Add(int32(hi - lo)) }
+	require.NoError(t, l.Begin(p, 100, func(lo, hi int) { body(nil, lo, hi) }, Grain(10)))
+	require.False(t, l.Over())
+	require.NoError(t, l.Run(body))
+	require.True(t, l.Over())
+	require.NoError(t, l.Run(body))
+	require.EqualValues(t, 100, n.Load())
+}
+
 func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	shut, err := New(WithWorkers(1))
@@ -246,17 +259,16 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 	for _, kind := range loopKinds {
 		require.EqualError(t, kind.run(p, -1, never), "pool: a loop was given -1 items; it must be 0 or more", kind.name)
 		for _, n := range []int{0, 5, 10_000} {
-			require.EqualError(t, kind.run(p, n, never, Lazy, Grain(1)), "pool: a loop was given more than one granularity", kind.name)
+			require.EqualError(t, kind.run(p, n, never, Granularity{}, Grain(1)), "pool: a loop was given more than one granularity", kind.name)
 			require.ErrorIs(t, kind.run(nil, n, never), errNoPlace, kind.name)
 			require.ErrorIs(t, kind.run(shut, n, never), ErrClosed, kind.name)
 			require.ErrorIs(t, kind.run(shut, n, never, Grain(3)), ErrClosed, kind.name)
 			require.ErrorIs(t, kind.run(shut.With(context.Background()), n, never), ErrClosed, kind.name)
 		}
 	}
-	_, err = Begin(p, 1, nil)
-	require.EqualError(t, err, "pool: Begin was given a nil function")
-	require.EqualError(t, ForRange(p, 1, nil), "pool: ForRange was given a nil function")
-	require.EqualError(t, ForWorker(p, 1, nil), "pool: ForWorker was given a nil function")
+	require.EqualError(t, new(Loop).Begin(p, 1, nil), "pool: Loop.Begin was given a nil function")
+	require.EqualError(t, ForRange[func(lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
+	require.EqualError(t, ForRange[func(w *Worker, lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	for _, n := range []int{0, -1, math.MinInt} {
 		require.PanicsWithError(t, fmt.Sprintf("pool: Grain was given %d; it must be at least 1", n), func() { Grain(n) })
 	}
@@ -283,15 +295,15 @@ func TestEmptyLoopsCallNothing(t *testing.T) {
 				return errors.Join(
 					For(at, 0, func(int) { t.Errorf("For, %s, %s", name, place) }, g...),
 					ForRange(at, 0, func(lo, hi int) { t.Errorf("ForRange, %s, %s", name, place) }, g...),
-					ForWorker(at, 0, func(_ *Worker, lo, hi int) { t.Errorf("ForWorker, %s, %s", name, place) }, g...))
+					ForRange(at, 0, func(_ *Worker, lo, hi int) { t.Errorf("ForWorker, %s, %s", name, place) }, g...))
 			}))
 		}
 	}
 }
 
-// TestRangesAreAsLongAsTheGrain, but for the last one.
+// TestRangesAreAsLongAsTheGrain, but for the last one. (On several nodes, but for the last one of each piece.)
 func TestRangesAreAsLongAsTheGrain(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
+	p := newPool(t, WithWorkers(4), WithPinning(PinNone))
 	for _, grain := range []int{1, 2, 7, 100, 1000} {
 		for _, n := range []int{1, 2, 255, 256, 257, 1000, 4096} {
 			var items atomic.Int64
@@ -301,7 +313,7 @@ func TestRangesAreAsLongAsTheGrain(t *testing.T) {
 				assert.Equal(t, min(lo+grain, n), hi)
 			}
 			require.NoError(t, ForRange(p, n, check, Grain(grain)))
-			require.NoError(t, ForWorker(p, n, func(_ *Worker, lo, hi int) { check(lo, hi) }, Grain(grain)))
+			require.NoError(t, ForRange(p, n, func(_ *Worker, lo, hi int) { check(lo, hi) }, Grain(grain)))
 			require.EqualValues(t, 2*n, items.Load())
 		}
 	}
@@ -323,7 +335,7 @@ func TestLazySplitsForNobody(t *testing.T) {
 			if kind == "ForRange" {
 				require.NoError(t, ForRange(p, n, f))
 			} else {
-				require.NoError(t, ForWorker(p, n, func(_ *Worker, lo, hi int) { f(lo, hi) }))
+				require.NoError(t, ForRange(p, n, func(_ *Worker, lo, hi int) { f(lo, hi) }))
 			}
 			require.Equal(t, n, next)
 		}
@@ -348,7 +360,7 @@ func TestShortLoopLeavesTheOthersAsleep(t *testing.T) {
 		after := p.Stats().Total()
 		require.Equal(t, state, p.sleep.Load())
 		require.Equal(t, before.Parks, after.Parks)
-		require.Equal(t, before.Attempts, after.Attempts)
+		require.Equal(t, before.Looks, after.Looks)
 	}
 	if short == 0 {
 		t.Skip("no loop was short here")
@@ -394,7 +406,7 @@ func TestLongLoopWakesTheOthers(t *testing.T) {
 			for range stress(20) {
 				require.NoError(t, in(p, func(at Place) error {
 					var m meet
-					err := ForWorker(at, patientItems, func(w *Worker, lo, hi int) {
+					err := ForRange(at, patientItems, func(w *Worker, lo, hi int) {
 						for range hi - lo {
 							m.linger(w.ID())
 						}
@@ -449,7 +461,7 @@ func TestTriangularLoopIsShared(t *testing.T) {
 		shared := eventually(func() bool {
 			requireAtRest(t, p)
 			done := make([]int, 64*p.Slots()) // per worker, on lines of their own
-			require.NoError(t, ForWorker(p, n, func(w *Worker, lo, hi int) {
+			require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
 				for i := lo; i < hi; i++ {
 					work(cost * item(i, n))
 					done[64*w.ID()] += item(i, n)
@@ -512,7 +524,7 @@ func TestAdaptiveGrainLearnsFromLoops(t *testing.T) {
 	shrunk := eventually(func() bool {
 		b := new(AdaptiveGrain)
 		var m meet
-		require.NoError(t, ForWorker(q, 4000, func(w *Worker, lo, hi int) { m.linger(w.ID()) }, b.Granularity()))
+		require.NoError(t, ForRange(q, 4000, func(w *Worker, lo, hi int) { m.linger(w.ID()) }, b.Granularity()))
 		return b.Grain() == 750
 	})
 	require.True(t, shrunk)
@@ -598,7 +610,7 @@ func TestPanicInAStolenPartStopsTheOthers(t *testing.T) {
 			require.NoError(t, p.Run(func(w *Worker) {
 				caller = w.ID()
 				v := caught(func() {
-					_ = ForWorker(w, 1_000_000, func(w *Worker, lo, hi int) {
+					_ = ForRange(w, 1_000_000, func(w *Worker, lo, hi int) {
 						if w.ID() != caller {
 							explode("boom")
 						}
@@ -621,7 +633,7 @@ func TestPanicInALoopCanBeRecoveredInABody(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for range stress(20) {
 		var caughtPanics, ran atomic.Int64
-		require.NoError(t, ForWorker(p, 40, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, 40, func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				if caught(func() {
 					_ = For(w, 300, func(j int) {
@@ -804,7 +816,7 @@ func TestCancelledCallEndsTheLoopsInside(t *testing.T) {
 				const n, m = 100, 1000
 				after := false
 				err := p.With(ctx).Run(func(w *Worker) {
-					err := ForWorker(w, n, func(w *Worker, lo, hi int) {
+					err := ForRange(w, n, func(w *Worker, lo, hi int) {
 						for range hi - lo {
 							err := For(w.With(inner), m, func(int) {
 								ran.tick()
@@ -831,7 +843,7 @@ func TestCancelledInnerLoopLeavesTheOuterCallAlone(t *testing.T) {
 	for range stress(5) {
 		outer, cancelOuter := context.WithCancel(context.Background())
 		var ended, whole atomic.Int64
-		require.NoError(t, ForWorker(p.With(outer), 20, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p.With(outer), 20, func(w *Worker, lo, hi int) {
 			for range hi - lo {
 				inner, cancel := context.WithCancelCause(context.Background())
 				err := For(w.With(inner), 1_000_000, func(int) { cancel(errStolen); work(1000) }, Grain(1))
@@ -924,7 +936,7 @@ func TestLoopIsForgottenWhenItIsOver(t *testing.T) {
 func TestAtMostSoManyWorkersRunALoop(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	const n = 400
-	for _, g := range []Granularity{Lazy, Grain(3), Chunks(5), new(AdaptiveGrain).Granularity(), new(Affinity).Granularity()} {
+	for _, g := range []Granularity{Granularity{}, Grain(3), Chunks(5), new(AdaptiveGrain).Granularity(), new(Affinity).Granularity()} {
 		for _, k := range []int{1, 2, 3, 9} {
 			var now, most atomic.Int32
 			var items atomic.Int64
@@ -945,9 +957,9 @@ func TestAtMostSoManyWorkersRunALoop(t *testing.T) {
 // TestALimitedLoopHasHelp: those who may take part do.
 func TestALimitedLoopHasHelp(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for _, g := range []Granularity{Lazy, Grain(1), Chunks(100)} {
+	for _, g := range []Granularity{Granularity{}, Grain(1), Chunks(100)} {
 		var m meet
-		require.NoError(t, ForWorker(p, patientItems, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, patientItems, func(w *Worker, lo, hi int) {
 			for range hi - lo {
 				m.linger(w.ID())
 			}
@@ -962,7 +974,7 @@ func TestASeatIsFreeAgain(t *testing.T) {
 	for _, g := range []Granularity{Grain(1), Chunks(1000)} {
 		var parts atomic.Int64    // how many parts others than the caller began
 		var last [64]atomic.Int64 // by worker: where its last range ended
-		require.NoError(t, ForWorker(p, 1000, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, 1000, func(w *Worker, lo, hi int) {
 			switch {
 			case w.guest:
 				time.Sleep(100 * time.Microsecond) // the others do the rest as soon as they may
@@ -1024,7 +1036,7 @@ func TestABodyThatSetsUpIsCalledSeldom(t *testing.T) {
 
 func TestGranularitiesSayWhatIsWrong(t *testing.T) {
 	require.PanicsWithError(t, "pool: Chunks was given 0; it must be at least 1", func() { Chunks(0) })
-	require.PanicsWithError(t, "pool: AtMost was given -1; it must be at least 1", func() { Lazy.AtMost(-1) })
+	require.PanicsWithError(t, "pool: AtMost was given -1; it must be at least 1", func() { Granularity{}.AtMost(-1) })
 }
 
 // TestAContextEndsALoopThatRunsAlone, between two looks at the clock.

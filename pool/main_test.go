@@ -377,9 +377,17 @@ func allocs(p *Pool, f func()) float64 {
 	return least
 }
 
+// both is Join for closures.
+func both[X, Y any](w *Worker, f func(*Worker) X, g func(*Worker) Y) (X, Y) {
+	return Join(w, apply[X], f, apply[Y], g)
+}
+
+func apply[R any](w *Worker, f func(*Worker) R) R { return f(w) }
+
 // For is package par's, which this one cannot import.
 func For(at Place, n int, f func(i int), g ...Granularity) error {
-	l, err := Begin(at, n, func(lo, hi int) {
+	var l Loop
+	err := l.Begin(at, n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}

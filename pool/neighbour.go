@@ -25,7 +25,7 @@ import (
 // microseconds on a virtual machine, whether somebody waits or not. To ask runtime/metrics
 // first how many goroutines wait for a P, which takes 0.1 microseconds, does not help: those
 // whose timer has not fired do not wait yet. So locked workers leave it to Go, and who
-// cannot accept that uses [PinNone], or [WithFreePs].
+// cannot accept that uses [PinNone], or [Tuning].FreePs.
 //
 // Points to give way are between two tasks, between two chunks of a loop, Yield, some forks
 // (fork.go, "Giving way"), and where a helper is woken (wakeHelper).
@@ -184,7 +184,7 @@ func (w *Worker) Yield() {
 		}
 		v.expose()
 		if _, _, ok := v.pool.anyWork(true); ok || !v.guest && !v.hasPlace() {
-			wait("Worker.Yield", runtime.Gosched)
+			w.pool.wait("Worker.Yield", runtime.Gosched)
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func (w *Worker) Yield() {
 		return
 	}
 	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
-		relieve()()
+		w.pool.relieve()()
 	}
 	w.giveWay()
 }
@@ -204,12 +204,12 @@ func (w *Worker) Yield() {
 func (w *Worker) giveTurn() {
 	end := heist.Ticks() + w.pool.ticksTurn
 	if w.guest {
-		wait("Worker.Yield", runtime.Gosched)
+		w.pool.wait("Worker.Yield", runtime.Gosched)
 		return
 	}
 	if pl := w.place; pl != nil {
 		before := pl.tasks.Load()
-		wait("Worker.Yield", func() {
+		w.pool.wait("Worker.Yield", func() {
 			for pl.tasks.Load() == before && heist.Ticks() < end {
 				runtime.Gosched()
 			}

@@ -44,6 +44,7 @@ func pretended(nodes, cpusPerNode int) machine {
 		allowed: func() ([]int, error) { return t.Allowed, nil },
 		read:    func() (*numa.Topology, error) { return t, nil },
 		pin:     func(...int) (*heist.Pinned, error) { return nil, nil },
+		draw:    func(int) int { return 0 },
 	}
 }
 
@@ -139,8 +140,8 @@ func TestAPoolHasTheNodesOnWhichItHasWorkers(t *testing.T) {
 		{"some", []Option{WithCPUs(1, 5, 3)}, []int{10, 30}, []int{2, 1}},
 		{"one", []Option{WithCPUs(2, 6)}, []int{20}, nil},
 		{"more workers than CPUs", []Option{WithWorkers(11), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{3, 3, 3, 2}},
-		{"few", []Option{WithWorkers(2), WithMaxWorkers(2), WithPinning(PinCores)}, []int{0, 10}, []int{1, 1}},
-		{"few at first", []Option{WithWorkers(2), WithMaxWorkers(4), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{1, 1, 0, 0}},
+		{"few", []Option{WithWorkers(2), WithTuning(Tuning{MaxWorkers: 2}), WithPinning(PinCores)}, []int{0, 10}, []int{1, 1}},
+		{"few at first", []Option{WithWorkers(2), WithTuning(Tuning{MaxWorkers: 4}), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{1, 1, 0, 0}},
 		{"unbound", []Option{WithWorkers(8), WithPinning(PinNone)}, []int{0}, nil},
 		{"under caches", []Option{WithWorkers(8), WithPinning(PinL3)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
 		{"under nodes", []Option{WithWorkers(8), WithPinning(PinNodes)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
@@ -194,12 +195,12 @@ func TestATaskLiesOnItsSubmittersNode(t *testing.T) {
 			func() error { return p.Run(func(w *Worker) { require.NoError(t, w.Go(nothing)) }) },
 		} {
 			require.NoError(t, submit())
-			require.Equal(t, only(2, node, i+1), queues(p, Normal), "submission %d", i)
+			require.Equal(t, only(2, node, i+1), queues(p, PriorityNormal), "submission %d", i)
 		}
-		require.NoError(t, p.Submit(ctx, nothing, High))
-		require.NoError(t, p.Submit(ctx, nothing, Low))
-		require.Equal(t, only(2, node, 1), queues(p, High))
-		require.Equal(t, only(2, node, 1), queues(p, Low))
+		require.NoError(t, p.Submit(ctx, nothing, PriorityHigh))
+		require.NoError(t, p.Submit(ctx, nothing, PriorityLow))
+		require.Equal(t, only(2, node, 1), queues(p, PriorityHigh))
+		require.Equal(t, only(2, node, 1), queues(p, PriorityLow))
 		p.Resume()
 		requireAtRest(t, p)
 	})
@@ -212,10 +213,10 @@ func TestATaskLiesOnTheNodeThatWasAskedFor(t *testing.T) {
 	defer p.Resume()
 	nothing := func(*Worker) {}
 	for node, id := range p.Nodes() {
-		for _, priority := range []Priority{Normal, High, Low} {
+		for _, priority := range []Priority{PriorityNormal, PriorityHigh, PriorityLow} {
 			require.NoError(t, submitOn(p, ctx, id, nothing, priority))
 			require.NoError(t, p.TrySubmit(nothing, priority, OnNode(id)))
-			require.NoError(t, submitOn(p, ctx, id, nothing, priority, After(time.Microsecond)))
+			require.NoError(t, submitOn(p, ctx, id, nothing, priority, Delay(time.Microsecond)))
 			require.NoError(t, submitOn(p, ctx, id, nothing, priority, StartBy(time.Now(), nothing)))
 			require.True(t, eventually(func() bool { return queues(p, priority)[node] == 4 }), "node %d, priority %d", id, priority)
 		}
@@ -225,7 +226,7 @@ func TestATaskLiesOnTheNodeThatWasAskedFor(t *testing.T) {
 // TestSubmitOnLeavesTheOptionsAlone: they are the caller's slice, with room behind it.
 func TestSubmitOnLeavesTheOptionsAlone(t *testing.T) {
 	p := newNodes(t, 2, 1)
-	options := append(make([]TaskOption, 0, 2), High)
+	options := append(make([]TaskOption, 0, 2), PriorityHigh)
 	require.NoError(t, submitOn(p, context.Background(), 10, func(*Worker) {}, options...))
 	require.Nil(t, options[:2][1])
 }
@@ -238,7 +239,7 @@ func TestAMissingNodeIsAnErrorThatNamesThoseThatExist(t *testing.T) {
 		want := fmt.Sprintf("has no worker on node %d, but on nodes [0 10 20]", id)
 		require.ErrorContains(t, submitOn(p, ctx, id, ran), want)
 		require.ErrorContains(t, p.TrySubmit(ran, OnNode(id)), want)
-		require.ErrorContains(t, p.Submit(ctx, ran, OnNode(id), High), want)
+		require.ErrorContains(t, p.Submit(ctx, ran, OnNode(id), PriorityHigh), want)
 	}
 	unbound := newPool(t, WithPinning(PinNone))
 	require.ErrorContains(t, submitOn(unbound, ctx, 10, ran), "but on nodes [0]")
@@ -306,22 +307,22 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 		own     bool // the worker's own queue never ends either
 		starts  Priority
 	}{
-		{"normal under own", nil, true, Normal},
-		{"normal under normal", []Priority{Normal}, false, Normal},
-		{"normal under high", []Priority{High}, false, Normal},
-		{"normal under high and normal", []Priority{High, Normal}, false, Normal},
-		{"normal under all", []Priority{High, Normal, Low}, true, Normal},
-		{"high under normal", []Priority{Normal}, true, High},
-		{"high under low", []Priority{Low}, true, High},
-		{"low under normal", []Priority{Normal}, true, Low},
-		{"low under high", []Priority{High}, true, Low},
-		{"high under high", []Priority{High}, false, High},
-		{"low under low", []Priority{Low}, false, Low},
-		{"high under all", []Priority{High, Normal, Low}, true, High},
-		{"low under all", []Priority{High, Normal, Low}, true, Low},
+		{"normal under own", nil, true, PriorityNormal},
+		{"normal under normal", []Priority{PriorityNormal}, false, PriorityNormal},
+		{"normal under high", []Priority{PriorityHigh}, false, PriorityNormal},
+		{"normal under high and normal", []Priority{PriorityHigh, PriorityNormal}, false, PriorityNormal},
+		{"normal under all", []Priority{PriorityHigh, PriorityNormal, PriorityLow}, true, PriorityNormal},
+		{"high under normal", []Priority{PriorityNormal}, true, PriorityHigh},
+		{"high under low", []Priority{PriorityLow}, true, PriorityHigh},
+		{"low under normal", []Priority{PriorityNormal}, true, PriorityLow},
+		{"low under high", []Priority{PriorityHigh}, true, PriorityLow},
+		{"high under high", []Priority{PriorityHigh}, false, PriorityHigh},
+		{"low under low", []Priority{PriorityLow}, false, PriorityLow},
+		{"high under all", []Priority{PriorityHigh, PriorityNormal, PriorityLow}, true, PriorityHigh},
+		{"low under all", []Priority{PriorityHigh, PriorityNormal, PriorityLow}, true, PriorityLow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newNodesCrew(t, 2, 1, WithPollPeriod(period))
+			p := newNodesCrew(t, 2, 1, WithTuning(Tuning{PollPeriod: period}))
 			require.NoError(t, p.Resize(1))
 			var ran atomic.Int64
 			var enough atomic.Bool
@@ -368,7 +369,7 @@ func TestNearLooksLeaveNothingBehind(t *testing.T) {
 	for _, looks := range []int{0, 1, 2, math.MaxInt} {
 		for _, uniform := range []float64{0, 1.0 / 64, 1} {
 			t.Run(fmt.Sprint(looks, " ", uniform), func(t *testing.T) {
-				p := newNodes(t, 3, 1, WithVictimOrder(ByTopology().WithPatience(looks).WithUniformLooks(uniform)))
+				p := newNodes(t, 3, 1, WithTuning(Tuning{Patience: looks, UniformLooks: uniform}))
 				for round := range stress(20) {
 					if round%4 == 0 {
 						require.True(t, whenParked(p))
@@ -427,7 +428,7 @@ func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 // and other sizes at once.
 func TestSeveralNodesUnderEverything(t *testing.T) {
 	for _, nodes := range []int{2, 5} {
-		everything(t, newNodesCrew(t, nodes, 2, WithMaxWorkers(3*nodes)), 1, nodes, 2*nodes, 3*nodes)
+		everything(t, newNodesCrew(t, nodes, 2, WithTuning(Tuning{MaxWorkers: 3 * nodes})), 1, nodes, 2*nodes, 3*nodes)
 	}
 }
 
@@ -509,7 +510,6 @@ func TestTiersHaveTheNamesOfWhatIsShared(t *testing.T) {
 	require.Equal(t, append(near[1:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinL3))))
 	require.Equal(t, append(near[2:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinNodes))))
 	require.Equal(t, []string{"same node"}, tierNames(newPool(t, WithWorkers(24), WithPinning(PinNone))))
-	require.Equal(t, []string{"all"}, tierNames(newPool(t, WithWorkers(24), WithVictimOrder(Uniform()))))
 	onMachine(t, pretended(6, 1)) // a ring
 	require.Equal(t, []string{"same core", "same node", "nodes at distance 21", "nodes at distance 32", "nodes at distance 43"},
 		tierNames(newPool(t, WithWorkers(6), WithPinning(PinCores))))
@@ -545,9 +545,9 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 }
 
 func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
-	for _, order := range []VictimOrder{ByTopology(), Uniform()} {
+	for _, uniform := range []float64{0, 1} {
 		onMachine(t, big(2, 2, 2, 1))
-		p := newPool(t, WithWorkers(8), WithVictimOrder(order), WithMaxWorkers(10))
+		p := newPool(t, WithWorkers(8), WithTuning(Tuning{MaxWorkers: 10, UniformLooks: uniform}))
 		steals := func() bool {
 			require.NoError(t, p.Run(func(w *Worker) { stolenJoin(w, nop[int], nop[int]) }))
 			for range 20 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -28,9 +29,9 @@ type config struct {
 	topology   *numa.Topology // nil if not pinned
 	isolate    bool
 	machine    machine
-	distances  VictimOrder
+	latencies  latencies // nil if they are not known
 	search     policy.Parameters
-	looksGiven bool // by VictimOrder.WithUniformLooks
+	looksGiven bool // by Tuning
 	inBubble   bool // the pool is made in one, of testing/synctest
 
 	spin       time.Duration // as in heist.Backoff
@@ -50,11 +51,12 @@ type machine struct {
 	allowed func() ([]int, error)
 	read    func() (*numa.Topology, error)
 	pin     func(cpus ...int) (*heist.Pinned, error)
+	draw    func(n int) int // a number below n
 }
 
-var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin} // tests pretend to have another
+var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin, draw: rand.IntN} // tests pretend to have another
 
-// Pinning says to what workers are bound.
+// Pinning says to what workers are bound. Guests are bound to nothing.
 //
 // On Linux a process that a task starts inherits the CPUs of the task's worker. To give it
 // all of them, start it in a goroutine of its own and wait for that in [Worker.Block].
@@ -67,7 +69,9 @@ const (
 	// [Pool.Pinning] tells what was chosen, and why. It is the default.
 	PinAuto Pinning = iota
 	// PinCores binds each worker to a CPU; New fails if the system cannot. It is for pools that
-	// own their CPUs: a bound worker waits for its CPU even if another is free.
+	// own their CPUs: a bound worker waits for its CPU even if another is free. Where the process may use
+	// more CPUs than there are Ps, as in a container with a quota, others are likely to use them as well: then the first CPU is drawn at random, lest all
+	// pools of the machine share the first ones. [WithCPUs] says which, and so does the system (cpuset, taskset).
 	PinCores
 	// PinNone leaves it to Go's scheduler and the system where workers run: they are
 	// goroutines that are not locked to threads. They give way to the other goroutines of the
@@ -119,76 +123,6 @@ func WithWorkers(n int) Option {
 	}
 }
 
-// WithMaxWorkers sets how many workers [Pool.Resize] can ask for: from the number that the
-// pool begins with to 8192. The default is that number or GOMAXPROCS, whichever is
-// greater. Cost: some kilobytes for each worker that there ever was.
-func WithMaxWorkers(n int) Option {
-	return func(c *config) error {
-		if n < 1 || n > maxWorkers {
-			return fmt.Errorf("pool: WithMaxWorkers(%d): the number must be from 1 to %d", n, maxWorkers)
-		}
-		c.maxWorkers = n
-		return nil
-	}
-}
-
-// WithSpin sets how long a worker that finds nothing to do spins before it yields its CPU
-// a few times and goes to sleep; 0 is not at all. A task that comes while it spins
-// starts at once; a wake-up takes 4 to 10 microseconds. The default is
-// [heist.DefaultSpin], 10 microseconds, and an idle pool sleeps.
-func WithSpin(d time.Duration) Option {
-	return func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("pool: WithSpin(%v): the time must not be negative", d)
-		}
-		c.spin = d
-		if d == 0 {
-			c.spin = -1
-		}
-		return nil
-	}
-}
-
-// WithHotWorker keeps one worker awake that would be the last to go to sleep: it spins
-// until there is something to do, so a task that comes to an idle pool starts within a
-// microsecond. It costs a CPU, and a P: the pool should have one worker fewer than there
-// are Ps, or the rest of the process waits for the spinning worker to give way.
-func WithHotWorker() Option {
-	return func(c *config) error {
-		c.latency = true
-		return nil
-	}
-}
-
-// WithFreePs raises GOMAXPROCS by n while the pool is open, so that there are Ps beside
-// those that busy workers hold, and the other goroutines of the process need not wait until
-// Go preempts a worker, which takes 10 ms. The threads share the CPUs then, and the system
-// divides them. GOMAXPROCS is the whole process's. The default is 1 if workers are bound and there
-// are as many as Ps, for bound workers do not give way; else 0.
-func WithFreePs(n int) Option {
-	return func(c *config) error {
-		if n < 0 || n > maxWorkers {
-			return fmt.Errorf("pool: WithFreePs(%d): the number must be from 0 to %d", n, maxWorkers)
-		}
-		c.freePs = n
-		return nil
-	}
-}
-
-// WithPollPeriod makes workers look into the injector first after every n tasks of their own: 60
-// in open-coroutine, and in Go's own scheduler and Tokio, whose 61st task is from there. By
-// default the period adapts to how long tasks take, so that what comes from outside waits a
-// millisecond at most, and is from 8 to 255.
-func WithPollPeriod(n int) Option {
-	return func(c *config) error {
-		if n < 1 {
-			return fmt.Errorf("pool: WithPollPeriod(%d): the number of tasks must be at least 1", n)
-		}
-		c.pollPeriod = n
-		return nil
-	}
-}
-
 // WithQueueBound limits how many tasks wait in the injector: [Pool.Submit] waits when
 // there are n, [Pool.TrySubmit] refuses. It is about n: those who submit at the same
 // moment see the same room. What workers have already taken into their queues does not
@@ -199,27 +133,6 @@ func WithQueueBound(n int) Option {
 			return fmt.Errorf("pool: WithQueueBound(%d): the bound must be at least 1; leave it out for none", n)
 		}
 		c.bound = n
-		return nil
-	}
-}
-
-// WithVictimOrder sets in which order thieves go through the other workers: [ByTopology],
-// which is the default, [Uniform], or what [ReadLatencies] returns; see there for more to choose.
-func WithVictimOrder(o VictimOrder) Option {
-	return func(c *config) error {
-		if o.uniform != nil {
-			probability := *o.uniform
-			if !(probability >= 0 && probability <= 1) {
-				return fmt.Errorf("pool: WithUniformLooks(%v): a probability must be from 0 to 1", probability)
-			}
-			c.search.Uniform = uint32(probability * policy.Always)
-			c.looksGiven = true
-		}
-		if o.patience < 0 {
-			return fmt.Errorf("pool: WithPatience(%d): the number of looks must not be negative", o.patience)
-		}
-		c.search.Patience = o.patience
-		c.distances = o
 		return nil
 	}
 }
@@ -321,7 +234,7 @@ func configure(options []Option) (*config, error) {
 		}
 	}
 	if c.maxWorkers < c.workers {
-		return nil, fmt.Errorf("pool: WithMaxWorkers(%d): the pool begins with %d workers", c.maxWorkers, c.workers)
+		return nil, fmt.Errorf("pool: Tuning.MaxWorkers is %d, and the pool begins with %d workers", c.maxWorkers, c.workers)
 	}
 	return c, nil
 }
@@ -361,6 +274,9 @@ func (c *config) place() error {
 		c.why = "it was asked for"
 	case given != nil || c.isolate:
 		c.pinning, c.why = PinCores, "CPUs were asked for"
+		if given == nil {
+			c.why = "WithIsolation was asked for"
+		}
 	default:
 		c.auto = true
 		c.choose(allowed)
@@ -380,7 +296,11 @@ func (c *config) place() error {
 		c.topology, _ = c.machine.read()
 	}
 	if c.cpus = given; given == nil {
-		c.cpus = spread(c.topology, allowed)
+		first := 0
+		if ownPs() < len(allowed) { // a container with a quota, say; others are there, and choose as this process does
+			first = c.machine.draw(len(allowed))
+		}
+		c.cpus = spread(c.topology, allowed, first)
 		if c.isolate { // the others are for the rest of the process
 			c.cpus = c.cpus[:min(len(c.cpus), max(c.workers, c.maxWorkers))]
 		}
@@ -462,8 +382,9 @@ func (m *machine) canPin(cpus []int) bool {
 }
 
 // spread orders the CPUs so that the first workers get cores of their own, big ones before
-// little ones, and the second hardware threads of cores come last.
-func spread(t *numa.Topology, cpus []int) []int {
+// little ones, and the second hardware threads of cores come last. Among those that are as good it begins
+// with the one at the index first.
+func spread(t *numa.Topology, cpus []int, first int) []int {
 	rank := make(map[int]int) // CPU -> how many CPUs of its core come before it
 	for _, core := range t.Cores {
 		n := 0
@@ -478,7 +399,7 @@ func spread(t *numa.Topology, cpus []int) []int {
 	for _, cpu := range t.CPUs {
 		capacity[cpu.ID] = cpu.Capacity
 	}
-	order := slices.Clone(cpus)
+	order := slices.Concat(cpus[first:], cpus[:first])
 	slices.SortStableFunc(order, func(a, b int) int {
 		return cmp.Or(rank[a]-rank[b], capacity[b]-capacity[a])
 	})

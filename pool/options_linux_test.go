@@ -56,7 +56,7 @@ func TestWorkersRunWhereTheyAreBound(t *testing.T) {
 		last = append(last, cpus[0])
 	}
 	requirePlaces(t, newPool(t, WithCPUs(last...), WithWorkers(7)), round(last))
-	requirePlaces(t, newPool(t, WithPinning(PinCores), WithWorkers(2*len(cpus))), round(spread(topologyOf(t), cpus)))
+	requirePlaces(t, newPool(t, WithPinning(PinCores), WithWorkers(2*len(cpus))), round(spread(topologyOf(t), cpus, 0)))
 }
 
 func TestWorkersThatAreNotBoundKeepTheWholeMask(t *testing.T) {

@@ -96,7 +96,7 @@ func TestCallerKeepsItsSlice(t *testing.T) {
 
 func TestSpreadKeepsAllCPUs(t *testing.T) {
 	for _, cpus := range [][]int{nil, {0}, {1, 0}, allowed(t), {100000, 3, 2, 1, 0}} {
-		require.ElementsMatch(t, cpus, spread(topologyOf(t), cpus))
+		require.ElementsMatch(t, cpus, spread(topologyOf(t), cpus, 0))
 	}
 }
 
@@ -152,4 +152,39 @@ func TestWhyTheAllowedCPUsAreNotKnownIsPassedOn(t *testing.T) {
 	onMachine(t, m)
 	_, err := New(WithCPUs(0))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs: two containers with two of eight CPUs each, and workers bound to CPUs.
+func TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs(t *testing.T) {
+	setPs(t, 2)
+	taken := make(map[int]int)
+	for k := range 8 {
+		m := pretended(2, 4)
+		m.draw = func(n int) int { require.Equal(t, 8, n); return k }
+		onMachine(t, m)
+		p := newPool(t, WithPinning(PinCores))
+		require.Equal(t, 2, p.Workers())
+		for _, pl := range p.places[:2] {
+			taken[pl.site.cpus[0]]++
+		}
+		require.Equal(t, []int{k}, p.places[0].site.cpus)
+	}
+	for cpu := range 8 {
+		require.Equal(t, 2, taken[cpu], "CPU %d", cpu)
+	}
+	m := pretended(2, 1) // with as many CPUs as Ps nobody draws
+	m.draw = func(int) int { t.Error("drawn"); return 0 }
+	onMachine(t, m)
+	require.Equal(t, []int{0}, newPool(t, WithPinning(PinCores)).places[0].site.cpus)
+
+	// Cores of their own come first, whichever is drawn.
+	m = big(1, 1, 4, 2)
+	m.draw = func(int) int { return 3 }
+	onMachine(t, m)
+	p := newPool(t, WithPinning(PinCores), WithWorkers(4))
+	cores := make(map[int]bool)
+	for _, pl := range p.places[:4] {
+		cores[topologyOf(t).CPUs[pl.site.cpus[0]].Core] = true
+	}
+	require.Len(t, cores, 4)
 }

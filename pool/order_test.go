@@ -12,11 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func latencies(t *testing.T, document string) VictimOrder {
-	t.Helper()
-	o, err := ReadLatencies(strings.NewReader(document))
-	require.NoError(t, err)
-	return o
+func byLatencies(document string) Option {
+	return WithTuning(Tuning{Latencies: strings.NewReader(document)})
 }
 
 func TestWhatIsWrongWithLatenciesIsNamed(t *testing.T) {
@@ -42,24 +39,24 @@ func TestWhatIsWrongWithLatenciesIsNamed(t *testing.T) {
 		{`{"cpus": [3, 4], "ns": [[0, 1e400], [5, 0]]}`, "cannot unmarshal number 1e400"},
 		{`{"cpus": [3, 4], "ns": [[0, 1e12], [5, 0]]}`, "from CPU 3 to CPU 4 it is 1e+12 ns"},
 	} {
-		_, err := ReadLatencies(strings.NewReader(c.document))
+		_, err := New(byLatencies(c.document))
 		require.ErrorContains(t, err, c.want, c.document)
-		require.True(t, strings.HasPrefix(err.Error(), "pool: latencies: "), err)
+		require.True(t, strings.HasPrefix(err.Error(), "pool: Tuning.Latencies: "), err)
 	}
 	broken := errors.New("the disk is gone")
-	_, err := ReadLatencies(iotest.ErrReader(broken))
+	_, err := New(WithTuning(Tuning{Latencies: iotest.ErrReader(broken)}))
 	require.ErrorIs(t, err, broken)
 }
 
 func TestWhatFollowsTheLatenciesIsRefused(t *testing.T) {
 	for _, rest := range []string{"}", "x", `{"cpus": [0], "ns": [[0]]}`} {
-		_, err := ReadLatencies(strings.NewReader(`{"cpus": [0], "ns": [[0]]}` + rest))
+		_, err := New(byLatencies(`{"cpus": [0], "ns": [[0]]}` + rest))
 		require.Error(t, err, rest)
 	}
 }
 
 func TestALatencyThatIsTooLargeIsCalledThat(t *testing.T) {
-	_, err := ReadLatencies(strings.NewReader(`{"cpus": [3, 4], "ns": [[0, 3e9], [5, 0]]}`))
+	_, err := New(byLatencies(`{"cpus": [3, 4], "ns": [[0, 3e9], [5, 0]]}`))
 	require.ErrorContains(t, err, "from CPU 3 to CPU 4 it is 3e+09 ns")
 	require.Regexp(t, "below|less than", err.Error())
 }
@@ -69,7 +66,8 @@ func TestLatenciesWithinAQuarterAreOneTier(t *testing.T) {
 	require.Equal(t, []float64{100, 126, 200}, tiersOf([]float64{100, 100, 110, 125, 126, 140, 157.5, 200}))
 	require.Empty(t, tiersOf(nil))
 
-	o := latencies(t, `{"cpus": [0, 1, 2, 3], "ns": [[0, 48, 97, 90], [60, 0, 96, 99], [97, 96, 0, 50], [99, 99, 50, 0]]}`)
+	o, err := readLatencies(strings.NewReader(`{"cpus": [0, 1, 2, 3], "ns": [[0, 48, 97, 90], [60, 0, 96, 99], [97, 96, 0, 50], [99, 99, 50, 0]]}`))
+	require.NoError(t, err)
 	at := func(cpu int) *site { return &site{cpus: []int{cpu}} }
 	between := func(a, b int) int { return o.between(nil, at(a), at(b)) }
 	require.Zero(t, between(2, 2))
@@ -90,8 +88,8 @@ func TestLatenciesWithinAQuarterAreOneTier(t *testing.T) {
 // measured.
 func TestThievesFollowTheMeasurements(t *testing.T) {
 	onMachine(t, pretended(2, 2)) // 0 and 2 are on one node, 1 and 3 on the other
-	o := latencies(t, `{"cpus": [0, 1, 2], "ns": [[0, 40, 200], [40, 0, 90], [200, 90, 0]]}`)
-	p := newPool(t, WithWorkers(4), WithPinning(PinCores), WithVictimOrder(o.WithUniformLooks(0).WithPatience(0)))
+	p := newPool(t, WithWorkers(4), WithPinning(PinCores), WithTuning(Tuning{UniformLooks: -1}),
+		byLatencies(`{"cpus": [0, 1, 2], "ns": [[0, 40, 200], [40, 0, 90], [200, 90, 0]]}`))
 	require.Equal(t, []string{"same core", "up to 50 ns", "up to 113 ns", "up to 250 ns", "not measured"}, tierNames(p))
 	order := func(thief int) (victims []int) {
 		h := &p.places[thief].hunt
@@ -115,12 +113,9 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 // TestUniformDrawsEachVictim, whoever the last one was, and so does every look of a pool of one tier
 // that was asked for that.
 func TestUniformDrawsEachVictim(t *testing.T) {
-	for name, options := range map[string][]Option{
-		"uniform":       {WithVictimOrder(Uniform().WithUniformLooks(0))},
-		"uniform looks": {WithVictimOrder(ByTopology().WithUniformLooks(1))},
-	} {
-		p := newPool(t, append(options, WithWorkers(4), WithPinning(PinNone))...)
-		require.Len(t, p.victimOrder.Tiers, 1)
+	for _, nodes := range []int{1, 3} {
+		onMachine(t, pretended(nodes, 2))
+		p := newPool(t, WithWorkers(4), WithPinning(PinNodes), WithTuning(Tuning{UniformLooks: 1}))
 		require.NoError(t, p.Pause(t.Context())) // so that the hunt is ours
 		h, n := &p.places[1].hunt, len(p.victims())
 		first := make([]int, n)
@@ -130,16 +125,16 @@ func TestUniformDrawsEachVictim(t *testing.T) {
 			h.Look(2, 3, n)
 			first[h.Victim()]++
 			for v := h.Victim(); v >= 0; v = h.Victim() {
-				require.NotEqual(t, 1, v, "%s: itself", name)
+				require.NotEqual(t, 1, v, "itself")
 			}
 		}
 		p.Resume()
 		mean := float64(looks) / float64(n-1)
 		for v, count := range first {
 			if v == 1 {
-				require.Zero(t, count, "%s: itself", name)
+				require.Zero(t, count, "itself")
 			} else {
-				require.InDelta(t, mean, count, 6*math.Sqrt(mean), "%s: %d", name, v)
+				require.InDelta(t, mean, count, 6*math.Sqrt(mean), v)
 			}
 		}
 	}
@@ -160,9 +155,9 @@ func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
 
 // TestForksOfTheOwnPlaceAreNotDrawn: a look comes to them at once, and to take one is no steal.
 func TestForksOfTheOwnPlaceAreNotDrawn(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithVictimOrder(Uniform()))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{UniformLooks: 1}))
 	onlyWorker(t, p, func(w *Worker) {
-		Both(w, func(w *Worker) int {
+		both(w, func(w *Worker) int {
 			w.hunt.Begin()
 			j, r := w.look(false)
 			require.Equal(t, heist.Success, r)
@@ -191,22 +186,22 @@ func TestPoolsWorkWithAnyVictimOrder(t *testing.T) {
 		many.WriteString("]")
 	}
 	many.WriteString("]}")
-	for name, o := range map[string]VictimOrder{
-		"topology":     ByTopology(),
-		"uniform":      Uniform(),
-		"measured":     latencies(t, `{"cpus": [0, 1], "ns": [[0, 5], [5, 0]]}`),
-		"a CPU alone":  latencies(t, `{"cpus": [0], "ns": [[0]]}`),
-		"other CPUs":   latencies(t, `{"cpus": [100, 101], "ns": [[0, 5], [5, 0]]}`),
-		"fast":         latencies(t, `{"cpus": [0, 1, 2], "ns": [[0, 0.1, 0.2], [0.1, 0, 1], [0.2, 1, 0]]}`),
-		"slow":         latencies(t, `{"cpus": [0, 1], "ns": [[0, 999999999], [5, 0]]}`),
-		"many tiers":   latencies(t, many.String()),
-		"the zero one": {},
+	for name, order := range map[string]Option{
+		"topology":    WithTuning(Tuning{}),
+		"near only":   WithTuning(Tuning{UniformLooks: -1}),
+		"uniform":     WithTuning(Tuning{UniformLooks: 1}),
+		"measured":    byLatencies(`{"cpus": [0, 1], "ns": [[0, 5], [5, 0]]}`),
+		"a CPU alone": byLatencies(`{"cpus": [0], "ns": [[0]]}`),
+		"other CPUs":  byLatencies(`{"cpus": [100, 101], "ns": [[0, 5], [5, 0]]}`),
+		"fast":        byLatencies(`{"cpus": [0, 1, 2], "ns": [[0, 0.1, 0.2], [0.1, 0, 1], [0.2, 1, 0]]}`),
+		"slow":        byLatencies(`{"cpus": [0, 1], "ns": [[0, 999999999], [5, 0]]}`),
+		"many tiers":  byLatencies(many.String()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, m := range []machine{pretended(3, 3), pretended(1, 9), big(3, 1, 3, 1)} {
 				onMachine(t, m)
 				for _, pinning := range []Pinning{PinAuto, PinNodes, PinNone} {
-					p := newPool(t, WithWorkers(9), WithVictimOrder(o.WithUniformLooks(0)), WithPinning(pinning))
+					p := newPool(t, WithWorkers(9), order, WithPinning(pinning))
 					everything(t, p, 9)
 				}
 			}
@@ -219,20 +214,19 @@ func TestBadOptionsOfThieves(t *testing.T) {
 		option Option
 		want   string
 	}{
-		{WithVictimOrder(ByTopology().WithUniformLooks(-0.1)), "WithUniformLooks(-0.1): a probability must be from 0 to 1"},
-		{WithVictimOrder(ByTopology().WithUniformLooks(1.01)), "WithUniformLooks(1.01)"},
-		{WithVictimOrder(ByTopology().WithUniformLooks(math.NaN())), "WithUniformLooks(NaN)"},
-		{WithVictimOrder(ByTopology().WithUniformLooks(math.Inf(1))), "WithUniformLooks(+Inf)"},
-		{WithVictimOrder(ByTopology().WithPatience(-1)), "WithPatience(-1): the number of looks must not be negative"},
+		{WithTuning(Tuning{UniformLooks: 1.01}), "Tuning.UniformLooks is 1.01; a probability must be at most 1"},
+		{WithTuning(Tuning{UniformLooks: math.NaN()}), "Tuning.UniformLooks is NaN"},
+		{WithTuning(Tuning{UniformLooks: math.Inf(1)}), "Tuning.UniformLooks is +Inf"},
+		{WithTuning(Tuning{Patience: -1}), "Tuning.Patience is -1; it must not be negative"},
 	} {
 		p, err := New(c.option)
 		require.ErrorContains(t, err, "pool: "+c.want)
 		require.Nil(t, p)
 	}
-	for _, probability := range []float64{0, 1e-300, 0.5, 1} {
+	for _, probability := range []float64{-1, 0, 1e-300, 0.5, 1} {
 		c := new(config)
-		require.NoError(t, WithVictimOrder(ByTopology().WithUniformLooks(probability))(c))
-		require.EqualValues(t, math.Floor(probability*(1<<16)), c.search.Uniform)
+		require.NoError(t, WithTuning(Tuning{UniformLooks: probability})(c))
+		require.EqualValues(t, math.Floor(max(probability, 0)*(1<<16)), c.search.Uniform)
 	}
 }
 

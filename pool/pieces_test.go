@@ -108,7 +108,7 @@ func TestTheCallerAloneRunsItsOwnNodesPiecesFirst(t *testing.T) {
 		require.NoError(t, p.Pause(context.Background()))
 		const n, k = 8000, nodes * workers
 		var order []int // pieces
-		require.NoError(t, ForWorker(p, n, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
 			require.Equal(t, here, w.site.node)
 			piece := lo * k / n
 			require.LessOrEqual(t, hi, border(n, piece+1, k), "a range that belongs to two pieces")
@@ -182,7 +182,7 @@ func TestDividedLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
 	const n = 500
 	loop := func(at Place, g ...Granularity) {
 		ran := make(tally, n)
-		require.NoError(t, ForWorker(at, n, func(_ *Worker, lo, hi int) {
+		require.NoError(t, ForRange(at, n, func(_ *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				ran[i].Add(1)
 				work(100)
@@ -206,9 +206,9 @@ func TestDividedLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
 				}))
 				require.True(t, closed(done), name)
 			}
-			require.NoError(t, ForWorker(p, 60, func(w *Worker, lo, hi int) {
+			require.NoError(t, ForRange(p, 60, func(w *Worker, lo, hi int) {
 				for range hi - lo {
-					require.NoError(t, ForWorker(w, 100, func(w *Worker, lo, hi int) { fib(w, 5) }, g...))
+					require.NoError(t, ForRange(w, 100, func(w *Worker, lo, hi int) { fib(w, 5) }, g...))
 				}
 			}, g...))
 			loop(p, g...)
@@ -222,7 +222,7 @@ func TestNestedDividedLoopsRunEachItemOnce(t *testing.T) {
 	const outer, inner = 60, 200
 	for range stress(10) {
 		ran := make(tally, outer*inner)
-		require.NoError(t, ForWorker(p, outer, func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, outer, func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				at := Place(w)
 				if i%3 == 0 {
@@ -256,7 +256,7 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 			require.NoError(t, submitOn(p, context.Background(), 10*node, func(w *Worker) {
 				begun.Done()
 				closing.Wait()
-				if err := ForWorker(w, n, func(_ *Worker, lo, hi int) {
+				if err := ForRange(w, n, func(_ *Worker, lo, hi int) {
 					for i := lo; i < hi; i++ {
 						ran[node*n+i].Add(1)
 					}
@@ -278,7 +278,7 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 
 func TestDividedLoopsWhileTheCrewChanges(t *testing.T) {
 	onMachine(t, pretended(3, 2))
-	p := newPool(t, WithPinning(PinCores), WithWorkers(6), WithMaxWorkers(8))
+	p := newPool(t, WithPinning(PinCores), WithWorkers(6), WithTuning(Tuning{MaxWorkers: 8}))
 	var over atomic.Bool
 	wait := together(1, func(int) {
 		for i := 0; !over.Load(); i++ {
@@ -289,7 +289,7 @@ func TestDividedLoopsWhileTheCrewChanges(t *testing.T) {
 	var shared Affinity
 	for i := range stress(300) {
 		ran := make(tally, 200+i%3)
-		require.NoError(t, ForWorker(p, len(ran), func(w *Worker, lo, hi int) {
+		require.NoError(t, ForRange(p, len(ran), func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				ran[i].Add(1)
 			}
@@ -316,7 +316,7 @@ func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended
 		me := goroutineID()
 		var here atomic.Int32 // 1 + the caller's node, once that has begun
 		ended = caught(func() {
-			err = ForWorker(at, n, func(w *Worker, _, _ int) {
+			err = ForRange(at, n, func(w *Worker, _, _ int) {
 				if goroutineID() == me {
 					here.Store(int32(w.site.node) + 1)
 					begun.await()
@@ -355,7 +355,7 @@ func TestAPanicStopsThePiecesOfOtherNodes(t *testing.T) {
 	for _, where := range []int{0, 150, 299} {
 		var inside, after atomic.Int32
 		v := caught(func() {
-			_ = ForWorker(p, 300, func(_ *Worker, lo, hi int) {
+			_ = ForRange(p, 300, func(_ *Worker, lo, hi int) {
 				inside.Add(1)
 				defer inside.Add(-1)
 				if lo <= where && where < hi {
@@ -420,7 +420,7 @@ func (a *Affinity) runFor(t *testing.T, p *Pool, homes []int, patience time.Dura
 	for _, home := range homes {
 		all[home]++
 	}
-	require.NoError(t, ForWorker(p, each*len(homes), func(w *Worker, lo, _ int) {
+	require.NoError(t, ForRange(p, each*len(homes), func(w *Worker, lo, _ int) {
 		if lo%each != 0 {
 			return
 		}
@@ -492,7 +492,7 @@ func TestPiecesRunOnTheirNode(t *testing.T) {
 			whenAsleep(t, p)
 			var nodes [2]atomic.Int32
 			both := newBarrier(2)
-			require.NoError(t, ForWorker(p, n, func(w *Worker, lo, _ int) {
+			require.NoError(t, ForRange(p, n, func(w *Worker, lo, _ int) {
 				if lo != border(n, 0, 2) && lo != border(n, 1, 2) {
 					return
 				}
@@ -519,7 +519,7 @@ func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 		release := occupyAll(t, p) // the caller is alone
 		const n = 64 * 8
 		loop := func(f func(w *Worker)) {
-			require.NoError(t, ForWorker(p, n, func(w *Worker, _, _ int) { f(w) }, a.Granularity()))
+			require.NoError(t, ForRange(p, n, func(w *Worker, _, _ int) { f(w) }, a.Granularity()))
 		}
 		loop(func(*Worker) {})
 		require.Equal(t, slices.Repeat([]int{here}, 8), a.homes)
@@ -567,7 +567,7 @@ func TestAnAffinityIsSharedByGoroutines(t *testing.T) {
 		for i := range stress(100) {
 			n := 300 + (who+i)%2
 			ran := make(tally, n)
-			if err := ForWorker(p, n, func(_ *Worker, lo, hi int) {
+			if err := ForRange(p, n, func(_ *Worker, lo, hi int) {
 				for i := lo; i < hi; i++ {
 					ran[i].Add(1)
 				}
@@ -591,7 +591,7 @@ func TestALoopThatEndedEarlyLeavesTheAffinityAsItWas(t *testing.T) {
 		a.prepare(p, n, before)
 		where := rand.N(n)
 		require.NotNil(t, caught(func() {
-			_ = ForWorker(p, n, func(_ *Worker, lo, hi int) {
+			_ = ForRange(p, n, func(_ *Worker, lo, hi int) {
 				if lo <= where && where < hi {
 					explode("early")
 				}
@@ -599,7 +599,7 @@ func TestALoopThatEndedEarlyLeavesTheAffinityAsItWas(t *testing.T) {
 		}))
 		require.Equal(t, before, a.homes)
 		ctx, cancel := context.WithCancel(context.Background())
-		err := ForWorker(p.With(ctx), n, func(_ *Worker, lo, hi int) {
+		err := ForRange(p.With(ctx), n, func(_ *Worker, lo, hi int) {
 			if lo <= where && where < hi {
 				cancel()
 				require.True(t, eventually(func() bool { return seesCancellation(p) }))
@@ -621,13 +621,13 @@ func TestAnAffinityHasNoMorePiecesThanItems(t *testing.T) {
 	p := newNodes(t, 2, 16)
 	for _, n := range []int{16, 100, 128, 1 << 12} {
 		var a Affinity
-		require.NoError(t, ForWorker(p, n, func(*Worker, int, int) {}, a.Granularity()))
+		require.NoError(t, ForRange(p, n, func(*Worker, int, int) {}, a.Granularity()))
 		require.Len(t, a.homes, min(n, piecesPerWorker*32))
 	}
 	big := newNodes(t, 2, 200)
 	var a Affinity
 	ran := make(tally, 5000)
-	require.NoError(t, ForWorker(big, len(ran), func(_ *Worker, lo, hi int) {
+	require.NoError(t, ForRange(big, len(ran), func(_ *Worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			ran[i].Add(1)
 		}
@@ -640,7 +640,7 @@ func TestOnOneNodeAnAffinityChangesNothing(t *testing.T) {
 	p := newPool(t, WithPinning(PinNone), WithWorkers(4))
 	var a Affinity
 	ran := make(tally, 1000)
-	require.NoError(t, ForWorker(p, len(ran), func(_ *Worker, lo, hi int) {
+	require.NoError(t, ForRange(p, len(ran), func(_ *Worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			ran[i].Add(1)
 		}

@@ -75,9 +75,12 @@ type place struct {
 	top  atomic.Pointer[Worker] // the first of the workers that are linked here; under mu, anybody reads
 	owed atomic.Int32           // len(back); under mu, anybody reads
 
+	letters atomic.Int32 // len(mail); under mu, anybody reads
+
 	mu   sync.Mutex
 	back []*Worker // those who have lent the place and compute again without it, in their order
 	free []*Worker // guests that have left
+	mail []letter  // of broadcasts, for whoever holds the place, the oldest first
 
 	open bool // it is one of the places that there are; under crew.mu
 }
@@ -95,7 +98,9 @@ func newPlace(p *Pool, index, rank int) *place {
 }
 
 // injector returns the one for normal tasks of the place's node.
-func (pl *place) injector() *heist.Injector[task] { return pl.pool.nodes[pl.site.node].queues[Normal] }
+func (pl *place) injector() *heist.Injector[task] {
+	return pl.pool.nodes[pl.site.node].queues[PriorityNormal]
+}
 
 // queued returns how many tasks lie in the place's queues.
 func (pl *place) queued() int {
@@ -163,7 +168,7 @@ func (pl *place) doze() {
 	switch {
 	case pl.owed.Load() > 0,
 		pl.isTooMany(), // Resize came between the look at orders and the bit
-		!p.held() && (p.worthWaking(state) || p.lacksWatch()):
+		!p.held() && (pl.letters.Load() > 0 || p.worthWaking(state) || p.lacksWatch()):
 	default:
 		return
 	}

@@ -64,8 +64,9 @@ type Pool struct {
 
 	shared bool // it is the default pool; constant
 
-	refuses chan struct{} // closed at the beginning of Close
-	closed  chan struct{} // closed at the end of Close
+	refuses  chan struct{} // closed at the beginning of Close
+	abandons chan struct{} // closed at the beginning of Abort
+	closed   chan struct{} // closed at the end of Close
 
 	// What everybody reads for each task, and nobody writes in a pool that just works.
 
@@ -74,6 +75,7 @@ type Pool struct {
 	orders  atomic.Uint32
 	closing atomic.Bool  // Close writes, once
 	exit    atomic.Bool  // Close writes, once everything was done
+	aborted atomic.Bool  // Abort writes, once
 	urgent  atomic.Int64 // tasks of high priority in their queues; their submitters and takers write
 
 	_ pad
@@ -98,6 +100,8 @@ type Pool struct {
 	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
 	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
 	stale       atomic.Int64            // queued tasks of futures that were run in place or cancelled; waiters and who cancels one add, who finds one subtracts
+	relief      relief                  // of a pool in a bubble
+	delays      sync.Map                // *delay -> nil, of those that have not ended
 	room        room
 	admission   admission
 	crew        crew
@@ -137,7 +141,9 @@ func New(options ...Option) (*Pool, error) {
 	if err != nil {
 		err = fmt.Errorf("pool: a worker could not be started: %w", err)
 	} else if p.isolate {
-		p.isolation, err = heist.Isolate(p.cpus...)
+		if p.isolation, err = heist.Isolate(p.cpus...); err != nil {
+			err = fmt.Errorf("pool: WithIsolation: %w; a pool with fewer workers (WithWorkers) or CPUs (WithCPUs) leaves some", err)
+		}
 	}
 	if err != nil {
 		p.closing.Store(true)
@@ -172,9 +178,11 @@ func makePool(c *config) *Pool {
 		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		ticksLoop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 
-		refuses: make(chan struct{}),
-		closed:  make(chan struct{}),
+		refuses:  make(chan struct{}),
+		abandons: make(chan struct{}),
+		closed:   make(chan struct{}),
 	}
+	p.relief.only = p
 	p.room.made = make(chan struct{}, 1)
 	p.crew.changed.L = &p.crew.mu
 	p.crew.size.Store(int32(p.first))
@@ -182,9 +190,7 @@ func makePool(c *config) *Pool {
 	p.places = make([]*place, p.maxWorkers+p.nGuests)
 	p.layOut()
 	p.victimOrder = p.newOrder()
-	if p.distances.kind == orderUniform {
-		p.search.Uniform = policy.Always
-	} else if !p.looksGiven && len(p.victimOrder.Tiers) == 1 {
+	if !p.looksGiven && len(p.victimOrder.Tiers) == 1 {
 		p.search.Uniform = 0
 	}
 	p.sleep.Init(p.nodesOfPlaces(), len(p.nodes))
@@ -260,7 +266,7 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	if p.closing.Load() {
 		return ErrClosed
 	}
-	return p.enqueue(f, Normal, p.here())
+	return p.enqueue(f, PriorityNormal, p.here())
 }
 
 // near returns the worker or guest as which the caller computes, nil for none, and where to ask costs more than the injector.
@@ -283,27 +289,42 @@ func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an
 // [*UnfinishedError] that says what is left, and ctx's cause. The pool goes on with that
 // without anybody who waits for it, and its workers end when it is done; to wait again,
-// call Shutdown or Close again.
+// call Shutdown or Close again; [Pool.Abort] gives back what has not begun. Guests are not waited for: a server ends its requests first.
 func (p *Pool) Shutdown(ctx context.Context) error {
-	if err := p.usable(); err != nil {
+	first, err := p.beginClose(ctx, "Shutdown")
+	if err != nil {
 		return err
 	}
-	if ctx == nil {
-		return errNilContext("Pool.Shutdown")
-	}
-	if p.shared {
-		return errShared
-	}
-	if p.current() != nil {
-		return errors.New("pool: Close or Shutdown was called inside a task of the same pool, for which it would wait; call it from outside")
-	}
-	first := p.closing.CompareAndSwap(false, true)
 	if first {
-		close(p.refuses)
 		p.Resume()
 		go p.drain()
 	}
-	wait("Pool.Close or Shutdown of another pool", func() {
+	return p.awaitEnd(ctx, first)
+}
+
+// beginClose closes the pool to all that comes, and says whether it was not closed before. Then the caller begins to drain it, when it goes on.
+func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err error) {
+	if err := p.usable(); err != nil {
+		return false, err
+	}
+	if ctx == nil {
+		return false, errNilContext("Pool." + method)
+	}
+	if p.shared {
+		return false, errShared
+	}
+	if p.current() != nil {
+		return false, fmt.Errorf("pool: Close or %s was called inside a task of the same pool, for which it would wait; call it from outside", method)
+	}
+	if first = p.closing.CompareAndSwap(false, true); first {
+		close(p.refuses)
+	}
+	return first, nil
+}
+
+// awaitEnd returns when the pool has ended, or with what is left when ctx ends.
+func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
+	p.wait("Pool.Close or Shutdown of another pool", func() {
 		select {
 		case <-p.closed:
 		case <-ctx.Done():
@@ -335,7 +356,7 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 	if p.current() != nil {
 		return errors.New("pool: WaitIdle was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
-	wait("Pool.WaitIdle of another pool", func() {
+	p.wait("Pool.WaitIdle of another pool", func() {
 		err = p.crew.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
 	})
 	return err
@@ -355,7 +376,7 @@ type UnfinishedError struct {
 
 // Error says what was left.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("pool: Shutdown gave up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work%s",
+	return fmt.Sprintf("pool: the wait for its end was given up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work%s",
 		e.cause, e.Queued, e.Delayed, e.Running, e.waiting())
 }
 

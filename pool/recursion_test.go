@@ -590,23 +590,23 @@ func TestRecursionsForgetWhatTheyHeld(t *testing.T) {
 	requireCollected(t, seen...)
 }
 
-// # Both
+// # Closures
 
-func bothFib(w *Worker, n int) int {
+func closureFib(w *Worker, n int) int {
 	if n < 2 {
 		return n
 	}
-	x, y := Both(w, func(w *Worker) int { return bothFib(w, n-1) }, func(w *Worker) int { return bothFib(w, n-2) })
+	x, y := both(w, func(w *Worker) int { return closureFib(w, n-1) }, func(w *Worker) int { return closureFib(w, n-2) })
 	return x + y
 }
 
-func TestBothIsRightWhoeverRunsIt(t *testing.T) {
+func TestJoinOfClosuresIsRightWhoeverRunsIt(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		for range stress(20) {
 			require.NoError(t, p.Run(func(w *Worker) {
-				require.Equal(t, serialFib(13), bothFib(w, 13))
-				x, y := Both(w,
-					func(w *Worker) string { return strconv.Itoa(bothFib(w, 5)) },
+				require.Equal(t, serialFib(13), closureFib(w, 13))
+				x, y := both(w,
+					func(w *Worker) string { return strconv.Itoa(closureFib(w, 5)) },
 					func(w *Worker) *int { n := fib(w, 6); return &n })
 				require.Equal(t, "5", x)
 				require.Equal(t, 8, *y)
@@ -615,40 +615,28 @@ func TestBothIsRightWhoeverRunsIt(t *testing.T) {
 	})
 }
 
-func TestPanicsInBothArrive(t *testing.T) {
+func TestPanicsInJoinedClosuresArrive(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	boom := errors.New("boom")
 	for range stress(100) {
 		begun := make(chan struct{})
 		require.NoError(t, p.Run(func(w *Worker) {
 			require.Same(t, boom, caught(func() {
-				Both(w, func(*Worker) int { return explode(boom) }, func(*Worker) int { return 0 })
+				both(w, func(*Worker) int { return explode(boom) }, func(*Worker) int { return 0 })
 			}))
 			v := caught(func() {
-				Both(w, func(*Worker) int { <-begun; return 0 }, func(*Worker) int { close(begun); return explode(boom) })
+				both(w, func(*Worker) int { <-begun; return 0 }, func(*Worker) int { close(begun); return explode(boom) })
 			})
 			e, ok := v.(*PanicError)
 			require.True(t, ok, "%T", v)
 			require.Same(t, boom, e.Value)
-			require.Equal(t, serialFib(10), bothFib(w, 10))
+			require.Equal(t, serialFib(10), closureFib(w, 10))
 		}))
 	}
 	requireAtRest(t, p)
 	lone := newPool(t, WithWorkers(1))
 	requireAtRest(t, lone)
 	require.Same(t, boom, caught(func() {
-		_ = lone.Run(func(w *Worker) { Both(w, nop[int], func(*Worker) int { return explode(boom) }) })
+		_ = lone.Run(func(w *Worker) { both(w, nop[int], func(*Worker) int { return explode(boom) }) })
 	}))
-}
-
-func TestBothAllocatesOneClosure(t *testing.T) {
-	p := newPool(t, WithWorkers(1))
-	requireAtRest(t, p)
-	const n = 12
-	forks := float64(serialFib(n+1) - 1)
-	run := func() { _ = p.Run(func(w *Worker) { bothFib(w, n) }) }
-	for range 20 {
-		run()
-	}
-	require.LessOrEqual(t, allocsPerRun(20, run), forks+2, "at most one for each fork")
 }

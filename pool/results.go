@@ -29,8 +29,9 @@ func (g *ResultGroup[T]) Go(f func() (T, error)) {
 		return
 	}
 	g.mustBeMade()
-	g.waitForRoom()
-	g.queue(codeOf(f), func(*Worker) (T, error) { return f() })
+	if g.waitForRoom() {
+		g.queue(codeOf(f), func(*Worker) (T, error) { return f() })
+	}
 }
 
 // TryGo is Go, but does nothing and returns false where that would wait.
@@ -53,8 +54,9 @@ func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
 		return
 	}
 	g.mustBeMade()
-	g.waitForRoom()
-	g.queue(codeOf(f), f)
+	if g.waitForRoom() {
+		g.queue(codeOf(f), f)
+	}
 }
 
 // queue is Group.submit for a function, which has the next result.
@@ -75,6 +77,13 @@ func (g *ResultGroup[T]) queue(code uintptr, f func(w *Worker) (T, error)) {
 			return err
 		})
 	})
+}
+
+// Reset is [Group.Reset]. The results of before are no longer the group's.
+func (g *ResultGroup[T]) Reset(ctx context.Context) context.Context {
+	ctx = g.Group.Reset(ctx)
+	g.results = nil
+	return ctx
 }
 
 // Wait is [Group.Wait], and returns the results in the order in which the functions were added. Those of functions that failed, or

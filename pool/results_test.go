@@ -128,7 +128,7 @@ func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	g.JoinErrors()
 	g.Go(func() error { return io.EOF })
 	g.Go(func() error { runtime.Goexit(); return nil })
-	require.True(t, eventually(func() bool { return g.pending.Load() == 0 }))
+	require.True(t, eventually(func() bool { return g.tasks.Load() == 0 }))
 	cancel(errStop)
 	g.Go(func() error { t.Error("the group is over"); return nil })
 	err = g.Wait()

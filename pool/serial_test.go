@@ -16,7 +16,7 @@ import (
 func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	at := Serial()
-	for _, g := range [][]Granularity{{}, {Grain(1)}, {Grain(7)}, {Chunks(3)}, {Grain(3).AtMost(2)}, {Lazy.InOrder()}, {new(AdaptiveGrain).Granularity()}} {
+	for _, g := range [][]Granularity{{}, {Grain(1)}, {Grain(7)}, {Chunks(3)}, {Grain(3).AtMost(2)}, {Granularity{}.InOrder()}, {new(AdaptiveGrain).Granularity()}} {
 		for _, n := range []int{0, 1, 2, 1000, 30_000} {
 			next := 0
 			me := goroutineID()
@@ -97,7 +97,7 @@ func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 		ctx := context.Background()
 		require.Same(t, errSerial, w.Go(never))
 		require.Same(t, errSerial, p.Go(never))
-		for _, o := range [][]TaskOption{{}, {High}, {Low}, {After(time.Nanosecond)}, {StartBy(time.Now(), never)}} {
+		for _, o := range [][]TaskOption{{}, {PriorityHigh}, {PriorityLow}, {Delay(time.Nanosecond)}, {StartBy(time.Now(), never)}} {
 			require.Same(t, errSerial, p.Submit(ctx, never, o...))
 			require.Same(t, errSerial, p.TrySubmit(never, o...))
 			_, err := Async(p, func(*Worker) (int, error) { never(nil); return 0, nil }, o...).Wait(ctx)

@@ -171,8 +171,8 @@ func (p *Pool) newOrder() *policy.Order {
 		if p.topology == nil || len(a.cpus) == 0 || len(b.cpus) == 0 {
 			return policy.SameNode
 		}
-		return p.distances.between(p.topology, a, b)
-	}, p.distances.near(p.topology, p.cpus))
+		return p.latencies.between(p.topology, a, b)
+	}, p.latencies.near(p.topology, p.cpus))
 }
 
 // Nodes returns the numbers, as the system has them, of the memory nodes on which the pool

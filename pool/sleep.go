@@ -103,7 +103,7 @@ func (p *Pool) placeHere() int {
 
 // watch is for a worker that would park: the first to come stays awake in its place, as a
 // searcher, and returns when there may be something to do. It says whether it was that
-// one. With [WithHotWorker] it watches for ever; else, where tasks have woken the pool again and
+// one. With a hot worker it watches for ever; else, where tasks have woken the pool again and
 // again soon after it went to sleep, for lingerTime.
 func (w *Worker) watch() bool {
 	p := w.pool

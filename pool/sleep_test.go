@@ -80,8 +80,8 @@ func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 			case 2: // from inside
 				g.GoWorker(func(w *Worker) error {
 					for range n - 1 {
-						g.pending.Add(1)
-						if err := w.Go(func(*Worker) { meet.wait(); g.done() }); err != nil {
+						g.tasks.Add(1)
+						if err := w.Go(func(*Worker) { meet.wait(); g.done(1) }); err != nil {
 							return err
 						}
 					}
@@ -169,7 +169,7 @@ func TestALongComputationIsShared(t *testing.T) {
 		require.True(t, whenParked(p))
 		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(n), fib(w, n)) }))
 		now := p.Stats().Total()
-		return now.Steals > before.Steals && now.Items > before.Items && now.Attempts > before.Attempts
+		return now.Steals > before.Steals && now.Items > before.Items && now.Looks > before.Looks
 	})
 	require.True(t, shared, "nothing was ever stolen")
 }
@@ -309,7 +309,7 @@ func TestNoPlaceSleepsOverATask(t *testing.T) {
 		require.True(t, p.sleep.Choose(0)) // the place is the test's
 		p.sleep.Taken()
 		ran := make(chan struct{})
-		require.True(t, p.nodes[0].queues[Normal].Push(taskOf(func(*Worker) { close(ran) })))
+		require.True(t, p.nodes[0].queues[PriorityNormal].Push(taskOf(func(*Worker) { close(ran) })))
 		p.places[0].doze()
 		require.True(t, closed(ran))
 	}
@@ -387,7 +387,7 @@ func TestASearcherThatDoesNotRunIsNotTrusted(t *testing.T) {
 
 // TestASearcherShowsThatItRuns, or the next submitter wakes another one for nothing.
 func TestASearcherShowsThatItRuns(t *testing.T) {
-	for name, options := range map[string][]Option{"search": nil, "watch": {WithHotWorker()}} {
+	for name, options := range map[string][]Option{"search": nil, "watch": {WithTuning(Tuning{HotWorker: true})}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, append(options, WithWorkers(1))...)
 			ended := make(chan int64)

@@ -14,7 +14,7 @@ type Stats struct {
 	Workers []WorkerStats
 
 	// Tiers has the sums over all thieves for each tier of victims, the nearest first, see
-	// [WithVictimOrder].
+	// [Tuning].Latencies.
 	Tiers []TierStats
 
 	Waiting   int // tasks that wait at the moment, and have lent their places
@@ -25,7 +25,7 @@ type Stats struct {
 // WorkerStats counts what the workers have done in one place.
 type WorkerStats struct {
 	Tasks     uint64 // tasks that it came to, skipped ones too
-	Attempts  uint64 // times that it looked through the others' queues
+	Looks     uint64 // times that it looked through the others' queues
 	Steals    uint64 // times that it found something there
 	Items     uint64 // forks and tasks that it took there
 	LostRaces uint64 // victims at whom another was faster
@@ -35,7 +35,8 @@ type WorkerStats struct {
 	Displaced uint64 // times that the system took it off the CPUs that it was bound to
 }
 
-// TierStats counts what thieves did at victims that are equally far away.
+// TierStats counts what thieves did at victims that are equally far away. The victims are places, those for guests too, which are empty
+// mostly; idle workers look again and again, so shares of steals tell more than numbers of attempts.
 type TierStats struct {
 	Name      string // such as "same core" or "nodes at distance 21"
 	Attempts  uint64 // victims that were tried
@@ -59,13 +60,13 @@ func (p *Pool) Stats() Stats {
 		Skipped:   int(p.skipped.Load()),
 	}
 	for i, distance := range p.victimOrder.Tiers {
-		s.Tiers[i].Name = p.distances.name(distance)
+		s.Tiers[i].Name = p.latencies.name(distance)
 	}
 	for i, w := range workers {
 		ws := &s.Workers[i]
 		*ws = WorkerStats{
 			Tasks:     w.tasks.Load(),
-			Attempts:  w.looks.Load(),
+			Looks:     w.looks.Load(),
 			Parks:     w.parks.Load(),
 			Lent:      w.lends.Load(),
 			GaveWay:   w.gaveWay.Load(),
@@ -91,7 +92,7 @@ func (s Stats) Total() WorkerStats {
 	var t WorkerStats
 	for _, w := range s.Workers {
 		t.Tasks += w.Tasks
-		t.Attempts += w.Attempts
+		t.Looks += w.Looks
 		t.Steals += w.Steals
 		t.Items += w.Items
 		t.LostRaces += w.LostRaces

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"runtime"
 	"sync/atomic"
@@ -28,7 +29,7 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 			return err
 		},
 		"ForWorker": func(at Place, look func(w *Worker)) error {
-			return ForWorker(at, math.MaxInt, func(w *Worker, lo, hi int) { look(w) }, Grain(1))
+			return ForRange(at, math.MaxInt, func(w *Worker, lo, hi int) { look(w) }, Grain(1))
 		},
 		"Scope": func(at Place, look func(w *Worker)) error {
 			return Call(at, func(w *Worker) {
@@ -179,7 +180,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 		"Do in Do":          func(w *Worker, stops, panics f) { w.Do(stops, func(w *Worker) { w.Do(func(*Worker) {}, panics) }) },
 		"Do, the other way": func(w *Worker, stops, panics f) { w.Do(panics, stops) },
 		"Both": func(w *Worker, stops, panics f) {
-			Both(w, func(w *Worker) int { stops(w); return 1 }, func(w *Worker) int { panics(w); return 1 })
+			both(w, func(w *Worker) int { stops(w); return 1 }, func(w *Worker) int { panics(w); return 1 })
 		},
 		"Join": func(w *Worker, stops, panics f) {
 			run := func(w *Worker, f f) int { f(w); return 1 }
@@ -192,7 +193,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 			w.Scope(func(s *Scope) { s.Go(w, panics); stops(w) })
 		},
 		"ForWorker": func(w *Worker, stops, panics f) {
-			require.NoError(t, ForWorker(w, 2, func(w *Worker, lo, _ int) { []f{stops, panics}[lo](w) }, Grain(1)))
+			require.NoError(t, ForRange(w, 2, func(w *Worker, lo, _ int) { []f{stops, panics}[lo](w) }, Grain(1)))
 		},
 	}
 	for name, shape := range shapes {
@@ -228,4 +229,32 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 		require.NotNil(t, caught(func() { w.Do(func(*Worker) {}, func(*Worker) { panic("boom") }) }))
 		w.Stop(errStop)
 	}))
+}
+
+func TestAnyPlaceHasAContextAndBlocks(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(io.ErrUnexpectedEOF)
+	for name, place := range map[string]Place{"pool": p, "view": p.With(context.Background()), "serial": Serial(), "nested": p.With(ctx).With(context.Background()).With(ctx)} {
+		require.ErrorIs(t, ForRange(place.With(ctx), 10, func(lo, hi int) { t.Error("its context has ended") }), io.ErrUnexpectedEOF, name)
+		blocked := false
+		place.Block(func() { blocked = true })
+		require.True(t, blocked, name)
+		require.Panics(t, func() { place.Block(nil) }, name)
+		var none context.Context
+		require.Panics(t, func() { place.With(none) }, name)
+	}
+	// The only worker is in a body that waits for a task.
+	require.NoError(t, p.Go(func(w *Worker) {}))
+	future := Async(p, func(w *Worker) (bool, error) {
+		ran := make(chan struct{})
+		err := ForRange(w, 1, func(lo, hi int) {
+			_ = p.Go(func(*Worker) { close(ran) })
+			p.Block(func() { <-ran })
+		})
+		return true, err
+	})
+	ok, err := future.Wait(context.Background())
+	require.NoError(t, err)
+	require.True(t, ok)
 }

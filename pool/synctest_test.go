@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func TestDelaysAndDeadlinesFollowTheTimeOfTheBubble(t *testing.T) {
 		require.NoError(t, err)
 		start := time.Now()
 		var ran, late atomic.Int64
-		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Store(int64(time.Since(start))) }, After(time.Hour)))
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Store(int64(time.Since(start))) }, Delay(time.Hour)))
 		time.Sleep(time.Hour - time.Nanosecond)
 		synctest.Wait()
 		require.Zero(t, ran.Load())
@@ -51,7 +52,7 @@ func TestDelaysAndDeadlinesFollowTheTimeOfTheBubble(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, time.Hour, ran.Load())
 
-		require.NoError(t, p.Submit(context.Background(), func(*Worker) { t.Error("it runs") }, After(time.Second),
+		require.NoError(t, p.Submit(context.Background(), func(*Worker) { t.Error("it runs") }, Delay(time.Second),
 			StartBy(time.Now().Add(time.Millisecond), func(*Worker) { late.Add(1) })))
 		require.NoError(t, p.Submit(context.Background(), func(*Worker) { ran.Store(0) },
 			StartBy(time.Now(), func(*Worker) { t.Error("it is late") })))
@@ -108,4 +109,42 @@ func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
 		require.Equal(t, PinNone, pinning)
 		require.NoError(t, p.Close())
 	})
+}
+
+// A coroutine that waits outside, or in another bubble, has nothing to do with the pools of a bubble: what is touched from two of them ends the process.
+func TestCoroutinesOutsideLeaveTheBubbleAlone(t *testing.T) {
+	ctx := context.Background()
+	waits := func(p *Pool, until chan struct{}) {
+		future := Async(p, func(w *Worker) (int, error) { w.Block(func() { <-until }); return 1, nil })
+		begun := make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) {
+			next, stop := iter.Pull(func(yield func(int) bool) {
+				close(begun)
+				n, _ := future.Wait(ctx)
+				yield(n)
+			})
+			defer stop()
+			next()
+		}))
+		<-begun
+	}
+	outside, over := newPool(t, WithWorkers(1)), make(chan struct{})
+	waits(outside, over)
+	defer close(over)
+	for range stress(20) {
+		synctest.Test(t, func(t *testing.T) {
+			p, err := New(WithWorkers(2))
+			require.NoError(t, err)
+			inner := make(chan struct{})
+			waits(p, inner)
+			var ran atomic.Int32
+			for range 20 {
+				require.NoError(t, p.Submit(ctx, func(*Worker) { ran.Add(1) }, Delay(time.Millisecond)))
+			}
+			time.Sleep(50 * time.Millisecond)
+			close(inner)
+			require.NoError(t, p.Close())
+			require.EqualValues(t, 20, ran.Load())
+		})
+	}
 }

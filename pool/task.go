@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -28,22 +27,22 @@ func (t *task) run(w *Worker) { (*(*func(*Worker))(unsafe.Pointer(&t)))(w) }
 type Priority int
 
 const (
-	// Normal is the priority of all tasks for which no other one is given.
-	Normal Priority = iota
-	// High is for what must not wait for other tasks. While there are tasks of high
+	// PriorityNormal is the priority of all tasks for which no other one is given.
+	PriorityNormal Priority = iota
+	// PriorityHigh is for what must not wait for other tasks. While there are tasks of high
 	// priority, one task in eight that a worker starts is another one.
-	High
-	// Low is for what may wait until there is nothing else. While there is something
+	PriorityHigh
+	// PriorityLow is for what may wait until there is nothing else. While there is something
 	// else, one task in 64 that a worker starts is of low priority.
-	Low
+	PriorityLow
 
 	priorities = iota
 )
 
 func (p Priority) set(o *taskOptions) { o.priority = p }
 
-// TaskOption says more about a task that is given to [Pool.Submit]: [High] or [Low],
-// [After], [StartBy].
+// TaskOption says more about a task that is given to [Pool.Submit]: [PriorityHigh] or [PriorityLow],
+// [Delay], [StartBy], [OnNode].
 type TaskOption interface{ set(*taskOptions) }
 
 type taskOptions struct {
@@ -63,9 +62,9 @@ type after time.Duration
 
 func (d after) set(o *taskOptions) { o.delay = time.Duration(d) }
 
-// After delays a task: it is queued when d has passed. Until then it occupies only a
+// Delay delays a task: it is queued when d has passed. Until then it occupies only a
 // timer.
-func After(d time.Duration) TaskOption { return after(d) }
+func Delay(d time.Duration) TaskOption { return after(d) }
 
 type startBy struct {
 	deadline time.Time
@@ -114,7 +113,7 @@ func (p *Pool) hasRoom() bool { return p.bound == 0 || p.waiting() < p.bound }
 // waiting returns how many tasks of normal priority wait.
 func (p *Pool) waiting() (n int) {
 	for i := range p.nodes {
-		n += p.nodes[i].queues[Normal].Len()
+		n += p.nodes[i].queues[PriorityNormal].Len()
 	}
 	return n
 }
@@ -211,7 +210,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			batch[i] = taskOf(f)
 		}
 		node := p.here()
-		done := p.nodes[node].queues[Normal].PushBatch(batch[:n])
+		done := p.nodes[node].queues[PriorityNormal].PushBatch(batch[:n])
 		queued += done
 		if done > 0 {
 			p.notifyTask(node)
@@ -236,7 +235,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	defer r.waiting.Add(-1)
 	for !p.hasRoom() {
 		closed := false
-		wait("Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
+		p.wait("Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
 			select {
 			case <-r.made:
 			case <-ctx.Done():
@@ -262,7 +261,7 @@ func (p *Pool) isFull(o taskOptions) bool {
 }
 
 // counts says whether the task counts for the bound.
-func (o *taskOptions) counts() bool { return o.priority == Normal && o.delay <= 0 }
+func (o *taskOptions) counts() bool { return o.priority == PriorityNormal && o.delay <= 0 }
 
 // prepare reads the options, and returns what is to be run because of them.
 func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
@@ -287,7 +286,7 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	}
 	switch {
 	case o.priority < 0 || o.priority >= priorities:
-		return o, nil, fmt.Errorf("pool: %s was given the priority %d; it must be High, Normal or Low", method, o.priority)
+		return o, nil, fmt.Errorf("pool: %s was given the priority %d; it must be PriorityHigh, PriorityNormal or PriorityLow", method, o.priority)
 	case o.deadline && o.late == nil:
 		return o, nil, errNilFunc("StartBy")
 	case o.deadline:
@@ -323,24 +322,27 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 		p.endDelay()
 		return p.refusal()
 	}
-	var mu sync.Mutex // each of the two functions needs the other's end
-	var timer *time.Timer
-	stop := func() bool { return true } // says whether it keeps the context from ending the delay
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(o.delay, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if stop() {
+	d := &delay{f: f}
+	d.mu.Lock()
+	p.delays.Store(d, nil)
+	over := func() bool { // says whether it is over by the caller
+		ended := d.end()
+		if ended {
+			p.delays.Delete(d)
+		}
+		return ended
+	}
+	d.timer = time.AfterFunc(o.delay, func() {
+		if over() {
 			_ = p.enqueue(f, o.priority, p.nodeFor(o)) // accepted: the queues are not closed before delayed is 0
 			p.endDelay()
 		}
 	})
 	if o.ctx != nil && o.ctx.Done() != nil {
-		stop = context.AfterFunc(o.ctx, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			timer.Stop()
+		d.stop = context.AfterFunc(o.ctx, func() {
+			if !over() {
+				return
+			}
 			if o.ended != nil {
 				o.ended()
 			} else {
@@ -348,6 +350,11 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 			}
 			p.endDelay()
 		})
+	}
+	d.mu.Unlock()
+	if p.aborted.Load() && over() { // Abort looks in the opposite order
+		p.endDelay()
+		return ErrClosed
 	}
 	return nil
 }
@@ -374,11 +381,11 @@ func (p *Pool) nodeFor(o taskOptions) int {
 }
 
 func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
-	if priority == High {
+	if priority == PriorityHigh {
 		p.urgent.Add(1) // before it is there: who takes it subtracts
 	}
 	if !p.nodes[node].queues[priority].Push(taskOf(f)) {
-		if priority == High {
+		if priority == PriorityHigh {
 			p.urgent.Add(-1)
 		}
 		return p.refusal()

@@ -15,7 +15,7 @@ import (
 // worker pulls in a period, so the batch buffer never becomes empty.
 func TestEndlessTasksFromOutsideDoNotStarveTheWorkersOwn(t *testing.T) {
 	for name, options := range map[string][]Option{
-		"61":       {WithPollPeriod(61)},
+		"61":       {WithTuning(Tuning{PollPeriod: 61})},
 		"adaptive": nil, // of tasks that take 20 microseconds it is 50
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestEndlessTasksFromOutsideDoNotStarveTheWorkersOwn(t *testing.T) {
 // TestWhatWasPulledIsNotOvertaken by what came later: the first of the next batch begins
 // while older ones lie in the batch buffer.
 func TestWhatWasPulledIsNotOvertaken(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(10))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 10}))
 	const n = 200
 	var ran []int
 	fs := make([]func(*Worker), n)
@@ -67,7 +67,7 @@ func TestOneTurnInEightIsForNormalUnderHigh(t *testing.T) {
 	var high, began []int
 	onlyWorker(t, p, func(w *Worker) {
 		for range 400 {
-			_ = p.Submit(context.Background(), func(*Worker) { high = append(high, len(began)) }, High)
+			_ = p.Submit(context.Background(), func(*Worker) { high = append(high, len(began)) }, PriorityHigh)
 		}
 		for range 30 {
 			_ = p.Go(func(*Worker) { began = append(began, len(high)) })
@@ -80,8 +80,8 @@ func TestOneTurnInEightIsForNormalUnderHigh(t *testing.T) {
 // TestAWaiterThatHelpsLooksIntoTheInjector: what it waits for lies there, and its own
 // queue never becomes empty.
 func TestAWaiterThatHelpsLooksIntoTheInjector(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(61))
-	for name, priority := range map[string]Priority{"high": High, "normal": Normal, "low": Low} {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 61}))
+	for name, priority := range map[string]Priority{"high": PriorityHigh, "normal": PriorityNormal, "low": PriorityLow} {
 		t.Run(name, func(t *testing.T) {
 			const enough = 100_000
 			var ran int64
@@ -109,7 +109,7 @@ func TestAWaiterThatHelpsLooksIntoTheInjector(t *testing.T) {
 // moment of Close on, also while a delayed task keeps it.
 func TestClosingPoolRefusesWhileItWaitsForADelay(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
-	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, After(200*time.Millisecond)))
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, Delay(200*time.Millisecond)))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var unfinished *UnfinishedError
@@ -120,7 +120,7 @@ func TestClosingPoolRefusesWhileItWaitsForADelay(t *testing.T) {
 	f := func(*Worker) {}
 	require.ErrorIs(t, p.Go(f), ErrClosed, "Go")
 	require.ErrorIs(t, p.Submit(context.Background(), f), ErrClosed, "Submit")
-	require.ErrorIs(t, p.Submit(context.Background(), f, High), ErrClosed, "Submit with an option")
+	require.ErrorIs(t, p.Submit(context.Background(), f, PriorityHigh), ErrClosed, "Submit with an option")
 	require.ErrorIs(t, p.TrySubmit(f), ErrClosed, "TrySubmit")
 	n, err := p.SubmitAll(context.Background(), []func(*Worker){f})
 	require.ErrorIs(t, err, ErrClosed, "SubmitAll")
@@ -133,7 +133,7 @@ func TestClosingPoolRefusesWhileItWaitsForADelay(t *testing.T) {
 func TestTheBoundHoldsForTasksWithADeadline(t *testing.T) {
 	for name, option := range map[string]TaskOption{
 		"a deadline":      StartBy(time.Now().Add(time.Hour), func(*Worker) {}),
-		"normal priority": Normal,
+		"normal priority": PriorityNormal,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(1))
@@ -154,7 +154,7 @@ func TestSubmitWithOptionsLooksAtTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, p.Submit(ctx, func(*Worker) {}), context.Canceled)
-	require.ErrorIs(t, p.Submit(ctx, func(*Worker) {}, High), context.Canceled)
+	require.ErrorIs(t, p.Submit(ctx, func(*Worker) {}, PriorityHigh), context.Canceled)
 }
 
 // TestSleepIsNotMeasuredAsWork: a worker that finds enough others searching goes to sleep
@@ -206,7 +206,7 @@ func TestADeadlineAtTheBeginningOfTimeHasPassed(t *testing.T) {
 // TestTheSlotGivesWayToTheRingWhenTasksAreLong: not more than 3 in a row come from the
 // LIFO slot, however short a tick is.
 func TestTheSlotGivesWayToTheRingWhenTasksAreLong(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPollPeriod(1<<20))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 1 << 20}))
 	var row, before int
 	waits := true
 	var again func(*Worker)
@@ -245,5 +245,5 @@ func TestErrorsNameTheMethodThatWasCalled(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	require.EqualError(t, p.Submit(context.Background(), nil), "pool: Pool.Submit was given a nil function")
 	require.EqualError(t, p.TrySubmit(nil), "pool: Pool.TrySubmit was given a nil function")
-	require.EqualError(t, p.TrySubmit(nil, High), "pool: Pool.TrySubmit was given a nil function")
+	require.EqualError(t, p.TrySubmit(nil, PriorityHigh), "pool: Pool.TrySubmit was given a nil function")
 }

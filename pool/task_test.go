@@ -74,7 +74,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 			p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 			var accepted, ran, ranRefused atomic.Int64
 			fill := func(w *Worker) {
-				p.nodes[0].queues[Normal].Close()
+				p.nodes[0].queues[PriorityNormal].Close()
 				for range 3 * heist.DefaultRingCapacity {
 					refused := new(atomic.Bool)
 					err := w.Go(func(*Worker) {
@@ -160,11 +160,11 @@ func TestBadTasksAreRefusedWithAReason(t *testing.T) {
 		want    string
 	}{
 		{nil, nil, "nil function"},
-		{nil, []TaskOption{High}, "Submit was given a nil function"},
-		{nil, []TaskOption{After(time.Hour)}, "nil function"},
+		{nil, []TaskOption{PriorityHigh}, "Submit was given a nil function"},
+		{nil, []TaskOption{Delay(time.Hour)}, "nil function"},
 		{f, []TaskOption{nil}, "nil TaskOption"},
-		{f, []TaskOption{High, nil}, "nil TaskOption"},
-		{f, []TaskOption{Priority(3)}, "the priority 3; it must be High, Normal or Low"},
+		{f, []TaskOption{PriorityHigh, nil}, "nil TaskOption"},
+		{f, []TaskOption{Priority(3)}, "the priority 3; it must be PriorityHigh, PriorityNormal or PriorityLow"},
 		{f, []TaskOption{Priority(-1)}, "the priority -1"},
 		{f, []TaskOption{StartBy(time.Now(), nil)}, "StartBy was given a nil function"},
 	} {
@@ -188,8 +188,7 @@ func TestBadQueueOptionsAreNamedInTheError(t *testing.T) {
 		option Option
 		want   string
 	}{
-		{WithPollPeriod(0), "WithPollPeriod(0)"},
-		{WithPollPeriod(-5), "WithPollPeriod(-5)"},
+		{WithTuning(Tuning{PollPeriod: -5}), "Tuning.PollPeriod is -5; it must be at least 1"},
 		{WithQueueBound(0), "WithQueueBound(0)"},
 		{WithQueueBound(-1), "must be at least 1; leave it out for none"},
 		{WithPanicHandler(nil), "WithPanicHandler was given a nil function"},
@@ -333,9 +332,9 @@ func TestTheWaitForRoomEndsWithThePool(t *testing.T) {
 	require.NoError(t, <-closes)
 	require.ErrorIs(t, p.Submit(background, func(*Worker) {}), ErrClosed)
 	require.ErrorIs(t, p.TrySubmit(func(*Worker) {}), ErrClosed)
-	require.ErrorIs(t, p.Submit(background, func(*Worker) {}, Low), ErrClosed)
-	require.ErrorIs(t, p.Submit(background, func(*Worker) {}, High), ErrClosed)
-	require.ErrorIs(t, p.Submit(background, func(*Worker) {}, After(1)), ErrClosed)
+	require.ErrorIs(t, p.Submit(background, func(*Worker) {}, PriorityLow), ErrClosed)
+	require.ErrorIs(t, p.Submit(background, func(*Worker) {}, PriorityHigh), ErrClosed)
+	require.ErrorIs(t, p.Submit(background, func(*Worker) {}, Delay(1)), ErrClosed)
 	n, err := p.SubmitAll(background, []func(*Worker){func(*Worker) {}})
 	require.ErrorIs(t, err, ErrClosed)
 	require.Zero(t, n)
@@ -394,7 +393,7 @@ func TestWhatHasAPriorityOrADelayDoesNotCount(t *testing.T) {
 	p, release := boundedPool(t, 1)
 	var ran atomic.Int32
 	f := func(*Worker) { ran.Add(1) }
-	for _, option := range []TaskOption{High, Low, After(time.Millisecond)} {
+	for _, option := range []TaskOption{PriorityHigh, PriorityLow, Delay(time.Millisecond)} {
 		require.True(t, returns(func() {
 			if err := errors.Join(p.Submit(background, f, option), p.TrySubmit(f, option)); err != nil {
 				t.Error(err)
@@ -456,7 +455,7 @@ func TestManySubmittersAtABoundLoseNothingAndNoneStays(t *testing.T) {
 func TestSubmitAllKeepsTheOrder(t *testing.T) {
 	for _, bound := range []int{0, 1, 7, 1000} {
 		t.Run(fmt.Sprint("bound ", bound), func(t *testing.T) {
-			options := []Option{WithWorkers(1), WithPinning(PinNone), WithPollPeriod(never)}
+			options := []Option{WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never})}
 			if bound > 0 {
 				options = append(options, WithQueueBound(bound))
 			}
@@ -558,10 +557,10 @@ func TestSubmitAllAmongClose(t *testing.T) {
 func TestDelayedTasksRunNotBeforeTheirTime(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for _, d := range []time.Duration{-time.Hour, 0, 1, time.Millisecond, 20 * time.Millisecond} {
-		for _, priority := range []Priority{Low, Normal, High} {
+		for _, priority := range []Priority{PriorityLow, PriorityNormal, PriorityHigh} {
 			begin := time.Now()
 			ran := make(chan time.Duration, 1)
-			require.NoError(t, p.Submit(background, func(*Worker) { ran <- time.Since(begin) }, After(d), priority))
+			require.NoError(t, p.Submit(background, func(*Worker) { ran <- time.Since(begin) }, Delay(d), priority))
 			require.True(t, eventually(func() bool { return len(ran) == 1 }))
 			require.GreaterOrEqual(t, <-ran, d)
 		}
@@ -577,7 +576,7 @@ func TestCloseWaitsForDelayedTasks(t *testing.T) {
 			ran := make(tally, n)
 			for i := range n {
 				require.NoError(t, p.Submit(background, func(*Worker) { ran[i].Add(1) },
-					After(time.Duration(1+i*100)*time.Microsecond), Priority(i%priorities)))
+					Delay(time.Duration(1+i*100)*time.Microsecond), Priority(i%priorities)))
 			}
 			requireCloses(t, p)
 			for i := range ran {
@@ -594,7 +593,7 @@ func TestDelaysAmongClose(t *testing.T) {
 		var accepted, ran atomic.Int64
 		wait := together(3, func(int) {
 			for range 1000 {
-				err := p.Submit(background, func(*Worker) { ran.Add(1) }, After(time.Microsecond))
+				err := p.Submit(background, func(*Worker) { ran.Add(1) }, Delay(time.Microsecond))
 				if err != nil {
 					if !errors.Is(err, ErrClosed) {
 						t.Error(err)
@@ -619,10 +618,10 @@ func TestShutdownCountsWhatIsLeft(t *testing.T) {
 	for range 3 {
 		require.NoError(t, p.Go(f))
 	}
-	require.NoError(t, p.Submit(background, f, High))
-	require.NoError(t, p.Submit(background, f, Low))
+	require.NoError(t, p.Submit(background, f, PriorityHigh))
+	require.NoError(t, p.Submit(background, f, PriorityLow))
 	for range 4 {
-		require.NoError(t, p.Submit(background, f, After(300*time.Millisecond)))
+		require.NoError(t, p.Submit(background, f, Delay(300*time.Millisecond)))
 	}
 	var e *UnfinishedError
 	err := p.Shutdown(ended())
@@ -648,10 +647,10 @@ func TestWhatStartsLateIsReplaced(t *testing.T) {
 	}{
 		{"long ago", -time.Hour, nil, "late"},
 		{"in an hour", time.Hour, nil, "in time"},
-		{"before its delay ends", time.Millisecond, []TaskOption{After(10 * time.Millisecond)}, "late"},
-		{"after its delay", time.Hour, []TaskOption{After(time.Millisecond)}, "in time"},
-		{"high", -time.Hour, []TaskOption{High}, "late"},
-		{"low", time.Hour, []TaskOption{Low}, "in time"},
+		{"before its delay ends", time.Millisecond, []TaskOption{Delay(10 * time.Millisecond)}, "late"},
+		{"after its delay", time.Hour, []TaskOption{Delay(time.Millisecond)}, "in time"},
+		{"high", -time.Hour, []TaskOption{PriorityHigh}, "late"},
+		{"low", time.Hour, []TaskOption{PriorityLow}, "in time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var d diary
@@ -802,7 +801,7 @@ func TestLateTasksAreHandledToo(t *testing.T) {
 	var h handled
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(h.handle))
 	require.NoError(t, p.Submit(background, func(*Worker) {}, StartBy(time.Now().Add(-1), func(*Worker) { explode("late") })))
-	require.NoError(t, p.Submit(background, func(*Worker) { explode("delayed") }, After(time.Microsecond)))
+	require.NoError(t, p.Submit(background, func(*Worker) { explode("delayed") }, Delay(time.Microsecond)))
 	require.True(t, eventually(func() bool { return len(h.read()) == 2 }))
 }
 
@@ -877,7 +876,7 @@ func TestPanicWithoutAHandlerEndsTheProcess(t *testing.T) {
 		case "Submit":
 			err = p.Submit(background, func(*Worker) { explode("nobody waits") })
 		case "After":
-			err = p.Submit(background, func(*Worker) { explode("nobody waits") }, After(1))
+			err = p.Submit(background, func(*Worker) { explode("nobody waits") }, Delay(1))
 		case "Worker.Go":
 			err = p.Run(func(w *Worker) { _ = w.Go(func(*Worker) { explode("nobody waits") }) })
 		}
@@ -901,8 +900,8 @@ func TestStatsCountTasksOfAllKindsOnce(t *testing.T) {
 		want := 0
 		for range n {
 			require.NoError(t, p.Submit(background, func(*Worker) {}))
-			require.NoError(t, p.Submit(background, func(*Worker) {}, High))
-			require.NoError(t, p.Submit(background, func(*Worker) {}, Low, After(1)))
+			require.NoError(t, p.Submit(background, func(*Worker) {}, PriorityHigh))
+			require.NoError(t, p.Submit(background, func(*Worker) {}, PriorityLow, Delay(1)))
 			require.NoError(t, p.Go(func(w *Worker) { _ = w.Go(func(*Worker) {}) }))
 			require.NoError(t, p.Go(func(w *Worker) { explode(1) }))
 			require.NoError(t, p.Go(func(w *Worker) { runtime.Goexit() }))

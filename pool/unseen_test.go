@@ -23,7 +23,7 @@ func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
 			var exploded atomic.Bool
 			require.NoError(t, p.Run(func(guest *Worker) {
 				err, ok := caught(func() {
-					_ = ForWorker(guest, n, func(w *Worker, lo, hi int) {
+					_ = ForRange(guest, n, func(w *Worker, lo, hi int) {
 						if exploded.Load() {
 							after.Add(int64(hi - lo))
 						}
@@ -54,13 +54,13 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.NoError(t, loopOn(w, span{hi: n}, Lazy, func(_ *Worker, lo, hi int) {
+		require.NoError(t, loopOn(w, span{hi: n}, Granularity{}, func(_ *Worker, lo, hi int) {
 			if hi-lo > (n-lo)/2+1 {
 				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
 			}
 		}))
 		longest := 1
-		require.NoError(t, ForWorker(w, n, func(_ *Worker, lo, hi int) {
+		require.NoError(t, ForRange(w, n, func(_ *Worker, lo, hi int) {
 			if hi-lo > 32*longest {
 				t.Errorf("the items from %d on were a single chunk of %d after %d", lo, hi-lo, longest)
 			}
@@ -135,7 +135,7 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 // TestResizeWakesSomebodyForForksThatWereLeftAlone because as many guests computed as places slept.
 func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
 	for range stress(100) {
-		p := newPool(t, WithWorkers(1), WithMaxWorkers(2), WithPinning(PinNone))
+		p := newPool(t, WithWorkers(1), WithTuning(Tuning{MaxWorkers: 2}), WithPinning(PinNone))
 		published, stolen := make(chan struct{}), make(chan struct{})
 		guest := together(1, func(int) {
 			_ = p.Run(func(w *Worker) {
@@ -194,8 +194,8 @@ func TestDefaultsOfSizeAndSpares(t *testing.T) {
 	}), "%d workers, %d of them idle", n, idle())
 }
 
-func TestWithSpinOfZeroSpinsNot(t *testing.T) {
-	p := newPool(t, WithWorkers(1), WithSpin(0))
+func TestNegativeSpinIsNone(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithTuning(Tuning{Spin: -1}))
 	require.Negative(t, p.places[0].hunt.Backoff.Spin)
 	p = newPool(t, WithWorkers(1))
 	require.Zero(t, p.places[0].hunt.Backoff.Spin, "the default")

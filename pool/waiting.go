@@ -85,11 +85,11 @@ const latchPauses = 4
 
 // wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
 // are lent meanwhile. What says what it waits for, see [UnfinishedError].
-func wait(what string, f func()) {
+func (p *Pool) wait(what string, f func()) {
 	lent := lend(what)
 	defer lent.comeBack() // f may be the user's, and panic
 	if !lent.ofWorker() && inCoroutine() {
-		defer relieve()()
+		defer p.relieve()()
 	}
 	f()
 }
@@ -113,6 +113,7 @@ func lend(what string) loan {
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
 			v.waitsFor.Store(&waitsFor{what, v.job, v.inside})
+			v.inside.waits(v)
 			v.lend()
 		}
 	}
@@ -125,6 +126,7 @@ func (l loan) comeBack() {
 		if v.away--; v.away == 0 {
 			v.waitsFor.Store(nil)
 			v.comeBack()
+			v.inside.goesOn()
 		}
 	}
 }
@@ -154,6 +156,7 @@ func (w *Worker) lend() {
 	p.waits.Add(1)
 	if p.orders.Load()&orderHold != 0 {
 		p.notifySeen() // what the worker waits for goes on
+		p.forward()
 	}
 	if pl == nil {
 		return

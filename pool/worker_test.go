@@ -114,12 +114,12 @@ func TestStatsAddUp(t *testing.T) {
 	require.EqualValues(t, n, total.Tasks)
 	require.NotZero(t, total.Steals)
 	require.GreaterOrEqual(t, total.Items, total.Steals)
-	require.GreaterOrEqual(t, total.Attempts, total.Steals)
+	require.GreaterOrEqual(t, total.Looks, total.Steals)
 	require.GreaterOrEqual(t, total.Parks, uint64(3))
 	var sum WorkerStats
 	for _, w := range s.Workers {
 		sum.Tasks += w.Tasks
-		sum.Attempts += w.Attempts
+		sum.Looks += w.Looks
 		sum.Steals += w.Steals
 		sum.Items += w.Items
 		sum.LostRaces += w.LostRaces

@@ -159,9 +159,9 @@ func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
 	ways := []func(*pool.Pool, func(*pool.Worker)) error{
 		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Go(f) },
 		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Submit(ctx, f) },
-		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Submit(ctx, f, pool.High) },
+		func(p *pool.Pool, f func(*pool.Worker)) error { return p.Submit(ctx, f, pool.PriorityHigh) },
 		func(p *pool.Pool, f func(*pool.Worker)) error {
-			return p.Submit(ctx, f, pool.After(time.Microsecond))
+			return p.Submit(ctx, f, pool.Delay(time.Microsecond))
 		},
 		func(p *pool.Pool, f func(*pool.Worker)) error {
 			_, err := p.SubmitAll(ctx, []func(*pool.Worker){f})

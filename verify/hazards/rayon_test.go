@@ -24,7 +24,7 @@ import (
 func TestRayon746NobodySleepsOverAJob(t *testing.T) {
 	claim.That(t, "rayon#746: no worker sleeps over a job, a job wakes one worker and not all, and an idle pool does nothing",
 		"jobs at random moments of the workers' way to sleep")
-	p := newPool(t, pool.WithWorkers(8), pool.WithPinning(pool.PinNone), pool.WithSpin(0))
+	p := newPool(t, pool.WithWorkers(8), pool.WithPinning(pool.PinNone), pool.WithTuning(pool.Tuning{Spin: -1}))
 	parks := func() uint64 { return p.Stats().Total().Parks }
 	ran := make(chan struct{}, 1)
 	submit := func() {
@@ -58,7 +58,7 @@ func requireIdle(t *testing.T, p *pool.Pool) {
 	eventually(t, "idle workers look for work for ever", func() bool {
 		time.Sleep(time.Millisecond)
 		now := p.Stats().Total()
-		if did := now.Attempts + now.Parks; did != last {
+		if did := now.Looks + now.Parks; did != last {
 			last, quiet = did, 0
 		}
 		quiet++
@@ -83,7 +83,7 @@ func TestRayon929LatchOutlivesItsOwner(t *testing.T) {
 	var joins, stolen, wrong atomic.Uint64
 	join := func(w *pool.Worker, n uint64) {
 		var begun atomic.Bool
-		_, v := pool.Both(w,
+		_, v := both(w,
 			func(*pool.Worker) (none struct{}) {
 				for i := 0; i < 1000 && !begun.Load(); i++ {
 					heist.Yield()
@@ -123,3 +123,10 @@ func TestRayon929LatchOutlivesItsOwner(t *testing.T) {
 	require.NotZero(t, stolen.Load())
 	claim.Amount(t, "%s joins, %s of them stolen", claim.Count(joins.Load()), claim.Count(stolen.Load()))
 }
+
+// both is pool.Join for closures.
+func both[X, Y any](w *pool.Worker, f func(*pool.Worker) X, g func(*pool.Worker) Y) (X, Y) {
+	return pool.Join(w, apply[X], f, apply[Y], g)
+}
+
+func apply[R any](w *pool.Worker, f func(*pool.Worker) R) R { return f(w) }

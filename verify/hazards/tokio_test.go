@@ -27,7 +27,7 @@ func TestTokio4941LIFOSlotIsStolen(t *testing.T) {
 	n := 0
 	for _, options := range [][]pool.Option{
 		{pool.WithWorkers(2)},
-		{pool.WithWorkers(2), pool.WithPinning(pool.PinNone), pool.WithSpin(0)},
+		{pool.WithWorkers(2), pool.WithPinning(pool.PinNone), pool.WithTuning(pool.Tuning{Spin: -1})},
 		{pool.WithWorkers(4), pool.WithPinning(pool.PinNone)},
 	} {
 		p := newPool(t, options...)

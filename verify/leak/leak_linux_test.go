@@ -31,7 +31,7 @@ func use(t *testing.T, p *pool.Pool) {
 	require.NoError(t, p.Pause(ctx))
 	p.Resume()
 	require.NoError(t, p.Resize(1))
-	require.NoError(t, p.Submit(ctx, func(*pool.Worker) {}, pool.After(time.Millisecond)))
+	require.NoError(t, p.Submit(ctx, func(*pool.Worker) {}, pool.Delay(time.Millisecond)))
 }
 
 func TestClosedPoolLeavesNoGoroutine(t *testing.T) {
@@ -40,9 +40,9 @@ func TestClosedPoolLeavesNoGoroutine(t *testing.T) {
 		{},
 		{pool.WithPinning(pool.PinNone)},
 		{pool.WithWorkers(20)},
-		{pool.WithHotWorker()},
+		{pool.WithTuning(pool.Tuning{HotWorker: true})},
 	} {
-		p, err := pool.New(append(options, pool.WithMaxWorkers(64))...)
+		p, err := pool.New(append(options, pool.WithTuning(pool.Tuning{MaxWorkers: 64}))...)
 		require.NoError(t, err)
 		use(t, p)
 		require.NoError(t, p.Close())
@@ -68,7 +68,7 @@ func TestAbandonedShutdownEndsInTheEnd(t *testing.T) {
 func TestPoolsLeaveNoThreads(t *testing.T) {
 	const pools, workers = 40, 4
 	for range pools {
-		p, err := pool.New(pool.WithWorkers(workers), pool.WithMaxWorkers(64))
+		p, err := pool.New(pool.WithWorkers(workers), pool.WithTuning(pool.Tuning{MaxWorkers: 64}))
 		require.NoError(t, err)
 		use(t, p)
 		require.NoError(t, p.Close())

@@ -48,7 +48,7 @@ func liveLongAfterBoot() error {
 		late := func(*pool.Worker) { over <- errors.New("a task with an hour's time was too late") }
 		for range 2 {
 			if err := p.Submit(context.Background(), func(*pool.Worker) { over <- nil },
-				pool.After(delay), pool.StartBy(time.Now().Add(time.Hour), late)); err != nil {
+				pool.Delay(delay), pool.StartBy(time.Now().Add(time.Hour), late)); err != nil {
 				return err
 			}
 			if err := <-over; err != nil {

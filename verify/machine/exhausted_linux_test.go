@@ -51,7 +51,7 @@ func useFewThreads() error {
 	if err := syscall.Setuid(loneUser + int(n)); err != nil {
 		return err
 	}
-	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithWorkers(8), pool.WithMaxWorkers(24))
+	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithWorkers(8), pool.WithTuning(pool.Tuning{MaxWorkers: 24}))
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,10 @@ looked or been woken for a while is a matter of time, which the model has not.
 
 Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
 sequentially consistent; a push without its fence is one whose item is seen later. What is done under
-a lock is one step, but for what others see without it.
+a lock is one step, but for what others see without it. Worker.stealOn is a look that finds a fork at the
+first victim: the worker does not count as a searcher, and leaves if there is a task or an order. Letters of broadcasts
+are left out: to the sleep of a place a letter is what an order to close it is. It is written before the look
+whether the place sleeps, and looked for after the sleep was announced.
 
 Bounds. Two places are the fewest of which one can sleep while the other is searched, worked in or
 lent; one is enough where a place goes from hand to hand; with three there is a sleeper and a searcher
@@ -49,10 +52,10 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 
 // stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.Go Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
+// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
 // stands for: pool/crew.go: Worker.ordered Pool.held place.isTooMany Worker.obey Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume site.push site.pop Pool.hire site.close
-// stands for: pool/pool.go: Pool.Shutdown Pool.drain Pool.isQuiet Pool.allRest Pool.end
+// stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.allRest Pool.end
 // stands for: pool/guest.go: Pool.enter Pool.leave Pool.freePlace
 // stands for: pool/parker.go: parker parker.park parker.unpark
 // stands for: pool/find.go: Worker.takeOwn Worker.pull Worker.pullAnywhere
@@ -743,7 +746,7 @@ inline push(node_) {
 	}
 }
 
-// queue is Worker.Go: the task goes into the place's slot, and what was there into its ring; or,
+// queue is Worker.queue: the task goes into the place's slot, and what was there into its ring; or,
 // without a place, into the injector.
 inline queue() {
 	if

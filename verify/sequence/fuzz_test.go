@@ -122,7 +122,7 @@ func TestEveryPackageThatParsesHasATarget(t *testing.T) {
 	}
 	parsers := []string{
 		"ParseSet(", "parseMask(", "read(", "json.Unmarshal([]byte(text), &got)", // numa
-		"ReadLatencies(",                // pool
+		"readLatencies(",                // pool
 		"parseOptions(", "parseSample(", // bench
 		"ChooseMachines(", "ChooseLoads(", // bench sim
 	}

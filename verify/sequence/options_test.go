@@ -35,16 +35,16 @@ func drawOption(t *rapid.T) drawn {
 		return drawn{"WithWorkers", pool.WithWorkers(n), n >= 1 && n <= most}
 	case 1:
 		d := time.Duration(min(n, 9)) // Close waits for workers that spin
-		return drawn{"WithSpin", pool.WithSpin(d), d >= 0}
+		return drawn{"Tuning.Spin", pool.WithTuning(pool.Tuning{Spin: d}), true}
 	case 2:
-		return drawn{"WithPollPeriod", pool.WithPollPeriod(n), n >= 1}
+		return drawn{"Tuning.PollPeriod", pool.WithTuning(pool.Tuning{PollPeriod: n}), n >= 0}
 	case 3:
 		return drawn{"WithQueueBound", pool.WithQueueBound(n), n >= 1}
 	case 4:
-		return drawn{"WithPatience", pool.WithVictimOrder(pool.ByTopology().WithPatience(n)), n >= 0}
+		return drawn{"Tuning.Patience", pool.WithTuning(pool.Tuning{Patience: n}), n >= 0}
 	case 5:
 		q := rapid.SampledFrom([]float64{math.NaN(), math.Inf(-1), -1e-9, 0, 0.5, 1, 1.5}).Draw(t, "probability")
-		return drawn{"WithUniformLooks", pool.WithVictimOrder(pool.ByTopology().WithUniformLooks(q)), q >= 0 && q <= 1}
+		return drawn{"Tuning.UniformLooks", pool.WithTuning(pool.Tuning{UniformLooks: q}), q <= 1}
 	case 6:
 		if rapid.Bool().Draw(t, "nil") {
 			return drawn{"WithPanicHandler", pool.WithPanicHandler(nil), false}
@@ -61,11 +61,11 @@ func drawOption(t *rapid.T) drawn {
 		}
 		return drawn{"WithCPUs", pool.WithCPUs(cpus...), valid}
 	case 9:
-		return drawn{"WithMaxWorkers", pool.WithMaxWorkers(n), n >= 1 && n <= most}
+		return drawn{"Tuning.MaxWorkers", pool.WithTuning(pool.Tuning{MaxWorkers: n}), n >= 0 && n <= most}
 	case 10:
 		return drawn{"nil Option", nil, false}
 	default:
-		return drawn{"WithVictimOrder", pool.WithVictimOrder(pool.Uniform()), true}
+		return drawn{"Tuning.Latencies", pool.WithTuning(pool.Tuning{Latencies: strings.NewReader(`{}`)}), false}
 	}
 }
 
@@ -90,7 +90,7 @@ func TestNewRefusesWhatIsInvalidByName(t *testing.T) {
 		case firstWrong != "":
 			require.ErrorContains(t, err, firstWrong)
 		case err != nil:
-			contradiction := strings.Contains(err.Error(), "WithMaxWorkers") || strings.Contains(err.Error(), "WithCPUs and PinNone")
+			contradiction := strings.Contains(err.Error(), "Tuning.MaxWorkers") || strings.Contains(err.Error(), "WithCPUs and PinNone")
 			require.True(t, contradiction, err)
 		}
 		if err != nil {

@@ -93,7 +93,7 @@ func play(t *rapid.T) {
 	bound := rapid.IntRange(0, 4).Draw(t, "bound")
 	pl := &player{t: t, ref: newReference(workers, maxWorkers, bound), ran: make(map[int]*atomic.Int32), done: make(chan struct{}, 1)}
 	options := []pool.Option{
-		pool.WithWorkers(workers), pool.WithMaxWorkers(maxWorkers),
+		pool.WithWorkers(workers), pool.WithTuning(pool.Tuning{MaxWorkers: maxWorkers}),
 		pool.WithPanicHandler(func(e *pool.PanicError) { pl.panics.Add(1) }),
 	}
 	if bound > 0 {
@@ -263,11 +263,11 @@ func (pl *player) options(f func(*pool.Worker)) (options []pool.TaskOption, coun
 	for _, o := range rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(pl.t, "options") {
 		switch o {
 		case 0:
-			options, counts = append(options, pool.High), false
+			options, counts = append(options, pool.PriorityHigh), false
 		case 1:
-			options, counts = append(options, pool.Low), false
+			options, counts = append(options, pool.PriorityLow), false
 		case 2: // the last priority is the one that holds
-			options, counts = append(options, pool.Normal), true
+			options, counts = append(options, pool.PriorityNormal), true
 		case 3:
 			options = append(options, pool.StartBy(time.Now().Add(time.Hour), func(*pool.Worker) { panic("not yet") }))
 		case 4:
@@ -354,7 +354,7 @@ func (pl *player) submitOn(t *rapid.T) {
 		require.ErrorContains(t, err, "no worker on node "+strconv.Itoa(node))
 		return
 	}
-	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.OnNode(node), pool.High))
+	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.OnNode(node), pool.PriorityHigh))
 }
 
 // submitAll gives up when there is no room: what was queued until then is.
@@ -398,7 +398,7 @@ func (pl *player) delayed(t *rapid.T) {
 	}
 	task, f := pl.task()
 	delay := time.Duration(rapid.IntRange(-1, 500).Draw(t, "delay")) * time.Microsecond
-	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.After(delay)))
+	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.Delay(delay)))
 }
 
 // async waits at once, or when the pool goes on. At the bound the call itself does.
@@ -688,7 +688,7 @@ func sumBy(w *pool.Worker, way, lo, hi int) (sum int) {
 		half := func(w *pool.Worker, r [2]int) int { return sumBy(w, way, r[0], r[1]) }
 		x, y = pool.Join(w, half, [2]int{lo, mid}, half, [2]int{mid, hi})
 	case 1:
-		x, y = pool.Both(w,
+		x, y = both(w,
 			func(w *pool.Worker) int { return sumBy(w, way, lo, mid) },
 			func(w *pool.Worker) int { return sumBy(w, way, mid, hi) })
 	case 2:
@@ -720,7 +720,7 @@ func (pl *player) granularity() []pool.Granularity {
 	case 0:
 		return nil
 	case 1:
-		return []pool.Granularity{pool.Lazy}
+		return []pool.Granularity{pool.Granularity{}}
 	default:
 		return []pool.Granularity{pool.Grain(n)}
 	}
@@ -745,10 +745,10 @@ func (pl *player) loops(t *rapid.T) {
 	loops := map[string]func() error{
 		"For":       func() error { return par.For(at, n, item, g...) },
 		"ForRange":  func() error { return pool.ForRange(at, n, between, g...) },
-		"ForWorker": func() error { return pool.ForWorker(at, n, func(_ *pool.Worker, lo, hi int) { between(lo, hi) }, g...) },
+		"ForWorker": func() error { return pool.ForRange(at, n, func(_ *pool.Worker, lo, hi int) { between(lo, hi) }, g...) },
 		"ForEach":   func() error { return par.ForEach(at, items, func(i *int) { item(*i) }, g...) },
 		"Phases":    func() error { return par.Phases(at, n, 1, func(_, lo, hi int) { between(lo, hi) }) },
-		"Each":      func() error { return par.Each(at, slices.Values(items), item) },
+		"ForSeq":    func() error { return par.ForSeq(at, slices.Values(items), item) },
 	}
 	for name, loop := range loops {
 		pl.same(want, loop())
@@ -801,7 +801,7 @@ func (pl *player) algorithms(t *rapid.T) {
 		"Find":     {slices.IndexFunc(s, odd), func(s []int) (any, error) { return par.Find(at, s, odd) }},
 		"Filter": {slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) }),
 			func(s []int) (any, error) { return par.Filter(at, s, odd) }},
-		"Collect": {doubled, func(s []int) (any, error) { return par.Collect(at, slices.Values(s), double) }},
+		"MapSeq": {doubled, func(s []int) (any, error) { return par.MapSeq(at, slices.Values(s), double) }},
 	}
 	for name, c := range algorithms {
 		got, err := c.do(slices.Clone(s))
@@ -837,18 +837,18 @@ func (pl *player) nils(t *rapid.T) {
 		"StartBy":              func() error { return p.TrySubmit(nothing, pool.StartBy(time.Now(), nil)) },
 		"priority 7":           func() error { return p.TrySubmit(nothing, pool.Priority(7)) },
 		"Pool.Run":             func() error { return p.Run(nil) },
-		"Bound.Run":            func() error { return p.With(background).Run(nil) },
+		"View.Run":             func() error { return p.With(background).Run(nil) },
 		"Async":                func() error { _, err := pool.Async[int](p, nil).Wait(background); return err },
 		"Group.Go ":            func() error { g, _ := p.Group(background); g.Go(nil); return g.Wait() },
 		"Group.GoWorker":       func() error { g, _ := p.Group(background); g.GoWorker(nil); return g.Wait() },
 		"Group.TryGo":          func() error { g, _ := p.Group(background); g.TryGo(nil); return g.Wait() },
 		"For ":                 func() error { return par.For(p, 1, nil) },
-		"ForRange":             func() error { return pool.ForRange(p, 1, nil) },
-		"ForWorker":            func() error { return pool.ForWorker(p, 1, nil) },
+		"ForRange":             func() error { return pool.ForRange[func(lo, hi int)](p, 1, nil) },
+		"ForRange ":            func() error { return pool.ForRange[func(w *pool.Worker, lo, hi int)](p, 1, nil) },
 		"ForEach":              func() error { return par.ForEach(p, s, nil) },
 		"Phases":               func() error { return par.Phases(p, 1, 1, nil) },
-		"Each":                 func() error { return par.Each(p, slices.Values(s), nil) },
-		"Collect":              func() error { _, err := par.Collect[int, int](p, nil, func(i int) int { return i }); return err },
+		"ForSeq":               func() error { return par.ForSeq(p, slices.Values(s), nil) },
+		"MapSeq":               func() error { _, err := par.MapSeq[int, int](p, nil, func(i int) int { return i }); return err },
 		"Map":                  func() error { _, err := par.Map[int, int](p, s, nil); return err },
 		"Reduce":               func() error { _, err := par.Reduce(p, s, 0, nil, func(a, b int) int { return a }); return err },
 		"Scan":                 func() error { return par.Scan(p, s, s, nil) },
@@ -979,3 +979,10 @@ func FuzzSequence(f *testing.F) {
 	}
 	f.Fuzz(rapid.MakeFuzz(play))
 }
+
+// both is pool.Join for closures.
+func both[X, Y any](w *pool.Worker, f func(*pool.Worker) X, g func(*pool.Worker) Y) (X, Y) {
+	return pool.Join(w, apply[X], f, apply[Y], g)
+}
+
+func apply[R any](w *pool.Worker, f func(*pool.Worker) R) R { return f(w) }

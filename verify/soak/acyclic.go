@@ -349,7 +349,7 @@ func runDAG(d *dag, patience time.Duration) (*dagRun, error) {
 			options = append(options, pool.WithPinning(pool.PinCores))
 		}
 		if o.Hot {
-			options = append(options, pool.WithHotWorker())
+			options = append(options, pool.WithTuning(pool.Tuning{HotWorker: true}))
 		}
 		p, err := pool.New(options...)
 		if err != nil {
@@ -417,11 +417,11 @@ func (x *dagRun) launch(w *pool.Worker, ids []int) {
 		var options []pool.TaskOption
 		switch n.Way >> 12 % 8 {
 		case 0:
-			options = append(options, pool.High)
+			options = append(options, pool.PriorityHigh)
 		case 1:
-			options = append(options, pool.Low)
+			options = append(options, pool.PriorityLow)
 		case 2:
-			options = append(options, pool.After(time.Duration(n.Way>>16%200)*time.Microsecond))
+			options = append(options, pool.Delay(time.Duration(n.Way>>16%200)*time.Microsecond))
 		}
 		var err error
 		switch n.Kind {
@@ -595,7 +595,7 @@ func (x *dagRun) nest(n *dagNode, w *pool.Worker) {
 		if w != nil && n.Way%2 == 0 {
 			place = w
 		}
-		err := pool.ForWorker(place, len(n.Order), func(w *pool.Worker, lo, hi int) {
+		err := pool.ForRange(place, len(n.Order), func(w *pool.Worker, lo, hi int) {
 			for _, id := range n.Order[lo:hi] {
 				x.run(x.Nodes[id], w)
 			}

@@ -61,7 +61,7 @@ func (b *busyPool) submit(random *rand.Rand) {
 		case 1:
 			goesOn = b.answer(1, b.Go(b.parent))
 		case 2:
-			goesOn = b.answer(1, b.Submit(context.Background(), b.task, []pool.TaskOption{pool.High, pool.Normal, pool.Low}[random.IntN(3)]))
+			goesOn = b.answer(1, b.Submit(context.Background(), b.task, []pool.TaskOption{pool.PriorityHigh, pool.PriorityNormal, pool.PriorityLow}[random.IntN(3)]))
 		case 3:
 			ctx, cancel := context.WithCancel(context.Background())
 			go cancel()
@@ -103,7 +103,7 @@ func (b *busyPool) submit(random *rand.Rand) {
 				}
 			}
 		case 8:
-			goesOn = b.answer(1, b.Submit(context.Background(), b.task, pool.After(time.Duration(random.IntN(100))*time.Microsecond)))
+			goesOn = b.answer(1, b.Submit(context.Background(), b.task, pool.Delay(time.Duration(random.IntN(100))*time.Microsecond)))
 		case 9:
 			ran := false
 			err := b.Run(func(w *pool.Worker) {
@@ -178,7 +178,7 @@ func closeUnderWork(t *testing.T, seed uint64) int64 {
 	random := rand.New(rand.NewPCG(seed, 2))
 	const most = 4
 	b := &busyPool{}
-	options := []pool.Option{pool.WithWorkers(1 + random.IntN(most)), pool.WithMaxWorkers(most)}
+	options := []pool.Option{pool.WithWorkers(1 + random.IntN(most)), pool.WithTuning(pool.Tuning{MaxWorkers: most})}
 	if random.IntN(3) == 0 {
 		b.bound = 1 + random.IntN(20)
 		options = append(options, pool.WithQueueBound(b.bound))

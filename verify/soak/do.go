@@ -31,7 +31,7 @@ func (r *run) do(a at, o *op) (value uint64) {
 	case join:
 		value = r.join(a.w, o)
 	case both:
-		x, y := pool.Both(a.w,
+		x, y := joined(a.w,
 			func(w *pool.Worker) uint64 { return r.do(at{a.p, w}, o.Children[0]) },
 			func(w *pool.Worker) *uint64 { v := r.do(at{a.p, w}, o.Children[1]); return &v })
 		value = combine([]uint64{x, *y})
@@ -189,7 +189,7 @@ func (r *run) spread(a at, o *op) uint64 {
 		place = a.p
 	}
 	said := r.ask(o, func() answer {
-		return r.answerTo(a, o, pool.ForWorker(place, len(values), func(w *pool.Worker, lo, hi int) {
+		return r.answerTo(a, o, pool.ForRange(place, len(values), func(w *pool.Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
 				values[i] = r.do(at{w.Pool(), w}, o.Children[i])
 			}
@@ -279,12 +279,12 @@ func (r *run) guest(a at, o *op) (value uint64) {
 func (o *op) options() (options []pool.TaskOption) {
 	switch o.pick(4, whichPriority) {
 	case 0:
-		options = append(options, pool.High)
+		options = append(options, pool.PriorityHigh)
 	case 1:
-		options = append(options, pool.Low)
+		options = append(options, pool.PriorityLow)
 	}
 	if o.oneIn(3, whichDelay) {
-		options = append(options, pool.After(time.Duration(o.Way%500)*time.Microsecond))
+		options = append(options, pool.Delay(time.Duration(o.Way%500)*time.Microsecond))
 	}
 	return options
 }
@@ -403,3 +403,10 @@ func (r *run) future(a at, o *op) (value uint64) {
 		return r.answerTo(a, o, err)
 	}))
 }
+
+// joined is pool.Join for closures.
+func joined[X, Y any](w *pool.Worker, f func(*pool.Worker) X, g func(*pool.Worker) Y) (X, Y) {
+	return pool.Join(w, apply[X], f, apply[Y], g)
+}
+
+func apply[R any](w *pool.Worker, f func(*pool.Worker) R) R { return f(w) }

@@ -49,13 +49,13 @@ func overForRange(at pool.Place, n int, f func(i int) uint64, g pool.Granularity
 
 func overForWorker(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error) {
 	values := make([]uint64, n)
-	err := pool.ForWorker(at, n, func(w *pool.Worker, lo, hi int) {
+	err := pool.ForRange(at, n, func(w *pool.Worker, lo, hi int) {
 		for i := lo; i < hi; i += 2 { // lo need not be even, nor hi
 			if i+1 == hi {
 				values[i] = f(i)
 				break
 			}
-			values[i], values[i+1] = pool.Both(w,
+			values[i], values[i+1] = joined(w,
 				func(*pool.Worker) uint64 { return f(i) },
 				func(*pool.Worker) uint64 { return f(i + 1) })
 		}
@@ -82,12 +82,12 @@ func overReduce(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) 
 
 func overEach(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
 	var sum atomic.Uint64
-	err := par.Each(at, upTo(n), func(i int) { sum.Add(uint64(i+1) * f(i)) })
+	err := par.ForSeq(at, upTo(n), func(i int) { sum.Add(uint64(i+1) * f(i)) })
 	return sum.Load(), err
 }
 
 func overCollect(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
-	values, err := par.Collect(at, upTo(n), f)
+	values, err := par.MapSeq(at, upTo(n), f)
 	return weigh(values), err
 }
 
@@ -142,7 +142,7 @@ func (o *op) granularity() pool.Granularity {
 	case 2:
 		return adaptive.Granularity()
 	}
-	return pool.Lazy
+	return pool.Granularity{}
 }
 
 // loop does the operation's leaves by one of the loops. One of them may panic, or cancel

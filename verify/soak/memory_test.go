@@ -80,7 +80,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 			}
 		}},
 		{"urgent futures", n, func(t *testing.T, p *pool.Pool, w *pool.Worker) {
-			v, err := pool.Async(p, func(*pool.Worker) (int, error) { return 7, nil }, pool.High).Wait(context.Background())
+			v, err := pool.Async(p, func(*pool.Worker) (int, error) { return 7, nil }, pool.PriorityHigh).Wait(context.Background())
 			if v != 7 || err != nil {
 				t.Errorf("%d, %v", v, err)
 			}

@@ -77,7 +77,7 @@ func (a at) place() pool.Place {
 }
 
 // with returns the place with a context.
-func (a at) with(ctx context.Context) *pool.Bound {
+func (a at) with(ctx context.Context) *pool.View {
 	if a.w == nil {
 		return a.p.With(ctx)
 	}
@@ -123,8 +123,8 @@ func execute(p *program, f fault) (*run, error) {
 
 func (r *run) open() (err error) {
 	options := []pool.Option{
-		pool.WithWorkers(r.Workers), pool.WithMaxWorkers(r.MaxWorkers),
-		pool.WithSpin(r.Spin),
+		pool.WithWorkers(r.Workers), pool.WithTuning(pool.Tuning{MaxWorkers: r.MaxWorkers}),
+		pool.WithTuning(pool.Tuning{Spin: r.Spin}),
 		pool.WithPanicHandler(func(e *pool.PanicError) { r.handle(0, e) }),
 	}
 	if r.Bound > 0 {
@@ -134,7 +134,7 @@ func (r *run) open() (err error) {
 		options = append(options, pool.WithPinning(pool.PinCores))
 	}
 	if r.Hot {
-		options = append(options, pool.WithHotWorker())
+		options = append(options, pool.WithTuning(pool.Tuning{HotWorker: true}))
 	}
 	if r.pools[0], err = pool.New(options...); err != nil {
 		return err

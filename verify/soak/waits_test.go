@@ -124,7 +124,7 @@ func TestGuestMayYieldUntilAChildOfAnotherGuestHasBegun(t *testing.T) {
 }
 
 func TestTaskMayYieldUntilATaskOfAnyPriorityHasBegun(t *testing.T) {
-	for _, priority := range []pool.Priority{pool.High, pool.Normal, pool.Low} {
+	for _, priority := range []pool.Priority{pool.PriorityHigh, pool.PriorityNormal, pool.PriorityLow} {
 		p := newPool(t, pool.WithWorkers(1))
 		ended := make(chan struct{})
 		mustEnd(t, func() {
@@ -240,7 +240,7 @@ func TestCloseEndsBesideAGuestThatForks(t *testing.T) {
 
 func TestResizeBesideCloseLeavesNoWorker(t *testing.T) {
 	for range 500 {
-		p := newPool(t, pool.WithWorkers(1), pool.WithMaxWorkers(8))
+		p := newPool(t, pool.WithWorkers(1), pool.WithTuning(pool.Tuning{MaxWorkers: 8}))
 		refused := make(chan struct{})
 		go func() {
 			defer close(refused)
@@ -267,7 +267,7 @@ func requireNoWorker(t *testing.T, p *pool.Pool) {
 
 func TestPoolWithAHotWorkerCanBeClosed(t *testing.T) {
 	for workers := 1; workers <= 2; workers++ {
-		p := newPool(t, pool.WithWorkers(workers), pool.WithHotWorker())
+		p := newPool(t, pool.WithWorkers(workers), pool.WithTuning(pool.Tuning{HotWorker: true}))
 		asleep()
 		mustEnd(t, func() { require.NoError(t, p.Close()) })
 	}
@@ -282,7 +282,7 @@ func TestFuturesThatWereRunInPlaceMakeNoRoom(t *testing.T) {
 	defer close(release)
 	require.NoError(t, p.Run(func(*pool.Worker) {
 		for range 200 { // they do not count for the bound
-			_, err := pool.Async(p, func(*pool.Worker) (int, error) { return 0, nil }, pool.High).Wait(context.Background())
+			_, err := pool.Async(p, func(*pool.Worker) (int, error) { return 0, nil }, pool.PriorityHigh).Wait(context.Background())
 			require.NoError(t, err)
 		}
 	}))

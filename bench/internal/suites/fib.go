@@ -33,7 +33,6 @@ func fibCase() runner.Case {
 		Impls: append([]runner.Impl{
 			fibOn("heist-recursive", fibRecursive.Call),
 			fibOn("heist-join", fibJoin),
-			fibOn("heist-closure", fibClosure),
 			fibDoImpl,
 			called("serial", time.Nanosecond, func(env runner.Env) (job[int], func() int) {
 				n := fibSize(env)
@@ -94,16 +93,6 @@ func fibJoin(w *pool.Worker, n int) int {
 		return n
 	}
 	x, y := pool.Join(w, fibJoin, n-1, fibJoin, n-2)
-	return x + y
-}
-
-func fibClosure(w *pool.Worker, n int) int {
-	if n < 2 {
-		return n
-	}
-	x, y := pool.Both(w,
-		func(w *pool.Worker) int { return fibClosure(w, n-1) },
-		func(w *pool.Worker) int { return fibClosure(w, n-2) })
 	return x + y
 }
 

@@ -81,7 +81,7 @@ func (a arrivals) latency(name, about string) runner.Case {
 	impls := []runner.Impl{
 		impl("heist", openHeist()),
 		impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
-		impl("heist-hot", openHeist(pool.WithHotWorker())),
+		impl("heist-hot", openHeist(pool.WithTuning(pool.Tuning{HotWorker: true}))),
 		impl("go", openGo),
 		impl("channel", openChannel),
 		impl("ants", openAnts),

@@ -30,8 +30,8 @@ func TestClockOnTheWallIsNotLookedAt(t *testing.T) {
 	underLoad(t, p, func(settle func()) {
 		for _, jump := range jumps {
 			inTime := make(chan bool, 1)
-			require.NoError(t, distant.Submit(t.Context(), func(*pool.Worker) { early.Add(1) }, pool.After(time.Hour)))
-			require.NoError(t, p.Submit(t.Context(), func(*pool.Worker) { inTime <- true }, pool.After(100*time.Millisecond),
+			require.NoError(t, distant.Submit(t.Context(), func(*pool.Worker) { early.Add(1) }, pool.Delay(time.Hour)))
+			require.NoError(t, p.Submit(t.Context(), func(*pool.Worker) { inTime <- true }, pool.Delay(100*time.Millisecond),
 				pool.StartBy(time.Now().Add(time.Hour), func(*pool.Worker) { inTime <- false })))
 			over := make(chan struct{})
 			go func() {

@@ -36,7 +36,7 @@ func TestFirstStealsGoToTheNearestTier(t *testing.T) {
 // stealAll returns the thief's node, the nodes of the tasks in the order in which it ran
 // them, and whether it had stolen nothing before.
 func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, innocent bool) {
-	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithVictimOrder(pool.ByTopology().WithUniformLooks(0)))
+	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: -1}))
 	require.NoError(t, err)
 	var begun, full, stolen sync.WaitGroup
 	release := make(chan struct{})
@@ -165,12 +165,12 @@ var grown = pool.Recursive(func(f *pool.Fork[bush, int], b bush) int {
 func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 	m := machine(t)
 	for _, order := range []struct {
-		name  string
-		order pool.VictimOrder
-	}{{"uniform", pool.Uniform()}, {"by topology", pool.ByTopology()}} {
+		name    string
+		uniform float64
+	}{{"uniform", 1}, {"by topology", 0}} {
 		var shares []float64
 		for tries := 0; tries < 20 && len(shares) < 5; tries++ {
-			if share, balanced := shareOfNearSteals(t, m, order.order); balanced {
+			if share, balanced := shareOfNearSteals(t, m, order.uniform); balanced {
 				shares = append(shares, share)
 			}
 		}
@@ -187,8 +187,8 @@ func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 
 // shareOfNearSteals returns percents, and whether there was a time in which all nodes had work:
 // the host may let a node stand still.
-func shareOfNearSteals(t *testing.T, m guest.Machine, order pool.VictimOrder) (share float64, balanced bool) {
-	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithVictimOrder(order))
+func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share float64, balanced bool) {
+	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: uniform}))
 	require.NoError(t, err)
 	var ready, done sync.WaitGroup
 	ready.Add(m.Nodes())
@@ -236,7 +236,7 @@ func TestWorkThatStartsOnOneNode(t *testing.T) {
 }
 
 func startOnOneNode(t *testing.T, m guest.Machine, pairs int) float64 {
-	uniform, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithVictimOrder(pool.Uniform()))
+	uniform, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: 1}))
 	require.NoError(t, err)
 	tiers, err := pool.New(pool.WithPinning(pool.PinCores))
 	require.NoError(t, err)

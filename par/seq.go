@@ -11,14 +11,14 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Each calls f with each value of the sequence, some at the same time, and returns when
+// ForSeq calls f with each value of the sequence, some at the same time, and returns when
 // all calls have returned. The sequence itself runs in the caller, which handles values
 // too: batches of them go to other workers only as long as some are idle. A value waits
 // until its batch, of up to 4096, is full or the sequence ends, so a sequence must not
 // wait for f of a value that it has given.
-func Each[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
+func ForSeq[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	if f == nil {
-		return errNilFunc("Each")
+		return errNilFunc("ForSeq")
 	}
 	return batches(at, values, func(batch []T) (handle func()) {
 		return func() {
@@ -29,10 +29,10 @@ func Each[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	})
 }
 
-// Collect returns f of each value of the sequence, in order. See [Each].
-func Collect[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, error) {
+// MapSeq returns f of each value of the sequence, in order. See [ForSeq].
+func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, error) {
 	if f == nil {
-		return nil, errNilFunc("Collect")
+		return nil, errNilFunc("MapSeq")
 	}
 	var parts [][]R
 	err := batches(at, values, func(batch []T) (handle func()) {
@@ -54,7 +54,7 @@ func Collect[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, err
 // it returns handles the batch, there or on another worker.
 func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (handle func())) error {
 	if values == nil {
-		return errors.New("par: Each or Collect was given a nil sequence")
+		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
 	return pool.Call(at, func(w *pool.Worker) {
 		var pending atomic.Int64 // batches that others have and that have not ended

@@ -1,0 +1,126 @@
+package pool
+
+import (
+	"context"
+	"slices"
+)
+
+// # Broadcasts
+//
+// A broadcast is a letter to each place of a worker. The place's holder opens it between two tasks. Who posts leaves the letter first,
+// and then wakes the place if it sleeps; a place that goes to sleep shows that first, and then looks for letters. In whatever order the two meet,
+// one of them sees the other, so no letter lies at a place that sleeps, but while the pool is held. Who ends that looks for letters again,
+// also in this order.
+//
+// Letters are posted under the lock under which places open and close. A place that closes has no worker any more, so its letters are done.
+
+// Broadcast runs f once in each place of a worker, as the worker that has it, and returns when all have ended: with the first
+// error, as a [Group] does. Each runs when its worker has ended the task that it is in. If ctx ends, those that have not begun never
+// do. Workers that wait, and have lent their places, are left alone; so are guests, and places that [Pool.Resize] closes. A pool that is paused
+// begins when it resumes.
+//
+// It is for what each worker has of its own. What a worker's thread needs is for [WithHooks], since workers come and go. (rayon
+// calls it broadcast, too.) Anybody may call it, a task as well. Cost: that of a group, and a wake-up of all workers.
+func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if f == nil {
+		return errNilFunc("Pool.Broadcast")
+	}
+	if ctx == nil {
+		return errNilContext("Pool.Broadcast")
+	}
+	if p.isSerial() {
+		return errSerial
+	}
+	p.delayed.Add(1) // before the look: drain looks in the opposite order
+	defer p.endDelay()
+	if p.closing.Load() {
+		return ErrClosed
+	}
+	g, _ := p.Group(ctx)
+	l := letter{taskOf(func(w *Worker) { g.run(w, codeOf(f), f) }), g}
+	var to []*place
+	p.crew.mu.Lock()
+	for rank := range p.maxWorkers {
+		if pl := p.placeOf(rank); pl != nil && pl.open {
+			g.tasks.Add(1)
+			pl.post(l)
+			to = append(to, pl)
+		}
+	}
+	p.crew.mu.Unlock()
+	p.forward()
+	defer context.AfterFunc(ctx, func() {
+		g.fail(context.Cause(ctx))
+		for _, pl := range to {
+			if pl.takeBack(l) {
+				g.skipped.Add(1)
+				p.skipped.Add(1)
+				g.done(1)
+			}
+		}
+	})()
+	return g.Wait()
+}
+
+// letter is a broadcast's function for a place.
+type letter struct {
+	task  *task
+	group *Group // in which it counts
+}
+
+// forward wakes the places that sleep and have letters, unless the pool is held.
+func (p *Pool) forward() {
+	for _, pl := range p.victims() {
+		if pl.letters.Load() > 0 && !p.held() && p.sleep.Choose(pl.index) {
+			pl.wakeUp()
+		}
+	}
+}
+
+func (pl *place) post(l letter) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.mail = append(pl.mail, l)
+	pl.letters.Store(int32(len(pl.mail)))
+}
+
+// takeBack says whether nobody has opened the letter.
+func (pl *place) takeBack(l letter) bool {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	i := slices.Index(pl.mail, l)
+	if i < 0 {
+		return false
+	}
+	pl.mail = slices.Delete(pl.mail, i, i+1)
+	pl.letters.Store(int32(len(pl.mail)))
+	return true
+}
+
+// openLetter takes the oldest letter, nil if it was taken back.
+func (pl *place) openLetter() *task {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if len(pl.mail) == 0 {
+		return nil
+	}
+	l := pl.mail[0]
+	pl.mail = slices.Delete(pl.mail, 0, 1)
+	pl.letters.Store(int32(len(pl.mail)))
+	return l.task
+}
+
+// dropLetters is for a place that closes.
+func (pl *place) dropLetters() {
+	pl.mu.Lock()
+	mail := pl.mail
+	pl.mail = nil
+	pl.letters.Store(0)
+	pl.mu.Unlock()
+	for _, l := range mail {
+		l.group.done(1)
+	}
+}

@@ -1,0 +1,42 @@
+package pool
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String describes the pool in a line: how many workers it has, where they run and why, and whether it is paused or at its end.
+func (p *Pool) String() string {
+	if p.usable() != nil {
+		return "pool: none"
+	}
+	if p.isSerial() {
+		return "pool: the place of Serial"
+	}
+	n, workers := p.size(), "workers"
+	if n == 1 {
+		workers = "worker"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "pool: %d %s, %v (%s)", n, workers, p.pinning, p.why)
+	if len(p.nodes) > 1 {
+		fmt.Fprintf(&b, ", on nodes %v", p.Nodes())
+	}
+	p.crew.mu.Lock()
+	paused := p.crew.paused
+	p.crew.mu.Unlock()
+	select {
+	case <-p.closed:
+		b.WriteString(", closed")
+	default:
+		switch {
+		case p.aborted.Load():
+			b.WriteString(", aborted")
+		case p.closing.Load():
+			b.WriteString(", closing")
+		case paused:
+			b.WriteString(", paused")
+		}
+	}
+	return b.String()
+}
