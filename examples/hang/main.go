@@ -1,0 +1,71 @@
+// Hang shows how to find out why a program does not end: two tasks wait for each other, and the error of Shutdown names
+// the functions that wait, and in what.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed53057037/heist/examples/internal/cli"
+	"github.com/seed53057037/heist/pool"
+)
+
+func main() { cli.Main(run) }
+
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("hang", flag.ContinueOnError)
+	patience := flags.Duration("patience", time.Second, "wait for so `long` before asking who waits")
+	if err := cli.Parse(flags, "", args, stdout); err != nil {
+		return err
+	}
+	if *patience <= 0 {
+		return cli.Usagef("-patience is %v, want more than 0", *patience)
+	}
+	p, err := pool.New()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begin(ctx, p)
+
+	patient, stop := context.WithTimeout(ctx, *patience)
+	defer stop()
+	var unfinished *pool.UnfinishedError
+	if err := p.Shutdown(patient); !errors.As(err, &unfinished) {
+		return err
+	}
+	fmt.Fprintf(stdout, "The pool does not end: %d workers are in the middle of something.\n", unfinished.Running)
+	for _, who := range unfinished.Waiting {
+		fmt.Fprintln(stdout, " ", who)
+	}
+	cancel() // the waits have the context, or nothing could end them
+	return p.Close()
+}
+
+// invoice and delivery need each other: a circle that no scheduler can undo.
+type order struct {
+	known             chan struct{} // closed when the futures are set
+	invoice, delivery *pool.Future[int]
+}
+
+func begin(ctx context.Context, p *pool.Pool) {
+	o := &order{known: make(chan struct{})}
+	o.invoice = pool.Async(p, func(w *pool.Worker) (int, error) { return writeInvoice(ctx, w, o) })
+	o.delivery = pool.Async(p, func(w *pool.Worker) (int, error) { return deliver(ctx, w, o) })
+	close(o.known)
+}
+
+func writeInvoice(ctx context.Context, w *pool.Worker, o *order) (int, error) {
+	w.Block(func() { <-o.known })
+	return o.delivery.Wait(ctx) // what was delivered is on it
+}
+
+func deliver(ctx context.Context, w *pool.Worker, o *order) (int, error) {
+	w.Block(func() { <-o.known })
+	return o.invoice.Wait(ctx) // nothing leaves without one
+}

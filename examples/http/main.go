@@ -1,0 +1,83 @@
+// Http shows a service that computes: the work of each request is divided among the workers, callers beyond
+// a bound are told to come again, a client that goes away ends its work, and a signal ends all in order.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/seed53057037/heist/examples/internal/cli"
+	"github.com/seed53057037/heist/pool"
+)
+
+func main() { cli.Main(run, os.Interrupt, syscall.SIGTERM) }
+
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("http", flag.ContinueOnError)
+	addr := flags.String("addr", "localhost:8080", "listen on this `address`")
+	callers := flags.Int("callers", runtime.GOMAXPROCS(0), "this `number` of requests may compute at a time, 1 or more")
+	if err := cli.Parse(flags, "", args, stdout); err != nil {
+		return err
+	}
+	if *callers < 1 {
+		return cli.Usagef("-callers is %d, want 1 or more", *callers)
+	}
+	p, err := pool.New(pool.WithCallers(*callers))
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w; choose another -addr", err), p.Close())
+	}
+	fmt.Fprintf(stdout, "try http://%s/?x=0.3&y=0.7\n", listener.Addr())
+	server := &http.Server{Handler: service{p, randomPoints(200_000)}, ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err = <-served: // it cannot go on
+	case <-ctx.Done():
+	}
+	return errors.Join(err, end(server, p, 10*time.Second))
+}
+
+// end lets requests and then tasks finish for so long, and then keeps what has not begun from beginning.
+func end(server *http.Server, p *pool.Pool, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	// Requests first, for the pool does not wait for its callers. Close ends the contexts of those that are left.
+	err := errors.Join(server.Shutdown(ctx), server.Close())
+	if p.Shutdown(ctx) != nil {
+		left, aborted := p.Abort(ctx)
+		err = errors.Join(err, fmt.Errorf("tasks that never began: %d", len(left)), aborted)
+	}
+	return err
+}
+
+func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to, err := parsePoint(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	// The loop ends with the request's context, and where it would wait for other callers it fails.
+	i, err := nearest(s.pool.With(r.Context()).Try(), s.points, to)
+	switch {
+	case errors.Is(err, pool.ErrFull):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests; try again in a second", http.StatusTooManyRequests)
+	case err != nil: // the client has gone, or the pool is closed
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		fmt.Fprintf(w, "point %d at %.4f %.4f\n", i, s.points[i].x, s.points[i].y)
+	}
+}
