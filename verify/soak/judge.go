@@ -97,10 +97,26 @@ func (j *judge) panics(o *op) bool {
 		return o.Panics && j.said(o) == unwound
 	case leaf, compute, catch, workerGo, poolGo, submit, trySubmit, submitOn, batch:
 		return false
-	case spread, cancelled, guest, otherPool, group, plainGroup, future:
+	case cancelled:
+		return j.said(o) == unwound && (slices.ContainsFunc(o.Children, j.panics) || j.mayPass(o))
+	case spread, guest, otherPool, group, plainGroup, future:
 		return j.said(o) == unwound && slices.ContainsFunc(o.Children, j.panics)
 	}
 	return slices.ContainsFunc(o.Children, j.panics)
+}
+
+// mayPass says whether a panic may leave a cancelled call although whatever is around it recovers
+// panics: of several that meet, or if the call unwinds, one may have nobody who waits for it. It
+// continues where the call ends.
+func (j *judge) mayPass(o *op) bool { return o.cancels() != never && mayPanic(o) }
+
+// mayPanic says whether something in an operation panics, tasks that nobody waits for left out.
+func mayPanic(o *op) bool {
+	switch o.Kind {
+	case workerGo, poolGo, submit, trySubmit, submitOn, batch:
+		return false
+	}
+	return o.Kind == blowUp || o.Panics || slices.ContainsFunc(o.Children, mayPanic)
 }
 
 // op judges an operation, and returns the value that it must have if it surely was done
@@ -284,7 +300,7 @@ func (j *judge) cancelled(o *op, c certainty) uint64 {
 	case stopped:
 		return valueStopped
 	}
-	j.mustPanic(o, c, j.panics(o.Children[0]))
+	j.mustPanic(o, c, j.panics(o.Children[0]) || said == unwound && j.mayPass(o))
 	return value
 }
 

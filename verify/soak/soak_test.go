@@ -148,14 +148,6 @@ func calm(p *program) bool {
 	return p.CloseAfter == 0 && !slices.ContainsFunc(p.Roots, mayPanic)
 }
 
-func mayPanic(o *op) bool {
-	switch o.Kind {
-	case workerGo, poolGo, submit, trySubmit, submitOn, batch:
-		return false
-	}
-	return o.Kind == blowUp || o.Panics || slices.ContainsFunc(o.Children, mayPanic)
-}
-
 func TestTheSoakFindsWhatIsWrong(t *testing.T) {
 	claim.That(t, "the soak can fail", "runs with a leaf left out or run twice, a wrong result, a false answer and a lost panic are all condemned")
 	anyLeaf := func(p *program, o *op) bool { return calm(p) && o.Kind == leaf }
