@@ -49,7 +49,8 @@ func (b *View) at() View {
 // ctx is cancelled. What was already begun then is finished: the chunk of a loop, the
 // functions of a join up to their next fork. A fork unwinds by a panic that the call
 // recovers again; functions that recover panics should let those pass for which [IsUnwind]
-// is true. When the call returns, nothing of it runs any more.
+// is true. When the call returns, nothing of it runs any more. No panic is lost by unwinding: where several
+// meet in a call that ends early, and one is recovered inside, another may continue where the call ends.
 func (p *Pool) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Pool.With"))
