@@ -1,5 +1,5 @@
 // Package par has parallel loops and algorithms, on the workers of a pool. It is made of what package
-// pool exports, so it is also an example of how to write others: [pool.Loop], [pool.Call],
+// pool exports, so it is also an example of how to write others: [pool.Loop], [pool.Do],
 // [pool.Worker.Idle], [pool.Worker.Cancelled].
 //
 // # Elements and ranges

@@ -39,7 +39,7 @@ func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 	case n < 0 || phases < 0:
 		return fmt.Errorf("par: Phases was given %d items and %d phases; both must be 0 or more", n, phases)
 	}
-	return pool.Call(at, func(w *pool.Worker) {
+	return pool.Do(at, func(w *pool.Worker) {
 		parts := min(w.Pool().Workers(), n)
 		if parts == 0 {
 			return

@@ -95,7 +95,7 @@ func (s scan[T]) run(at pool.Place, n int) error {
 	if n <= 0 {
 		return For(at, n, func(int) {})
 	}
-	return pool.Call(at, func(w *pool.Worker) {
+	return pool.Do(at, func(w *pool.Worker) {
 		parts := 1
 		if k := w.Idle(); k > 0 && n >= shortScan {
 			parts = min(k+2, n/(shortScan/8))

@@ -56,7 +56,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (ha
 	if values == nil {
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
-	return pool.Call(at, func(w *pool.Worker) {
+	return pool.Do(at, func(w *pool.Worker) {
 		var pending atomic.Int64 // batches that others have and that have not ended
 		var failed atomic.Bool   // one of them panicked
 		size, target := 1, heist.TicksIn(batchTime)

@@ -57,7 +57,7 @@ func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 		return err
 	}
 	// From here on s must not be left half done, so no context ends it.
-	return pool.Call(at, func(w *pool.Worker) {
+	return pool.Do(at, func(w *pool.Worker) {
 		w.Uncancelled(func(func() bool) {
 			each(w, buckets, func(k int) {
 				bucket := buffer[begins[k]:begins[k+1]]

@@ -135,7 +135,7 @@ func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) 
 // sortAt calls sort, which says whether it did. A join of a worker whose call was cancelled unwinds,
 // which what is on its way into the slice must not do, so sort looks itself.
 func sortAt(at pool.Place, sort func(w *pool.Worker, cancelled func() bool) bool) error {
-	return pool.Call(at, func(w *pool.Worker) {
+	return pool.Do(at, func(w *pool.Worker) {
 		sorted := false
 		w.Uncancelled(func(cancelled func() bool) { sorted = sort(w, cancelled) })
 		if !sorted {

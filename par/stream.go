@@ -77,7 +77,7 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 			defer s.cancel(nil)
 			s.failedAt.Store(math.MaxInt64)
 			s.ended = make(chan struct{}, 1)
-			err = pool.Call(inner, func(w *pool.Worker) {
+			err = pool.Do(inner, func(w *pool.Worker) {
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
 					defer func() {

@@ -58,7 +58,7 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 	p.crew.mu.Unlock()
 	defer p.Resume()
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
-	for p.anyQueued() {
+	for p.queued() > 0 {
 		t := p.takeQueued(loot)
 		if t == nil { // others are at the queues
 			runtime.Gosched()
@@ -68,16 +68,6 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 		}
 	}
 	return left
-}
-
-// anyQueued says whether a task lies in a queue.
-func (p *Pool) anyQueued() bool {
-	n := 0
-	p.eachQueue(func(q *heist.Injector[task]) { n += q.Len() })
-	for _, pl := range p.victims() {
-		n += pl.queued()
-	}
-	return n > 0
 }
 
 // takeQueued takes a task from a queue. More may come into the ring, which is empty: a thief takes half.

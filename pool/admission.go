@@ -34,6 +34,7 @@ func WithCallers(n int) Option {
 			return fmt.Errorf("pool: WithCallers(%d): the bound must be at least 1; leave it out for none", n)
 		}
 		c.callers = n
+		c.ask("WithCallers", n)
 		return nil
 	}
 }
@@ -49,12 +50,12 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	}
 	if try {
 		a.mu.Unlock()
-		return ErrFull
+		return p.refuse(ErrFull)
 	}
 	turn := make(chan struct{})
 	a.queue = append(a.queue, turn)
 	a.mu.Unlock()
-	p.wait("a pool that has as many callers as WithCallers allows", func() { // the caller may be a task of another pool
+	p.wait("a pool that has as many callers as WithCallers allows", nil, func() { // the caller may be a task of another pool
 		select {
 		case <-turn:
 		case <-ctx.Done():
@@ -64,7 +65,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	switch {
 	case p.closing.Load():
 		p.notAdmitted(turn)
-		return ErrClosed
+		return p.refuse(ErrClosed)
 	case ctx.Err() != nil:
 		p.notAdmitted(turn)
 		return context.Cause(ctx)

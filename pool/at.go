@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"runtime/trace"
 )
 
 // Place is where a blocking call computes: a [*Pool], whose guest the calling
@@ -157,6 +158,7 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 	}
 	defer v.leave(&err)
 	defer inLoop()
+	v.does(codeOf(fs[0]))
 	v.w.Do(fs...)
 	return nil
 }
@@ -171,17 +173,19 @@ func (b *View) Run(f func(w *Worker)) (err error) {
 		return err
 	}
 	defer v.leave(&err)
+	v.does(codeOf(f))
 	f(v.w)
 	return nil
 }
 
 // visit is one blocking call at a place.
 type visit struct {
-	w     *Worker
-	guest bool  // w was made a guest for the visit
-	call  *call // if the place has a context
-	inner inner // what w does besides, if it did not begin as a guest here and there is something to keep apart
-	kept  bool  // inner is in use
+	w      *Worker
+	guest  bool          // w was made a guest for the visit
+	call   *call         // if the place has a context
+	inner  inner         // what w does besides, if it did not begin as a guest here and there is something to keep apart
+	kept   bool          // inner is in use
+	region *trace.Region // nil if no trace is on
 }
 
 // check says whether a call can begin at the place.
@@ -205,7 +209,7 @@ func check(at Place) (*Pool, error) {
 		}
 		w.call.check()
 	} else if p.closing.Load() {
-		return p, ErrClosed
+		return p, p.refuse(ErrClosed)
 	}
 	return p, nil
 }
@@ -239,11 +243,13 @@ func enter(at Place) (v visit, err error) {
 		v.call.stopWith = b.cancel
 		v.w.call = v.call
 	}
+	v.region = region("heist: call")
 	return v, nil
 }
 
 // leave ends the visit. It must be deferred.
 func (v *visit) leave(err *error) {
+	endRegion(v.region)
 	if v.guest {
 		defer v.w.pool.leave(v.w)
 	}
@@ -262,6 +268,13 @@ func (v *visit) leave(err *error) {
 	v.end()
 }
 
+// does says in which function the visitor is.
+func (v *visit) does(code uintptr) {
+	if v.guest {
+		v.w.code.set(code)
+	}
+}
+
 // end goes back to what the worker did before. Until the last fork of the call is over it can
 // still be cancelled, and thieves be told so.
 func (v *visit) end() {
@@ -277,22 +290,6 @@ func (v *visit) end() {
 }
 
 // # For those who write algorithms
-
-// Call calls f at the place, in the calling goroutine, as loops do: a panic in f continues as a
-// [*PanicError], and if the place's context ends f early, the error is the context's. See [Pool.Run].
-func Call(at Place, f func(w *Worker)) (err error) {
-	if f == nil {
-		return errNilFunc("Call")
-	}
-	v, err := enter(at)
-	if err != nil {
-		return err
-	}
-	defer v.leave(&err)
-	defer inLoop()
-	f(v.w)
-	return nil
-}
 
 // Idle returns how many workers could help the caller now, one that was given w. Cost: a load.
 func (w *Worker) Idle() int { return w.pool.idle() }

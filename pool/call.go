@@ -75,7 +75,7 @@ func (c *call) finish() {
 // before the context's own timer has had a P, which it has as soon as the caller waits.
 func (c *call) err() error {
 	if c.ctx.Err() == nil {
-		c.pool.wait("the end of its context", func() {
+		c.pool.wait("the end of its context", nil, func() {
 			select {
 			case <-c.ctx.Done():
 			case <-time.After(time.Second): // the context is not the standard library's

@@ -474,8 +474,8 @@ func TestScopeOfACancelledCall(t *testing.T) {
 // inside an inner one, which took a frame of its own back meanwhile. When the inner call
 // is cancelled, a thief that runs them must not take them for its.
 func TestFramesKeepTheirCall(t *testing.T) {
-	w := &Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()}
-	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
+	w := loneWorker(&Pool{ticksGiveWay: math.MaxInt64})
+	thief := loneWorker(w.pool)
 	hungry := func(yes bool) {
 		setState(w, map[bool]policy.State{true: policy.OneSearching}[yes])
 	}

@@ -277,7 +277,7 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	p.order(orderHold, true)
 	c.mu.Unlock()
 	resumed := false
-	p.wait("Pool.Pause of another pool", func() {
+	p.wait("Pool.Pause of another pool", nil, func() {
 		err = c.awaitContext(ctx, func() bool {
 			resumed = !c.paused
 			c.atRest = !resumed && p.allRest()
@@ -320,7 +320,7 @@ func (w *Worker) Block(f func()) {
 		panic(errNilFunc("Worker.Block"))
 	}
 	w.mustBeMine("Worker.Block")
-	w.pool.wait("Worker.Block", f)
+	w.pool.wait("Worker.Block", nil, f)
 }
 
 // Block is [Worker.Block] for functions that were given no worker, such as those of package par: it finds the one that the calling goroutine
@@ -329,7 +329,7 @@ func (p *Pool) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("Pool.Block"))
 	}
-	p.wait("Pool.Block", f)
+	p.wait("Pool.Block", nil, f)
 }
 
 // Block is [Pool.Block].
@@ -337,7 +337,7 @@ func (b *View) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("View.Block"))
 	}
-	b.at().p.wait("View.Block", f)
+	b.at().p.wait("View.Block", nil, f)
 }
 
 // # Idle workers
@@ -449,9 +449,10 @@ func (s *site) unbind() {
 
 // workerList holds all workers of a pool by their IDs, guests too.
 type workerList struct {
-	mu   sync.Mutex
-	all  []*Worker // nil for an ID that is free
-	free []int
+	mu      sync.Mutex
+	all     []*Worker // nil for an ID that is free
+	free    []int
+	retired account // of workers that have ended
 }
 
 // add gives w a number.
@@ -473,6 +474,35 @@ func (l *workerList) remove(w *Worker) {
 	defer l.mu.Unlock()
 	l.all[w.id] = nil
 	l.free = append(l.free, w.id)
+	l.retired.settle(w)
+}
+
+// accounts returns the sums of what workers have counted and measured.
+func (l *workerList) accounts() (published uint64, t *timings) {
+	sum := new(account)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum.published = l.retired.published
+	sum.timings.merge(&l.retired.timings)
+	for _, w := range l.all {
+		if w != nil {
+			sum.settle(w)
+		}
+	}
+	return sum.published, &sum.timings
+}
+
+// account is what workers have counted and measured by themselves, and not for a place.
+type account struct {
+	published uint64
+	timings   timings
+}
+
+func (a *account) settle(w *Worker) {
+	a.published += w.publishes.Load()
+	if w.timings != nil {
+		a.timings.merge(w.timings)
+	}
 }
 
 // len returns a number above all that are in use.

@@ -39,14 +39,14 @@ func ExampleLoop() {
 }
 
 // The caller does alone what nobody is idle for.
-func ExampleCall() {
+func ExampleWorker_Idle() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
 		panic(err)
 	}
 	defer p.Close()
 	parts := 0
-	err = pool.Call(p, func(w *pool.Worker) { parts = min(w.Idle(), 1) + 1 })
+	err = pool.Do(p, func(w *pool.Worker) { parts = min(w.Idle(), 1) + 1 })
 	fmt.Println(parts >= 1, err)
 	// Output: true <nil>
 }
@@ -58,7 +58,7 @@ func ExampleWorker_Checkpoint() {
 	}
 	defer p.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	err = pool.Call(p.With(ctx), func(w *pool.Worker) {
+	err = pool.Do(p.With(ctx), func(w *pool.Worker) {
 		for round := 0; ; round++ {
 			w.Checkpoint()
 			if round == 1000 {
@@ -78,7 +78,7 @@ func ExampleWorker_Uncancelled() {
 	}
 	defer p.Close()
 	a, b := make([]int, 1000), make([]int, 1000)
-	err = pool.Call(p.With(context.Background()), func(w *pool.Worker) {
+	err = pool.Do(p.With(context.Background()), func(w *pool.Worker) {
 		w.Uncancelled(func(cancelled func() bool) {
 			if !cancelled() {
 				_ = pool.ForRange(w, len(a), func(lo, hi int) {

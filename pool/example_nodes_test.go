@@ -122,9 +122,9 @@ func ExampleAffinity() {
 	// Output: 10 999990
 }
 
-func ExampleWithIsolation() {
+func ExampleTuning_isolate() {
 	// A worker that has a CPU to itself.
-	p, err := pool.New(pool.WithWorkers(1), pool.WithIsolation())
+	p, err := pool.New(pool.WithWorkers(1), pool.WithTuning(pool.Tuning{Isolate: true}))
 	if err != nil { // this process has one CPU, or its system does not bind threads
 		p, err = pool.New(pool.WithWorkers(1))
 	}

@@ -445,7 +445,7 @@ func ExampleWorker_Outside() {
 
 	// An algorithm that hands its results to its caller as they come: meanwhile somebody else may be the one caller.
 	squares := func(n int, yield func(int)) error {
-		return pool.Call(p, func(w *pool.Worker) {
+		return pool.Do(p, func(w *pool.Worker) {
 			for i := range n {
 				w.Outside(func() { yield(i * i) })
 			}

@@ -102,10 +102,11 @@ func bordersAt(top, split int) uint64 { return uint64(top)<<32 | uint64(split) }
 // publishes the frame; the thief writes the outcome, and hands the frame back by
 // completing the latch.
 type frame[W, R any] struct {
-	what  W
-	body  func(*Worker, W) R // runs it
-	call  *call              // what it belongs to, see call.go
-	latch latch
+	what   W
+	body   func(*Worker, W) R // runs it
+	call   *call              // what it belongs to, see call.go
+	labels labels             // of its owner's goroutine
+	latch  latch
 	outcome[R]
 }
 
@@ -393,6 +394,7 @@ func (s *frames[W, R]) publish() {
 		fr.body, fr.call = s.body, s.owner.call
 	}
 	s.split = s.bottom
+	s.owner.publishes.Add(1)
 	if s.slow.Load() <= uintptr(s.bottom) {
 		s.relax() // which raises it
 	}
@@ -421,14 +423,13 @@ func (s *stack) claim() (int, heist.StealResult) {
 
 func (s *frames[W, R]) run(thief *Worker, index int) {
 	fr := s.at(index)
-	call := thief.call
-	thief.call = fr.call
+	out := thief.helps(s.owner, &fr.latch, fr.call)
 	returned := false
 	defer func() {
 		if !returned {
 			fr.ending = endingOf(recover())
 		}
-		thief.call = call
+		thief.helped(out)
 		fr.latch.complete(thief, s.owner)
 	}()
 	thief.call.look(thief)

@@ -194,7 +194,7 @@ func takesBack(s *frames[int, int], d int) bool {
 // can play owner and thief step by step.
 func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
-	s.init(&Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()})
+	s.init(loneWorker(&Pool{ticksGiveWay: math.MaxInt64}))
 	s.body = func(_ *Worker, n int) int { return 10 * n }
 	s.owner.stacks.Store(&[]forkStack{s})
 	return s
@@ -690,4 +690,11 @@ func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
 		down(w, 3*policy.AlwaysPublic)
 		require.Equal(t, policy.AlwaysPublic, s.levels)
 	}))
+}
+
+// loneWorker returns the worker of a pool, which need not be more than the fields that are used, that is the calling goroutine.
+func loneWorker(p *Pool) *Worker {
+	w := &Worker{pool: p, guest: true, goroutine: goroutineID()}
+	w.wearer()
+	return w
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 )
 
 // waiters are those who wait for something that happens once. Who makes it happen calls
@@ -31,7 +30,7 @@ func (ws *waiters) release(must func() bool) bool {
 
 // wait returns when done does, which is asked under the lock, or with the cause when ctx
 // ends before; it asks again when the pool is aborted. The goroutine's places are lent meanwhile.
-func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() bool) error {
+func (ws *waiters) wait(ctx context.Context, p *Pool, what string, of any, done func() bool) error {
 	for again := p.abandons; ; {
 		ws.mu.Lock()
 		if done() {
@@ -47,7 +46,7 @@ func (ws *waiters) wait(ctx context.Context, p *Pool, what string, done func() b
 		}
 		over := ws.over
 		ws.mu.Unlock()
-		p.wait(what, func() {
+		p.wait(what, of, func() {
 			select {
 			case <-over:
 			case <-ctx.Done():
@@ -111,17 +110,19 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	if err != nil {
 		return future, err
 	}
+	o.of = taskFor(f)
 	if o.deadline { // late or not, it is over then
-		task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
+		task = p.inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
 			o.late(w)
 			return none, ErrLate
 		}))
 	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
 		future.f = f
 	}
+	task = carry(task, o.of, o.name)
 	if o.counts() && !o.onNode {
 		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // other guests may have to wait for room
-			return future, w.Go(task)
+			return future, w.accept(task)
 		}
 	}
 	if o.delay > 0 {
@@ -129,7 +130,7 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 		o.ended = func() { p.stale.Add(-1) }
 	}
 	if try && p.isFull(o) {
-		return future, ErrFull
+		return future, p.refuse(ErrFull)
 	}
 	if o.counts() && !try {
 		if err := p.waitForRoom(context.Background()); err != nil {
@@ -156,14 +157,16 @@ func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {
 func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 	var value T
 	in := w.begin()
-	w.inside = &inside{t, codeOf(f), w.inside}
+	w.job.set(taskFor(f))
+	w.inside.set(&inside{of: t, f: taskFor(f), outer: w.inside.own()})
 	err := ErrGoexit
 	defer func() {
 		var panicked *PanicError
 		if v := recover(); v != nil {
 			panicked, err = newPanicError(v), nil
+			w.pool.panicked.Add(1)
 		}
-		w.inside = w.inside.outer
+		w.inside.set(w.inside.own().outer)
 		w.end(in)
 		t.mu.Lock()
 		t.value, t.err, t.panicked = value, err, panicked
@@ -174,21 +177,19 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 	value, err = f(w)
 }
 
-// inside is a future or a group whose function a worker is in.
+// inside is a future or a group whose function a worker is in, or a task with a name. Constant.
 type inside struct {
-	of    any
-	code  uintptr // of the function
+	of    any   // nil for just a name
+	f     *task // the function, to be asked for its name only
+	name  string
 	outer *inside
 }
-
-// codeOf returns where the code of a function is.
-func codeOf[F any](f F) uintptr { return **(**uintptr)(unsafe.Pointer(&f)) }
 
 // isInside says whether the calling goroutine is in a function of a future or a group, which must
 // not wait for itself.
 func (p *Pool) isInside(of any) bool {
 	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
-		for in := w.inside; in != nil; in = in.outer {
+		for in := w.inside.own(); in != nil; in = in.outer {
 			if in.of == of {
 				return true
 			}
@@ -224,7 +225,11 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	}
 	p.stale.Add(1)
 	w.inPlace++
-	defer func() { w.inPlace-- }()
+	job := w.job.own()
+	defer func() {
+		w.inPlace--
+		w.job.set(job)
+	}()
 	t.run(w, t.f)
 }
 
@@ -260,7 +265,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 		}
 		t.runInPlace(ctx)
 	}
-	if err := t.wait(ctx, t.pool, "Future.Wait", t.isOver); err != nil {
+	if err := t.wait(ctx, t.pool, "Future.Wait", t, t.isOver); err != nil {
 		return none, err
 	}
 	if t.panicked != nil {

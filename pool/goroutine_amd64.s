@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func goroutineID() uintptr
-TEXT ·goroutineID(SB), NOSPLIT, $0-8
+// func goroutineRecord() unsafe.Pointer
+TEXT ·goroutineRecord(SB), NOSPLIT, $0-8
 	MOVQ (TLS), AX
 	MOVQ AX, ret+0(FP)
 	RET

@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func goroutineID() uintptr
-TEXT ·goroutineID(SB), NOSPLIT, $0-8
+// func goroutineRecord() unsafe.Pointer
+TEXT ·goroutineRecord(SB), NOSPLIT, $0-8
 	MOVD g, R0
 	MOVD R0, ret+0(FP)
 	RET

@@ -143,7 +143,7 @@ func (g *Group) Go(f func() error) {
 		return
 	}
 	if g.waitForRoom() {
-		g.submit(func(w *Worker) { g.run(w, codeOf(f), func(*Worker) error { return f() }) })
+		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
 	}
 }
 
@@ -155,7 +155,7 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 		return
 	}
 	if g.waitForRoom() {
-		g.submit(func(w *Worker) { g.run(w, codeOf(f), f) })
+		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), f) })
 	}
 }
 
@@ -169,7 +169,7 @@ func (g *Group) TryGo(f func() error) bool {
 	if !g.enter() {
 		return false
 	}
-	g.submit(func(w *Worker) { g.run(w, codeOf(f), func(*Worker) error { return f() }) })
+	g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
 	return true
 }
 
@@ -209,7 +209,7 @@ func (g *Group) waitForRoom() bool {
 		return true
 	}
 	entered := false
-	err := g.room.wait(g.parent, g.pool, "room in a Group", func() bool {
+	err := g.room.wait(g.parent, g.pool, "room in a Group", nil, func() bool {
 		entered = g.enter()
 		return entered || g.pool.aborted.Load()
 	})
@@ -248,16 +248,17 @@ func (g *Group) abandon() {
 	}
 }
 
-// submit queues a task that was counted, in the group if it has no turn.
-func (g *Group) submit(f func(*Worker)) {
+// submit queues a task that was counted, in the group if it has no turn. Of is the user's function.
+func (g *Group) submit(of *task, f func(*Worker)) {
+	f = carry(f, of, "")
 	if g.turns > 0 && !g.takeTurn(f) {
 		return
 	}
 	var err error
 	if w := g.pool.near(); w != nil {
-		err = w.Go(f)
+		err = w.accept(f)
 	} else {
-		err = g.pool.Go(f)
+		err = g.pool.accept(f, taskOptions{})
 	}
 	if err != nil {
 		g.fail(err)
@@ -327,7 +328,7 @@ func (in *inside) goesOn() {
 	}
 }
 
-func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
+func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 	if g.tasks.Add(begun) > abandoned {
 		g.done(begun)
 		return
@@ -343,7 +344,8 @@ func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
 		return
 	}
 	in := w.begin()
-	w.inside = &inside{g, code, w.inside}
+	w.job.set(of)
+	w.inside.set(&inside{of: g, f: of, outer: w.inside.own()})
 	returned := false
 	defer func() {
 		if !returned {
@@ -353,7 +355,7 @@ func (g *Group) run(w *Worker, code uintptr, f func(*Worker) error) {
 				g.note(ErrGoexit)
 			}
 		}
-		w.inside = w.inside.outer
+		w.inside.set(w.inside.own().outer)
 		w.end(in)
 	}()
 	err := f(w)
@@ -385,6 +387,7 @@ func (g *Group) fail(err error) {
 }
 
 func (g *Group) panic(e *PanicError) {
+	g.pool.panicked.Add(1)
 	g.mu.Lock()
 	if g.panicked == nil {
 		g.panicked = e
@@ -420,7 +423,7 @@ func (g *Group) Wait() error {
 	if g.pool.isInside(g) {
 		return ErrOwnWait
 	}
-	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", g.over)
+	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", g, g.over)
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
 	if len(g.errs) > 0 { // g.err is not a function's then

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -57,6 +58,9 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	} else {
 		defer w.end(w.begin())
 	}
+	if guest {
+		w.code.set(codeOf(f))
+	}
 	f(w)
 	return nil
 }
@@ -65,7 +69,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 // a guest, which must leave again.
 func (p *Pool) enter(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
 	if p.closing.Load() {
-		return nil, false, ErrClosed
+		return nil, false, p.refuse(ErrClosed)
 	}
 	goroutine := goroutineID()
 	outer := goroutines.find(goroutine)
@@ -93,14 +97,23 @@ func (p *Pool) enter(ctx context.Context, try bool) (w *Worker, guest bool, err 
 	p.sleep.Add(-policy.OneSleeper)
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
+	w.code.set(someCode)
+	w.wearer()
+	if p.stamps {
+		w.since.Store(heist.Ticks())
+	}
 	return w, true, nil
 }
+
+// someCode is where no function is.
+const someCode = 1
 
 // leave is for a guest whose call is over.
 func (p *Pool) leave(w *Worker) {
 	w.trim()
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.call, w.asked, w.gaveWayAt = nil, 0, nil, false, 0
+	w.code.set(0)
 	pl := w.home
 	pl.mu.Lock()
 	pl.unlink(w)

@@ -107,7 +107,7 @@ func TestOtherThreadsAreOffTheCPUsOfAnIsolatedPoolUntilItCloses(t *testing.T) {
 		{WithCPUs(allowed(t)[1])},
 		{WithCPUs(allowed(t)[0]), WithWorkers(3)},
 	} {
-		p := newPool(t, append(options, WithIsolation())...)
+		p := newPool(t, append(options, WithTuning(Tuning{Isolate: true}))...)
 		before.requireIsolated(t, p.cpus, p.Workers())
 		require.NoError(t, For(p, 10_000, func(int) { work(100) }))
 		require.NoError(t, p.Run(func(w *Worker) {
@@ -131,7 +131,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		return
 	}
 	before := maskedThreads(masks(t))
-	p := newPool(t, WithCPUs(mine), WithWorkers(2), WithTuning(Tuning{MaxWorkers: 4}), WithIsolation())
+	p := newPool(t, WithCPUs(mine), WithWorkers(2), WithTuning(Tuning{MaxWorkers: 4}), WithTuning(Tuning{Isolate: true}))
 	check := func() {
 		t.Helper()
 		moreThreads(func() {
@@ -180,11 +180,11 @@ func TestWhatCannotBeIsolatedIsAnErrorThatChangesNothing(t *testing.T) {
 		options []Option
 		want    string
 	}{
-		{[]Option{WithIsolation(), WithPinning(PinNone)}, "WithIsolation and PinNone contradict each other"},
-		{[]Option{WithIsolation(), WithCPUs(allowed(t)...)}, "leaves none of CPUs"},
-		{[]Option{WithIsolation(), WithCPUs(allowed(t)...), WithTuning(Tuning{FreePs: 2})}, "leaves none of CPUs"},
-		{[]Option{WithIsolation(), WithWorkers(len(allowed(t)))}, "leaves none of CPUs"},
-		{[]Option{WithIsolation(), WithWorkers(1), WithTuning(Tuning{MaxWorkers: len(allowed(t))})}, "leaves none of CPUs"},
+		{[]Option{WithTuning(Tuning{Isolate: true}), WithPinning(PinNone)}, "Tuning.Isolate and PinNone contradict each other"},
+		{[]Option{WithTuning(Tuning{Isolate: true}), WithCPUs(allowed(t)...)}, "leaves none of CPUs"},
+		{[]Option{WithTuning(Tuning{Isolate: true}), WithCPUs(allowed(t)...), WithTuning(Tuning{FreePs: 2})}, "leaves none of CPUs"},
+		{[]Option{WithTuning(Tuning{Isolate: true}), WithWorkers(len(allowed(t)))}, "leaves none of CPUs"},
+		{[]Option{WithTuning(Tuning{Isolate: true}), WithWorkers(1), WithTuning(Tuning{MaxWorkers: len(allowed(t))})}, "leaves none of CPUs"},
 	} {
 		p, err := New(c.options...)
 		require.ErrorContains(t, err, c.want)
@@ -193,19 +193,19 @@ func TestWhatCannotBeIsolatedIsAnErrorThatChangesNothing(t *testing.T) {
 		require.Equal(t, procs, runtime.GOMAXPROCS(0))
 	}
 
-	first := newPool(t, WithCPUs(other), WithIsolation())
+	first := newPool(t, WithCPUs(other), WithTuning(Tuning{Isolate: true}))
 	for range 3 {
-		_, err := New(WithCPUs(other), WithIsolation())
+		_, err := New(WithCPUs(other), WithTuning(Tuning{Isolate: true}))
 		require.ErrorContains(t, err, "isolated already; end that isolation first")
 	}
 	if len(allowed(t)) == 2 {
-		_, err := New(WithCPUs(cpu), WithIsolation())
+		_, err := New(WithCPUs(cpu), WithTuning(Tuning{Isolate: true}))
 		require.ErrorContains(t, err, "leaves none of CPUs")
 	}
 	require.NotContains(t, threadCPUs(t), other, "the first one is still isolated")
 	require.NoError(t, first.Close())
 	before.requireShared(t)
-	second := newPool(t, WithCPUs(other), WithIsolation())
+	second := newPool(t, WithCPUs(other), WithTuning(Tuning{Isolate: true}))
 	require.NoError(t, second.Close())
 	before.requireShared(t)
 }
@@ -214,7 +214,7 @@ func TestWhatCannotBeIsolatedIsAnErrorThatChangesNothing(t *testing.T) {
 func TestAPoolBesideAnIsolatedOneStaysBound(t *testing.T) {
 	cpus := allowed(t)
 	mine, _ := twoCPUs(t)
-	isolated := newPool(t, WithCPUs(mine), WithIsolation())
+	isolated := newPool(t, WithCPUs(mine), WithTuning(Tuning{Isolate: true}))
 	other := newPool(t, WithCPUs(cpus[1:]...), WithPinning(PinNodes), WithWorkers(1))
 	tid := threadOf(t, other)
 	bound := masks(t)[tid]
@@ -227,7 +227,7 @@ func TestAPoolBesideAnIsolatedOneStaysBound(t *testing.T) {
 func TestOrdinaryPoolsComeAndGoBesideAnIsolatedOne(t *testing.T) {
 	_, mine := twoCPUs(t)
 	before := maskedThreads(masks(t))
-	isolated := newPool(t, WithCPUs(mine), WithIsolation())
+	isolated := newPool(t, WithCPUs(mine), WithTuning(Tuning{Isolate: true}))
 	for _, options := range [][]Option{nil, {WithPinning(PinNone)}, {WithPinning(PinCores)}, {WithPinning(PinNodes)}} {
 		p := newPool(t, options...)
 		require.NoError(t, p.Run(func(w *Worker) { fib(w, 12) }))

@@ -363,7 +363,7 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 	}
 	cancel()
 	require.True(t, eventually(func() bool { return p.delayed.Load() == 0 }))
-	require.Equal(t, n, p.Stats().Skipped, "a task is counted before its delay ends")
+	require.EqualValues(t, n, p.Stats().Skipped, "a task is counted before its delay ends")
 
 	// However the two meet, the task runs or is skipped.
 	p = newPool(t, WithWorkers(2))
@@ -377,7 +377,7 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 	}
 	running.Wait()
 	requireCloses(t, p)
-	require.EqualValues(t, stress(2000), int(ran.Load())+p.Stats().Skipped)
+	require.EqualValues(t, stress(2000), uint64(ran.Load())+p.Stats().Skipped)
 }
 
 func TestAPanicOfATaskBesideACoroutineIsHandled(t *testing.T) {
@@ -868,7 +868,7 @@ func TestWhatIsCancelledBeforeItBeginsIsSkippedAndCounted(t *testing.T) {
 	require.ErrorIs(t, g.Wait(), io.EOF)
 	require.Equal(t, 10, g.Skipped())
 	requireAtRest(t, p)
-	require.Equal(t, 30, p.Stats().Skipped)
+	require.EqualValues(t, 30, p.Stats().Skipped)
 
 	failing := newGroup(p)
 	release = occupyAll(t, p)

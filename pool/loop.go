@@ -173,7 +173,7 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	l := newLoop(at, 0, n, policy.Pace{Calls: true}, g)
+	l := newLoop(at, 0, n, policy.Pace{Calls: true}, codeOf(f), g)
 	return l.Run(f)
 }
 
@@ -186,6 +186,7 @@ type rest struct {
 	how    Granularity
 	lo, hi int
 	pace   policy.Pace
+	code   uintptr // of the user's function
 }
 
 // Begin begins a loop over 0 to n-1: f runs the first few items in the caller, which measures
@@ -204,12 +205,12 @@ func (l *Loop) Begin(at Place, n int, f func(lo, hi int), g ...Granularity) erro
 	if done == n || err != nil {
 		return err
 	}
-	*l = newLoop(at, done, n, pace, g)
+	*l = newLoop(at, done, n, pace, codeOf(f), g)
 	return nil
 }
 
-func newLoop(at Place, lo, hi int, pace policy.Pace, g []Granularity) Loop {
-	r := &rest{at: at, lo: lo, hi: hi, pace: pace}
+func newLoop(at Place, lo, hi int, pace policy.Pace, code uintptr, g []Granularity) Loop {
+	r := &rest{at: at, lo: lo, hi: hi, pace: pace, code: code}
 	if len(g) > 0 {
 		r.how = g[0]
 	}
@@ -229,7 +230,7 @@ func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
 		return nil
 	}
 	l.rest = nil
-	return loopOn(r.at, span{lo: r.lo, hi: r.hi, pace: r.pace}, r.how, body)
+	return loopOn(r.at, span{lo: r.lo, hi: r.hi, pace: r.pace}, r.how, r.code, body)
 }
 
 func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
@@ -321,13 +322,14 @@ type loop struct {
 }
 
 // loopOn runs what is left of a loop at a place.
-func loopOn(at Place, left span, how Granularity, body func(w *Worker, lo, hi int)) (err error) {
+func loopOn(at Place, left span, how Granularity, code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	v, err := enter(at)
 	if err != nil {
 		return err
 	}
 	defer v.leave(&err)
 	defer inLoop()
+	v.does(code)
 	left.loop = &loop{body: body}
 	left.grain, left.counts = how.grain, how.adaptive != nil
 	if how.share > 0 { // of all items: nothing has been probed

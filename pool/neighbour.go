@@ -184,7 +184,7 @@ func (w *Worker) Yield() {
 		}
 		v.expose()
 		if _, _, ok := v.pool.anyWork(true); ok || !v.guest && !v.hasPlace() {
-			w.pool.wait("Worker.Yield", runtime.Gosched)
+			w.pool.wait("Worker.Yield", nil, runtime.Gosched)
 			return
 		}
 	}
@@ -204,12 +204,12 @@ func (w *Worker) Yield() {
 func (w *Worker) giveTurn() {
 	end := heist.Ticks() + w.pool.ticksTurn
 	if w.guest {
-		w.pool.wait("Worker.Yield", runtime.Gosched)
+		w.pool.wait("Worker.Yield", nil, runtime.Gosched)
 		return
 	}
 	if pl := w.place; pl != nil {
 		before := pl.tasks.Load()
-		w.pool.wait("Worker.Yield", func() {
+		w.pool.wait("Worker.Yield", nil, func() {
 			for pl.tasks.Load() == before && heist.Ticks() < end {
 				runtime.Gosched()
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/numa"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // pretended returns a machine of several nodes, as far as a pool can tell: its threads run
@@ -563,7 +564,7 @@ func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
 
 		s, pairs, total := p.Stats(), p.Thefts(), p.Stats().Total()
 		require.Len(t, pairs, len(s.Workers))
-		var tiers TierStats
+		var tiers inspect.TierStats
 		byTier := make([]uint64, len(s.Tiers))
 		for _, tier := range s.Tiers {
 			require.LessOrEqual(t, tier.Steals+tier.LostRaces, tier.Attempts)
@@ -677,7 +678,7 @@ func TestMachinesThatCannotBindSaySo(t *testing.T) {
 		_, err := New(WithPinning(pinning))
 		require.ErrorIs(t, err, heist.ErrPinning)
 	}
-	_, err := New(WithIsolation(), WithWorkers(1))
+	_, err := New(WithTuning(Tuning{Isolate: true}), WithWorkers(1))
 	require.ErrorIs(t, err, heist.ErrPinning)
 	p := newPool(t)
 	require.False(t, p.Pinned())

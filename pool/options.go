@@ -12,12 +12,20 @@ import (
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/numa"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // Option sets something of a new pool; see [New].
 type Option func(*config) error
 
 type config struct {
+	asked      map[string]string  // setting -> what an option said
+	by         string             // where the options come from, empty for the program
+	name       string             // empty for none
+	timed      bool               // WithTimings
+	slowAfter  time.Duration      // WithSlowTask; 0 for none
+	onSlow     func(inspect.Slow) // the same; nil for none
+	stamps     bool               // somebody wants to know how long jobs take
 	workers    int
 	maxWorkers int
 	follows    int // how many workers GOMAXPROCS may bring it to; 0 if their number was chosen
@@ -119,6 +127,20 @@ func WithWorkers(n int) Option {
 			return fmt.Errorf("pool: WithWorkers(%d): the number of workers must be from 1 to %d", n, maxWorkers)
 		}
 		c.workers = n
+		c.ask("WithWorkers", n)
+		return nil
+	}
+}
+
+// WithName gives the pool a name, for dumps, pages, metrics and profiles: the workers' goroutines have the pprof labels
+// heist_pool and heist_worker then. Names need not be unique. Cost: nothing for a task without labels.
+func WithName(name string) Option {
+	return func(c *config) error {
+		if name == "" {
+			return errors.New("pool: WithName was given an empty name; leave it out for none")
+		}
+		c.name = name
+		c.ask("WithName", name)
 		return nil
 	}
 }
@@ -133,19 +155,7 @@ func WithQueueBound(n int) Option {
 			return fmt.Errorf("pool: WithQueueBound(%d): the bound must be at least 1; leave it out for none", n)
 		}
 		c.bound = n
-		return nil
-	}
-}
-
-// WithIsolation keeps the other threads of the process off the CPUs of the pool, those of the Go
-// runtime included, until Close: what else the process does, the collector's work for
-// instance, happens on the other CPUs. See [heist.Isolate]. So the pool must not have all
-// CPUs that the process may use; give it fewer workers, or [WithCPUs]. It binds as [PinCores]
-// does, unless [WithPinning] says otherwise. Guests, such as callers of [ForRange], are threads
-// of the process like others.
-func WithIsolation() Option {
-	return func(c *config) error {
-		c.isolate = true
+		c.ask("WithQueueBound", n)
 		return nil
 	}
 }
@@ -159,6 +169,7 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 			return errNilFunc("WithPanicHandler")
 		}
 		c.onPanic = f
+		c.ask("WithPanicHandler", "given")
 		return nil
 	}
 }
@@ -170,6 +181,7 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 func WithHooks(begins, ends func(w *Worker)) Option {
 	return func(c *config) error {
 		c.begins, c.ends = begins, ends
+		c.ask("WithHooks", "given")
 		return nil
 	}
 }
@@ -181,6 +193,7 @@ func WithPinning(p Pinning) Option {
 			return fmt.Errorf("pool: WithPinning(%d): it must be PinAuto, PinCores, PinL3, PinNodes or PinNone", p)
 		}
 		c.pinning = p
+		c.ask("WithPinning", p)
 		return nil
 	}
 }
@@ -207,8 +220,17 @@ func WithCPUs(cpus ...int) Option {
 			}
 		}
 		c.cpus = slices.Clone(cpus)
+		c.ask("WithCPUs", inspect.CPUList(cpus))
 		return nil
 	}
+}
+
+// ask writes down what was asked, for [Pool.Config].
+func (c *config) ask(setting string, value any) {
+	if c.asked == nil {
+		c.asked = make(map[string]string)
+	}
+	c.asked[setting] = fmt.Sprint(value) + c.by
 }
 
 func configure(options []Option) (*config, error) {
@@ -233,6 +255,7 @@ func configure(options []Option) (*config, error) {
 			c.freePs = 1
 		}
 	}
+	c.stamps = c.timed || c.slowAfter > 0
 	if c.maxWorkers < c.workers {
 		return nil, fmt.Errorf("pool: Tuning.MaxWorkers is %d, and the pool begins with %d workers", c.maxWorkers, c.workers)
 	}
@@ -247,7 +270,7 @@ func (c *config) place() error {
 		return errors.New("pool: WithCPUs and PinNone contradict each other; leave one of them out")
 	}
 	if c.pinning == PinNone && c.isolate {
-		return errors.New("pool: WithIsolation and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
+		return errors.New("pool: Tuning.Isolate and PinNone contradict each other: only bound workers can have CPUs to themselves; leave one of them out")
 	}
 	allowed, err := c.machine.allowed()
 	if c.workers == 0 {
@@ -275,7 +298,7 @@ func (c *config) place() error {
 	case given != nil || c.isolate:
 		c.pinning, c.why = PinCores, "CPUs were asked for"
 		if given == nil {
-			c.why = "WithIsolation was asked for"
+			c.why = "Tuning.Isolate was asked for"
 		}
 	default:
 		c.auto = true

@@ -80,6 +80,7 @@ func resume(e ending) {
 
 // detached is for a panic of a task that nobody waits for, in a deferred call.
 func (p *Pool) detached(v any) {
+	p.panicked.Add(1)
 	e := newPanicError(v)
 	if p.onPanic == nil {
 		crash(e)

@@ -50,6 +50,8 @@ type place struct {
 	searching bool    // the holder counts as a searcher
 	woken     bool    // the place was woken, and its worker has not run yet
 	dozedAt   int64   // when the place went to sleep, in heist.Ticks
+	tasksThen uint64  // how many tasks there had been when it was woken
+	idled     bool    // it was woken, and nothing was found since
 	standIn   bool    // the holder was given the place by one who waits, and has not run anything yet
 	stash     []*task // accepted tasks for which no queue was left when the pool closed
 	pulled    [heist.MaxPull]*task
@@ -59,6 +61,8 @@ type place struct {
 	tasks     heist.Counter
 	looks     heist.Counter
 	parks     heist.Counter
+	wakes     heist.Counter
+	fruitless heist.Counter
 	gaveWay   heist.Counter
 	lends     heist.Counter
 	displaced heist.Counter
@@ -163,6 +167,10 @@ func (pl *place) doze() {
 	searching := pl.searching
 	pl.searching = false
 	pl.parks.Add(1)
+	if pl.idled && pl.tasks.Load() == pl.tasksThen {
+		pl.fruitless.Add(1)
+	}
+	pl.idled = false
 	pl.dozedAt = heist.Ticks()
 	state := p.sleep.Announce(pl.index, searching)
 	switch {
@@ -201,6 +209,8 @@ func (pl *place) answer() {
 	if pl.woken {
 		pl.woken = false
 		pl.pool.woken.Add(-1)
+		pl.wakes.Add(1)
+		pl.idled, pl.tasksThen = true, pl.tasks.Load()
 	}
 }
 

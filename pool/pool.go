@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // ErrClosed is returned for whatever is given to a pool after [Pool.Close] was called.
@@ -99,11 +100,15 @@ type Pool struct {
 	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
 	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
 	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
+	refused     atomic.Int64            // tasks and callers that were not taken; those who refuse one write
+	late        atomic.Int64            // tasks that were not begun by their deadline; whoever finds one writes
+	panicked    atomic.Int64            // functions that panicked; who recovers that writes
 	stale       atomic.Int64            // queued tasks of futures that were run in place or cancelled; waiters and who cancels one add, who finds one subtracts
 	relief      relief                  // of a pool in a bubble
 	delays      sync.Map                // *delay -> nil, of those that have not ended
 	room        room
 	admission   admission
+	slow        slowTasks
 	crew        crew
 	workers     workerList
 
@@ -142,13 +147,16 @@ func New(options ...Option) (*Pool, error) {
 		err = fmt.Errorf("pool: a worker could not be started: %w", err)
 	} else if p.isolate {
 		if p.isolation, err = heist.Isolate(p.cpus...); err != nil {
-			err = fmt.Errorf("pool: WithIsolation: %w; a pool with fewer workers (WithWorkers) or CPUs (WithCPUs) leaves some", err)
+			err = fmt.Errorf("pool: Tuning.Isolate: %w; a pool with fewer workers (WithWorkers) or CPUs (WithCPUs) leaves some", err)
 		}
 	}
 	if err != nil {
 		p.closing.Store(true)
 		p.end()
 		return nil, err
+	}
+	if p.slowAfter > 0 {
+		go p.watchTasks()
 	}
 	pools.Store(p, nil)
 	return p, nil
@@ -183,6 +191,7 @@ func makePool(c *config) *Pool {
 		closed:   make(chan struct{}),
 	}
 	p.relief.only = p
+	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.room.made = make(chan struct{}, 1)
 	p.crew.changed.L = &p.crew.mu
 	p.crew.size.Store(int32(p.first))
@@ -264,9 +273,9 @@ func (p *Pool) Go(f func(w *Worker)) error {
 		return errNilFunc("Pool.Go")
 	}
 	if p.closing.Load() {
-		return ErrClosed
+		return p.refuse(ErrClosed)
 	}
-	return p.enqueue(f, PriorityNormal, p.here())
+	return p.enqueue(carry(f, taskOf(f), ""), PriorityNormal, p.here())
 }
 
 // near returns the worker or guest as which the caller computes, nil for none, and where to ask costs more than the injector.
@@ -283,7 +292,7 @@ func (p *Pool) near() *Worker {
 // own, and if they need it a worker is there for their forks also after Close. A pool that is
 // paused resumes. Close returns nil, or [ErrClosed] if it was called before, in either case when
 // the workers have ended, or says why other threads could not be given back the CPUs of
-// [WithIsolation]. Called inside a task it returns an error at once: it would wait for itself.
+// [Tuning].Isolate. Called inside a task it returns an error at once: it would wait for itself.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an
@@ -324,7 +333,7 @@ func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err e
 
 // awaitEnd returns when the pool has ended, or with what is left when ctx ends.
 func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
-	p.wait("Pool.Close or Shutdown of another pool", func() {
+	p.wait("Pool.Close or Shutdown of another pool", nil, func() {
 		select {
 		case <-p.closed:
 		case <-ctx.Done():
@@ -356,7 +365,7 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 	if p.current() != nil {
 		return errors.New("pool: WaitIdle was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
-	p.wait("Pool.WaitIdle of another pool", func() {
+	p.wait("Pool.WaitIdle of another pool", nil, func() {
 		err = p.crew.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
 	})
 	return err
@@ -370,14 +379,20 @@ type UnfinishedError struct {
 	// Waiting says of the tasks that wait for something which function waits for what, such as
 	// "main.handle waits in Future.Wait". Guests and forks that wait are among them.
 	Waiting []string
+	// Snapshot is what goes on in the pool, with all who compute or wait, and those that wait for one another.
+	Snapshot inspect.Snapshot
 
 	cause error
 }
 
 // Error says what was left.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("pool: the wait for its end was given up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work%s",
-		e.cause, e.Queued, e.Delayed, e.Running, e.waiting())
+	hangs := ""
+	if circles := e.Snapshot.Circles; len(circles) > 0 {
+		hangs = "; these wait for one another: " + strings.Join(circles, "; and these: ")
+	}
+	return fmt.Sprintf("pool: the wait for its end was given up (%v): %d tasks have not started, %d wait for their time, and %d workers are at work%s%s",
+		e.cause, e.Queued, e.Delayed, e.Running, e.waiting(), hangs)
 }
 
 func (e *UnfinishedError) waiting() string {
@@ -396,17 +411,16 @@ func (e *UnfinishedError) Unwrap() error { return e.cause }
 
 func (p *Pool) unfinished(ctx context.Context) error {
 	p.crew.gaveUp.Store(true)
-	e := &UnfinishedError{Delayed: int(p.delayed.Load()), cause: context.Cause(ctx)}
-	p.eachQueue(func(q *heist.Injector[task]) { e.Queued += q.Len() })
-	for _, pl := range p.victims() {
-		e.Queued += pl.queued()
+	s := p.Snapshot()
+	e := &UnfinishedError{
+		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: int(p.active.Load()),
+		Snapshot: s, cause: context.Cause(ctx),
 	}
-	e.Running = int(p.active.Load())
-	p.workers.each(func(w *Worker) {
-		if f := w.waitsFor.Load(); f != nil {
-			e.Waiting = append(e.Waiting, fmt.Sprintf("%s waits in %s", f.task(), f.what))
+	for _, w := range s.Workers {
+		if w.State == inspect.Waits {
+			e.Waiting = append(e.Waiting, w.String())
 		}
-	})
+	}
 	return e
 }
 
@@ -429,9 +443,7 @@ func (p *Pool) drain() {
 // isQuiet says whether nothing is left to do, or was not a moment ago. With the injectors closed, as drain has them, it stays true
 // once it is.
 func (p *Pool) isQuiet() bool {
-	left := 0
-	p.eachQueue(func(q *heist.Injector[task]) { left += q.Len() })
-	if left > 0 {
+	if p.inInjectors().Total() > 0 {
 		return false
 	}
 	// Workers become idle only after they have found all queues empty, and no task is left that
@@ -455,6 +467,10 @@ func (p *Pool) end() {
 		n.stop()
 	}
 	p.ended.Wait()
+	if p.slowAfter > 0 {
+		close(p.slow.stop)
+		<-p.slow.over
+	}
 	freePs(-p.freePs)
 	if p.isolation != nil {
 		if err := p.isolation.Restore(); err != nil {

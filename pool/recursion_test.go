@@ -314,8 +314,8 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 // public by another one of the same types that runs on top of them, which takes a frame
 // of its own back meanwhile. A thief then must run them as what they are.
 func TestFramesKeepTheirRecursion(t *testing.T) {
-	w := &Worker{pool: &Pool{ticksGiveWay: math.MaxInt64}, goroutine: goroutineID()}
-	thief := &Worker{pool: w.pool, goroutine: goroutineID()}
+	w := loneWorker(&Pool{ticksGiveWay: math.MaxInt64})
+	thief := loneWorker(w.pool)
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * policy.AlwaysPublic
 

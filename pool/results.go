@@ -30,7 +30,7 @@ func (g *ResultGroup[T]) Go(f func() (T, error)) {
 	}
 	g.mustBeMade()
 	if g.waitForRoom() {
-		g.queue(codeOf(f), func(*Worker) (T, error) { return f() })
+		g.queue(taskFor(f), func(*Worker) (T, error) { return f() })
 	}
 }
 
@@ -43,7 +43,7 @@ func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 	if !g.enter() {
 		return false
 	}
-	g.queue(codeOf(f), func(*Worker) (T, error) { return f() })
+	g.queue(taskFor(f), func(*Worker) (T, error) { return f() })
 	return true
 }
 
@@ -55,19 +55,19 @@ func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
 	}
 	g.mustBeMade()
 	if g.waitForRoom() {
-		g.queue(codeOf(f), f)
+		g.queue(taskFor(f), f)
 	}
 }
 
 // queue is Group.submit for a function, which has the next result.
-func (g *ResultGroup[T]) queue(code uintptr, f func(w *Worker) (T, error)) {
+func (g *ResultGroup[T]) queue(of *task, f func(w *Worker) (T, error)) {
 	g.mu.Lock()
 	i := len(g.results)
 	var none T
 	g.results = append(g.results, none)
 	g.mu.Unlock()
-	g.submit(func(w *Worker) {
-		g.run(w, code, func(w *Worker) error {
+	g.submit(of, func(w *Worker) {
+		g.run(w, of, func(w *Worker) error {
 			v, err := f(w)
 			if err == nil {
 				g.mu.Lock()

@@ -256,5 +256,5 @@ func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
 	}
 	nothing := func(*Worker) {}
 	require.Zero(t, allocsPerRun(100, func() { _ = p.Run(nothing) }))
-	require.Zero(t, allocsPerRun(100, func() { _ = Call(Serial(), nothing) }))
+	require.Zero(t, allocsPerRun(100, func() { _ = Do(Serial(), nothing) }))
 }

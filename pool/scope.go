@@ -325,8 +325,12 @@ func (s *Scope) take(which func() int) *task {
 
 // runStolen runs a stolen child of the branch, or a stray, in a branch of its own.
 func (b *branch) runStolen(w *Worker, f *task) {
-	defer b.leave(w)
 	s := b.scope
+	out := w.helps(b.owner, &b.latch, w.call)
+	defer func() {
+		w.helped(out)
+		b.leave(w)
+	}()
 	new(branch).hold(w, s, func() { s.run(w, f) })
 }
 

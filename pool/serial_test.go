@@ -36,7 +36,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	note := func(i int) func(*Worker) { return func(*Worker) { order = append(order, i) } }
 	require.NoError(t, Do(at, note(0), note(1), note(2), note(3)))
 	require.Equal(t, []int{0, 1, 2, 3}, order)
-	require.NoError(t, Call(at, func(w *Worker) {
+	require.NoError(t, Do(at, func(w *Worker) {
 		x, y := Join(w, fib, 10, fib, 11)
 		require.Equal(t, [2]int{55, 89}, [2]int{x, y})
 		n := 0
@@ -62,12 +62,12 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = Call(at, func(*Worker) { runtime.Goexit() })
+		_ = Do(at, func(*Worker) { runtime.Goexit() })
 	}()
 	<-over
 	inner, _, cancel := WithCancel(at)
 	stop := errors.New("stop")
-	require.ErrorIs(t, Call(inner, func(w *Worker) { w.Stop(stop) }), stop)
+	require.ErrorIs(t, Do(inner, func(w *Worker) { w.Stop(stop) }), stop)
 	cancel(nil)
 
 	var all sync.WaitGroup // many at the same time, more than it has places
@@ -83,7 +83,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= goroutines }))
 
 	synctest.Test(t, func(t *testing.T) { // it is nobody's
-		require.NoError(t, Call(at, func(w *Worker) {
+		require.NoError(t, Do(at, func(w *Worker) {
 			w.Do(func(*Worker) { time.Sleep(time.Second) }, func(w *Worker) { w.Block(func() { time.Sleep(time.Second) }) })
 		}))
 	})
@@ -92,7 +92,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 // TestSerialRefusesWhatNobodyWouldRun later, by an error; nothing is accepted and lost.
 func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 	never := func(*Worker) { t.Error("nobody runs it") }
-	require.NoError(t, Call(Serial(), func(w *Worker) {
+	require.NoError(t, Do(Serial(), func(w *Worker) {
 		p := w.Pool()
 		ctx := context.Background()
 		require.Same(t, errSerial, w.Go(never))

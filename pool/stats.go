@@ -4,76 +4,53 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// Stats counts what a pool has done since it was made. While the pool works, the
-// numbers may be of slightly different moments.
-type Stats struct {
-	// Workers has an entry for each place (waiting.md): those of the first workers, those for
-	// guests, and those that Resize has added.
-	Workers []WorkerStats
-
-	// Tiers has the sums over all thieves for each tier of victims, the nearest first, see
-	// [Tuning].Latencies.
-	Tiers []TierStats
-
-	Waiting   int // tasks that wait at the moment, and have lent their places
-	Cancelled int // calls that were cancelled, and whose functions have not all returned
-	Skipped   int // tasks that were cancelled before they began, since the pool was made
-}
-
-// WorkerStats counts what the workers have done in one place.
-type WorkerStats struct {
-	Tasks     uint64 // tasks that it came to, skipped ones too
-	Looks     uint64 // times that it looked through the others' queues
-	Steals    uint64 // times that it found something there
-	Items     uint64 // forks and tasks that it took there
-	LostRaces uint64 // victims at whom another was faster
-	Parks     uint64 // times that it went to sleep
-	Lent      uint64 // times that a worker waited and lent the place
-	GaveWay   uint64 // times that it let other goroutines have its P
-	Displaced uint64 // times that the system took it off the CPUs that it was bound to
-}
-
-// TierStats counts what thieves did at victims that are equally far away. The victims are places, those for guests too, which are empty
-// mostly; idle workers look again and again, so shares of steals tell more than numbers of attempts.
-type TierStats struct {
-	Name      string // such as "same core" or "nodes at distance 21"
-	Attempts  uint64 // victims that were tried
-	Steals    uint64 // of those, victims that had something
-	LostRaces uint64 // of those, victims at whom another was faster
-	Items     uint64 // forks and tasks that were taken
-}
-
 // Stats returns the pool's counters. On 32-bit systems they wrap at 2^32.
-func (p *Pool) Stats() Stats {
+func (p *Pool) Stats() inspect.Stats {
 	if err := p.usable(); err != nil {
 		panic(err)
 	}
-	workers := p.victims()
-	s := Stats{
-		Workers: make([]WorkerStats, len(workers)),
-		Tiers:   make([]TierStats, len(p.victimOrder.Tiers)),
+	places := p.victims()
+	published, t := p.workers.accounts()
+	s := inspect.Stats{
+		Workers: make([]inspect.WorkerStats, len(places)),
+		Tiers:   make([]inspect.TierStats, len(p.victimOrder.Tiers)),
 
 		Waiting:   int(p.waits.Load()),
 		Cancelled: max(0, int(p.cancelled.Load())),
-		Skipped:   int(p.skipped.Load()),
+
+		Submitted: uint64(p.inInjectors().Total()) + uint64(max(0, p.delayed.Load())),
+		Refused:   uint64(p.refused.Load()),
+		Late:      uint64(p.late.Load()),
+		Skipped:   uint64(p.skipped.Load()),
+		Panicked:  uint64(p.panicked.Load()),
+
+		Published: published,
+		Computing: p.duration(t.computing.Load()),
+		Searching: p.duration(t.searching.Load()),
 	}
 	for i, distance := range p.victimOrder.Tiers {
 		s.Tiers[i].Name = p.latencies.name(distance)
 	}
-	for i, w := range workers {
+	for i, pl := range places {
 		ws := &s.Workers[i]
-		*ws = WorkerStats{
-			Tasks:     w.tasks.Load(),
-			Looks:     w.looks.Load(),
-			Parks:     w.parks.Load(),
-			Lent:      w.lends.Load(),
-			GaveWay:   w.gaveWay.Load(),
-			Displaced: w.displaced.Load(),
+		*ws = inspect.WorkerStats{
+			Role:      pl.role(),
+			Queued:    pl.queued(),
+			Tasks:     pl.tasks.Load(),
+			Looks:     pl.looks.Load(),
+			Parks:     pl.parks.Load(),
+			Wakes:     pl.wakes.Load(),
+			Fruitless: pl.fruitless.Load(),
+			Lent:      pl.lends.Load(),
+			GaveWay:   pl.gaveWay.Load(),
+			Displaced: pl.displaced.Load(),
 		}
-		for j := range w.thefts.tiers {
-			c, t := &w.thefts.tiers[j], &s.Tiers[j]
+		s.Submitted += ws.Tasks + uint64(ws.Queued)
+		for j := range pl.thefts.tiers {
+			c, t := &pl.thefts.tiers[j], &s.Tiers[j]
 			steals, items, lost := c.steals.Load(), c.items.Load(), c.lost.Load()
 			ws.Steals += steals
 			ws.Items += items
@@ -87,21 +64,66 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
-// Total returns the sums over all workers and guests.
-func (s Stats) Total() WorkerStats {
-	var t WorkerStats
-	for _, w := range s.Workers {
-		t.Tasks += w.Tasks
-		t.Looks += w.Looks
-		t.Steals += w.Steals
-		t.Items += w.Items
-		t.LostRaces += w.LostRaces
-		t.Parks += w.Parks
-		t.Lent += w.Lent
-		t.GaveWay += w.GaveWay
-		t.Displaced += w.Displaced
+func (pl *place) role() inspect.Role {
+	switch {
+	case pl.rank < 0:
+		return inspect.RoleGuest
+	case pl.rank < pl.pool.first:
+		return inspect.RoleWorker
 	}
-	return t
+	return inspect.RoleAdded
+}
+
+// Load returns what the pool does at the moment. Cost: a look at all places.
+func (p *Pool) Load() inspect.Load {
+	if err := p.usable(); err != nil {
+		panic(err)
+	}
+	l := inspect.Load{
+		Workers:   p.size(),
+		Searching: p.sleep.Load().Searching(),
+		Waiting:   int(p.waits.Load()),
+		Queued:    p.inInjectors(),
+		Delayed:   max(0, int(p.delayed.Load())),
+	}
+	for _, pl := range p.victims() {
+		l.Queued.Normal += pl.queued()
+		if pl.rank >= 0 && p.sleep.Parked(pl.index) {
+			l.Parked++
+		}
+	}
+	l.Running = max(0, int(p.active.Load())-l.Waiting-l.Searching)
+	p.workers.each(func(w *Worker) {
+		if w.guest && w.code.load() != 0 && w.waitsFor.Load() == nil {
+			l.CallersInside++
+		}
+	})
+	if p.callers > 0 {
+		p.admission.mu.Lock()
+		l.CallersWaiting = len(p.admission.queue)
+		p.admission.mu.Unlock()
+	}
+	return l
+}
+
+// inInjectors counts the tasks that lie in the injectors.
+func (p *Pool) inInjectors() (q inspect.Queued) {
+	for i := range p.nodes {
+		queues := &p.nodes[i].queues
+		q.High += queues[PriorityHigh].Len()
+		q.Normal += queues[PriorityNormal].Len()
+		q.Low += queues[PriorityLow].Len()
+	}
+	return q
+}
+
+// queued counts the tasks that nobody has begun.
+func (p *Pool) queued() int {
+	n := p.inInjectors().Total()
+	for _, pl := range p.victims() {
+		n += pl.queued()
+	}
+	return n
 }
 
 // Thefts returns how often each worker has stolen from each: thefts[thief][victim], by

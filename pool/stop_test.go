@@ -32,7 +32,7 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 			return ForRange(at, math.MaxInt, func(w *Worker, lo, hi int) { look(w) }, Grain(1))
 		},
 		"Scope": func(at Place, look func(w *Worker)) error {
-			return Call(at, func(w *Worker) {
+			return Do(at, func(w *Worker) {
 				w.Scope(func(s *Scope) {
 					var again func(w *Worker)
 					again = func(w *Worker) {
@@ -51,7 +51,7 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 				x, y := Join(w, again, n+1, again, n+1)
 				return x + y
 			}
-			return Call(at, func(w *Worker) { again(w, 0) })
+			return Do(at, func(w *Worker) { again(w, 0) })
 		},
 	}
 	for name, search := range searches {

@@ -18,7 +18,7 @@ func (p *Pool) String() string {
 		workers = "worker"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "pool: %d %s, %v (%s)", n, workers, p.pinning, p.why)
+	fmt.Fprintf(&b, "%s: %d %s, %v (%s)", p.title(), n, workers, p.pinning, p.why)
 	if len(p.nodes) > 1 {
 		fmt.Fprintf(&b, ", on nodes %v", p.Nodes())
 	}
@@ -39,4 +39,12 @@ func (p *Pool) String() string {
 		}
 	}
 	return b.String()
+}
+
+// title is what the pool is called.
+func (p *Pool) title() string {
+	if p.name == "" {
+		return "pool"
+	}
+	return fmt.Sprintf("pool %q", p.name)
 }

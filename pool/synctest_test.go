@@ -99,7 +99,7 @@ func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
 		t.Skip("the system does not say which CPUs the process may use")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		for _, o := range []Option{WithPinning(PinCores), WithPinning(PinNodes), WithCPUs(allowed[0]), WithIsolation()} {
+		for _, o := range []Option{WithPinning(PinCores), WithPinning(PinNodes), WithCPUs(allowed[0]), WithTuning(Tuning{Isolate: true})} {
 			_, err := New(o)
 			require.ErrorContains(t, err, "in a bubble of testing/synctest workers cannot be bound")
 		}

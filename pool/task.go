@@ -20,6 +20,20 @@ type task struct{ code uintptr }
 
 func taskOf(f func(*Worker)) *task { return *(**task)(unsafe.Pointer(&f)) }
 
+// taskFor is taskOf for a function of another type, to be asked for its name only.
+func taskFor[F any](f F) *task { return *(**task)(unsafe.Pointer(&f)) }
+
+// codeOf returns where the code of a function is, and does not keep the function.
+func codeOf[F any](f F) uintptr { return **(**uintptr)(unsafe.Pointer(&f)) }
+
+// taskOf is for tasks that are about to be queued.
+func (p *Pool) taskOf(f func(*Worker)) *task {
+	if p.timed {
+		return stamped(taskOf(f))
+	}
+	return taskOf(f)
+}
+
 func (t *task) run(w *Worker) { (*(*func(*Worker))(unsafe.Pointer(&t)))(w) }
 
 // Priority says in which order tasks come that are given to [Pool.Submit]. It is a
@@ -42,7 +56,7 @@ const (
 func (p Priority) set(o *taskOptions) { o.priority = p }
 
 // TaskOption says more about a task that is given to [Pool.Submit]: [PriorityHigh] or [PriorityLow],
-// [Delay], [StartBy], [OnNode].
+// [Delay], [StartBy], [OnNode], [Named].
 type TaskOption interface{ set(*taskOptions) }
 
 type taskOptions struct {
@@ -56,6 +70,8 @@ type taskOptions struct {
 	node     int             // 1 + index into Pool.nodes; 0 for the submitter's
 	ctx      context.Context // ends the delay; nil if nothing does
 	ended    func()          // by ctx; nil to count a task that was skipped
+	name     string          // empty for that of the function
+	of       *task           // the user's function
 }
 
 type after time.Duration
@@ -147,7 +163,7 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 		return err
 	}
 	o.ctx = ctx
-	return p.accept(f, o)
+	return p.accept(carry(f, o.of, o.name), o)
 }
 
 // unless returns f in a form that does nothing once ctx has ended, if it can end.
@@ -160,7 +176,7 @@ func (p *Pool) unless(ctx context.Context, f func(w *Worker)) func(w *Worker) {
 			p.skipped.Add(1)
 			return
 		}
-		f(w)
+		w.as(f)
 	}
 }
 
@@ -171,9 +187,9 @@ func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 		return err
 	}
 	if p.isFull(o) {
-		return ErrFull
+		return p.refuse(ErrFull)
 	}
-	return p.accept(f, o)
+	return p.accept(carry(f, o.of, o.name), o)
 }
 
 // SubmitAll is [Pool.Submit] for several functions, in their order. It returns how many
@@ -194,7 +210,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		return 0, errNilContext("Pool.SubmitAll")
 	}
 	if p.closing.Load() {
-		return 0, ErrClosed
+		return 0, p.refuse(ErrClosed)
 	}
 	var batch [heist.MaxPull]*task
 	for queued < len(fs) {
@@ -207,7 +223,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			n = min(n, max(1, p.bound-p.waiting()))
 		}
 		for i, f := range rest[:n] {
-			batch[i] = taskOf(f)
+			batch[i] = p.taskOf(carry(f, taskOf(f), ""))
 		}
 		node := p.here()
 		done := p.nodes[node].queues[PriorityNormal].PushBatch(batch[:n])
@@ -235,7 +251,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 	defer r.waiting.Add(-1)
 	for !p.hasRoom() {
 		closed := false
-		p.wait("Pool.Submit at the bound of another pool", func() { // the caller may be a task of another pool
+		p.wait("Pool.Submit at the bound of another pool", nil, func() { // the caller may be a task of another pool
 			select {
 			case <-r.made:
 			case <-ctx.Done():
@@ -245,7 +261,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 		})
 		switch {
 		case closed:
-			return ErrClosed
+			return p.refuse(ErrClosed)
 		case ctx.Err() != nil:
 			r.offer(p) // the token may have been for another one
 			return context.Cause(ctx)
@@ -271,6 +287,7 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	if f == nil {
 		return o, nil, errNilFunc(method)
 	}
+	o.of = taskOf(f)
 	for _, option := range options {
 		if option == nil {
 			return o, nil, fmt.Errorf("pool: %s was given a nil TaskOption", method)
@@ -290,17 +307,18 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	case o.deadline && o.late == nil:
 		return o, nil, errNilFunc("StartBy")
 	case o.deadline:
-		return o, inTime(f, o.startBy, o.late), nil
+		return o, p.inTime(f, o.startBy, o.late), nil
 	}
 	return o, f, nil
 }
 
-func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker) {
+func (p *Pool) inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker) {
 	return func(w *Worker) {
 		if time.Now().After(startBy) {
-			late(w)
+			p.late.Add(1)
+			w.as(late)
 		} else {
-			f(w)
+			w.as(f)
 		}
 	}
 }
@@ -309,7 +327,7 @@ func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker
 func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 	if o.delay <= 0 {
 		if p.closing.Load() {
-			return ErrClosed
+			return p.refuse(ErrClosed)
 		}
 		return p.enqueue(f, o.priority, p.nodeFor(o))
 	}
@@ -354,7 +372,7 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	d.mu.Unlock()
 	if p.aborted.Load() && over() { // Abort looks in the opposite order
 		p.endDelay()
-		return ErrClosed
+		return p.refuse(ErrClosed)
 	}
 	return nil
 }
@@ -364,7 +382,13 @@ func (p *Pool) refusal() error {
 	if p.isSerial() {
 		return errSerial
 	}
-	return ErrClosed
+	return p.refuse(ErrClosed)
+}
+
+// refuse counts what was not taken, because of err.
+func (p *Pool) refuse(err error) error {
+	p.refused.Add(1)
+	return err
 }
 
 func (p *Pool) endDelay() {
@@ -384,7 +408,7 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 	if priority == PriorityHigh {
 		p.urgent.Add(1) // before it is there: who takes it subtracts
 	}
-	if !p.nodes[node].queues[priority].Push(taskOf(f)) {
+	if !p.nodes[node].queues[priority].Push(p.taskOf(f)) {
 		if priority == PriorityHigh {
 			p.urgent.Add(-1)
 		}

@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/seed53057037/heist/internal/policy"
@@ -21,6 +22,14 @@ type Tuning struct {
 	// microsecond. It costs a CPU, and a P: the pool should have one worker fewer than there
 	// are Ps, or the rest of the process waits for the spinning worker to give way.
 	HotWorker bool
+
+	// Isolate keeps the other threads of the process off the CPUs of the pool, those of the Go
+	// runtime included, until Close: what else the process does, the collector's work for
+	// instance, happens on the other CPUs. See [heist.Isolate]. So the pool must not have all
+	// CPUs that the process may use; give it fewer workers, or [WithCPUs]. It binds as [PinCores]
+	// does, unless [WithPinning] says otherwise. Guests, such as callers of [ForRange], are threads
+	// of the process like others.
+	Isolate bool
 
 	// Spin is how long a worker that finds nothing to do spins before it yields its CPU
 	// a few times and goes to sleep; negative is not at all. A task that comes while it spins
@@ -87,8 +96,14 @@ func WithTuning(t Tuning) Option {
 		case t.Patience < 0:
 			return fmt.Errorf("pool: Tuning.Patience is %d; it must not be negative", t.Patience)
 		}
+		for field, value := range reflect.ValueOf(t).Fields() {
+			if !value.IsZero() && field.Name != "Latencies" {
+				c.ask("Tuning."+field.Name, value)
+			}
+		}
 		set(&c.maxWorkers, t.MaxWorkers)
 		set(&c.latency, t.HotWorker)
+		set(&c.isolate, t.Isolate)
 		set(&c.spin, t.Spin)
 		set(&c.pollPeriod, t.PollPeriod)
 		set(&c.search.Patience, t.Patience)
@@ -97,6 +112,7 @@ func WithTuning(t Tuning) Option {
 		}
 		if measured != nil {
 			c.latencies = measured
+			c.ask("Tuning.Latencies", "a document")
 		}
 		if t.UniformLooks != 0 {
 			c.search.Uniform = uint32(max(t.UniformLooks, 0) * policy.Always)

@@ -54,7 +54,7 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.NoError(t, loopOn(w, span{hi: n}, Granularity{}, func(_ *Worker, lo, hi int) {
+		require.NoError(t, loopOn(w, span{hi: n}, Granularity{}, someCode, func(_ *Worker, lo, hi int) {
 			if hi-lo > (n-lo)/2+1 {
 				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
 			}

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +54,7 @@ func (w *Worker) await(l *latch) {
 		!l.state.CompareAndSwap(latchPending, latchWaiting) {
 		return
 	}
-	lent := lend("a fork or scope")
+	lent := lend("a fork or scope", l)
 	w.parker.park()
 	lent.comeBack()
 }
@@ -84,9 +83,9 @@ func (w *Worker) isSpare() bool {
 const latchPauses = 4
 
 // wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
-// are lent meanwhile. What says what it waits for, see [UnfinishedError].
-func (p *Pool) wait(what string, f func()) {
-	lent := lend(what)
+// are lent meanwhile. What says in what it waits, and of which future or group it is whose function has to end; nil if it is none.
+func (p *Pool) wait(what string, of any, f func()) {
+	lent := lend(what, of)
 	defer lent.comeBack() // f may be the user's, and panic
 	if !lent.ofWorker() && inCoroutine() {
 		defer p.relieve()()
@@ -108,12 +107,13 @@ func (l loan) ofWorker() bool {
 }
 
 // lend lends all places that the calling goroutine has.
-func lend(what string) loan {
+func lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
-			v.waitsFor.Store(&waitsFor{what, v.job, v.inside})
-			v.inside.waits(v)
+			v.waitsFor.Store(&waitsFor{what, of, v.home, heist.Ticks()})
+			v.region = region("heist: wait")
+			v.inside.own().waits(v)
 			v.lend()
 		}
 	}
@@ -124,9 +124,13 @@ func lend(what string) loan {
 func (l loan) comeBack() {
 	for v := l.w; v != nil; v = v.outer {
 		if v.away--; v.away == 0 {
+			if v.pool.stamps {
+				v.waited += heist.Ticks() - v.waitsFor.Load().since
+			}
 			v.waitsFor.Store(nil)
+			endRegion(v.region)
 			v.comeBack()
-			v.inside.goesOn()
+			v.inside.own().goesOn()
 		}
 	}
 }
@@ -197,23 +201,10 @@ func (w *Worker) comeBack() {
 	}
 }
 
-// waitsFor is what a worker waits for, and what it is in the middle of.
+// waitsFor is what a worker waits for. Constant.
 type waitsFor struct {
-	what   string
-	job    *task   // nil for a fork, a child of a scope or a guest
-	inside *inside // nil if it is in no function of a future or group
-}
-
-// task returns the name of the function that waits.
-func (f *waitsFor) task() string {
-	var code uintptr
-	switch {
-	case f.inside != nil:
-		code = f.inside.code
-	case f.job != nil:
-		code = f.job.code
-	default:
-		return "a guest, a fork or a child of a scope"
-	}
-	return runtime.FuncForPC(code).Name()
+	what  string
+	of    any    // the future, group or latch; nil for anything else
+	home  *place // that it has lent
+	since int64  // in heist.Ticks
 }

@@ -3,7 +3,7 @@ package pool
 import (
 	"context"
 	"runtime"
-	"runtime/pprof"
+	"runtime/trace"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -39,12 +39,10 @@ type Worker struct {
 	goroutine   uintptr   // see goroutineID
 	hot         forkStack // the one that a Join used last, to find it quickly
 	marks       []int
-	call        *call   // what the running function belongs to
-	job         *task   // that it is in, nil for other jobs
-	inside      *inside // futures and groups whose function it is in, the innermost
-	inPlace     int     // futures that it runs on top of one another
-	first       *job    // what it begins with, without a place; nil for nothing, as nearly always
-	lookedAt    int64   // when the call's context was looked at, in heist.Ticks
+	call        *call // what the running function belongs to
+	inPlace     int   // futures that it runs on top of one another
+	first       *job  // what it begins with, without a place; nil for nothing, as nearly always
+	lookedAt    int64 // when the call's context was looked at, in heist.Ticks
 	binding     binding
 	asked       bool        // whether a guest is a coroutine
 	coroutine   bool        // it is
@@ -52,10 +50,30 @@ type Worker struct {
 	politeAfter int64       // it does not give way before that, in heist.Ticks
 	woke        bool        // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts      childCounts // of the innermost branch
+	worn        labels      // that its goroutine has of what it runs, see wear
+	merged      merged
+	title       string        // of the task with a name that it began with last
+	waitedThen  int64         // what that was when its job began
+	waited      int64         // how long it has waited, in heist.Ticks, where somebody measures
+	region      *trace.Region // of the wait that it is in; nil if no trace is on
+
+	// Owner writes, anybody reads, to see what goes on.
+
+	job       published[task]   // that it is in, nil for other jobs
+	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if it has left
+	inside    published[inside] // futures and groups whose function it is in, the innermost
+	forWhom   published[Worker] // whose fork or child it runs, nil for none
+	latch     published[latch]  // of that
+	publishes heist.Counter     // times that its forks went public
+	since     atomic.Int64      // when its job began, in heist.Ticks; 0 if it has none, or nobody wants to know
+	slowSince atomic.Int64      // the last job that took too long, by its since; see slow.go
+	number    atomic.Uint64     // of its goroutine, with WithSlowTask
+	timings   *timings          // nil without WithTimings; constant
 
 	_ pad
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
+	labels *labels                     // where its goroutine's labels are; it writes, thieves read while that cannot change
 
 	// The children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
 	children atomic.Pointer[heist.Deque[task]]
@@ -77,6 +95,10 @@ type Worker struct {
 // newWorker makes a worker. One whose site is bound sleeps on a futex.
 func (p *Pool) newWorker(s *site, guest, bound bool) *Worker {
 	w := &Worker{pool: p, site: s, guest: guest}
+	w.labels = &w.worn
+	if p.timed && !guest {
+		w.timings = new(timings)
+	}
 	if !bound {
 		w.parker.bell = make(chan struct{}, 1)
 	}
@@ -111,9 +133,17 @@ func (w *Worker) Go(f func(*Worker)) error {
 		return errNoPool
 	}
 	w.debug("Worker.Go")
+	if ls := w.wears(); ls != nil || trace.IsEnabled() {
+		f = newErrand(f, taskOf(f), ls, "")
+	}
+	return w.accept(f)
+}
+
+// accept is Go for a function that has with it what goes with it.
+func (w *Worker) accept(f func(*Worker)) error {
 	p := w.pool
 	if p.closing.Load() {
-		return ErrClosed
+		return p.refuse(ErrClosed)
 	}
 	if w.hasPlace() {
 		w.queue(f)
@@ -121,16 +151,12 @@ func (w *Worker) Go(f func(*Worker)) error {
 	}
 	// Close does not wait for guests, and only the injector refuses tasks from the moment on
 	// at which it is closed.
-	if !p.nodes[w.site.node].queues[PriorityNormal].Push(taskOf(f)) {
-		return p.refusal()
-	}
-	p.notifyTask(w.site.node)
-	return nil
+	return p.enqueue(f, PriorityNormal, w.site.node)
 }
 
 // queue is Go for a task that the pool has accepted before. The worker is none of the guests.
 func (w *Worker) queue(f func(*Worker)) {
-	p, t := w.pool, taskOf(f)
+	p, t := w.pool, w.pool.taskOf(f)
 	if w.hasPlace() {
 		if t = w.slot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
 			w.stash = append(w.stash, t) // it was accepted before the pool began to close
@@ -183,16 +209,22 @@ func (w *Worker) run(j job) {
 
 // do is run for a worker that may have no place.
 func (w *Worker) do(j job) {
+	if w.pool.stamps {
+		w.begins()
+	}
 	switch {
 	case j.task != nil:
-		w.job = j.task
+		w.job.set(j.task)
 		j.task.run(w)
-		w.job = nil
 	case j.branch != nil:
 		j.branch.runStolen(w, j.child)
 	default:
 		j.forks.run(w, j.index)
 	}
+	if w.pool.stamps {
+		w.ends()
+	}
+	w.job.set(nil)
 }
 
 // main is the life of a worker's goroutine, which it may have taken over from another one.
@@ -223,7 +255,9 @@ func (w *Worker) settle() bool {
 		w.beIdle(nil)
 	}
 	if w.kept {
+		r := region("heist: park")
 		w.parker.park()
+		endRegion(r)
 		w.kept = false
 	}
 	if !w.hasPlace() { // the pool has ended, or there are enough idle workers
@@ -259,7 +293,8 @@ func (w *Worker) step() {
 		w.woke = false
 		runtime.Gosched()
 	}
-	if j, ok := w.search(); ok {
+	if j, ok := w.seek(); ok {
+		w.idled = false
 		again := j.forks != nil && !w.hunt.Drawn() && w.hunt.Tier(w.victim) == 0
 		w.run(j)
 		if again {
@@ -340,6 +375,20 @@ func (w *Worker) beIdle(pl *place) {
 func (p *Pool) rest() {
 	p.active.Add(-1)
 	p.crew.signal()
+}
+
+// seek is search, and shows that it happens.
+func (w *Worker) seek() (job, bool) {
+	if w.timings == nil && !trace.IsEnabled() {
+		return w.search()
+	}
+	start, r := heist.Ticks(), region("heist: search")
+	j, ok := w.search()
+	endRegion(r)
+	if w.timings != nil {
+		w.timings.searching.Add(int(max(heist.Ticks()-start, 0)))
+	}
+	return j, ok
 }
 
 // search looks for work of others until it finds some, or until its backoff says that it is
@@ -492,6 +541,9 @@ func (pl *place) rob(into *heist.Ring[task], slots bool) (t *task, moved int, r 
 }
 
 func (w *Worker) stole(victim, items int) {
+	if trace.IsEnabled() {
+		trace.Logf(context.Background(), "heist: steal", "%d from %d", items, victim)
+	}
 	w.victim = victim
 	w.thefts.succeeded(w.hunt.Tier(victim), victim, items)
 }
@@ -538,10 +590,15 @@ func (w *Worker) start(ready chan<- error) {
 // live runs main. A task may call runtime.Goexit, as testing's FailNow does: that ends the
 // goroutine, and its thread if it is locked, but not the worker, which goes on in another.
 func (w *Worker) live() {
-	pprof.SetGoroutineLabels(context.Background()) // a goroutine inherits those of whoever started it
+	w.wearer()
+	w.undress() // a goroutine inherits the labels of whoever started it
 	over := false
 	w.goroutine = goroutineID()
-	w.job, w.call, w.inside, w.inPlace, w.away, w.outer = nil, nil, nil, 0, 0, nil
+	w.call, w.inPlace, w.away, w.outer = nil, 0, 0, nil
+	w.doesNothing()
+	if w.pool.slowAfter > 0 {
+		w.number.Store(goroutineNumber())
+	}
 	goroutines.set(w.goroutine, w)
 	hook(w.pool.begins, w)
 	defer func() {
@@ -562,6 +619,17 @@ func (w *Worker) live() {
 	}
 }
 
+// doesNothing is for a goroutine in which something may have come to an end before its time.
+func (w *Worker) doesNothing() {
+	if w.since.Load() != 0 {
+		w.ends()
+	}
+	w.job.set(nil)
+	w.inside.set(nil)
+	w.forWhom.set(nil)
+	w.latch.set(nil)
+}
+
 func hook(f func(*Worker), w *Worker) {
 	if f != nil {
 		f(w)
@@ -574,7 +642,8 @@ func (w *Worker) liveOn() (over bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.pool.detached(v)
-			w.job, w.call = nil, nil
+			w.call = nil
+			w.doesNothing()
 		}
 	}()
 	w.main()

@@ -1,10 +1,12 @@
 package pool
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed53057037/heist/pool/inspect"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,19 +118,16 @@ func TestStatsAddUp(t *testing.T) {
 	require.GreaterOrEqual(t, total.Items, total.Steals)
 	require.GreaterOrEqual(t, total.Looks, total.Steals)
 	require.GreaterOrEqual(t, total.Parks, uint64(3))
-	var sum WorkerStats
-	for _, w := range s.Workers {
-		sum.Tasks += w.Tasks
-		sum.Looks += w.Looks
-		sum.Steals += w.Steals
-		sum.Items += w.Items
-		sum.LostRaces += w.LostRaces
-		sum.Parks += w.Parks
-		sum.Lent += w.Lent
-		sum.GaveWay += w.GaveWay
-		sum.Displaced += w.Displaced
+	for field := range reflect.TypeFor[inspect.WorkerStats]().Fields() {
+		if field.Type.Kind() != reflect.Uint64 {
+			continue
+		}
+		var sum uint64
+		for _, w := range s.Workers {
+			sum += reflect.ValueOf(w).FieldByIndex(field.Index).Uint()
+		}
+		require.Equal(t, sum, reflect.ValueOf(total).FieldByIndex(field.Index).Uint(), field.Name)
 	}
-	require.Equal(t, sum, total)
 	for i, w := range p.victims() {
 		require.True(t, w.rank >= 0 || s.Workers[i].Tasks == 0, "guests run no tasks")
 	}

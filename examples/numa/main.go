@@ -15,6 +15,7 @@ import (
 	"github.com/seed53057037/heist/examples/internal/cli"
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 func main() { cli.Main(run, os.Interrupt, syscall.SIGTERM) }
@@ -76,7 +77,7 @@ type choice struct {
 // choices has the default first, with which the others are compared.
 func choices(base []pool.Option, workers, cpus int) []choice {
 	with := func(options ...pool.Option) []pool.Option { return append(base[:len(base):len(base)], options...) }
-	isolated := with(pool.WithIsolation())
+	isolated := with(pool.WithTuning(pool.Tuning{Isolate: true}))
 	if workers == 0 { // the others of the process need a CPU, too
 		isolated = append(isolated, pool.WithWorkers(max(1, cpus-1)))
 	}
@@ -92,7 +93,7 @@ type result struct {
 	pinning pool.Pinning
 	why     string
 	workers int
-	tiers   []pool.TierStats
+	tiers   []inspect.TierStats
 }
 
 // refusedError says why there cannot be such a pool.

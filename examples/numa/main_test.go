@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,9 +41,9 @@ func TestRun(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out strings.Builder
 	err := table(&out, []result{
-		{name: "default", tiers: []pool.TierStats{{Name: "near", Attempts: 50, Steals: 9, Items: 12}, {Name: "far", Attempts: 7, Steals: 3}}},
-		{name: "uniform", tiers: []pool.TierStats{{Name: "near", Steals: 1}, {Name: "far", Steals: 3}, {Name: "new"}}},
-		{name: "idle", tiers: []pool.TierStats{{Name: "near", Attempts: 4}}},
+		{name: "default", tiers: []inspect.TierStats{{Name: "near", Attempts: 50, Steals: 9, Items: 12}, {Name: "far", Attempts: 7, Steals: 3}}},
+		{name: "uniform", tiers: []inspect.TierStats{{Name: "near", Steals: 1}, {Name: "far", Steals: 3}, {Name: "new"}}},
+		{name: "idle", tiers: []inspect.TierStats{{Name: "near", Attempts: 4}}},
 	})
 	if err != nil {
 		t.Fatal(err)

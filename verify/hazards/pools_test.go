@@ -291,7 +291,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 		// What had not begun when the context ended never does: nothing begins behind the busy worker but
 		// the future, which has no context. Either way each is counted.
 		stats := p.Stats()
-		require.EqualValues(t, int(accepted.Load())+queued, int(ran.Load())+stats.Skipped, "tasks accepted, and tasks that ran or were skipped before Close returned")
+		require.EqualValues(t, int(accepted.Load())+queued, int(ran.Load())+int(stats.Skipped), "tasks accepted, and tasks that ran or were skipped before Close returned")
 		require.Equal(t, stats.Skipped, g.Skipped()+queued-int(submitted.Load()), "those of the group, and those of Submit")
 		require.Equal(t, members-g.Skipped(), int(ran.Load()-submitted.Load())-1, "members of the group that began")
 		require.True(t, future.Done())

@@ -41,7 +41,7 @@ func liveWithoutFiles() error {
 	b.Read = fmt.Sprint(err)
 	_, err = heist.Isolate(b.Allowed[0])
 	b.Isolate = fmt.Sprint(err)
-	_, err = pool.New(pool.WithIsolation(), pool.WithWorkers(1))
+	_, err = pool.New(pool.WithTuning(pool.Tuning{Isolate: true}), pool.WithWorkers(1))
 	b.Isolated = fmt.Sprint(err)
 
 	p, err := pool.New(pool.WithPinning(pool.PinCores))

@@ -175,10 +175,10 @@ func (pl *player) compare() {
 	if pl.ref.paused {
 		return
 	}
-	for begin := time.Now(); pl.p.Stats().Skipped < pl.ref.skipped && time.Since(begin) < hang; {
+	for begin := time.Now(); int(pl.p.Stats().Skipped) < pl.ref.skipped && time.Since(begin) < hang; {
 		time.Sleep(10 * time.Microsecond) // nobody hears of a task that is skipped
 	}
-	require.Equal(pl.t, pl.ref.skipped, pl.p.Stats().Skipped, "tasks that were skipped")
+	require.EqualValues(pl.t, pl.ref.skipped, pl.p.Stats().Skipped, "tasks that were skipped")
 	// A task that has run may not have ended: its panic comes to the handler after that.
 	for begin := time.Now(); int(pl.panics.Load()) < pl.ref.panics && time.Since(begin) < hang; {
 		time.Sleep(10 * time.Microsecond)
@@ -326,7 +326,7 @@ func (pl *player) submitUntil(ctx context.Context, end func(), task int) {
 	}
 	pl.waiters = append(pl.waiters, func() {
 		ran := pl.ran[task]
-		skipped := func() bool { return pl.p.Stats().Skipped > pl.ref.skipped }
+		skipped := func() bool { return int(pl.p.Stats().Skipped) > pl.ref.skipped }
 		for begin := time.Now(); ran.Load() == 0 && !skipped(); time.Sleep(10 * time.Microsecond) {
 			require.Less(pl.t, time.Since(begin), hang, "a task whose context has ended neither ran nor was skipped")
 		}

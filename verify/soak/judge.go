@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // certainty is what is known of whether an operation was done.
@@ -417,7 +418,7 @@ func (j *judge) future(o *op, c certainty) uint64 {
 func consistent(p *pool.Pool) error {
 	s := p.Stats()
 	total := s.Total()
-	var tiers pool.TierStats
+	var tiers inspect.TierStats
 	for _, t := range s.Tiers {
 		tiers.Steals += t.Steals
 		tiers.Items += t.Items

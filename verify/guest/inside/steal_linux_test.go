@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/inspect"
 	"github.com/seed53057037/heist/verify/guest"
 )
 
@@ -99,7 +100,7 @@ func perNode(t *testing.T, p *pool.Pool, nodes []int, n int) {
 }
 
 // near returns how many steals there were within nodes, and how many in all.
-func near(s pool.Stats) (within, all uint64) {
+func near(s inspect.Stats) (within, all uint64) {
 	for _, tier := range s.Tiers {
 		all += tier.Steals
 		if slices.Contains([]string{"same core", "same L3", "same node"}, tier.Name) {
@@ -194,7 +195,7 @@ func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share fl
 	ready.Add(m.Nodes())
 	var mu sync.Mutex
 	bushes, over := 0, false
-	var begin, end pool.Stats
+	var begin, end inspect.Stats
 	tell := func(yes bool) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,0 +1,267 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool/inspect"
+)
+
+// # Snapshots
+//
+// A snapshot reads what workers publish while they work, so its parts are of slightly different moments. That of somebody who waits does not
+// change while he waits, so a circle is right: a circle of waits does not come apart by itself, and who is seen in it waits on. A worker that
+// goes on between two looks is in none, for the second look does not find the same wait.
+
+// Dump writes what goes on in the pool: who computes or waits, for whom, since when, what lies in the queues, and the
+// circles of tasks that wait for one another. It is for people; for programs there is [Pool.Snapshot].
+//
+// Anybody may call it, while the pool hangs, too.
+func (p *Pool) Dump(to io.Writer) error {
+	_, err := io.WriteString(to, p.Snapshot().String())
+	return err
+}
+
+// Snapshot returns what goes on in the pool. Cost: some microseconds for a few workers, and no worker is held up.
+func (p *Pool) Snapshot() inspect.Snapshot {
+	if err := p.usable(); err != nil {
+		panic(err)
+	}
+	s := inspect.Snapshot{Pool: p.String(), At: time.Now(), Load: p.Load(), Slow: p.slow.list()}
+	seen := p.lookAround()
+	for i := range seen {
+		if v := &seen[i]; v.busy() {
+			s.Workers = append(s.Workers, v.worker(seen))
+		} else if !v.w.guest {
+			s.Idle++
+		}
+	}
+	s.Circles = circles(seen)
+	for i := range p.nodes {
+		for priority, q := range p.nodes[i].queues {
+			if n := q.Len(); n > 0 {
+				name := [...]string{PriorityNormal: "normal", PriorityHigh: "high", PriorityLow: "low"}[priority]
+				s.Queues = append(s.Queues, inspect.Queue{Name: fmt.Sprintf("injector of node %d, %s", p.nodes[i].id, name), Length: n})
+			}
+		}
+	}
+	for i, pl := range p.victims() {
+		if n := pl.queued(); n > 0 {
+			s.Queues = append(s.Queues, inspect.Queue{Name: fmt.Sprintf("place %d", i), Length: n})
+		}
+	}
+	return s
+}
+
+// sight is what was seen of a worker.
+type sight struct {
+	w       *Worker
+	waits   *waitsFor
+	inside  *inside
+	job     *task
+	code    uintptr
+	forWhom *Worker
+	latch   *latch
+	since   int64
+	place   *place // that it has, or has lent; nil for none
+	standIn bool   // somebody waits who had the place before
+	now     int64
+}
+
+// lookAround looks at all workers.
+func (p *Pool) lookAround() (seen []sight) {
+	now := heist.Ticks()
+	p.workers.each(func(w *Worker) {
+		seen = append(seen, sight{
+			w: w, waits: w.waitsFor.Load(), inside: w.inside.load(), job: w.job.load(), code: w.code.load(),
+			forWhom: w.forWhom.load(), latch: w.latch.load(), since: w.since.Load(), now: now,
+		})
+	})
+	holders := make(map[*Worker]*place)
+	lent := make(map[*place]bool)
+	for _, pl := range p.victims() {
+		pl.mu.Lock()
+		for w := pl.top.Load(); w != nil; w = w.below.Load() {
+			holders[w] = pl
+		}
+		pl.mu.Unlock()
+	}
+	for i := range seen {
+		v := &seen[i]
+		v.place = holders[v.w]
+		if v.waits != nil {
+			v.place = v.waits.home
+			lent[v.place] = true
+		}
+	}
+	for i := range seen {
+		v := &seen[i]
+		v.standIn = v.waits == nil && v.place != nil && !v.w.guest && lent[v.place]
+	}
+	return seen
+}
+
+// busy says whether the worker computes, waits or searches.
+func (v *sight) busy() bool {
+	if v.w.guest {
+		return v.code != 0
+	}
+	return v.waits != nil || v.job != nil || v.forWhom != nil || v.place != nil && !v.w.pool.sleep.Parked(v.place.index)
+}
+
+// worker returns what people read of it.
+func (v *sight) worker(seen []sight) inspect.Worker {
+	p := v.w.pool
+	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.site.node].id, State: inspect.Runs, Does: v.does()}
+	switch {
+	case v.w.guest:
+		s.Role = "guest"
+	case v.standIn:
+		s.Role = "stand-in"
+	}
+	if v.place != nil {
+		s.Place = v.place.index
+	}
+	if v.forWhom != nil {
+		s.ForWhom = fmt.Sprintf("%s on worker %d", doesOf(v.forWhom, seen), v.forWhom.id)
+	}
+	since := v.since
+	switch {
+	case v.waits != nil:
+		s.State, s.Waits, since = inspect.Waits, v.waits.what, v.waits.since
+		s.WaitsOn = v.waitsOn(seen)
+	case !v.w.guest && v.job == nil && v.forWhom == nil:
+		s.State = inspect.Searches
+	}
+	if since != 0 && s.State != inspect.Searches {
+		s.For, s.Known = p.duration(uint64(max(v.now-since, 0))), true
+	}
+	return s
+}
+
+// does returns the name of what the worker is in.
+func (v *sight) does() string {
+	switch {
+	case v.inside.title() != "":
+		return v.inside.title()
+	case v.job != nil:
+		return nameOf(v.job.code)
+	case v.w.guest && v.code > someCode:
+		return nameOf(v.code)
+	case v.forWhom != nil:
+		return ""
+	case v.w.guest:
+		return "a guest"
+	}
+	return ""
+}
+
+func doesOf(w *Worker, seen []sight) string {
+	for i := range seen {
+		if seen[i].w == w {
+			return seen[i].does()
+		}
+	}
+	return "a function"
+}
+
+// title returns the name of the innermost task that was given one.
+func (in *inside) title() string {
+	for ; in != nil; in = in.outer {
+		if in.name != "" {
+			return in.name
+		}
+	}
+	return ""
+}
+
+// ends says whether the worker is in something whose end others wait for, and what.
+func (v *sight) ends(of any) (what string, ok bool) {
+	if l, isLatch := of.(*latch); isLatch {
+		if v.latch == l {
+			return strings.TrimPrefix(v.does()+" (a fork or child)", " "), true
+		}
+		return "", false
+	}
+	for in := v.inside; in != nil; in = in.outer {
+		if in.of == of && of != nil {
+			return cmp.Or(in.title(), nameOf(in.f.code)), true
+		}
+	}
+	return "", false
+}
+
+// waitsOn says who must come to an end before the wait does.
+func (v *sight) waitsOn(seen []sight) string {
+	var all []string
+	for i := range seen {
+		if what, ok := seen[i].ends(v.waits.of); ok {
+			all = append(all, fmt.Sprintf("%s on worker %d", what, seen[i].w.id))
+		}
+	}
+	if v.waits.of != nil && len(all) == 0 {
+		return "something that nobody has begun"
+	}
+	return strings.Join(all, " and ")
+}
+
+// circles returns the waits that wait for one another, each circle once.
+func circles(seen []sight) (found []string) {
+	const unseen, open, over = 0, 1, 2
+	state := make([]int, len(seen))
+	var path []int
+	var visit func(i int)
+	visit = func(i int) {
+		v := &seen[i]
+		if v.waits == nil || v.w.waitsFor.Load() != v.waits { // it goes on
+			state[i] = over
+			return
+		}
+		state[i] = open
+		path = append(path, i)
+		for j := range seen {
+			if _, ok := seen[j].ends(v.waits.of); !ok || state[j] == over {
+				continue
+			}
+			if state[j] == open {
+				found = append(found, circle(seen, path[slices.Index(path, j):]))
+				continue
+			}
+			visit(j)
+		}
+		path = path[:len(path)-1]
+		state[i] = over
+	}
+	for i := range seen {
+		if state[i] == unseen {
+			visit(i)
+		}
+	}
+	return found
+}
+
+// circle puts a circle into words.
+func circle(seen []sight, path []int) string {
+	var b strings.Builder
+	for k, i := range path {
+		v, next := &seen[i], &seen[path[(k+1)%len(path)]]
+		what, _ := next.ends(v.waits.of)
+		if k > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s on worker %d waits in %s for %s on worker %d", v.name(), v.w.id, v.waits.what, what, next.w.id)
+	}
+	return b.String()
+}
+
+func (v *sight) name() string {
+	if s := v.does(); s != "" {
+		return s
+	}
+	return "a fork or child"
+}

@@ -1,0 +1,282 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool/inspect"
+)
+
+func dump(t *testing.T, p *Pool) string {
+	var b bytes.Buffer
+	require.NoError(t, p.Dump(&b))
+	return b.String()
+}
+
+// requireDump waits until a dump has all of these.
+func requireDump(t *testing.T, p *Pool, parts ...string) {
+	t.Helper()
+	require.True(t, eventually(func() bool {
+		s := dump(t, p)
+		for _, part := range parts {
+			if !strings.Contains(s, part) {
+				return false
+			}
+		}
+		return true
+	}), "%s\nhas not all of %q", dump(t, p), parts)
+}
+
+// TestADumpNamesTheCircle of tasks that wait for one another, which is what a program that hangs has to be asked for. Each is ended by a
+// context afterwards.
+func TestADumpNamesTheCircle(t *testing.T) {
+	for name, plant := range map[string]func(p *Pool, ctx context.Context) (over func()){
+		"two futures": func(p *Pool, ctx context.Context) func() {
+			var a, b *Future[int]
+			ready := make(chan struct{})
+			a = Async(p, func(*Worker) (int, error) { <-ready; return b.Wait(ctx) }, Named("a"))
+			b = Async(p, func(*Worker) (int, error) { <-ready; return a.Wait(ctx) }, Named("b"))
+			close(ready)
+			return func() {
+				_, _ = a.Wait(context.Background())
+				_, _ = b.Wait(context.Background())
+			}
+		},
+		"three futures": func(p *Pool, ctx context.Context) func() {
+			var fs [3]*Future[int]
+			ready := make(chan struct{})
+			for i := range fs {
+				fs[i] = Async(p, func(*Worker) (int, error) { <-ready; return fs[(i+1)%3].Wait(ctx) }, Named(string(rune('a'+i))))
+			}
+			close(ready)
+			return func() {
+				for _, f := range fs {
+					_, _ = f.Wait(context.Background())
+				}
+			}
+		},
+		"a group and a future": func(p *Pool, ctx context.Context) func() {
+			g, _ := p.Group(context.Background())
+			ready := make(chan struct{})
+			f := Async(p, func(*Worker) (int, error) { <-ready; return 0, g.Wait() }, Named("a"))
+			require.NoError(t, p.Submit(ctx, func(*Worker) {}))
+			g.Go(func() error { _, err := f.Wait(ctx); return err })
+			close(ready)
+			return func() { _, _ = f.Wait(context.Background()) }
+		},
+		"a stolen fork": func(p *Pool, ctx context.Context) func() {
+			var f *Future[int]
+			ready := make(chan struct{})
+			f = Async(p, func(w *Worker) (int, error) {
+				stolen := make(chan struct{})
+				w.Do(func(*Worker) { <-stolen }, func(w *Worker) {
+					close(stolen)
+					<-ready
+					_, _ = f.Wait(ctx) // it runs elsewhere than f, so nobody says that it is f's own
+				})
+				return 0, nil
+			}, Named("a"))
+			close(ready)
+			return func() { _, _ = f.Wait(context.Background()) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(3))
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			over := plant(p, ctx)
+			requireDump(t, p, "A circle, which hangs", "a on worker")
+			require.Len(t, p.Snapshot().Circles, 1)
+			gone, stop := context.WithCancel(context.Background())
+			stop()
+			err := p.Shutdown(gone)
+			var unfinished *UnfinishedError
+			require.True(t, errors.As(err, &unfinished))
+			require.Len(t, unfinished.Snapshot.Circles, 1)
+			require.ErrorContains(t, err, "these wait for one another: ")
+			require.ErrorContains(t, err, "a on worker")
+			cancel()
+			over()
+			require.NoError(t, p.Close())
+			require.Empty(t, p.Snapshot().Circles)
+		})
+	}
+}
+
+func TestAChainOfWaitsIsNoCircle(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	release := make(chan struct{})
+	last := Async(p, func(w *Worker) (int, error) { w.Block(func() { <-release }); return 0, nil }, Named("last"))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	middle := Async(p, func(*Worker) (int, error) { return last.Wait(ctx) }, Named("middle"))
+	first := Async(p, func(*Worker) (int, error) { return middle.Wait(ctx) }, Named("first"))
+	requireDump(t, p,
+		"last waits in Worker.Block\n",
+		"middle waits in Future.Wait, for last on worker",
+		"first waits in Future.Wait, for middle on worker")
+	require.Empty(t, p.Snapshot().Circles)
+	for _, w := range p.Snapshot().Workers {
+		require.True(t, w.Known, "since when it waits is known without timings")
+	}
+	close(release)
+	_, err := first.Wait(ctx)
+	require.NoError(t, err)
+}
+
+func TestADumpTellsWhatNobodyHasBegunWith(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release, held := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) { close(held); <-release }, Named("the one before")))
+	<-held
+	f := Async(p, func(*Worker) (int, error) { return 0, nil })
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, PriorityLow))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = p.Run(func(*Worker) { _, _ = f.Wait(ctx) })
+	}()
+	requireDump(t, p, "in Future.Wait, for something that nobody has begun", "injector of node", ", low", "the one before", "guest")
+	close(release)
+	<-over
+}
+
+func TestAStandInIsCalledSo(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release := make(chan struct{})
+	require.NoError(t, p.Submit(context.Background(), func(w *Worker) { w.Block(func() { <-release }) }, Named("lender")))
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) { <-release }, Named("other")))
+	requireDump(t, p, "stand-in", "lender waits in Worker.Block", "other\n")
+	close(release)
+}
+
+func TestADumpSaysOnWhoseBehalfAForkRuns(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	release := make(chan struct{})
+	f := Async(p, func(w *Worker) (int, error) {
+		stolen := make(chan struct{})
+		w.Do(func(*Worker) { <-stolen }, func(w *Worker) { close(stolen); <-release })
+		return 0, nil
+	}, Named("the whole"))
+	requireDump(t, p, "a part of the whole on worker", "the whole waits in a fork or scope, for (a fork or child) on worker")
+	close(release)
+	_, err := f.Wait(context.Background())
+	require.NoError(t, err)
+}
+
+// TestSnapshotsWhileThePoolWorks have no circle, and hold up nobody.
+func TestSnapshotsWhileThePoolWorks(t *testing.T) {
+	p := newPool(t, WithWorkers(3), WithTimings(), WithSlowTask(time.Hour, nil), WithName("busy"))
+	over := make(chan struct{})
+	var snapshots sync.WaitGroup
+	for range 2 {
+		snapshots.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				s := p.Snapshot()
+				if len(s.Circles) > 0 {
+					t.Errorf("a circle where there is none:\n%v", s)
+				}
+				_ = s.String()
+				_ = p.Stats()
+				_ = p.Timings()
+				_ = p.Config()
+			}
+		})
+	}
+	for range stress(200) {
+		g, _ := p.Group(context.Background())
+		g.AtMost(2)
+		for range 5 {
+			g.GoWorker(func(w *Worker) error {
+				f := Async(p, func(w *Worker) (int, error) {
+					w.Do(func(w *Worker) { w.Yield() }, func(*Worker) {}, func(w *Worker) { w.Block(func() {}) })
+					return 0, nil
+				})
+				w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
+				_, err := f.Wait(context.Background())
+				return err
+			})
+		}
+		require.NoError(t, g.Wait())
+		require.NoError(t, ForRange(p, 100, func(w *Worker, lo, hi int) {}, Grain(3)))
+	}
+	close(over)
+	snapshots.Wait()
+}
+
+func TestASlowTaskIsReportedOnceWithItsStack(t *testing.T) {
+	reports := make(chan inspect.Slow, 100)
+	var p *Pool
+	p = newPool(t, WithName("thumbs"), WithWorkers(2), WithSlowTask(20*time.Millisecond, func(s inspect.Slow) {
+		_ = p.Snapshot().String() // it may
+		reports <- s
+	}))
+	release := make(chan struct{})
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) { sleepsLong(release) }, Named("sleeper")))
+	s := <-reports
+	require.Equal(t, "sleeper", s.Task)
+	require.Equal(t, `pool "thumbs"`, s.Pool)
+	require.False(t, s.Ended)
+	require.Contains(t, s.Stack, "pool.sleepsLong")
+	require.Greater(t, s.Took, 20*time.Millisecond)
+	close(release)
+	require.NoError(t, p.Go(func(*Worker) {}))
+	requireCloses(t, p)
+	require.Empty(t, reports)
+	require.Len(t, p.Snapshot().Slow, 1)
+	require.Contains(t, dump(t, p), `slow: pool "thumbs": worker`)
+}
+
+//go:noinline
+func sleepsLong(release chan struct{}) { <-release }
+
+func TestASlowTaskThatEndsBeforeItIsLookedAtIsReportedToo(t *testing.T) {
+	var mu sync.Mutex
+	var reports []inspect.Slow
+	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) {}), WithSlowTask(100*time.Millisecond, func(s inspect.Slow) {
+		mu.Lock()
+		defer mu.Unlock()
+		reports = append(reports, s)
+	}))
+	for _, end := range []func(){func() {}, func() { panic("on purpose") }, goexitNow} {
+		require.NoError(t, p.Go(func(*Worker) { time.Sleep(101 * time.Millisecond); end() }))
+	}
+	g, _ := p.Group(context.Background())
+	g.Go(func() error { time.Sleep(101 * time.Millisecond); return nil })
+	require.NoError(t, g.Wait())
+	requireCloses(t, p)
+	require.Len(t, reports, 4, "%v", reports)
+	for _, s := range reports {
+		require.Contains(t, s.Task, "TestASlowTaskThatEndsBeforeItIsLookedAtIsReportedToo")
+		require.NotEmpty(t, s.String())
+	}
+}
+
+func TestAPoolRemembersTheLastSlowTasks(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithSlowTask(time.Nanosecond, func(inspect.Slow) {}))
+	for range 2 * keptSlow {
+		require.NoError(t, p.Go(func(*Worker) { time.Sleep(time.Microsecond) }))
+	}
+	requireCloses(t, p)
+	require.Len(t, p.Snapshot().Slow, keptSlow)
+}
+
+func TestTheSentinelEndsWithThePool(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithSlowTask(time.Hour, nil))
+	requireCloses(t, p)
+	<-p.slow.over
+}

@@ -1,0 +1,186 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// OptionsFromEnv returns the options that the environment asks for, so that who runs a program can tune its pool without building it. Give them
+// to [New] behind the program's own, which they overrule. With the prefix HEIST these variables are read; the names are those of the options:
+//
+//	HEIST_NAME           thumbs
+//	HEIST_WORKERS        4
+//	HEIST_PINNING        auto, cores, none, l3 or nodes
+//	HEIST_CPUS           0-3,8
+//	HEIST_QUEUE_BOUND    1000
+//	HEIST_CALLERS        8
+//	HEIST_TIMINGS        true
+//	HEIST_SLOW_TASK      50ms; the standard logger is told
+//	HEIST_MAX_WORKERS, HEIST_HOT_WORKER, HEIST_ISOLATE, HEIST_SPIN, HEIST_FREE_PS, HEIST_POLL_PERIOD, HEIST_LATENCIES (a file),
+//	HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
+//
+// An empty value is as good as none. A wrong value, and a name that begins with the prefix and an underscore and is none of these, is an error that says so.
+func OptionsFromEnv(prefix string) ([]Option, error) {
+	if prefix == "" {
+		return nil, errors.New("pool: OptionsFromEnv was given an empty prefix; it is what the variables begin with, such as HEIST for HEIST_WORKERS")
+	}
+	var options []Option
+	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
+		name, value, _ := strings.Cut(variable, "=")
+		setting, ours := strings.CutPrefix(name, prefix+"_")
+		if !ours || value == "" {
+			continue
+		}
+		parse, ok := variables[setting]
+		if !ok {
+			return nil, fmt.Errorf("pool: the environment has %s, which is no setting of a pool; there are %s",
+				name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
+		}
+		option, err := parse(value)
+		if err != nil {
+			return nil, fmt.Errorf("pool: the environment has %s=%s: %w", name, value, err)
+		}
+		options = append(options, func(c *config) error {
+			c.by = " (" + name + ")"
+			defer func() { c.by = "" }()
+			if err := option(c); err != nil {
+				return fmt.Errorf("pool: the environment has %s=%s: %w", name, value, err)
+			}
+			return nil
+		})
+	}
+	return options, nil
+}
+
+// variables are what OptionsFromEnv reads, without the prefix.
+var variables = map[string]func(value string) (Option, error){
+	"NAME":          func(v string) (Option, error) { return WithName(v), nil },
+	"WORKERS":       number(WithWorkers),
+	"PINNING":       pinningNamed,
+	"CPUS":          cpusListed,
+	"QUEUE_BOUND":   number(WithQueueBound),
+	"CALLERS":       number(WithCallers),
+	"TIMINGS":       onOrOff("WithTimings", func(c *config) *bool { return &c.timed }),
+	"SLOW_TASK":     slowTaskAfter,
+	"MAX_WORKERS":   tuned(integer, func(t *Tuning, n int) { t.MaxWorkers = n }),
+	"HOT_WORKER":    onOrOff("Tuning.HotWorker", func(c *config) *bool { return &c.latency }),
+	"ISOLATE":       onOrOff("Tuning.Isolate", func(c *config) *bool { return &c.isolate }),
+	"SPIN":          tuned(duration, func(t *Tuning, d time.Duration) { t.Spin = d }),
+	"FREE_PS":       tuned(integer, func(t *Tuning, n int) { t.FreePs = n }),
+	"POLL_PERIOD":   tuned(integer, func(t *Tuning, n int) { t.PollPeriod = n }),
+	"LATENCIES":     latenciesIn,
+	"UNIFORM_LOOKS": tuned(fraction, func(t *Tuning, p float64) { t.UniformLooks = p }),
+	"PATIENCE":      tuned(integer, func(t *Tuning, n int) { t.Patience = n }),
+}
+
+func integer(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, errors.New("it must be a whole number")
+	}
+	return n, nil
+}
+
+func fraction(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, errors.New("it must be a number such as 0.125")
+	}
+	return f, nil
+}
+
+func duration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, errors.New("it must be a duration such as 50us or 10ms")
+	}
+	return d, nil
+}
+
+func number(option func(n int) Option) func(value string) (Option, error) {
+	return func(value string) (Option, error) {
+		n, err := integer(value)
+		return option(n), err
+	}
+}
+
+// tuned is for a field of Tuning, in which the zero value says nothing.
+func tuned[T comparable](parse func(string) (T, error), set func(t *Tuning, v T)) func(value string) (Option, error) {
+	return func(value string) (Option, error) {
+		v, err := parse(value)
+		var zero T
+		if err == nil && v == zero {
+			err = errors.New("0 would change nothing; leave it out, or give a negative one for none")
+		}
+		var t Tuning
+		set(&t, v)
+		return WithTuning(t), err
+	}
+}
+
+// onOrOff is for what the program may have switched on, too.
+func onOrOff(setting string, field func(c *config) *bool) func(value string) (Option, error) {
+	return func(value string) (Option, error) {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return nil, errors.New("it must be true or false")
+		}
+		return func(c *config) error {
+			*field(c) = on
+			c.ask(setting, on)
+			return nil
+		}, nil
+	}
+}
+
+func slowTaskAfter(value string) (Option, error) {
+	d, err := duration(value)
+	return WithSlowTask(d, nil), err
+}
+
+func pinningNamed(value string) (Option, error) {
+	for p := PinAuto; p <= PinNodes; p++ {
+		if strings.EqualFold("Pin"+value, p.String()) {
+			return WithPinning(p), nil
+		}
+	}
+	return nil, errors.New("it must be auto, cores, none, l3 or nodes")
+}
+
+// maxCPUs is more than any kernel has.
+const maxCPUs = 1 << 16
+
+// cpusListed reads a list as the kernel writes it, such as 0-3,8.
+func cpusListed(value string) (Option, error) {
+	var cpus []int
+	for part := range strings.SplitSeq(value, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(to)
+		}
+		if err != nil || first < 0 || last < first || last >= maxCPUs {
+			return nil, fmt.Errorf("%q is neither a CPU nor a range of them; write a list such as 0-3,8", part)
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return WithCPUs(cpus...), nil
+}
+
+func latenciesIn(file string) (Option, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return WithTuning(Tuning{Latencies: f}), nil
+}

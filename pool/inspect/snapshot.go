@@ -1,0 +1,125 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Snapshot is what goes on in a pool at a moment. While the pool works, its parts may be of slightly different moments.
+type Snapshot struct {
+	Pool    string // in a line
+	At      time.Time
+	Load    Load
+	Workers []Worker // who computes or waits; idle ones are left out
+	Idle    int      // workers that have nothing to do, and sleep or are about to
+	Queues  []Queue  // those in which something lies
+	Circles []string // of tasks that wait for one another, each in words: they hang
+	Slow    []Slow   // the last ones, of a pool with WithSlowTask
+}
+
+// Worker is a goroutine that computes in a pool, or waits.
+type Worker struct {
+	ID      int
+	Role    string // "worker", "stand-in" for one that waits, or "guest" from outside
+	Place   int    // of its queues and counters, the index in [Stats].Workers; -1 for none
+	Node    int    // the system's number of its memory node
+	State   State
+	Does    string // the name of the function, or of the task; empty if it is in the middle of nothing
+	ForWhom string // where it runs a fork or child of another worker: whose
+	For     time.Duration
+	Known   bool   // whether For is known: of waits it always is, else with WithTimings or WithSlowTask
+	Waits   string // in what it waits, such as Future.Wait
+	WaitsOn string // what must happen for the wait to end, if that is known
+}
+
+// State is what a worker does.
+type State string
+
+const (
+	Runs     State = "runs"
+	Waits    State = "waits"
+	Searches State = "searches" // or is between two tasks
+)
+
+// String returns it in words, such as "main.handle waits in Future.Wait, for main.load on worker 3".
+func (w Worker) String() string {
+	does := w.Does
+	if w.ForWhom != "" {
+		does = strings.TrimSuffix("a part of "+w.ForWhom+": "+does, ": ")
+	}
+	if w.State != Waits {
+		return does
+	}
+	s := does + " waits in " + w.Waits
+	if w.WaitsOn != "" {
+		s += ", for " + w.WaitsOn
+	}
+	return s
+}
+
+// Queue is one of a pool's queues.
+type Queue struct {
+	Name   string
+	Length int
+}
+
+// Slow is a task that runs, or ran, longer than WithSlowTask allows.
+type Slow struct {
+	Pool   string
+	Worker int           // its ID
+	Task   string        // the name of the function, or of the task
+	Took   time.Duration // until now, or until it ended
+	Ended  bool
+	At     time.Time // when it was found
+	Stack  string    // of its goroutine; empty if it has ended
+}
+
+// String returns it in a line, without the stack.
+func (s Slow) String() string {
+	verb := "runs for"
+	if s.Ended {
+		verb = "ran for"
+	}
+	return fmt.Sprintf("%s: worker %d: %s %s %v", s.Pool, s.Worker, s.Task, verb, s.Took.Round(time.Microsecond))
+}
+
+// String returns the snapshot as text.
+func (s Snapshot) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n%s\n", s.Pool, s.At.Format(time.RFC3339Nano), s.Load)
+	for _, c := range s.Circles {
+		fmt.Fprintf(&b, "\nA circle, which hangs unless a context ends one of its waits:\n%s\n", c)
+	}
+	if len(s.Workers) > 0 {
+		b.WriteByte('\n')
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(t, "worker\trole\tplace\tnode\tstate\tfor\tfunction\t\n")
+		for _, w := range s.Workers {
+			place, since := "-", "-"
+			if w.Place >= 0 {
+				place = fmt.Sprint(w.Place)
+			}
+			if w.Known {
+				since = w.For.Round(time.Microsecond).String()
+			}
+			fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t\n", w.ID, w.Role, place, w.Node, w.State, since, w)
+		}
+		_ = t.Flush() // a strings.Builder takes everything
+	}
+	fmt.Fprintf(&b, "\n%d idle\n", s.Idle)
+	if len(s.Queues) > 0 {
+		b.WriteByte('\n')
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(t, "queue\ttasks\t\n")
+		for _, q := range s.Queues {
+			fmt.Fprintf(t, "%s\t%d\t\n", q.Name, q.Length)
+		}
+		_ = t.Flush()
+	}
+	for _, slow := range s.Slow {
+		fmt.Fprintf(&b, "\nslow: %v\n%s", slow, slow.Stack)
+	}
+	return trimLines(b.String())
+}

@@ -1,0 +1,86 @@
+package inspect
+
+import "time"
+
+// Stats counts what a pool has done since it was made. While the pool works, the
+// numbers may be of slightly different moments.
+type Stats struct {
+	// Workers has an entry for each place: those of the first workers, those for
+	// guests, and those that Resize has added. See [WorkerStats].Role.
+	Workers []WorkerStats
+
+	// Tiers has the sums over all thieves for each tier of victims, the nearest first, see
+	// pool.Tuning's Latencies.
+	Tiers []TierStats
+
+	Waiting   int // tasks that wait at the moment, and have lent their places
+	Cancelled int // calls that were cancelled, and whose functions have not all returned
+
+	Submitted uint64 // tasks that were accepted: those that workers came to, and those that are queued or delayed
+	Refused   uint64 // tasks that were not accepted, and callers that were not admitted: ErrFull or ErrClosed
+	Late      uint64 // tasks that were not begun by their deadline (StartBy)
+	Skipped   uint64 // tasks that were cancelled before they began
+	Panicked  uint64 // functions of tasks, groups and futures that panicked
+	Published uint64 // times that a worker's forks went public, several at once perhaps
+
+	// What [Timings] measure, so 0 without them: how long workers were in tasks, forks and children of scopes, waits left out, and how
+	// long they looked for some.
+	Computing, Searching time.Duration
+}
+
+// Role says for whom a place is.
+type Role string
+
+const (
+	RoleWorker Role = "worker" // one of the workers that the pool began with
+	RoleAdded  Role = "added"  // a worker that Resize, or GOMAXPROCS, has added
+	RoleGuest  Role = "guest"  // goroutines from outside, several perhaps
+)
+
+// WorkerStats counts what the workers have done in one place. A worker that waits lends its place; what its stand-in does counts there, too.
+type WorkerStats struct {
+	Role   Role
+	Queued int // tasks in its queues at the moment
+
+	Tasks     uint64 // tasks that it came to, skipped ones too
+	Looks     uint64 // times that it looked through the others' queues
+	Steals    uint64 // times that it found something there
+	Items     uint64 // forks and tasks that it took there
+	LostRaces uint64 // victims at whom another was faster
+	Parks     uint64 // times that it went to sleep
+	Wakes     uint64 // times that it was woken
+	Fruitless uint64 // of those, times that it found nothing to do
+	Lent      uint64 // times that a worker waited and lent the place
+	GaveWay   uint64 // times that it let other goroutines have its P
+	Displaced uint64 // times that the system took it off the CPUs that it was bound to
+}
+
+// TierStats counts what thieves did at victims that are equally far away. The victims are places, those for guests too, which are empty
+// mostly; idle workers look again and again, so shares of steals tell more than numbers of attempts.
+type TierStats struct {
+	Name      string // such as "same core" or "nodes at distance 21"
+	Attempts  uint64 // victims that were tried
+	Steals    uint64 // of those, victims that had something
+	LostRaces uint64 // of those, victims at whom another was faster
+	Items     uint64 // forks and tasks that were taken
+}
+
+// Total returns the sums over all workers and guests.
+func (s Stats) Total() WorkerStats {
+	var t WorkerStats
+	for _, w := range s.Workers {
+		t.Queued += w.Queued
+		t.Tasks += w.Tasks
+		t.Looks += w.Looks
+		t.Steals += w.Steals
+		t.Items += w.Items
+		t.LostRaces += w.LostRaces
+		t.Parks += w.Parks
+		t.Wakes += w.Wakes
+		t.Fruitless += w.Fruitless
+		t.Lent += w.Lent
+		t.GaveWay += w.GaveWay
+		t.Displaced += w.Displaced
+	}
+	return t
+}

@@ -1,0 +1,131 @@
+package pool
+
+import (
+	"context"
+	"runtime/pprof"
+	"strconv"
+	"sync/atomic"
+	"unsafe"
+)
+
+// # Labels
+//
+// A goroutine has labels, which pprof shows (runtime/pprof.Do). The work of a pool has those of its submitter or caller on every worker, as
+// a new goroutine has those of its creator: a task takes them along (errand), and a fork or child that is stolen those of
+// the worker from whom it was stolen. The workers of a pool with a name have its name and their number besides.
+//
+// The runtime keeps labels as a pointer to a value that never changes, and has a way to it that pprof itself uses, and other packages
+// by linkname: nil is none. The pointer is a field of its record of the goroutine. Where in it is found by a look at what changes when labels are set; so
+// thieves read their victims' labels, and a fork or a scope, which may be stolen or not, costs nothing. Where that cannot be found, or without assembly,
+// thieves read what the victim's job began with.
+
+// labels are those of a goroutine.
+type labels = unsafe.Pointer
+
+// labelsOffset is where in the runtime's record of a goroutine its labels are, 0 if nobody knows.
+var labelsOffset = findLabels()
+
+func findLabels() (offset uintptr) {
+	record := goroutineRecord()
+	if record == nil {
+		return 0
+	}
+	before := goroutineLabels()
+	defer setGoroutineLabels(before)
+	const most = 400 // bytes, less than there are in a record
+	for at := range uintptr(most / unsafe.Sizeof(record)) {
+		field := (*uintptr)(unsafe.Add(record, at*unsafe.Sizeof(record)))
+		follows := true
+		for _, ctx := range []context.Context{sample, context.Background(), other, sample} {
+			pprof.SetGoroutineLabels(ctx)
+			follows = follows && *field == uintptr(goroutineLabels())
+		}
+		if follows {
+			return at * unsafe.Sizeof(record)
+		}
+	}
+	return 0
+}
+
+// wearer is for the goroutine that is the worker from now on: others find its labels there.
+func (w *Worker) wearer() {
+	if labelsOffset > 0 {
+		w.labels = (*labels)(unsafe.Add(goroutineRecord(), labelsOffset))
+		return
+	}
+	w.labels = &w.worn
+	if w.guest {
+		w.worn = goroutineLabels()
+	}
+}
+
+// wears returns the labels of the worker's goroutine, which is in something that cannot end meanwhile.
+func (w *Worker) wears() labels { return atomic.LoadPointer(w.labels) }
+
+//go:linkname goroutineLabels runtime/pprof.runtime_getProfLabel
+func goroutineLabels() labels
+
+//go:linkname setGoroutineLabels runtime/pprof.runtime_setProfLabel
+func setGoroutineLabels(labels)
+
+// The labels of a pool that has a name.
+const labelPool, labelWorker = "heist_pool", "heist_worker"
+
+// wear gives the worker's goroutine labels for what it runs, and returns those that it had, for the next call of wear. What somebody's own
+// function has set meanwhile is gone then.
+func (w *Worker) wear(others labels) (before labels) {
+	before = w.worn
+	if w.guest || others == before {
+		return before
+	}
+	w.worn = others
+	setGoroutineLabels(w.withName(others))
+	return before
+}
+
+// undress gives the worker's goroutine its own labels.
+func (w *Worker) undress() {
+	w.worn = nil
+	setGoroutineLabels(w.withName(nil))
+}
+
+// withName returns the labels together with the worker's own. The last ones are kept.
+func (w *Worker) withName(others labels) labels {
+	if w.pool.name == "" {
+		return others
+	}
+	if w.merged.all == nil || w.merged.of != others {
+		ctx := context.Context(context.Background())
+		if others != nil {
+			ctx = labelled{ctx, others}
+		}
+		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(labelPool, w.pool.name, labelWorker, strconv.Itoa(w.id))))
+		w.merged = merged{others, goroutineLabels()}
+	}
+	return w.merged.all
+}
+
+// merged is what withName has made last.
+type merged struct{ of, all labels }
+
+// labelled is a context with the labels. Pprof asks a context for its labels by a key and expects a pointer of a type,
+// both its own, so the answer is made of an answer that it has given.
+type labelled struct {
+	context.Context
+	labels labels
+}
+
+// Value implements context.Context.
+func (l labelled) Value(key any) any {
+	if v := sample.Value(key); v != nil {
+		(*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] = l.labels // an interface is a type and a pointer
+		return v
+	}
+	return l.Context.Value(key)
+}
+
+// sample and other are contexts that have labels and nothing else.
+var (
+	sample = pprof.WithLabels(context.Background(), pprof.Labels("", ""))
+	other  = pprof.WithLabels(context.Background(), pprof.Labels("", ""))
+)

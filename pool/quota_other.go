@@ -1,0 +1,6 @@
+//go:build !linux
+
+package pool
+
+// quota would say how many CPUs the process may use on average.
+func quota() string { return "not known" }
