@@ -124,7 +124,7 @@ func TestAChainOfWaitsIsNoCircle(t *testing.T) {
 		"first waits in Future.Wait, for middle on worker")
 	require.Empty(t, p.Snapshot().Circles)
 	for _, w := range p.Snapshot().Workers {
-		require.True(t, w.Known, "since when it waits is known without timings")
+		require.Equal(t, w.State == inspect.Waits, w.Known, "of waits it is known without timings")
 	}
 	close(release)
 	_, err := first.Wait(ctx)

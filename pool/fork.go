@@ -102,11 +102,10 @@ func bordersAt(top, split int) uint64 { return uint64(top)<<32 | uint64(split) }
 // publishes the frame; the thief writes the outcome, and hands the frame back by
 // completing the latch.
 type frame[W, R any] struct {
-	what   W
-	body   func(*Worker, W) R // runs it
-	call   *call              // what it belongs to, see call.go
-	labels labels             // of its owner's goroutine
-	latch  latch
+	what  W
+	body  func(*Worker, W) R // runs it
+	call  *call              // what it belongs to, see call.go
+	latch latch
 	outcome[R]
 }
 
