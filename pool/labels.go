@@ -89,23 +89,27 @@ func (w *Worker) undress() {
 	setGoroutineLabels(w.withName(nil))
 }
 
-// withName returns the labels together with the worker's own. The last ones are kept.
+// withName returns the labels together with the worker's own.
 func (w *Worker) withName(others labels) labels {
 	if w.pool.name == "" {
 		return others
 	}
-	if w.merged.all == nil || w.merged.of != others {
+	m := &w.merged[0]
+	if others != nil {
+		m = &w.merged[1]
+	}
+	if m.all == nil || m.of != others {
 		ctx := context.Context(context.Background())
 		if others != nil {
 			ctx = labelled{ctx, others}
 		}
 		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(labelPool, w.pool.name, labelWorker, strconv.Itoa(w.id))))
-		w.merged = merged{others, goroutineLabels()}
+		*m = merged{others, goroutineLabels()}
 	}
-	return w.merged.all
+	return m.all
 }
 
-// merged is what withName has made last.
+// merged is what withName has made: of none, and of the last ones.
 type merged struct{ of, all labels }
 
 // labelled is a context with the labels. Pprof asks a context for its labels by a key and expects a pointer of a type,

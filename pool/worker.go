@@ -51,7 +51,7 @@ type Worker struct {
 	woke        bool        // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts      childCounts // of the innermost branch
 	worn        labels      // that its goroutine has of what it runs, see wear
-	merged      merged
+	merged      [2]merged
 	title       string        // of the task with a name that it began with last
 	waitedThen  int64         // what that was when its job began
 	waited      int64         // how long it has waited, in heist.Ticks, where somebody measures
