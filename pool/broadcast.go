@@ -40,7 +40,7 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 		return ErrClosed
 	}
 	g, _ := p.Group(ctx)
-	l := letter{taskOf(func(w *Worker) { g.run(w, taskFor(f), f) }), g}
+	l := letter{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
 	var to []*place
 	p.crew.mu.Lock()
 	for rank := range p.maxWorkers {

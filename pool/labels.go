@@ -59,8 +59,37 @@ func (w *Worker) wearer() {
 	}
 }
 
-// wears returns the labels of the worker's goroutine, which is in something that cannot end meanwhile.
-func (w *Worker) wears() labels { return atomic.LoadPointer(w.labels) }
+// carries returns the labels of the worker's goroutine, without the worker's own. It is for the worker, and for thieves of what the worker cannot
+// leave meanwhile.
+func (w *Worker) carries() labels {
+	ls := atomic.LoadPointer(w.labels)
+	if ls != nil && w.pool.name != "" {
+		return w.withoutName(ls)
+	}
+	return ls
+}
+
+// withoutName undoes withName.
+func (w *Worker) withoutName(all labels) labels {
+	for _, m := range w.merged {
+		if m.all == all {
+			return m.of
+		}
+	}
+	return all
+}
+
+// submitterLabels returns what the calling goroutine's task takes along.
+func submitterLabels() labels {
+	ls := goroutineLabels()
+	if ls == nil {
+		return nil
+	}
+	if w := goroutines.find(goroutineID()); w != nil && !w.guest {
+		return w.withoutName(ls)
+	}
+	return ls
+}
 
 //go:linkname goroutineLabels runtime/pprof.runtime_getProfLabel
 func goroutineLabels() labels

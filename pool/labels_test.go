@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"runtime/pprof"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -144,6 +145,43 @@ func TestWorkersOfAPoolWithANameShowItInProfiles(t *testing.T) {
 		})
 	}
 	require.NoError(t, p.Run(func(*Worker) { require.Empty(t, label(labelPool), "guests are no workers") }))
+}
+
+func TestATaskOfAPoolWithANameSubmitsWithoutAnAllocation(t *testing.T) {
+	p := newPool(t, WithName("thumbs"), WithWorkers(1))
+	f := func(*Worker) {}
+	got := make(chan float64, 2)
+	require.NoError(t, p.Go(func(w *Worker) {
+		got <- allocsPerRun(100, func() { _ = w.Go(f) })
+		got <- allocsPerRun(100, func() { _ = p.Go(f) })
+	}))
+	require.Zero(t, <-got, "Worker.Go")
+	if !goroutineIDAllocates {
+		require.Zero(t, <-got, "Pool.Go")
+	}
+}
+
+func TestAThiefDoesNotGoByTheNumberOfItsVictim(t *testing.T) {
+	p := newPool(t, WithName("thumbs"), WithWorkers(2))
+	for range 20 {
+		_, err := Async(p, func(w *Worker) (int, error) {
+			stolen := make(chan struct{})
+			w.Do(func(*Worker) { <-stolen }, func(w *Worker) {
+				require.Equal(t, []string{"thumbs", strconv.Itoa(w.ID())}, []string{label(labelPool), label(labelWorker)})
+				close(stolen)
+			})
+			require.Equal(t, strconv.Itoa(w.ID()), label(labelWorker))
+			return 0, nil
+		}).Wait(context.Background())
+		require.NoError(t, err)
+	}
+}
+
+func TestLabelsFollowABroadcast(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	labelledAs("all", func() {
+		require.NoError(t, p.Broadcast(context.Background(), func(*Worker) error { require.Equal(t, "all", label("request")); return nil }))
+	})
 }
 
 func TestLabelsDoNotSurviveATaskThatPanicsOrEndsItsGoroutine(t *testing.T) {

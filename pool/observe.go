@@ -29,7 +29,7 @@ type errand struct {
 
 // carry is for who submits f: it returns f with what goes with it. Of is the user's function, of which f may be made.
 func carry(f func(*Worker), of *task, name string) func(*Worker) {
-	if labels := goroutineLabels(); labels != nil || name != "" || trace.IsEnabled() {
+	if labels := submitterLabels(); labels != nil || name != "" || trace.IsEnabled() {
 		return newErrand(f, of, labels, name)
 	}
 	return f
@@ -76,7 +76,7 @@ type help struct {
 
 // helps begins with a fork or child of another worker, which belongs to a call, and whose end completes a latch.
 func (w *Worker) helps(owner *Worker, l *latch, c *call) help {
-	out := help{w.call, w.wear(owner.wears()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
+	out := help{w.call, w.wear(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
 	w.call = c
 	w.forWhom.set(owner)
 	w.latch.set(l)

@@ -133,7 +133,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 		return errNoPool
 	}
 	w.debug("Worker.Go")
-	if ls := w.wears(); ls != nil || trace.IsEnabled() {
+	if ls := w.carries(); ls != nil || trace.IsEnabled() {
 		f = newErrand(f, taskOf(f), ls, "")
 	}
 	return w.accept(f)

@@ -1,5 +1,5 @@
-// Hang shows how to find out why a program does not end: two tasks wait for each other, and the error of Shutdown names
-// the functions that wait, and in what.
+// Hang shows how to find out why a program does not end: two tasks wait for each other, and the error of Shutdown has a
+// snapshot of the pool, which names the circle.
 package main
 
 import (
@@ -39,10 +39,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := p.Shutdown(patient); !errors.As(err, &unfinished) {
 		return err
 	}
-	fmt.Fprintf(stdout, "The pool does not end: %d workers are in the middle of something.\n", unfinished.Running)
-	for _, who := range unfinished.Waiting {
-		fmt.Fprintln(stdout, " ", who)
-	}
+	fmt.Fprintf(stdout, "The pool does not end: %d workers are in the middle of something.\n\n%v", unfinished.Running, unfinished.Snapshot)
 	cancel() // the waits have the context, or nothing could end them
 	return p.Close()
 }
@@ -55,8 +52,8 @@ type order struct {
 
 func begin(ctx context.Context, p *pool.Pool) {
 	o := &order{known: make(chan struct{})}
-	o.invoice = pool.Async(p, func(w *pool.Worker) (int, error) { return writeInvoice(ctx, w, o) })
-	o.delivery = pool.Async(p, func(w *pool.Worker) (int, error) { return deliver(ctx, w, o) })
+	o.invoice = pool.Async(p, func(w *pool.Worker) (int, error) { return writeInvoice(ctx, w, o) }, pool.Named("invoice"))
+	o.delivery = pool.Async(p, func(w *pool.Worker) (int, error) { return deliver(ctx, w, o) }, pool.Named("delivery"))
 	close(o.known)
 }
 
