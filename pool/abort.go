@@ -49,6 +49,7 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 	p.delays.Range(func(d, _ any) bool {
 		if d := d.(*delay); d.end() {
 			left = append(left, d.f)
+			p.dropped.Add(1)
 			p.endDelay()
 		}
 		return true
@@ -65,6 +66,7 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 		}
 		for ; t != nil; t = loot.Pop() {
 			left = append(left, *(*func(*Worker))(unsafe.Pointer(&t)))
+			p.dropped.Add(1)
 		}
 	}
 	return left

@@ -122,7 +122,8 @@ func TestOptionsFromEnvBindToTheListedCPUs(t *testing.T) {
 func TestAWrongVariableIsAnErrorThatNamesIt(t *testing.T) {
 	for name, c := range map[string]struct{ value, says string }{
 		"WORKERS":       {"many", "it must be a whole number"},
-		"MAX_WORKERS":   {"0", "0 would change nothing"},
+		"MAX_WORKERS":   {"0", "it must be a whole number above 0"},
+		"FREE_PS":       {"0", "0 would change nothing"},
 		"QUEUE_BOUND":   {"-3", "the bound must be at least 1"},
 		"CALLERS":       {"0", "the bound must be at least 1"},
 		"PINNING":       {"sockets", "it must be auto, cores, none, l3 or nodes"},
@@ -142,7 +143,11 @@ func TestAWrongVariableIsAnErrorThatNamesIt(t *testing.T) {
 		})
 	}
 	_, err := OptionsFromEnv("")
-	require.ErrorContains(t, err, "empty prefix")
+	require.ErrorContains(t, err, `the prefix ""`)
+	_, err = OptionsFromEnv("POOLTEST_")
+	require.ErrorContains(t, err, "before the underscore")
+	_, err = fromEnv(t, map[string]string{"MAX_WORKERS": "1"}, WithWorkers(2))
+	require.ErrorContains(t, err, "1 (POOLTEST_MAX_WORKERS)")
 	_, err = New(WithName(""))
 	require.ErrorContains(t, err, "empty name")
 	_, err = New(WithSlowTask(0, nil))

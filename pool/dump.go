@@ -16,7 +16,8 @@ import (
 //
 // A snapshot reads what workers publish while they work, so its parts are of slightly different moments. That of somebody who waits does not
 // change while he waits, so a circle is right: a circle of waits does not come apart by itself, and who is seen in it waits on. A worker that
-// goes on between two looks is in none, for the second look does not find the same wait.
+// goes on between two looks is in none, for the second look does not find the same wait. The workers of the process's other pools are looked at as
+// well, for a wait may be for something that they run.
 
 // Dump writes what goes on in the pool: who computes or waits, for whom, since when, what lies in the queues, and the
 // circles of tasks that wait for one another. It is for people; for programs there is [Pool.Snapshot].
@@ -34,14 +35,21 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 	}
 	s := inspect.Snapshot{Pool: p.String(), At: time.Now(), Load: p.Load(), Slow: p.slow.list()}
 	seen := p.lookAround()
-	for i := range seen {
+	own := len(seen)
+	pools.Range(func(other, _ any) bool { // a wait may be for something of another pool
+		if other := other.(*Pool); other != p {
+			seen = append(seen, other.lookAround()...)
+		}
+		return true
+	})
+	for i := range seen[:own] {
 		if v := &seen[i]; v.busy() {
 			s.Workers = append(s.Workers, v.worker(seen))
 		} else if !v.w.guest {
 			s.Idle++
 		}
 	}
-	s.Circles = circles(seen)
+	s.Circles = p.circles(seen)
 	for i := range p.nodes {
 		for priority, q := range p.nodes[i].queues {
 			if n := q.Len(); n > 0 {
@@ -201,17 +209,31 @@ func (v *sight) waitsOn(seen []sight) string {
 	var all []string
 	for i := range seen {
 		if what, ok := seen[i].ends(v.waits.of); ok {
-			all = append(all, fmt.Sprintf("%s on worker %d", what, seen[i].w.id))
+			all = append(all, what+" on "+v.w.pool.where(seen[i].w))
 		}
 	}
-	if v.waits.of != nil && len(all) == 0 {
+	if of, ok := v.waits.of.(interface{ isQueued() bool }); ok && len(all) == 0 && of.isQueued() {
 		return "something that nobody has begun"
 	}
 	return strings.Join(all, " and ")
 }
 
-// circles returns the waits that wait for one another, each circle once.
-func circles(seen []sight) (found []string) {
+// where says which worker it is, to readers of a pool's dump.
+func (p *Pool) where(w *Worker) string {
+	if w.pool == p {
+		return fmt.Sprintf("worker %d", w.id)
+	}
+	return fmt.Sprintf("worker %d of another pool (%s)", w.id, w.pool.title())
+}
+
+// isQueued says whether nobody has begun with the function.
+func (t *Future[T]) isQueued() bool { return !t.begun.Load() }
+
+// isQueued says whether there are functions that nobody has begun with.
+func (g *Group) isQueued() bool { return g.Queued() > 0 }
+
+// circles returns the waits that wait for one another, each circle once, if a worker of the pool is in it.
+func (p *Pool) circles(seen []sight) (found []string) {
 	const unseen, open, over = 0, 1, 2
 	state := make([]int, len(seen))
 	var path []int
@@ -229,7 +251,9 @@ func circles(seen []sight) (found []string) {
 				continue
 			}
 			if state[j] == open {
-				found = append(found, circle(seen, path[slices.Index(path, j):]))
+				if path := path[slices.Index(path, j):]; slices.ContainsFunc(path, func(i int) bool { return seen[i].w.pool == p }) {
+					found = append(found, p.circle(seen, path))
+				}
 				continue
 			}
 			visit(j)
@@ -246,7 +270,7 @@ func circles(seen []sight) (found []string) {
 }
 
 // circle puts a circle into words.
-func circle(seen []sight, path []int) string {
+func (p *Pool) circle(seen []sight, path []int) string {
 	var b strings.Builder
 	for k, i := range path {
 		v, next := &seen[i], &seen[path[(k+1)%len(path)]]
@@ -254,7 +278,7 @@ func circle(seen []sight, path []int) string {
 		if k > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s on worker %d waits in %s for %s on worker %d", v.name(), v.w.id, v.waits.what, what, next.w.id)
+		fmt.Fprintf(&b, "%s on %s waits in %s for %s on %s", v.name(), p.where(v.w), v.waits.what, what, p.where(next.w))
 	}
 	return b.String()
 }

@@ -110,6 +110,24 @@ func TestADumpNamesTheCircle(t *testing.T) {
 	}
 }
 
+func TestACircleMayGoThroughTwoPools(t *testing.T) {
+	p, q := newPool(t, WithWorkers(2)), newPool(t, WithName("other"), WithWorkers(2))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ready := make(chan struct{})
+	var b *Future[int]
+	a := Async(p, func(*Worker) (int, error) { <-ready; return b.Wait(ctx) }, Named("a"))
+	b = Async(q, func(*Worker) (int, error) { <-ready; return a.Wait(ctx) }, Named("b"))
+	close(ready)
+	requireDump(t, p, "a waits in Future.Wait, for b on worker", `of another pool (pool "other")`, "A circle")
+	requireDump(t, q, "b waits in Future.Wait, for a on worker", "of another pool (pool)", "A circle")
+	unconcerned := newPool(t, WithWorkers(1))
+	require.Empty(t, unconcerned.Snapshot().Circles)
+	cancel()
+	_, _ = a.Wait(context.Background())
+	_, _ = b.Wait(context.Background())
+}
+
 func TestAChainOfWaitsIsNoCircle(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})

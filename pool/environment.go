@@ -25,10 +25,11 @@ import (
 //	HEIST_MAX_WORKERS, HEIST_HOT_WORKER, HEIST_ISOLATE, HEIST_SPIN, HEIST_FREE_PS, HEIST_POLL_PERIOD, HEIST_LATENCIES (a file),
 //	HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
 //
-// An empty value is as good as none. A wrong value, and a name that begins with the prefix and an underscore and is none of these, is an error that says so.
+// An empty value is as good as none. A wrong value, and a name that begins with the prefix and an underscore and is none of these, is an error that says so;
+// of a value that is out of range New returns it.
 func OptionsFromEnv(prefix string) ([]Option, error) {
-	if prefix == "" {
-		return nil, errors.New("pool: OptionsFromEnv was given an empty prefix; it is what the variables begin with, such as HEIST for HEIST_WORKERS")
+	if prefix == "" || strings.HasSuffix(prefix, "_") {
+		return nil, fmt.Errorf("pool: OptionsFromEnv was given the prefix %q; it is what stands before the underscore, such as HEIST for HEIST_WORKERS", prefix)
 	}
 	var options []Option
 	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
@@ -68,21 +69,29 @@ var variables = map[string]func(value string) (Option, error){
 	"CALLERS":       number(WithCallers),
 	"TIMINGS":       onOrOff("WithTimings", func(c *config) *bool { return &c.timed }),
 	"SLOW_TASK":     slowTaskAfter,
-	"MAX_WORKERS":   tuned(integer, func(t *Tuning, n int) { t.MaxWorkers = n }),
+	"MAX_WORKERS":   tuned(positive, func(t *Tuning, n int) { t.MaxWorkers = n }),
 	"HOT_WORKER":    onOrOff("Tuning.HotWorker", func(c *config) *bool { return &c.latency }),
 	"ISOLATE":       onOrOff("Tuning.Isolate", func(c *config) *bool { return &c.isolate }),
 	"SPIN":          tuned(duration, func(t *Tuning, d time.Duration) { t.Spin = d }),
 	"FREE_PS":       tuned(integer, func(t *Tuning, n int) { t.FreePs = n }),
-	"POLL_PERIOD":   tuned(integer, func(t *Tuning, n int) { t.PollPeriod = n }),
+	"POLL_PERIOD":   tuned(positive, func(t *Tuning, n int) { t.PollPeriod = n }),
 	"LATENCIES":     latenciesIn,
 	"UNIFORM_LOOKS": tuned(fraction, func(t *Tuning, p float64) { t.UniformLooks = p }),
-	"PATIENCE":      tuned(integer, func(t *Tuning, n int) { t.Patience = n }),
+	"PATIENCE":      tuned(positive, func(t *Tuning, n int) { t.Patience = n }),
 }
 
 func integer(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		return 0, errors.New("it must be a whole number")
+	}
+	return n, nil
+}
+
+func positive(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return 0, errors.New("it must be a whole number above 0")
 	}
 	return n, nil
 }

@@ -66,6 +66,7 @@ type Future[T any] struct {
 
 	begun   atomic.Bool // whoever runs or cancels f writes
 	undelay func()      // ends the delay of f; nil if it has none; constant
+	labels  labels      // of who submitted it; constant
 
 	waiters
 	done     bool // under waiters.mu, like the rest
@@ -112,7 +113,8 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	}
 	o.of = taskFor(f)
 	if o.deadline { // late or not, it is over then
-		task = p.inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
+		task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
+			p.late.Add(1)
 			o.late(w)
 			return none, ErrLate
 		}))
@@ -120,6 +122,7 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 		future.f = f
 	}
 	task = carry(task, o.of, o.name)
+	future.labels = submitterLabels()
 	if o.counts() && !o.onNode {
 		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // other guests may have to wait for room
 			return future, w.accept(task)
@@ -146,10 +149,15 @@ var ErrLate = errors.New("pool: the function was not begun by its deadline (Star
 // task runs f and keeps what comes of it, unless a waiter has begun with it.
 func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {
 	return func(w *Worker) {
-		if t.begun.CompareAndSwap(false, true) {
+		switch {
+		case w == nil || w.pool != t.pool: // Abort has given it back
+			if t.begun.CompareAndSwap(false, true) {
+				t.end(ErrClosed)
+			}
+		case t.begun.CompareAndSwap(false, true):
 			t.run(w, f)
-		} else {
-			w.pool.stale.Add(-1)
+		default:
+			t.pool.stale.Add(-1)
 		}
 	}
 }
@@ -226,9 +234,12 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	p.stale.Add(1)
 	w.inPlace++
 	job := w.job.own()
+	before := goroutineLabels()
+	setGoroutineLabels(w.dressed(t.labels))
 	defer func() {
 		w.inPlace--
 		w.job.set(job)
+		setGoroutineLabels(before)
 	}()
 	t.run(w, t.f)
 }
@@ -287,6 +298,7 @@ func (t *Future[T]) Cancel() bool {
 		return false
 	}
 	t.pool.stale.Add(1)
+	t.pool.skipped.Add(1)
 	t.end(context.Canceled)
 	t.release(nil)
 	if t.undelay != nil {

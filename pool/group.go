@@ -209,12 +209,13 @@ func (g *Group) waitForRoom() bool {
 		return true
 	}
 	entered := false
-	err := g.room.wait(g.parent, g.pool, "room in a Group", nil, func() bool {
+	err := g.room.wait(g.parent, g.pool, "Group.Go at its limit", nil, func() bool {
 		entered = g.enter()
 		return entered || g.pool.aborted.Load()
 	})
 	if !entered {
 		g.fail(cmp.Or(err, ErrClosed))
+		g.pool.dropped.Add(1)
 		g.skip(1)
 	}
 	return entered
@@ -294,6 +295,7 @@ func (g *Group) nextTurn(w *Worker) (dropped int64) {
 		g.backlog = nil
 	case g.failed.Load():
 		g.backlog = nil
+		g.pool.dropped.Add(int64(n))
 		g.skip(int64(n))
 		return int64(n)
 	default:
@@ -329,6 +331,9 @@ func (in *inside) goesOn() {
 }
 
 func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
+	if w == nil || w.pool != g.pool { // Abort has given it back
+		g.abandon()
+	}
 	if g.tasks.Add(begun) > abandoned {
 		g.done(begun)
 		return

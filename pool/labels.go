@@ -69,6 +69,14 @@ func (w *Worker) carries() labels {
 	return ls
 }
 
+// dressed returns the labels that the worker's goroutine has where it runs something with others.
+func (w *Worker) dressed(others labels) labels {
+	if w.guest {
+		return others
+	}
+	return w.withName(others)
+}
+
 // withoutName undoes withName.
 func (w *Worker) withoutName(all labels) labels {
 	for _, m := range w.merged {
@@ -111,6 +119,9 @@ func (w *Worker) wear(others labels) (before labels) {
 	setGoroutineLabels(w.withName(others))
 	return before
 }
+
+// isDressed says whether the worker's goroutine has other labels than its own.
+func (w *Worker) isDressed() bool { return atomic.LoadPointer(w.labels) != w.merged[0].all }
 
 // undress gives the worker's goroutine its own labels.
 func (w *Worker) undress() {

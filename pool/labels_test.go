@@ -184,6 +184,60 @@ func TestLabelsFollowABroadcast(t *testing.T) {
 	})
 }
 
+func TestAFutureThatItsWaiterRunsHasTheLabelsOfItsSubmitter(t *testing.T) {
+	p := newPool(t, WithName("thumbs"), WithWorkers(1))
+	require.NoError(t, p.Pause(context.Background()))
+	wait := func(f *Future[string]) (got, after string) {
+		require.NoError(t, p.Run(func(*Worker) {
+			got, _ = f.Wait(context.Background())
+			after = label("request")
+		}))
+		return got, after
+	}
+	which := func(*Worker) (string, error) { return label("request"), nil }
+	var f *Future[string]
+	labelledAs("submitter", func() { f = Async(p, which) })
+	labelledAs("waiter", func() {
+		got, after := wait(f)
+		require.Equal(t, []string{"submitter", "waiter"}, []string{got, after})
+		var own *Future[string]
+		done := make(chan struct{})
+		go func() { // which has the waiter's labels
+			pprof.SetGoroutineLabels(context.Background())
+			own = Async(p, which)
+			close(done)
+		}()
+		<-done
+		got, after = wait(own)
+		require.Equal(t, []string{"", "waiter"}, []string{got, after})
+	})
+	p.Resume()
+}
+
+func TestWhatATaskDoesToItsLabelsEndsWithIt(t *testing.T) {
+	for _, options := range [][]Option{nil, {WithName("thumbs")}} {
+		p := newPool(t, append(options, WithWorkers(1))...)
+		now := func() []string {
+			got := make(chan []string)
+			require.NoError(t, p.Go(func(*Worker) { got <- []string{label(labelPool), label("request")} }))
+			return <-got
+		}
+		before := now()
+		for _, f := range []func(){
+			func() { labelledAs("inner", func() {}) },
+			func() { pprof.SetGoroutineLabels(sample) },
+			func() {
+				pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("request", "left")))
+			},
+		} {
+			require.NoError(t, p.Go(func(*Worker) { f() }))
+			if labelsOffset > 0 {
+				require.Equal(t, before, now())
+			}
+		}
+	}
+}
+
 func TestLabelsDoNotSurviveATaskThatPanicsOrEndsItsGoroutine(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) {}))
 	for _, end := range []func(){func() { panic("on purpose") }, goexitNow} {

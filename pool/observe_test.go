@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -101,6 +102,55 @@ func TestStatsCountWhatBecameOfTasks(t *testing.T) {
 	require.EqualValues(t, 1, s.Panicked)
 	require.Equal(t, inspect.RoleWorker, s.Workers[0].Role)
 	require.Equal(t, inspect.RoleGuest, s.Workers[1].Role)
+}
+
+// TestSubmittedCountsWhatNoWorkerComesTo when it is cancelled, dropped or given back: it never goes down, and what was skipped was submitted.
+func TestSubmittedCountsWhatNoWorkerComesTo(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := newPool(t, WithWorkers(1), WithTimings())
+	for range 5 {
+		require.NoError(t, p.Submit(ctx, func(*Worker) {}, Delay(time.Hour)))
+	}
+	cancel()
+	require.True(t, eventually(func() bool { return p.Stats().Skipped == 5 }))
+	require.EqualValues(t, 5, p.Stats().Submitted)
+
+	g, _ := p.Group(context.Background())
+	g.AtMost(1)
+	for range 5 {
+		g.Go(func() error { return errors.New("the first") })
+	}
+	require.Error(t, g.Wait())
+	s := p.Stats()
+	require.LessOrEqual(t, s.Skipped, s.Submitted)
+	require.EqualValues(t, 10, s.Submitted)
+
+	late := Async(p, func(*Worker) (int, error) { return 0, nil }, Delay(time.Hour))
+	require.True(t, late.Cancel())
+	require.NoError(t, p.Pause(context.Background()))
+	missed := Async(p, func(*Worker) (int, error) { return 0, nil }, StartBy(time.Now().Add(-time.Hour), func(*Worker) {}))
+	require.True(t, missed.Cancel())
+	const queued = 100 // some of them have their waits measured
+	for range queued {
+		require.NoError(t, p.Go(func(*Worker) {}))
+	}
+	left, err := p.Abort(context.Background())
+	require.NoError(t, err)
+	require.Len(t, left, queued+1)
+	for _, f := range left {
+		f(nil)
+	}
+	s = p.Stats()
+	require.EqualValues(t, 12+queued, s.Submitted)
+	require.EqualValues(t, 5+4+2, s.Skipped)
+	require.Zero(t, s.Late, "what was cancelled is not late")
+	_, err = p.SubmitAll(context.Background(), make([]func(*Worker), 0))
+	require.ErrorIs(t, err, ErrClosed)
+	nothing := func(*Worker) {}
+	_, err = p.SubmitAll(context.Background(), []func(*Worker){nothing, nothing, nothing})
+	require.ErrorIs(t, err, ErrClosed)
+	require.EqualValues(t, 3, p.Stats().Refused)
+	require.Equal(t, inspect.Load{}, p.Load())
 }
 
 func TestStatsTellWakeUpsThatFoundNothing(t *testing.T) {

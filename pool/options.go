@@ -133,7 +133,7 @@ func WithWorkers(n int) Option {
 }
 
 // WithName gives the pool a name, for dumps, pages, metrics and profiles: the workers' goroutines have the pprof labels
-// heist_pool and heist_worker then. Names need not be unique. Cost: nothing for a task without labels.
+// heist_pool and heist_worker then. The name must not be empty, and need not be unique. Cost: nothing for a task without labels.
 func WithName(name string) Option {
 	return func(c *config) error {
 		if name == "" {
@@ -256,8 +256,11 @@ func configure(options []Option) (*config, error) {
 		}
 	}
 	c.stamps = c.timed || c.slowAfter > 0
+	if c.inBubble && c.slowAfter > 0 {
+		return nil, errors.New("pool: in a bubble of testing/synctest WithSlowTask would measure real time and keep the bubble's time from passing; leave it out")
+	}
 	if c.maxWorkers < c.workers {
-		return nil, fmt.Errorf("pool: Tuning.MaxWorkers is %d, and the pool begins with %d workers", c.maxWorkers, c.workers)
+		return nil, fmt.Errorf("pool: Tuning.MaxWorkers is %s, and the pool begins with %d workers", c.asked["Tuning.MaxWorkers"], c.workers)
 	}
 	return c, nil
 }

@@ -100,6 +100,7 @@ type Pool struct {
 	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
 	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
 	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
+	dropped     atomic.Int64            // tasks that were accepted, and to which no worker will come; who cancels a delay, drops a backlog or aborts writes
 	refused     atomic.Int64            // tasks and callers that were not taken; those who refuse one write
 	late        atomic.Int64            // tasks that were not begun by their deadline; whoever finds one writes
 	panicked    atomic.Int64            // functions that panicked; who recovers that writes

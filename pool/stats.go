@@ -21,7 +21,7 @@ func (p *Pool) Stats() inspect.Stats {
 		Waiting:   int(p.waits.Load()),
 		Cancelled: max(0, int(p.cancelled.Load())),
 
-		Submitted: uint64(p.inInjectors().Total()) + uint64(max(0, p.delayed.Load())),
+		Submitted: uint64(p.inInjectors().Total()) + uint64(max(0, p.delayed.Load())) + uint64(p.dropped.Load()),
 		Refused:   uint64(p.refused.Load()),
 		Late:      uint64(p.late.Load()),
 		Skipped:   uint64(p.skipped.Load()),
@@ -74,10 +74,15 @@ func (pl *place) role() inspect.Role {
 	return inspect.RoleAdded
 }
 
-// Load returns what the pool does at the moment. Cost: a look at all places.
+// Load returns what the pool does at the moment, which is nothing when it has ended. Cost: a look at all places.
 func (p *Pool) Load() inspect.Load {
 	if err := p.usable(); err != nil {
 		panic(err)
+	}
+	select {
+	case <-p.closed:
+		return inspect.Load{}
+	default:
 	}
 	l := inspect.Load{
 		Workers:   p.size(),
@@ -129,6 +134,9 @@ func (p *Pool) queued() int {
 // Thefts returns how often each worker has stolen from each: thefts[thief][victim], by
 // [Worker.ID].
 func (p *Pool) Thefts() [][]uint64 {
+	if err := p.usable(); err != nil {
+		panic(err)
+	}
 	workers := p.victims()
 	thefts := make([][]uint64, len(workers))
 	for i, w := range workers {

@@ -29,7 +29,7 @@ func codeOf[F any](f F) uintptr { return **(**uintptr)(unsafe.Pointer(&f)) }
 // taskOf is for tasks that are about to be queued.
 func (p *Pool) taskOf(f func(*Worker)) *task {
 	if p.timed {
-		return stamped(taskOf(f))
+		return p.stamped(taskOf(f))
 	}
 	return taskOf(f)
 }
@@ -210,7 +210,8 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		return 0, errNilContext("Pool.SubmitAll")
 	}
 	if p.closing.Load() {
-		return 0, p.refuse(ErrClosed)
+		p.refused.Add(int64(len(fs)))
+		return 0, ErrClosed
 	}
 	var batch [heist.MaxPull]*task
 	for queued < len(fs) {
@@ -232,6 +233,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			p.notifyTask(node)
 		}
 		if done < n {
+			p.refused.Add(int64(len(fs) - queued - 1)) // and one more
 			return queued, p.refusal()
 		}
 	}
@@ -307,15 +309,17 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	case o.deadline && o.late == nil:
 		return o, nil, errNilFunc("StartBy")
 	case o.deadline:
-		return o, p.inTime(f, o.startBy, o.late), nil
+		return o, inTime(f, o.startBy, func(w *Worker) {
+			p.late.Add(1)
+			w.as(o.late)
+		}), nil
 	}
 	return o, f, nil
 }
 
-func (p *Pool) inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker) {
+func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker) {
 	return func(w *Worker) {
 		if time.Now().After(startBy) {
-			p.late.Add(1)
 			w.as(late)
 		} else {
 			w.as(f)
@@ -366,6 +370,7 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 			} else {
 				p.skipped.Add(1)
 			}
+			p.dropped.Add(1)
 			p.endDelay()
 		})
 	}

@@ -224,6 +224,9 @@ func (w *Worker) do(j job) {
 	if w.pool.stamps {
 		w.ends()
 	}
+	if w.isDressed() {
+		w.undress() // the job has set labels and left them
+	}
 	w.job.set(nil)
 }
 

@@ -13,12 +13,12 @@ type Config struct {
 	Workers  []Seat
 }
 
-// Setting is one of the settings. Its name is that of the option or field that sets it.
+// Setting is one of the settings, by the name of the option or field that sets it, or something of the machine and the process that counts.
 type Setting struct {
 	Name   string
 	Asked  string // empty if nobody did
 	Chosen string
-	Why    string // empty if it is what was asked, or the default
+	Why    string // empty if there is nothing to say
 }
 
 // Seat is where a worker runs.

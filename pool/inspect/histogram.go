@@ -8,7 +8,7 @@ import (
 // Timings are how long tasks waited and ran, of a pool with WithTimings.
 type Timings struct {
 	Wait Histogram // from the moment at which a task was queued to its beginning; of one task in 16
-	Run  Histogram // from a task's beginning to its end, waits included; of all tasks
+	Run  Histogram // from a task's beginning to its end, waits included; of all tasks to which a worker came, those that it skipped too
 }
 
 // Histogram counts durations in buckets that are an eighth of a power of two wide, so each is known to 12.5%: log-linear, as HdrHistogram's.

@@ -4,7 +4,7 @@ import "fmt"
 
 // Load is what a pool does at the moment. The numbers may be of slightly different moments, and each is right for one.
 type Load struct {
-	Workers   int // that may compute at a time, see Pool.Resize
+	Workers   int // that may compute at a time, see Pool.Resize; those whose waits are over go on beside them
 	Running   int // workers that compute
 	Searching int // workers that look for something to do
 	Parked    int // workers that sleep

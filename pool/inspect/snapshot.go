@@ -15,7 +15,7 @@ type Snapshot struct {
 	Workers []Worker // who computes or waits; idle ones are left out
 	Idle    int      // workers that have nothing to do, and sleep or are about to
 	Queues  []Queue  // those in which something lies
-	Circles []string // of tasks that wait for one another, each in words: they hang
+	Circles []string // of tasks that wait for one another, each in words: they hang, unless a context ends one of the waits
 	Slow    []Slow   // the last ones, of a pool with WithSlowTask
 }
 

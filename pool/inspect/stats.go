@@ -16,10 +16,10 @@ type Stats struct {
 	Waiting   int // tasks that wait at the moment, and have lent their places
 	Cancelled int // calls that were cancelled, and whose functions have not all returned
 
-	Submitted uint64 // tasks that were accepted: those that workers came to, and those that are queued or delayed
+	Submitted uint64 // tasks that were accepted; those that wait in a group for their turn count when they have it, or are dropped
 	Refused   uint64 // tasks that were not accepted, and callers that were not admitted: ErrFull or ErrClosed
 	Late      uint64 // tasks that were not begun by their deadline (StartBy)
-	Skipped   uint64 // tasks that were cancelled before they began
+	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
 	Published uint64 // times that a worker's forks went public, several at once perhaps
 

@@ -292,8 +292,8 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 		// the future, which has no context. Either way each is counted.
 		stats := p.Stats()
 		require.EqualValues(t, int(accepted.Load())+queued, int(ran.Load())+int(stats.Skipped), "tasks accepted, and tasks that ran or were skipped before Close returned")
-		require.Equal(t, stats.Skipped, g.Skipped()+queued-int(submitted.Load()), "those of the group, and those of Submit")
-		require.Equal(t, members-g.Skipped(), int(ran.Load()-submitted.Load())-1, "members of the group that began")
+		require.EqualValues(t, stats.Skipped, g.Skipped()+queued-int(submitted.Load()), "those of the group, and those of Submit")
+		require.EqualValues(t, members-g.Skipped(), int(ran.Load()-submitted.Load())-1, "members of the group that began")
 		require.True(t, future.Done())
 		require.EqualValues(t, 1, cancelled.Load())
 		tasks += int(ran.Load())
