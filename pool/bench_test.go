@@ -154,8 +154,7 @@ func BenchmarkObservation(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer p.Close()
-			var fib *Recursion[int, int]
-			fib = Recursive(func(f *Fork[int, int], n int) int {
+			fib := Recursive(func(f *Fork[int, int], n int) int {
 				if n < 2 {
 					return n
 				}
