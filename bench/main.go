@@ -59,6 +59,8 @@ type command struct {
 	stdout, stderr io.Writer
 	tiny           bool            // see runner.Env
 	said           map[string]bool // the notes that were printed
+	progress       *progress
+	all            *[]runner.Outcome // that were measured, for the story at the end
 }
 
 const (
@@ -96,6 +98,8 @@ func (c command) run(args []string) int {
 			report.Machine(), o.workers, upTo, o.runs, o.time, legend)
 	}
 	c.said = make(map[string]bool)
+	c.progress = newProgress(c.stderr, o)
+	c.all = new([]runner.Outcome)
 	status := exitOK
 	for _, suite := range o.suites {
 		for _, benchCase := range suite.Cases {
@@ -104,6 +108,10 @@ func (c command) run(args []string) int {
 				status = exitFailed
 			}
 		}
+	}
+	c.progress.hide()
+	if !o.json {
+		report.Story(c.stdout, *c.all)
 	}
 	return status
 }
@@ -117,7 +125,9 @@ func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) e
 	var outcomes []runner.Outcome
 	var failures []error
 	for _, workers := range benchCase.Workers(o.workers) {
+		c.progress.show(suite.Name + "/" + benchCase.Name)
 		outcome, err := runner.Measure(suite, benchCase, workers, how)
+		c.progress.hide()
 		if err != nil {
 			failures = append(failures, err)
 		}
@@ -129,6 +139,7 @@ func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) e
 			outcomes = append(outcomes, outcome)
 		}
 	}
+	*c.all = append(*c.all, outcomes...)
 	if o.json {
 		failures = append(failures, report.JSON(c.stdout, outcomes))
 	} else {

@@ -77,7 +77,7 @@
 //
 // [Pool.Load] is what the pool does now, [Pool.Stats] what it has done, [Pool.Config] what it is. [Pool.Dump] shows who runs what and who waits for
 // whom, and names the circle where tasks wait for one another. [WithTimings] measures how long tasks wait and run, [WithSlowTask] reports those that take too long.
-// Goroutine labels (runtime/pprof.Do) of who submits or calls follow the work to every worker, and a runtime/trace has tasks and regions for
+// Goroutine labels (runtime/pprof.Do) of who submits or calls follow the work to every worker; a stolen fork has those that its victim has when it is stolen. And a runtime/trace has tasks and regions for
 // what the pool does. What is not asked for costs next to nothing (observe.go, labels.go).
 //
 // # What is promised

@@ -18,6 +18,9 @@ import (
 // by linkname: nil is none. The pointer is a field of its record of the goroutine. Where in it is found by a look at what changes when labels are set; so
 // thieves read their victims' labels, and a fork or a scope, which may be stolen or not, costs nothing. Where that cannot be found, or without assembly,
 // thieves read what the victim's job began with.
+//
+// What a thief reads is what its victim has at that moment. If the victim is in a pprof.Do of its own by then, deeper than the fork, the stolen one
+// has these labels. To know better, each fork would have to look.
 
 // labels are those of a goroutine.
 type labels = unsafe.Pointer
@@ -25,6 +28,7 @@ type labels = unsafe.Pointer
 // labelsOffset is where in the runtime's record of a goroutine its labels are, 0 if nobody knows.
 var labelsOffset = findLabels()
 
+// findLabels looks for the field that changes as the labels of the calling goroutine do.
 func findLabels() (offset uintptr) {
 	record := goroutineRecord()
 	if record == nil {
