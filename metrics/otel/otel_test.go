@@ -1,0 +1,82 @@
+package otel
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// collect returns the values by instrument, pool and state or priority, as the SDK's reader has them.
+func collect(t *testing.T, reader *sdk.ManualReader) map[[3]string]int64 {
+	var data metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(context.Background(), &data))
+	values := make(map[[3]string]int64)
+	for _, scope := range data.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			require.NotEmpty(t, m.Unit, m.Name)
+			require.NotEmpty(t, m.Description, m.Name)
+			for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
+				of := func(key string) string {
+					v, _ := point.Attributes.Value(attribute.Key(key))
+					return v.AsString()
+				}
+				values[[3]string{m.Name, of("heist.pool"), of("heist.worker.state") + of("heist.task.priority")}] = point.Value
+			}
+		}
+	}
+	return values
+}
+
+func newPool(t *testing.T, options ...pool.Option) *pool.Pool {
+	p, err := pool.New(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func TestAnObservationAgreesWithStatsAndLoad(t *testing.T) {
+	p, other := newPool(t, pool.WithName("thumbs"), pool.WithWorkers(2)), newPool(t, pool.WithWorkers(1))
+	reader := sdk.NewManualReader()
+	registration, err := Register(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("test"), p, other)
+	require.NoError(t, err)
+	for range 100 {
+		require.NoError(t, p.Go(func(*pool.Worker) {}))
+	}
+	require.NoError(t, p.WaitIdle(context.Background()))
+	require.NoError(t, p.Submit(context.Background(), func(*pool.Worker) {}, pool.Delay(time.Hour)))
+	defer p.Abort(context.Background())
+
+	values := collect(t, reader)
+	require.EqualValues(t, 101, values[[3]string{"heist.pool.tasks.submitted", "thumbs"}])
+	require.EqualValues(t, 100, values[[3]string{"heist.pool.tasks.run", "thumbs"}])
+	require.EqualValues(t, 1, values[[3]string{"heist.pool.tasks.delayed", "thumbs"}])
+	require.EqualValues(t, 0, values[[3]string{"heist.pool.tasks.submitted", "pool"}])
+	for _, state := range []string{"running", "searching", "parked"} {
+		require.Contains(t, values, [3]string{"heist.pool.workers", "thumbs", state})
+		require.Contains(t, values, [3]string{"heist.pool.workers", "pool", state})
+	}
+	for _, priority := range []string{"high", "normal", "low"} {
+		require.Contains(t, values, [3]string{"heist.pool.tasks.queued", "thumbs", priority})
+	}
+	require.NoError(t, registration.Unregister())
+	require.Empty(t, collect(t, reader))
+}
+
+func TestRegisterNamesWhatIsWrongWithItsPools(t *testing.T) {
+	meter := sdk.NewMeterProvider().Meter("test")
+	_, err := Register(nil, newPool(t))
+	require.ErrorContains(t, err, "nil meter")
+	_, err = Register(meter)
+	require.ErrorContains(t, err, "no pool")
+	_, err = Register(meter, nil)
+	require.ErrorContains(t, err, "nil as its pool 0")
+	_, err = Register(meter, newPool(t), newPool(t))
+	require.ErrorContains(t, err, `two pools with the name "pool"`)
+}

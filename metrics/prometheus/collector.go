@@ -1,0 +1,178 @@
+// Package prometheus shows heist's pools to Prometheus. [NewCollector] makes a collector for client_golang:
+//
+//	registry.MustRegister(heistprom.NewCollector(p))
+//
+// Metrics have the label pool, the pool's name; a pool without one is "pool". Counters are those of [inspect.Stats], gauges those of
+// [inspect.Load]; histograms of how long tasks waited and ran are there for pools with WithTimings.
+package prometheus
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/inspect"
+)
+
+// NewCollector returns a collector of what these pools tell. Two pools must not have the same name, or both none. A pool may be closed later: its
+// counters stay. Cost of a scrape: some microseconds a pool.
+func NewCollector(pools ...*pool.Pool) (prometheus.Collector, error) {
+	if len(pools) == 0 {
+		return nil, errors.New("prometheus: NewCollector was given no pool")
+	}
+	c := make(collector, 0, len(pools))
+	names := make(map[string]bool)
+	for i, p := range pools {
+		if p == nil {
+			return nil, fmt.Errorf("prometheus: NewCollector was given nil as its pool %d", i)
+		}
+		name := p.Config().Name
+		if name == "" {
+			name = "pool"
+		}
+		if names[name] {
+			return nil, fmt.Errorf("prometheus: NewCollector was given two pools with the name %q; give them different ones by WithName", name)
+		}
+		names[name] = true
+		c = append(c, named{name, p})
+	}
+	return c, nil
+}
+
+type collector []named
+
+type named struct {
+	name string
+	*pool.Pool
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("heist_pool_"+name, help, append([]string{"pool"}, labels...), nil)
+}
+
+// number is a metric that is a number of the pool's counters or of what it does now.
+type number struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(s *inspect.Stats, l *inspect.Load) float64
+}
+
+func counter(name, help string, of func(s *inspect.Stats) uint64) number {
+	return number{describe(name+"_total", help), prometheus.CounterValue, func(s *inspect.Stats, _ *inspect.Load) float64 { return float64(of(s)) }}
+}
+
+func seconds(name, help string, of func(s *inspect.Stats) time.Duration) number {
+	return number{describe(name+"_seconds_total", help), prometheus.CounterValue, func(s *inspect.Stats, _ *inspect.Load) float64 { return of(s).Seconds() }}
+}
+
+func gauge(name, help string, of func(l *inspect.Load) int) number {
+	return number{describe(name, help), prometheus.GaugeValue, func(_ *inspect.Stats, l *inspect.Load) float64 { return float64(of(l)) }}
+}
+
+// ofPlaces is a counter that is the sum over all places.
+func ofPlaces(name, help string, of func(w *inspect.WorkerStats) uint64) number {
+	return counter(name, help, func(s *inspect.Stats) uint64 {
+		total := s.Total()
+		return of(&total)
+	})
+}
+
+var numbers = []number{
+	counter("tasks_submitted", "Tasks that were accepted.", func(s *inspect.Stats) uint64 { return s.Submitted }),
+	counter("tasks_refused", "Tasks and callers that were not accepted.", func(s *inspect.Stats) uint64 { return s.Refused }),
+	counter("tasks_late", "Tasks that were not begun by their deadline.", func(s *inspect.Stats) uint64 { return s.Late }),
+	counter("tasks_skipped", "Tasks that were cancelled before they began.", func(s *inspect.Stats) uint64 { return s.Skipped }),
+	counter("panics", "Functions that panicked.", func(s *inspect.Stats) uint64 { return s.Panicked }),
+	counter("forks_published", "Times that a worker's forks went public.", func(s *inspect.Stats) uint64 { return s.Published }),
+	seconds("computing", "Time in tasks and forks, waits left out; 0 without WithTimings.", func(s *inspect.Stats) time.Duration { return s.Computing }),
+	seconds("searching", "Time in which workers looked for something to do; 0 without WithTimings.", func(s *inspect.Stats) time.Duration { return s.Searching }),
+
+	ofPlaces("tasks_run", "Tasks that workers came to, skipped ones too.", func(w *inspect.WorkerStats) uint64 { return w.Tasks }),
+	ofPlaces("looks", "Times that a worker looked through the others' queues.", func(w *inspect.WorkerStats) uint64 { return w.Looks }),
+	ofPlaces("parks", "Times that a worker went to sleep.", func(w *inspect.WorkerStats) uint64 { return w.Parks }),
+	ofPlaces("wakes", "Times that a worker was woken.", func(w *inspect.WorkerStats) uint64 { return w.Wakes }),
+	ofPlaces("fruitless_wakes", "Times that a worker was woken and found nothing to do.", func(w *inspect.WorkerStats) uint64 { return w.Fruitless }),
+	ofPlaces("places_lent", "Times that a worker waited and lent its place.", func(w *inspect.WorkerStats) uint64 { return w.Lent }),
+	ofPlaces("gave_way", "Times that a worker let other goroutines have its P.", func(w *inspect.WorkerStats) uint64 { return w.GaveWay }),
+
+	gauge("workers", "Workers that may compute at a time.", func(l *inspect.Load) int { return l.Workers }),
+	gauge("tasks_waiting", "Tasks that wait, and have lent their places.", func(l *inspect.Load) int { return l.Waiting }),
+	gauge("tasks_delayed", "Tasks whose time has not come.", func(l *inspect.Load) int { return l.Delayed }),
+	gauge("callers_inside", "Goroutines from outside that compute.", func(l *inspect.Load) int { return l.CallersInside }),
+	gauge("callers_waiting", "Goroutines from outside that wait to be admitted.", func(l *inspect.Load) int { return l.CallersWaiting }),
+}
+
+// Metrics with a label of their own.
+var (
+	workersIn = describe("workers_by_state", "Workers by what they do.", "state")
+	queued    = describe("tasks_queued", "Tasks that nobody has begun.", "priority")
+	steals    = describe("steals_total", "Victims that had something to steal.", "tier")
+	items     = describe("stolen_items_total", "Forks and tasks that were stolen.", "tier")
+
+	waits = describe("task_wait_seconds", "How long tasks waited in queues, of one in 16.")
+	runs  = describe("task_run_seconds", "How long tasks ran, waits included.")
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, n := range numbers {
+		to <- n.desc
+	}
+	for _, d := range []*prometheus.Desc{workersIn, queued, steals, items, waits, runs} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for _, p := range c {
+		s, l := p.Stats(), p.Load()
+		send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(d, kind, v, append([]string{p.name}, labels...)...)
+		}
+		for _, n := range numbers {
+			send(n.desc, n.kind, n.of(&s, &l))
+		}
+		for state, n := range map[string]int{"running": l.Running, "searching": l.Searching, "parked": l.Parked} {
+			send(workersIn, prometheus.GaugeValue, float64(n), state)
+		}
+		for priority, n := range map[string]int{"high": l.Queued.High, "normal": l.Queued.Normal, "low": l.Queued.Low} {
+			send(queued, prometheus.GaugeValue, float64(n), priority)
+		}
+		for _, t := range s.Tiers {
+			send(steals, prometheus.CounterValue, float64(t.Steals), t.Name)
+			send(items, prometheus.CounterValue, float64(t.Items), t.Name)
+		}
+		if t := p.Timings(); t.Run.Count > 0 {
+			to <- histogram(waits, t.Wait, p.name)
+			to <- histogram(runs, t.Run, p.name)
+		}
+	}
+}
+
+// bounds are the buckets' ends, in powers of four from a microsecond on: those of the pool, eight for each power of two, are more
+// than a server should keep.
+var bounds = func() (all []time.Duration) {
+	for d := time.Microsecond; d < 20*time.Second; d *= 4 {
+		all = append(all, d)
+	}
+	return all
+}()
+
+// histogram puts a pool's histogram into the buckets. One of the pool's that crosses an end counts above it.
+func histogram(d *prometheus.Desc, h inspect.Histogram, name string) prometheus.Metric {
+	counts := make(map[float64]uint64, len(bounds))
+	var below uint64
+	next := h.Buckets
+	for _, end := range bounds {
+		for len(next) > 0 && next[0].UpTo <= end {
+			below += next[0].Count
+			next = next[1:]
+		}
+		counts[end.Seconds()] = below
+	}
+	return prometheus.MustNewConstHistogram(d, h.Count, h.Sum.Seconds(), counts, name)
+}

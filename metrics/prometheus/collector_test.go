@@ -1,0 +1,134 @@
+package prometheus
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// scrape asks as Prometheus does, and reads the answer by its own parser.
+func scrape(t *testing.T, c prometheus.Collector) map[string]*dto.MetricFamily {
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	defer server.Close()
+	r, err := http.Get(server.URL)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.StatusCode, string(body))
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(string(body)))
+	require.NoError(t, err)
+	return families
+}
+
+// value returns the value of a metric with these labels.
+func value(t *testing.T, families map[string]*dto.MetricFamily, name string, labels map[string]string) float64 {
+	t.Helper()
+	require.Contains(t, families, name)
+next:
+	for _, m := range families[name].Metric {
+		has := make(map[string]string)
+		for _, l := range m.Label {
+			has[l.GetName()] = l.GetValue()
+		}
+		for k, v := range labels {
+			if has[k] != v {
+				continue next
+			}
+		}
+		return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	require.Fail(t, "no such metric", "%s %v", name, labels)
+	return 0
+}
+
+func newPool(t *testing.T, options ...pool.Option) *pool.Pool {
+	p, err := pool.New(options...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func TestAScrapeAgreesWithStatsAndLoad(t *testing.T) {
+	p := newPool(t, pool.WithName("thumbs"), pool.WithWorkers(2), pool.WithTimings())
+	other := newPool(t, pool.WithWorkers(1))
+	const n = 500
+	for range n {
+		require.NoError(t, p.Go(func(*pool.Worker) {}))
+	}
+	require.NoError(t, p.Go(func(*pool.Worker) { time.Sleep(3 * time.Millisecond) }))
+	require.NoError(t, p.WaitIdle(context.Background()))
+	require.NoError(t, p.Submit(context.Background(), func(*pool.Worker) {}, pool.Delay(time.Hour)))
+	c, err := NewCollector(p, other)
+	require.NoError(t, err)
+	defer p.Abort(context.Background())
+
+	families := scrape(t, c)
+	thumbs := map[string]string{"pool": "thumbs"}
+	require.EqualValues(t, n+2, value(t, families, "heist_pool_tasks_submitted_total", thumbs))
+	require.EqualValues(t, n+1, value(t, families, "heist_pool_tasks_run_total", thumbs))
+	require.EqualValues(t, 1, value(t, families, "heist_pool_tasks_delayed", thumbs))
+	require.EqualValues(t, 2, value(t, families, "heist_pool_workers", thumbs))
+	require.EqualValues(t, 1, value(t, families, "heist_pool_workers", map[string]string{"pool": "pool"}))
+	require.Zero(t, value(t, families, "heist_pool_tasks_submitted_total", map[string]string{"pool": "pool"}))
+	require.Zero(t, value(t, families, "heist_pool_tasks_queued", map[string]string{"pool": "thumbs", "priority": "high"}))
+	require.GreaterOrEqual(t, value(t, families, "heist_pool_computing_seconds_total", thumbs), 0.003)
+
+	h := families["heist_pool_task_run_seconds"].Metric
+	require.Len(t, h, 1, "the other pool has no timings")
+	require.EqualValues(t, n+1, h[0].Histogram.GetSampleCount())
+	var last uint64
+	for _, b := range h[0].Histogram.Bucket {
+		require.GreaterOrEqual(t, b.GetCumulativeCount(), last)
+		last = b.GetCumulativeCount()
+		if b.GetUpperBound() < 0.003 {
+			require.LessOrEqual(t, b.GetCumulativeCount(), uint64(n))
+		}
+	}
+	require.EqualValues(t, n+1, last)
+}
+
+func TestMetricsFollowTheConventions(t *testing.T) {
+	c, err := NewCollector(newPool(t, pool.WithName("thumbs"), pool.WithWorkers(1), pool.WithTimings()))
+	require.NoError(t, err)
+	problems, err := testutil.CollectAndLint(c)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestACollectorNamesWhatIsWrongWithItsPools(t *testing.T) {
+	_, err := NewCollector()
+	require.ErrorContains(t, err, "no pool")
+	_, err = NewCollector(nil)
+	require.ErrorContains(t, err, "nil as its pool 0")
+	_, err = NewCollector(newPool(t), newPool(t))
+	require.ErrorContains(t, err, `two pools with the name "pool"`)
+}
+
+func TestAClosedPoolKeepsItsCounters(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	require.NoError(t, p.Go(func(*pool.Worker) {}))
+	c, err := NewCollector(p)
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+	families := scrape(t, c)
+	require.EqualValues(t, 1, value(t, families, "heist_pool_tasks_run_total", nil))
+	require.Zero(t, value(t, families, "heist_pool_workers", nil))
+}
