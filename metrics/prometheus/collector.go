@@ -1,6 +1,8 @@
 // Package prometheus shows heist's pools to Prometheus. [NewCollector] makes a collector for client_golang:
 //
-//	registry.MustRegister(heistprom.NewCollector(p))
+//	c, err := heistprom.NewCollector(p)
+//	...
+//	registry.MustRegister(c)
 //
 // Metrics have the label pool, the pool's name; a pool without one is "pool". Counters are those of [inspect.Stats], gauges those of
 // [inspect.Load]; histograms of how long tasks waited and ran are there for pools with WithTimings.
