@@ -427,6 +427,9 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 
 // TestAWorkerStaysAwakeWhereTasksComeOften, and goes to sleep where they do not any more.
 func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
+	if runtime.NumCPU() == 1 {
+		t.Skip("on one CPU it is seen awake only if the system takes the CPU from it just then")
+	}
 	p := newPool(t, WithWorkers(1))
 	one := func() {
 		done := make(chan struct{})
