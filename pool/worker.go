@@ -44,20 +44,20 @@ type Worker struct {
 	first       *job  // what it begins with, without a place; nil for nothing, as nearly always
 	lookedAt    int64 // when the call's context was looked at, in heist.Ticks
 	binding     binding
-	asked       bool        // whether a guest is a coroutine
-	coroutine   bool        // it is
-	gaveWayAt   int64       // when giveWay was last considered, in heist.Ticks
-	politeAfter int64       // it does not give way before that, in heist.Ticks
-	woke        bool        // its last job ended the wait of a goroutine, which is now the next one on its P
-	counts      childCounts // of the innermost branch
-	worn        labels      // that its goroutine has of what it runs, see wear
-	merged      [2]merged
+	asked       bool          // whether a guest is a coroutine
+	coroutine   bool          // it is
+	gaveWayAt   int64         // when giveWay was last considered, in heist.Ticks
+	politeAfter int64         // it does not give way before that, in heist.Ticks
+	woke        bool          // its last job ended the wait of a goroutine, which is now the next one on its P
+	counts      childCounts   // of the innermost branch
+	worn        labels        // that its goroutine has of what it runs, see wear
+	merged      [2]merged     // see withName; thieves read them as they read labels
 	title       string        // of the task with a name that it began with last
-	waitedThen  int64         // what that was when its job began
 	waited      int64         // how long it has waited, in heist.Ticks, where somebody measures
+	waitedThen  int64         // what that was when its job began
 	region      *trace.Region // of the wait that it is in; nil if no trace is on
 
-	// Owner writes, anybody reads, to see what goes on.
+	// Owner writes, anybody reads, to see what goes on. They are on the owner's lines, for those who look do so seldom.
 
 	job       published[task]   // that it is in, nil for other jobs
 	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if it has left
