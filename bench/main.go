@@ -42,6 +42,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/sim"
 	"github.com/seed53057037/heist/bench/internal/suites"
 	"github.com/seed53057037/heist/bench/internal/topo"
+	"github.com/seed53057037/heist/internal/drawing"
 	"github.com/seed53057037/heist/numa"
 )
 
@@ -160,7 +161,7 @@ func (c command) drawMachine(o options) error {
 		read = func() (*numa.Topology, error) { return numa.ReadRoot(o.root) }
 	}
 	t := c.topology(read)
-	tree := topo.New(t)
+	tree := drawing.New(t)
 	if o.given["svg"] {
 		if err := writeFile(o.svg, tree.SVG); err != nil {
 			return err
@@ -170,7 +171,7 @@ func (c command) drawMachine(o options) error {
 		return json.NewEncoder(c.stdout).Encode(t)
 	}
 	fmt.Fprintln(c.stdout, machine)
-	return tree.Text(c.stdout)
+	return topo.Text(c.stdout, tree)
 }
 
 // topology returns what read does. Part of it may be a guess; it can be drawn and used, so

@@ -1,3 +1,4 @@
+// Package topo writes a machine as a tree on the terminal, as hwloc's lstopo does.
 package topo
 
 import (
@@ -11,29 +12,31 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/seed53057037/heist/internal/drawing"
 	"github.com/seed53057037/heist/numa"
 )
 
 // lineWidth is where a line of cores is broken.
 const lineWidth = 72
 
-// Text writes the tree for a terminal, and the distances between nodes below it. A group
+// Text writes a machine for a terminal, and the distances between nodes below it. A group
 // that is all there is inside another shares its line, and so do cores.
-func (t *Tree) Text(w io.Writer) error {
+func Text(w io.Writer, tree *drawing.Tree) error {
+	t := tree.Topology
 	l := list.NewWriter()
 	l.SetStyle(list.StyleConnectedLight)
-	summary, _, _ := strings.Cut(t.topology.String(), "\n")
+	summary, _, _ := strings.Cut(t.String(), "\n")
 	l.AppendItem(summary)
 	l.Indent()
-	appendInside(l, t.Root)
+	appendInside(l, tree.Root)
 
 	var b strings.Builder
 	fmt.Fprintln(&b, l.Render())
-	for _, note := range slices.Concat(t.legend(), t.Notes) {
+	for _, note := range slices.Concat(legend(t), tree.Notes) {
 		fmt.Fprintln(&b, note)
 	}
-	if len(t.topology.Nodes) > 1 && t.distancesKnown() {
-		fmt.Fprintf(&b, "\nDistances from the CPUs of the row's node to the memory of the column's (10 is a node's own):\n%s\n", t.distances())
+	if len(t.Nodes) > 1 && distancesKnown(t) {
+		fmt.Fprintf(&b, "\nDistances from the CPUs of the row's node to the memory of the column's (10 is a node's own):\n%s\n", distances(t))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -41,7 +44,7 @@ func (t *Tree) Text(w io.Writer) error {
 
 // appendInside appends what is inside a box: a line for each group, one for each run of
 // cores and CPUs between groups.
-func appendInside(l list.Writer, b *Box) {
+func appendInside(l list.Writer, b *drawing.Box) {
 	for rest := b.Inside; len(rest) > 0; {
 		if n := countLeaves(rest); n > 0 {
 			l.AppendItem(leaves(rest[:n]))
@@ -54,9 +57,9 @@ func appendInside(l list.Writer, b *Box) {
 }
 
 // appendGroup appends a group and what is inside of it, in one line if that is short.
-func appendGroup(l list.Writer, b *Box) {
+func appendGroup(l list.Writer, b *drawing.Box) {
 	line := b.Label()
-	for len(b.Inside) == 1 && b.Inside[0].Kind < Core {
+	for len(b.Inside) == 1 && b.Inside[0].Kind < drawing.Core {
 		b = b.Inside[0]
 		line += " > " + b.Label()
 	}
@@ -77,8 +80,8 @@ func appendGroup(l list.Writer, b *Box) {
 }
 
 // countLeaves returns how many cores and CPUs the boxes begin with.
-func countLeaves(boxes []*Box) int {
-	n := slices.IndexFunc(boxes, func(b *Box) bool { return b.Kind != Core && b.Kind != CPU })
+func countLeaves(boxes []*drawing.Box) int {
+	n := slices.IndexFunc(boxes, func(b *drawing.Box) bool { return b.Kind != drawing.Core && b.Kind != drawing.CPU })
 	if n < 0 {
 		return len(boxes)
 	}
@@ -86,7 +89,7 @@ func countLeaves(boxes []*Box) int {
 }
 
 // leaves writes cores and CPUs, in several lines if they are many.
-func leaves(boxes []*Box) string {
+func leaves(boxes []*drawing.Box) string {
 	var b strings.Builder
 	column := 0
 	for i, box := range boxes {
@@ -107,9 +110,9 @@ func leaves(boxes []*Box) string {
 }
 
 // leaf writes a core or a CPU: its numbers, in brackets if the core has several threads.
-func leaf(b *Box) string {
-	if b.Kind == CPU {
-		if b.Mark == NotAllowed {
+func leaf(b *drawing.Box) string {
+	if b.Kind == drawing.CPU {
+		if b.Mark == drawing.NotAllowed {
 			return fmt.Sprintf("(%d)", b.Number)
 		}
 		return strconv.Itoa(b.Number)
@@ -125,27 +128,27 @@ func leaf(b *Box) string {
 }
 
 // legend explains the marks that the text uses.
-func (t *Tree) legend() []string {
+func legend(t *numa.Topology) []string {
 	lines := []string{"Numbers are CPUs."}
-	for _, core := range t.topology.Cores {
+	for _, core := range t.Cores {
 		if len(core) > 1 {
 			lines[0] = "Numbers are CPUs; those in brackets share a core."
 			break
 		}
 	}
-	if len(t.topology.Allowed) < len(t.topology.Online) {
+	if len(t.Allowed) < len(t.Online) {
 		lines = append(lines, "CPUs in parentheses are not for this process.")
 	}
 	return lines
 }
 
-func (t *Tree) distancesKnown() bool {
-	return slices.ContainsFunc(t.topology.Nodes, func(n numa.Node) bool { return n.Distances != nil })
+func distancesKnown(t *numa.Topology) bool {
+	return slices.ContainsFunc(t.Nodes, func(n numa.Node) bool { return n.Distances != nil })
 }
 
 // distances is a table with a row and a column for each node. What the system does not
 // tell is a question mark.
-func (t *Tree) distances() string {
+func distances(t *numa.Topology) string {
 	w := table.NewWriter()
 	style := table.StyleLight
 	style.Options.DrawBorder = false
@@ -154,18 +157,18 @@ func (t *Tree) distances() string {
 	w.SetStyle(style)
 	w.SuppressTrailingSpaces()
 	header := table.Row{"node"}
-	for _, node := range t.topology.Nodes {
+	for _, node := range t.Nodes {
 		header = append(header, node.ID)
 	}
 	w.AppendHeader(header)
-	for from, node := range t.topology.Nodes {
+	for from, node := range t.Nodes {
 		row := table.Row{node.ID}
-		for to := range t.topology.Nodes {
+		for to := range t.Nodes {
 			if node.Distances == nil {
 				row = append(row, "?")
 				continue
 			}
-			row = append(row, t.topology.Distance(from, to))
+			row = append(row, t.Distance(from, to))
 		}
 		w.AppendRow(row)
 	}

@@ -1,4 +1,4 @@
-package topo
+package drawing
 
 import (
 	"math"

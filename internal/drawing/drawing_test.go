@@ -1,4 +1,4 @@
-package topo
+package drawing
 
 import (
 	"archive/tar"
@@ -22,7 +22,7 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-const fixtures = "../../../numa/testdata"
+const fixtures = "../../numa/testdata"
 
 // requireDrawn requires that the tree and the picture hold every CPU once, and that every
 // box is inside of the one around it and beside its neighbours.
@@ -55,8 +55,7 @@ func requireDrawn(t *testing.T, topology *numa.Topology) *Tree {
 	root := newPlanner(topology).layout(tree.Root)
 	requireInOrder(t, root)
 
-	var text strings.Builder
-	require.NoError(t, tree.Text(&text))
+	require.Equal(t, []int(topology.Complete), cpusOf(t, strings.NewReader(tree.Figure(map[int]string{0: "worker <0>"}))))
 	return tree
 }
 
@@ -269,10 +268,8 @@ func TestCrossingGroupIsNoted(t *testing.T) {
 	m.Nodes = []numa.Node{{ID: 0, CPUs: numa.Set{0}}, {ID: 7, CPUs: numa.Set{1, 2}, MemoryBytes: 3 << 30}, {ID: 8, CPUs: numa.Set{3}}}
 	tree := requireDrawn(t, m)
 	assert.Equal(t, []string{"node 7, 3.0 GiB, CPUs 1-2, is not drawn: it crosses package 0, CPUs 0-1."}, tree.Notes)
-	var text, picture strings.Builder
-	require.NoError(t, tree.Text(&text))
+	var picture strings.Builder
 	require.NoError(t, tree.SVG(&picture))
-	assert.Contains(t, text.String(), tree.Notes[0])
 	assert.Contains(t, picture.String(), tree.Notes[0])
 }
 
@@ -282,11 +279,7 @@ func TestOfflineAndForbiddenCPUsAreMarked(t *testing.T) {
 	m.Cores = []numa.Set{{0, 2}}
 	m.CPUs[2].Core, m.CPUs[2].Capacity = 0, 446
 	tree := requireDrawn(t, m)
-	var text, picture strings.Builder
-	require.NoError(t, tree.Text(&text))
-	assert.Contains(t, text.String(), "node 0: [0 (2)] 1\n")
-	assert.Contains(t, text.String(), "offline: 3 4\n")
-	assert.Contains(t, text.String(), "in parentheses are not for this process")
+	var picture strings.Builder
 	require.NoError(t, tree.SVG(&picture))
 	assert.Equal(t, 1, strings.Count(picture.String(), `class="notAllowed"`))
 	assert.Contains(t, picture.String(), "CPU 2, not for this process, core 0, capacity 446")
@@ -301,54 +294,4 @@ func TestUnequalCapacitiesAreTold(t *testing.T) {
 		m.CPUs[i].Capacity = capacity
 	}
 	assert.Equal(t, []string{"Capacity: 1024 (CPUs 0,2), 446 (CPUs 1)."}, New(m).Notes)
-}
-
-func TestUnknownDistancesAreNotMadeUp(t *testing.T) {
-	m := made(2)
-	m.Nodes = []numa.Node{{ID: 0, CPUs: numa.Set{0}}, {ID: 5, CPUs: numa.Set{1}}}
-	text := func() string {
-		var b strings.Builder
-		require.NoError(t, New(m).Text(&b))
-		return b.String()
-	}
-	assert.NotContains(t, text(), "Distances")
-	m.Nodes[0].Distances = []int{10, 31}
-	assert.Regexp(t, `0 +10 +31`, text())
-	assert.Regexp(t, `5 +\? +\?`, text())
-}
-
-func TestLongLinesBreakBetweenCores(t *testing.T) {
-	m := made(128)
-	for cpu := range 64 {
-		m.Cores = append(m.Cores, numa.Set{cpu, cpu + 64})
-	}
-	m.Allowed = numa.Set{0, 1, 70}
-	var text strings.Builder
-	require.NoError(t, New(m).Text(&text))
-	for line := range strings.Lines(text.String()) {
-		assert.LessOrEqual(t, len([]rune(line)), lineWidth+len("         ")+1)
-		assert.Equal(t, strings.Count(line, "["), strings.Count(line, "]"), line)
-	}
-	assert.Contains(t, text.String(), "[(63) (127)]\n")
-}
-
-func Example() {
-	server, err := numa.ReadRoot(fixtures + "/2n4c")
-	if err != nil {
-		fmt.Println(err)
-	}
-	if err := New(server).Text(os.Stdout); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// ── CPUs 0-7: 2 nodes, 2 packages, 2 L3 caches, 4 cores
-	//    ├─ package 0 > node 0, 16.0 GiB > L3 0: [0 4] [1 5]
-	//    └─ package 1 > node 1, 16.0 GiB > L3 1: [2 6] [3 7]
-	// Numbers are CPUs; those in brackets share a core.
-	//
-	// Distances from the CPUs of the row's node to the memory of the column's (10 is a node's own):
-	//  node   0   1
-	// ──────────────
-	//     0  10  21
-	//     1  21  10
 }

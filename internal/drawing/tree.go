@@ -1,11 +1,9 @@
-// Package topo draws a machine, as hwloc's lstopo does: as a tree on the terminal, and as
-// boxes within boxes.
+// Package drawing draws a machine as boxes within boxes, as hwloc's lstopo does: for bench topo, and for the page of pool/poolhttp.
 //
 //	tree.go    which group of CPUs is inside which
-//	text.go    the tree on the terminal
 //	layout.go  where each box goes
 //	svg.go     the picture
-package topo
+package drawing
 
 import (
 	"cmp"
@@ -68,7 +66,8 @@ type Tree struct {
 	// Notes says what the boxes can't show, a sentence each.
 	Notes []string
 
-	topology *numa.Topology
+	// Topology is what was arranged.
+	Topology *numa.Topology
 }
 
 // New arranges a topology as a tree. Each online CPU is in it once, as a box of its own
@@ -76,7 +75,7 @@ type Tree struct {
 // box that stands apart. A group that shares some of its CPUs with another, without one
 // of them holding the other, fits nowhere: it is left out, and a note says so.
 func New(t *numa.Topology) *Tree {
-	tree := &Tree{Root: &Box{Kind: Machine, CPUs: t.Online}, topology: t}
+	tree := &Tree{Root: &Box{Kind: Machine, CPUs: t.Online}, Topology: t}
 	for _, group := range groups(t) {
 		if crossed := tree.Root.place(group); crossed != nil {
 			tree.Notes = append(tree.Notes, fmt.Sprintf("%s, CPUs %v, is not drawn: it crosses %s, CPUs %v.",
