@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/census"
 )
 
 // # Coroutines
@@ -52,9 +53,6 @@ func (w *Worker) isCoroutine() bool {
 	}
 	return w.coroutine
 }
-
-// pools are those that have not ended.
-var pools sync.Map // *Pool -> nil
 
 // relief begins queued tasks while coroutines wait.
 type relief struct {
@@ -114,12 +112,11 @@ func (r *relief) run() {
 			r.only.runBeside(loot)
 			continue
 		}
-		pools.Range(func(p, _ any) bool {
-			if p := p.(*Pool); !p.inBubble {
-				p.runBeside(loot)
+		for _, o := range census.Pools[*Pool]() {
+			if !o.InBubble {
+				o.Pool.runBeside(loot)
 			}
-			return true
-		})
+		}
 	}
 }
 

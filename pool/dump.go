@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/census"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -36,12 +37,11 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 	s := inspect.Snapshot{Pool: p.String(), At: time.Now(), Load: p.Load(), Slow: p.slow.list()}
 	seen := p.lookAround()
 	own := len(seen)
-	pools.Range(func(other, _ any) bool { // a wait may be for something of another pool
-		if other := other.(*Pool); other != p {
-			seen = append(seen, other.lookAround()...)
+	for _, other := range census.Pools[*Pool]() { // a wait may be for something of another pool
+		if other.Pool != p {
+			seen = append(seen, other.Pool.lookAround()...)
 		}
-		return true
-	})
+	}
 	for i := range seen[:own] {
 		if v := &seen[i]; v.busy() {
 			s.Workers = append(s.Workers, v.worker(seen))

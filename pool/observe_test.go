@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -268,4 +269,35 @@ func TestObservationAllocatesNothingWhereNobodyAsked(t *testing.T) {
 	if !goroutineIDAllocates {
 		require.Zero(t, allocsPerRun(100, func() { _ = p.Run(f) }))
 	}
+}
+
+func TestStatsSayWhatIsDoneInEachPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	state := func(place int, want inspect.State) {
+		t.Helper()
+		require.True(t, eventually(func() bool { return p.Stats().Workers[place].State == want }), want)
+	}
+	state(0, inspect.Parked)
+	state(1, inspect.Parked)
+	hold := make(chan struct{})
+	for range 2 {
+		require.NoError(t, p.Go(func(*Worker) { <-hold }))
+	}
+	state(0, inspect.Runs)
+	state(1, inspect.Runs)
+	guests := func(want inspect.State) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(p.Stats().Workers[2:], func(w inspect.WorkerStats) bool { return w.State == want })
+		}
+	}
+	require.False(t, guests(inspect.Runs)())
+	guest := make(chan struct{})
+	go func() { _ = p.Run(func(*Worker) { <-guest }) }()
+	require.True(t, eventually(guests(inspect.Runs)))
+	close(guest)
+	require.True(t, eventually(func() bool { return !guests(inspect.Runs)() }))
+	close(hold)
+	state(0, inspect.Parked)
+	require.NoError(t, p.Resize(1))
+	state(1, inspect.Away)
 }

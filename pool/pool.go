@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/census"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool/inspect"
 )
@@ -159,7 +160,7 @@ func New(options ...Option) (*Pool, error) {
 	if p.slowAfter > 0 {
 		go p.watchTasks()
 	}
-	pools.Store(p, nil)
+	census.Add(p, p.inBubble)
 	return p, nil
 }
 
@@ -478,6 +479,6 @@ func (p *Pool) end() {
 			p.unrestored = fmt.Errorf("pool: the pool has ended, but other threads may still be kept off its CPUs: %w", err)
 		}
 	}
-	pools.Delete(p)
+	census.Remove(p)
 	close(p.closed)
 }

@@ -38,6 +38,7 @@ func (p *Pool) Stats() inspect.Stats {
 		ws := &s.Workers[i]
 		*ws = inspect.WorkerStats{
 			Role:      pl.role(),
+			State:     pl.state(),
 			Queued:    pl.queued(),
 			Tasks:     pl.tasks.Load(),
 			Looks:     pl.looks.Load(),
@@ -72,6 +73,24 @@ func (pl *place) role() inspect.Role {
 		return inspect.RoleWorker
 	}
 	return inspect.RoleAdded
+}
+
+// state says what is done in the place. It follows the chain of linked workers as thieves do, and sees what they publish.
+func (pl *place) state() inspect.State {
+	if pl.rank >= 0 && pl.pool.sleep.Parked(pl.index) {
+		return inspect.Parked
+	}
+	state := inspect.Away
+	for w := pl.top.Load(); w != nil; w = w.below.Load() {
+		switch {
+		case w.waitsFor.Load() != nil:
+		case w.job.load() != nil || w.forWhom.load() != nil || w.guest && w.code.load() != 0:
+			return inspect.Runs
+		default:
+			state = inspect.Searches
+		}
+	}
+	return state
 }
 
 // Load returns what the pool does at the moment, which is nothing when it has ended. Cost: a look at all places.

@@ -41,6 +41,8 @@ const (
 	Runs     State = "runs"
 	Waits    State = "waits"
 	Searches State = "searches" // or is between two tasks
+	Parked   State = "parked"   // sleeps
+	Away     State = "away"     // nobody computes in the place: Resize has closed it, or it has been lent and not taken
 )
 
 // String returns it in words, such as "main.handle waits in Future.Wait, for main.load on worker 3".

@@ -40,7 +40,8 @@ const (
 // WorkerStats counts what the workers have done in one place. A worker that waits lends its place; what its stand-in does counts there, too.
 type WorkerStats struct {
 	Role   Role
-	Queued int // tasks in its queues at the moment
+	State  State // at the moment: Runs, Searches, Parked or Away
+	Queued int   // tasks in its queues at the moment
 
 	Tasks     uint64 // tasks that it came to, skipped ones too
 	Looks     uint64 // times that it looked through the others' queues

@@ -1,0 +1,52 @@
+// Package census knows the pools of the process that have not ended, for those who look at all of them: the relief of coroutines, snapshots, and
+// the page of pool/poolhttp. It is here, and not in package pool, since it is nobody else's business.
+package census
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// Pool is one of them.
+type Pool[P any] struct {
+	ID       uint64 // 1 for the process's first
+	Pool     P
+	InBubble bool // of testing/synctest: who is not in it must not touch the pool's channels
+}
+
+// pools is what package pool adds. The key is the pool, the value what else is known of it.
+var pools sync.Map
+
+type facts struct {
+	id       uint64
+	inBubble bool
+}
+
+var last struct {
+	sync.Mutex
+	id uint64
+}
+
+// Add adds a pool, which is a pointer.
+func Add(p any, inBubble bool) {
+	last.Lock()
+	defer last.Unlock()
+	last.id++
+	pools.Store(p, facts{last.id, inBubble})
+}
+
+// Remove takes it away.
+func Remove(p any) { pools.Delete(p) }
+
+// Pools returns those that are a P, the oldest first. Cost: a look at each.
+func Pools[P any]() (all []Pool[P]) {
+	pools.Range(func(p, known any) bool {
+		if p, ok := p.(P); ok {
+			all = append(all, Pool[P]{known.(facts).id, p, known.(facts).inBubble})
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b Pool[P]) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}

@@ -1,0 +1,131 @@
+package page
+
+import (
+	"embed"
+	"html/template"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/seed53057037/heist/pool/inspect"
+)
+
+//go:embed static
+var static embed.FS
+
+var templates = template.Must(template.New("").ParseFS(static, "static/page.html"))
+
+// render makes HTML of one of the templates.
+func render(name string, data any) string {
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+		panic(err) // a template does not fit to its data
+	}
+	return b.String()
+}
+
+// partNames are the parts of a pool's page, beside the strip, by the ids of the elements that they fill.
+var partNames = []string{"title", "circles", "tiles", "timings", "heat", "tiers", "machine", "counters", "places", "config", "slow", "dump"}
+
+// part returns one of them. Under the recorder's mu.
+func (rec *record) part(name string, p Process) string {
+	if rec.parts == nil {
+		rec.parts = make(map[string]string)
+	}
+	if s, ok := rec.parts[name]; ok {
+		return s
+	}
+	s := rec.make(name, p)
+	rec.parts[name] = s
+	return s
+}
+
+func (rec *record) make(name string, p Process) string {
+	switch name {
+	case "title":
+		return template.HTMLEscapeString(rec.snapshot.Pool)
+	case "tiles":
+		return render("tiles", rec.tiles())
+	case "timings":
+		return render("timings", rec.histograms())
+	case "heat":
+		return rec.heat()
+	case "machine":
+		return rec.picture(p.Machine())
+	case "counters":
+		return render("counters", counters(rec.stats))
+	case "dump":
+		return template.HTMLEscapeString(rec.snapshot.String())
+	}
+	return render(name, rec)
+}
+
+// Fields of the record that templates read.
+
+func (rec *record) Circles() []string           { return rec.snapshot.Circles }
+func (rec *record) Slow() []inspect.Slow        { return rec.snapshot.Slow }
+func (rec *record) Tiers() []inspect.TierStats  { return rec.stats.Tiers }
+func (rec *record) Settings() []inspect.Setting { return rec.config.Settings }
+func (rec *record) Places() []inspect.WorkerStats {
+	return rec.stats.Workers
+}
+
+type tile struct {
+	Name, About, Value, Most string
+	Chart                    template.HTML
+}
+
+func (rec *record) tiles() (tiles []tile) {
+	for i, g := range gauges {
+		t := tile{Name: g.name, About: g.about, Value: "–"}
+		svg, most := rec.sparkline(i)
+		if n := len(rec.columns); n > 0 {
+			t.Value = short(rec.columns[n-1].numbers[i]) + g.unit
+			t.Most = short(most) + g.unit
+		}
+		t.Chart = template.HTML(svg)
+		tiles = append(tiles, t)
+	}
+	return tiles
+}
+
+type timing struct {
+	Name, About string
+	All, Recent inspect.Histogram
+	Chart       template.HTML
+}
+
+func (rec *record) histograms() (all []timing) {
+	then, now := rec.timings[0], rec.timings[len(rec.timings)-1]
+	if s, ok := rec.config.Setting("WithTimings"); !ok || s.Chosen != "true" {
+		return nil
+	}
+	for _, t := range []timing{
+		{Name: "wait", About: "from queued to begun, of one task in 16", All: now.Wait, Recent: between(then.Wait, now.Wait)},
+		{Name: "run", About: "from begun to ended, waits included", All: now.Run, Recent: between(then.Run, now.Run)},
+	} {
+		t.Chart = template.HTML(histogram(t.All, t.Recent))
+		all = append(all, t)
+	}
+	return all
+}
+
+type counter struct {
+	Name  string
+	Value any
+}
+
+// counters are the numbers of a pool's statistics, and the sums over its places, by the names that inspect.Stats has for them.
+func counters(s inspect.Stats) (all []counter) {
+	for _, of := range []any{s, s.Total()} {
+		for field, v := range reflect.ValueOf(of).Fields() {
+			switch v.Interface().(type) {
+			case int, uint64:
+				all = append(all, counter{field.Name, v.Interface()})
+			case time.Duration:
+				all = append(all, counter{field.Name, v.Interface().(time.Duration).Round(time.Millisecond)})
+			}
+		}
+	}
+	return all
+}

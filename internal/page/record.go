@@ -1,0 +1,170 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed53057037/heist/pool/inspect"
+)
+
+// record is what is kept of a pool. All of it is under the recorder's mu.
+type record struct {
+	Pool
+	config inspect.Config
+	rows   []row // the workers, in the order of the machine
+	layout int   // changes with rows
+
+	counts  []shares // by place, in the column that is not complete
+	samples int
+
+	columns []column // that are complete, the oldest first
+	stats   inspect.Stats
+	load    inspect.Load
+	at      time.Time // of stats
+	sampled inspect.Stats
+
+	timings  []inspect.Timings // every two seconds for a minute, the oldest first
+	thefts   [][]uint64
+	snapshot inspect.Snapshot
+
+	parts   map[string]string // that were made of this, until something changes
+	machine string            // the picture of the machine, which changes with rows
+	drawn   int               // its layout
+}
+
+// row is a worker of the chart.
+type row struct {
+	worker int
+	place  int // index in inspect.Stats.Workers
+	node   int
+	cpus   []int // that it is bound to
+}
+
+// shares are how many samples of a column saw a worker in a state. What is left of them it was parked.
+type shares struct{ runs, searches, away uint8 }
+
+// column is half a second.
+type column struct {
+	tick    uint64
+	samples int
+	shares  []shares // by place
+	numbers [len(gauges)]float64
+}
+
+// gauges are the numbers that have a chart over the last minute.
+var gauges = [...]struct {
+	name, unit, about string
+}{
+	{"busy", "%", "workers that compute, of all"},
+	{"tasks", "/s", "tasks that workers came to"},
+	{"steals", "/s", "steals that found something"},
+	{"queued", "", "tasks that nobody has begun"},
+	{"waiting", "", "tasks that wait, and have lent their places"},
+	{"callers", "", "goroutines from outside that compute, or wait to be admitted"},
+}
+
+func newRecord(p Pool, now time.Time) *record {
+	rec := &record{Pool: p, at: now, drawn: -1}
+	rec.stats = p.Stats()
+	rec.load = p.Load()
+	rec.configure()
+	rec.detail()
+	rec.sample()
+	return rec
+}
+
+// configure asks for the configuration, and arranges the workers in the order of the machine.
+func (rec *record) configure() {
+	rec.config = rec.Config()
+	var rows []row
+	for place, w := range rec.stats.Workers {
+		if w.Role == inspect.RoleGuest {
+			continue
+		}
+		r := row{worker: len(rows), place: place}
+		if r.worker < len(rec.config.Workers) {
+			seat := rec.config.Workers[r.worker]
+			r.node, r.cpus = seat.Node, seat.CPUs
+		}
+		rows = append(rows, r)
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), slices.Compare(a.cpus, b.cpus), cmp.Compare(a.worker, b.worker))
+	})
+	same := slices.EqualFunc(rows, rec.rows, func(a, b row) bool {
+		return a.worker == b.worker && a.place == b.place && a.node == b.node && slices.Equal(a.cpus, b.cpus)
+	})
+	if !same {
+		rec.rows = rows
+		rec.layout++
+	}
+}
+
+// detail asks for what costs more.
+func (rec *record) detail() {
+	const kept = columns/columnsPerDetail + 1
+	rec.timings = append(rec.timings, rec.Timings())
+	rec.timings = rec.timings[max(0, len(rec.timings)-kept):]
+	rec.thefts = rec.Thefts()
+	rec.snapshot = rec.Snapshot()
+	rec.parts = nil
+}
+
+// sample looks once at what each worker does.
+func (rec *record) sample() {
+	rec.sampled = rec.Stats()
+	rec.samples++
+	for len(rec.counts) < len(rec.sampled.Workers) {
+		rec.counts = append(rec.counts, shares{})
+	}
+	for i, w := range rec.sampled.Workers {
+		switch w.State {
+		case inspect.Runs:
+			rec.counts[i].runs++
+		case inspect.Searches:
+			rec.counts[i].searches++
+		case inspect.Away:
+			rec.counts[i].away++
+		}
+	}
+}
+
+// complete makes a column of the samples.
+func (rec *record) complete(tick uint64, now time.Time) {
+	grown := len(rec.sampled.Workers) != len(rec.stats.Workers)
+	then := rec.stats
+	load := rec.Load()
+	resized := load.Workers != rec.load.Workers
+	rec.stats, rec.load = rec.sampled, load
+	c := column{tick: tick, samples: rec.samples, shares: slices.Clone(rec.counts)}
+	rate := func(now64, then64 uint64) float64 {
+		return float64(now64-min(then64, now64)) / max(now.Sub(rec.at).Seconds(), 1e-3)
+	}
+	runs := 0
+	for i, w := range rec.stats.Workers {
+		if w.Role != inspect.RoleGuest {
+			runs += int(c.shares[i].runs)
+		}
+	}
+	total, before := rec.stats.Total(), then.Total()
+	c.numbers = [...]float64{
+		min(100, 100*float64(runs)/float64(max(1, c.samples*load.Workers))),
+		rate(total.Tasks, before.Tasks),
+		rate(total.Steals, before.Steals),
+		float64(load.Queued.Total() + load.Delayed),
+		float64(load.Waiting),
+		float64(load.CallersInside + load.CallersWaiting),
+	}
+	rec.columns = append(rec.columns, c)
+	rec.columns = rec.columns[max(0, len(rec.columns)-columns):]
+	rec.at, rec.samples = now, 0
+	clear(rec.counts)
+	delete(rec.parts, "tiles")
+	if grown || resized || tick%columnsPerConfig == 0 {
+		rec.configure()
+	}
+	if tick%columnsPerDetail == 0 {
+		rec.detail()
+	}
+}

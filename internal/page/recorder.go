@@ -1,0 +1,93 @@
+package page
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	samplePeriod     = 50 * time.Millisecond // a task of a millisecond shows as a share of many samples
+	samplesPerColumn = 10
+	columns          = 120 // that are kept: a minute
+	columnPeriod     = samplesPerColumn * samplePeriod
+	columnsPerDetail = 4           // what costs more is asked for every two seconds
+	columnsPerConfig = 20          // and what changes seldom every ten
+	linger           = time.Minute // the recorder goes on so long after the last request
+)
+
+// recorder looks at the pools as long as somebody watches, and for a while after: a page that is loaded again without a script has its minute.
+type recorder struct {
+	process Process
+
+	mu      sync.Mutex
+	runs    bool
+	streams int
+	visited time.Time
+	tick    uint64             // columns that were completed
+	next    chan struct{}      // closed when one is
+	records map[uint64]*record // by the pools' numbers
+	order   []*record          // by the same
+}
+
+func newRecorder(process Process) *recorder {
+	return &recorder{process: process, next: make(chan struct{}), records: make(map[uint64]*record)}
+}
+
+// visit has the recorder run for a while, and returns with the pools looked at. Under mu.
+func (r *recorder) visit() {
+	r.visited = time.Now()
+	if r.runs {
+		r.meet()
+		return
+	}
+	r.runs = true
+	r.tick, r.records = 0, make(map[uint64]*record)
+	r.meet()
+	go r.run()
+}
+
+// meet begins the records of new pools, and ends those of pools that have ended. Under mu.
+func (r *recorder) meet() {
+	now := time.Now()
+	there := make(map[uint64]bool)
+	r.order = r.order[:0]
+	for _, p := range r.process.Pools() {
+		there[p.ID] = true
+		if r.records[p.ID] == nil {
+			r.records[p.ID] = newRecord(p, now)
+		}
+		r.order = append(r.order, r.records[p.ID])
+	}
+	for id := range r.records {
+		if !there[id] {
+			delete(r.records, id)
+		}
+	}
+}
+
+func (r *recorder) run() {
+	ticker := time.NewTicker(samplePeriod)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		<-ticker.C
+		r.mu.Lock()
+		if r.streams == 0 && time.Since(r.visited) > linger {
+			r.runs = false
+			r.mu.Unlock()
+			return
+		}
+		for _, rec := range r.order {
+			rec.sample()
+		}
+		if n%samplesPerColumn == 0 {
+			r.tick++
+			r.meet()
+			for _, rec := range r.order {
+				rec.complete(r.tick, time.Now())
+			}
+			close(r.next)
+			r.next = make(chan struct{})
+		}
+		r.mu.Unlock()
+	}
+}

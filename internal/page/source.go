@@ -1,0 +1,41 @@
+// Package page is a page that shows pools while they work. pool/poolhttp serves it for the pools of the process; tests give it others.
+//
+//	source.go    what is shown
+//	recorder.go  looks at the pools, 20 times a second while a watcher is there, and keeps a minute
+//	record.go    what is kept of a pool
+//	parts.go     the parts of the page, as HTML
+//	charts.go    their pictures, as SVG
+//	handler.go   requests, and the stream of what has changed
+//	static       the page's template, style and script
+//
+// All that is to be seen is made here, once for the page as it is first sent and for each change of it: the script puts parts in their places, and
+// makes none. So the page without the script is the same page, of a moment.
+package page
+
+import (
+	"github.com/seed53057037/heist/numa"
+	"github.com/seed53057037/heist/pool/inspect"
+)
+
+// Source is what is asked of a pool, which is a *pool.Pool.
+type Source interface {
+	String() string
+	Config() inspect.Config
+	Load() inspect.Load
+	Stats() inspect.Stats
+	Timings() inspect.Timings
+	Thefts() [][]uint64
+	Snapshot() inspect.Snapshot
+}
+
+// Pool is a pool, and the number that it has as long as the process runs.
+type Pool struct {
+	ID uint64 // above 0
+	Source
+}
+
+// Process is what there is to see.
+type Process interface {
+	Pools() []Pool // by their numbers
+	Machine() *numa.Topology
+}

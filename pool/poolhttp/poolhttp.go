@@ -1,0 +1,58 @@
+// Package poolhttp shows the pools of the process on a page, while they work: what each worker did over the last minute, how busy they are, how long
+// tasks wait, who steals from whom, how the machine is built, the configuration, slow tasks, and a dump that names circles of waits.
+//
+//	http.Handle("/debug/heist/", poolhttp.Handler())
+//
+// Import package debug for its side effect and the default mux of net/http has it at that path:
+//
+//	import _ "github.com/seed53057037/heist/pool/poolhttp/debug"
+//
+// # Who may see it
+//
+// The page shows names of functions and tasks, and stacks, as net/http/pprof does. It belongs behind whatever protects that: an address of its own that
+// is not public, or a handler around it that asks who is there. It changes nothing, answers GET and HEAD only, and loads nothing from anywhere else.
+//
+// # Cost
+//
+// Without requests nothing runs. While somebody looks, and for a minute after, a goroutine reads the pools' counters 20 times a second, which holds up no worker.
+// At most 16 may watch at a time; one more gets status 503. Without JavaScript the page is one moment, and loads again every five seconds.
+package poolhttp
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/seed53057037/heist/internal/census"
+	"github.com/seed53057037/heist/internal/page"
+	"github.com/seed53057037/heist/numa"
+	"github.com/seed53057037/heist/pool"
+)
+
+// Handler returns the page. Register it for a path that ends in a slash, on as many muxes as you like: it is one handler, and those who watch count together.
+//
+// Below the path are also dump, the dump of a pool as text, and what the page itself loads. A pool in a bubble of testing/synctest is not shown.
+func Handler() http.Handler { return handler() }
+
+var handler = sync.OnceValue(func() *page.Handler { return page.New(&process{}) })
+
+// process is what there is to see in this process.
+type process struct {
+	read    sync.Once
+	machine *numa.Topology
+}
+
+// Pools returns its pools, the oldest first.
+func (*process) Pools() (all []page.Pool) {
+	for _, p := range census.Pools[*pool.Pool]() {
+		if !p.InBubble {
+			all = append(all, page.Pool{ID: p.ID, Source: p.Pool})
+		}
+	}
+	return all
+}
+
+// Machine returns the topology; part of it may be a guess, which the drawing can't show.
+func (p *process) Machine() *numa.Topology {
+	p.read.Do(func() { p.machine, _ = numa.Read() })
+	return p.machine
+}

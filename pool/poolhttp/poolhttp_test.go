@@ -1,0 +1,65 @@
+package poolhttp_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/poolhttp"
+)
+
+func Example() {
+	mux := http.NewServeMux()
+	mux.Handle("/debug/heist/", poolhttp.Handler())
+	// Listen where only those come who may see names of functions and stacks.
+	_ = (&http.Server{Addr: "localhost:6060", Handler: mux}).ListenAndServe
+}
+
+func page(t *testing.T, target string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	poolhttp.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	return w.Body.String()
+}
+
+func TestThePageHasAllPoolsOfTheProcess(t *testing.T) {
+	first, err := pool.New(pool.WithName("first"), pool.WithWorkers(1))
+	require.NoError(t, err)
+	second, err := pool.New(pool.WithName("second"), pool.WithWorkers(2))
+	require.NoError(t, err)
+	body := page(t, "/debug/heist/")
+	require.Contains(t, body, ">first ")
+	require.Contains(t, body, ">second ")
+	require.Contains(t, page(t, "/debug/heist/dump"), first.String())
+	require.NoError(t, first.Close())
+	require.NotContains(t, page(t, "/debug/heist/"), ">first ")
+	require.NoError(t, second.Close())
+}
+
+func TestAPoolInABubbleIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := pool.New(pool.WithName("bubble"), pool.WithWorkers(1))
+		require.NoError(t, err)
+		ask <- struct{}{}
+		require.NotContains(t, <-answer, "bubble")
+		require.NoError(t, p.Close())
+	})
+}
+
+// A goroutine of no bubble asks for the page.
+var ask, answer = make(chan struct{}), make(chan string)
+
+func init() {
+	go func() {
+		for range ask {
+			w := httptest.NewRecorder()
+			poolhttp.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			answer <- w.Body.String()
+		}
+	}()
+}
