@@ -2,10 +2,6 @@ package pool
 
 import (
 	"context"
-	"io"
-	"runtime/pprof"
-	"runtime/trace"
-	"sync"
 	"testing"
 	"time"
 
@@ -122,71 +118,4 @@ func BenchmarkWait(b *testing.B) {
 		<-done
 		<-done
 	})
-}
-
-// BenchmarkObservation is what it costs to be seen: README, "See inside".
-func BenchmarkObservation(b *testing.B) {
-	labels := pprof.WithLabels(context.Background(), pprof.Labels("request", "1"))
-	for _, c := range []struct {
-		name    string
-		options []Option
-		ctx     context.Context
-		traced  bool
-	}{
-		{"off", nil, context.Background(), false},
-		{"name", []Option{WithName("thumbs")}, context.Background(), false},
-		{"labels", []Option{WithName("thumbs")}, labels, false},
-		{"timings", []Option{WithTimings()}, context.Background(), false},
-		{"slow", []Option{WithSlowTask(time.Second, nil)}, context.Background(), false},
-		{"trace", nil, context.Background(), true},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			pprof.SetGoroutineLabels(c.ctx)
-			defer pprof.SetGoroutineLabels(context.Background())
-			if c.traced {
-				if err := trace.Start(io.Discard); err != nil {
-					b.Skip(err)
-				}
-				defer trace.Stop()
-			}
-			p, err := New(append([]Option{WithWorkers(2)}, c.options...)...)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer p.Close()
-			fib := Recursive(func(f *Fork[int, int], n int) int {
-				if n < 2 {
-					return n
-				}
-				x, y := f.Join(n-1, n-2)
-				return x + y
-			})
-			b.Run("fib25", func(b *testing.B) {
-				for b.Loop() {
-					_, _ = fib.Run(p, 25)
-				}
-			})
-			b.Run("submit", func(b *testing.B) {
-				var left sync.WaitGroup
-				f := func(*Worker) { left.Done() }
-				for b.Loop() {
-					left.Add(1000)
-					for range 1000 {
-						_ = p.Go(f)
-					}
-					left.Wait()
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/task")
-			})
-			b.Run("start-asleep", func(b *testing.B) {
-				started := make(chan struct{})
-				f := func(*Worker) { started <- struct{}{} }
-				for b.Loop() {
-					time.Sleep(100 * time.Microsecond)
-					_ = p.Go(f)
-					<-started
-				}
-			})
-		})
-	}
 }

@@ -2,8 +2,10 @@ package page
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,6 +56,8 @@ func (rec *record) make(name string, p Process) string {
 		return rec.picture(p.Machine())
 	case "counters":
 		return render("counters", counters(rec.stats))
+	case "places":
+		return places(rec.stats.Workers)
 	case "dump":
 		return template.HTMLEscapeString(rec.snapshot.String())
 	}
@@ -66,8 +70,26 @@ func (rec *record) Circles() []string           { return rec.snapshot.Circles }
 func (rec *record) Slow() []inspect.Slow        { return rec.snapshot.Slow }
 func (rec *record) Tiers() []inspect.TierStats  { return rec.stats.Tiers }
 func (rec *record) Settings() []inspect.Setting { return rec.config.Settings }
-func (rec *record) Places() []inspect.WorkerStats {
-	return rec.stats.Workers
+
+// places is a table of what was counted by place. It is no template: those take ten times as long, and there may be hundreds of rows.
+func places(all []inspect.WorkerStats) string {
+	var b strings.Builder
+	b.WriteString("<table><thead><tr>")
+	for _, name := range []string{"place", "role", "state", "queued", "tasks", "looks", "steals", "items", "lost races", "parks", "wakes", "fruitless", "lent", "gave way", "displaced"} {
+		fmt.Fprintf(&b, "<th>%s</th>", name)
+	}
+	b.WriteString("</tr></thead><tbody>\n")
+	for i, w := range all {
+		fmt.Fprintf(&b, "<tr><th>%d</th><td>%s</td><td>%s</td>", i, w.Role, w.State)
+		for _, n := range []uint64{uint64(w.Queued), w.Tasks, w.Looks, w.Steals, w.Items, w.LostRaces, w.Parks, w.Wakes, w.Fruitless, w.Lent, w.GaveWay, w.Displaced} {
+			b.WriteString("<td>")
+			b.WriteString(strconv.FormatUint(n, 10))
+			b.WriteString("</td>")
+		}
+		b.WriteString("</tr>\n")
+	}
+	b.WriteString("</tbody></table>")
+	return b.String()
 }
 
 type tile struct {

@@ -26,6 +26,7 @@ type record struct {
 
 	timings  []inspect.Timings // every two seconds for a minute, the oldest first
 	thefts   [][]uint64
+	stolen   uint64 // steals when it was asked for
 	snapshot inspect.Snapshot
 
 	parts   map[string]string // that were made of this, until something changes
@@ -69,6 +70,7 @@ func newRecord(p Pool, now time.Time) *record {
 	rec.stats = p.Stats()
 	rec.load = p.Load()
 	rec.configure()
+	rec.heatUp()
 	rec.detail()
 	rec.sample()
 	return rec
@@ -106,9 +108,15 @@ func (rec *record) detail() {
 	const kept = columns/columnsPerDetail + 1
 	rec.timings = append(rec.timings, rec.Timings())
 	rec.timings = rec.timings[max(0, len(rec.timings)-kept):]
-	rec.thefts = rec.Thefts()
 	rec.snapshot = rec.Snapshot()
 	rec.parts = nil
+}
+
+// heatUp asks for the matrix of steals if there were any since: it grows with the square of the workers.
+func (rec *record) heatUp() {
+	if steals := rec.stats.Total().Steals; rec.thefts == nil || steals != rec.stolen {
+		rec.stolen, rec.thefts = steals, rec.Thefts()
+	}
 }
 
 // sample looks once at what each worker does.
@@ -163,6 +171,9 @@ func (rec *record) complete(tick uint64, now time.Time) {
 	delete(rec.parts, "tiles")
 	if grown || resized || tick%columnsPerConfig == 0 {
 		rec.configure()
+	}
+	if tick%columnsPerHeat == 0 {
+		rec.heatUp()
 	}
 	if tick%columnsPerDetail == 0 {
 		rec.detail()

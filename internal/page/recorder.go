@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	samplePeriod     = 50 * time.Millisecond // a task of a millisecond shows as a share of many samples
-	samplesPerColumn = 10
+	samplePeriod     = 100 * time.Millisecond // half of the cost is that the goroutine wakes up
+	samplesPerColumn = 5
 	columns          = 120 // that are kept: a minute
 	columnPeriod     = samplesPerColumn * samplePeriod
 	columnsPerDetail = 4           // what costs more is asked for every two seconds
+	columnsPerHeat   = 8           // the matrix of steals every four
 	columnsPerConfig = 20          // and what changes seldom every ten
 	linger           = time.Minute // the recorder goes on so long after the last request
 )

@@ -1,7 +1,7 @@
 // Package page is a page that shows pools while they work. pool/poolhttp serves it for the pools of the process; tests give it others.
 //
 //	source.go    what is shown
-//	recorder.go  looks at the pools, 20 times a second while a watcher is there, and keeps a minute
+//	recorder.go  looks at the pools, ten times a second while a watcher is there, and keeps a minute
 //	record.go    what is kept of a pool
 //	parts.go     the parts of the page, as HTML
 //	charts.go    their pictures, as SVG
