@@ -8,6 +8,7 @@
 //	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
 //	go run ./bench c2c                     a cache line's way between every two CPUs
 //	go run ./bench sim                     the scheduler on machines of up to 1024 CPUs, simulated
+//	go run ./bench compare OLD NEW         what got worse between two files of -json
 //
 // The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer (forkjoin), parallel loops
 // (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
@@ -18,11 +19,11 @@
 // left out where their toolchain is missing, and what one writes without a library. In a
 // glance those in other languages take part where that is quick.
 //
-// Topo, c2c and sim have flags of their own, which "bench topo -h" and so on explain.
+// Topo, c2c, sim and compare have flags of their own, which "bench topo -h" and so on explain.
 // C2c writes a matrix that a pool can read, so that it steals from the nearest first.
 //
-// The exit status is 1 if an implementation gave a wrong answer or something failed, and
-// 2 if the command line is wrong.
+// The exit status is 1 if an implementation gave a wrong answer or something failed,
+// 2 if the command line is wrong, and 3 if compare finds that something got worse.
 package main
 
 import (
@@ -33,9 +34,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/seed53057037/heist/bench/internal/c2c"
+	"github.com/seed53057037/heist/bench/internal/compare"
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
@@ -68,6 +71,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitWorse  = 3
 )
 
 func (c command) run(args []string) int {
@@ -89,6 +93,12 @@ func (c command) run(args []string) int {
 		return c.status(c.timeLines(o))
 	case cmdSim:
 		return c.status(c.simulate(o))
+	case cmdCompare:
+		worse, err := c.compare(o)
+		if err == nil && worse {
+			return exitWorse
+		}
+		return c.status(err)
 	}
 	if !o.json {
 		upTo, legend := "", report.Legend
@@ -259,6 +269,29 @@ func (c command) simulate(o options) error {
 		return sim.RankingText(c.stdout, outcomes)
 	}
 	return sim.Text(c.stdout, outcomes)
+}
+
+// compare is the command compare. It says whether something of heist's got worse.
+func (c command) compare(o options) (worse bool, err error) {
+	var files [2]compare.File
+	var peers []string
+	for i, name := range o.files {
+		if files[i], err = compare.Read(name); err != nil {
+			return false, err
+		}
+		peers = append(peers, files[i].Peers()...)
+	}
+	if o.peers != "all" && o.peers != "none" {
+		for name := range strings.SplitSeq(o.peers, ",") {
+			if !slices.Contains(peers, name) {
+				return false, usageError{fmt.Errorf("-peers: neither file has one called %q", name)}
+			}
+		}
+	}
+	how := compare.Options{Alpha: o.alpha, Least: float64(o.worse), Peers: o.wantsPeer}
+	result := compare.Compare(files[0], files[1], how)
+	report.Comparison(c.stdout, result, how)
+	return result.Worse(), nil
 }
 
 // isMachine says what is missing in a folder that is to be read as a machine's root.

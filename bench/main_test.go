@@ -64,8 +64,8 @@ func TestJSONPrintsTheContractsLinesAndNothingElse(t *testing.T) {
 	noted.Note = "is a toy"
 	out := runCommand(suiteOf(steady("heist", 10, 42), noted), "-json", "-workers", "3", "-runs=2", "-time=1ms", "toy")
 	assert.Equal(t, exitOK, out.status)
-	assert.Equal(t, `{"suite":"toy","case":"one","impl":"heist","workers":3,"metric":"ns/op","value":10,"min":10,"max":10,"runs":2,"better":"lower","peer":false}
-{"suite":"toy","case":"one","impl":"go","workers":3,"metric":"ns/op","value":20,"min":20,"max":20,"runs":2,"better":"lower","peer":true}
+	assert.Equal(t, `{"suite":"toy","case":"one","impl":"heist","workers":3,"metric":"ns/op","value":10,"min":10,"max":10,"runs":2,"better":"lower","peer":false,"samples":[10,10]}
+{"suite":"toy","case":"one","impl":"go","workers":3,"metric":"ns/op","value":20,"min":20,"max":20,"runs":2,"better":"lower","peer":true,"samples":[20,20]}
 {"suite":"toy","case":"one","workers":3,"metric":"ns/op","ratio_to":"go","impl":"heist","ratio":0.5,"ratio_min":0.5,"ratio_max":0.5}
 `, out.stdout)
 	assert.Equal(t, "bench: toy/one: go: is a toy\n", out.stderr)

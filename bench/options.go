@@ -9,16 +9,18 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/sim"
 )
 
 // options is what the command line says.
 type options struct {
-	command string // list, topo, c2c, sim, or measure
+	command string // list, topo, c2c, sim, compare, or measure
 	suites  []runner.Suite
 	json    bool
 	workers int
@@ -34,6 +36,10 @@ type options struct {
 	seeds         int
 	sweep         bool
 
+	files []string // that are compared
+	alpha float64
+	worse percentage
+
 	given map[string]bool // the flags that the command line has
 }
 
@@ -45,6 +51,7 @@ const (
 	cmdTopo    = "topo"
 	cmdC2C     = "c2c"
 	cmdSim     = "sim"
+	cmdCompare = "compare"
 )
 
 // flagsOf names the flags that a command has. Those for measuring are c2c's as well, so
@@ -54,13 +61,14 @@ var flagsOf = map[string][]string{
 	cmdList:    {"json", "peers", "runs", "time", "workers"},
 	cmdTopo:    {"json", "root", "svg"},
 	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
+	cmdCompare: {"alpha", "peers", "worse"},
 	cmdSim:     {"json", "load", "machine", "root", "seed", "seeds", "sweep"},
 }
 
 // commandOf returns the command that the names on the command line ask for.
 func commandOf(names []string) string {
 	switch {
-	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo || names[0] == cmdSim):
+	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo || names[0] == cmdSim || names[0] == cmdCompare):
 		return names[0]
 	case len(names) == 1 && names[0] == cmdC2C:
 		return cmdC2C
@@ -91,6 +99,7 @@ const usage = `Usage: bench [flags] [NAME...]      measure all suites in a short
        bench topo [flags]            draw the machine; see bench topo -h
        bench c2c [flags]             time a cache line between all CPUs; see bench c2c -h
        bench sim [flags]             simulate the scheduler on large machines; see bench sim -h
+       bench compare OLD NEW [flags] tell what got worse between two files of -json; see bench compare -h
 
 A NAME is a suite, or one case of it: forkjoin, forkjoin/fib35.
 
@@ -136,11 +145,39 @@ Loads:    %s
 Flags:
 `
 
+const compareUsage = `Usage: bench compare [flags] OLD NEW
+
+Compares two files of lines that bench -json printed, each of one run or of several after one
+another, by the Mann-Whitney test on all samples of a key: case, implementation, workers and
+metric. A change is beyond noise if its p is below -alpha and the medians differ by more than
+-worse. That takes at least four samples in each file. Lines without samples, as they were
+before, count as one.
+
+The exit status is 3 if one of heist's implementations got worse, in any metric. Peers,
+and what only one of the files has, do not count.
+
+Flags:
+`
+
+// percentage is a share on the command line, with or without the sign.
+type percentage float64
+
+func (p *percentage) String() string { return fmt.Sprintf("%g%%", 100*float64(*p)) }
+
+func (p *percentage) Set(text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !(v >= 0) {
+		return errors.New("must be a percentage such as 2%")
+	}
+	*p = percentage(v / 100)
+	return nil
+}
+
 // parseOptions reads the command line. Flags may stand before and after the names
 // of suites, with one dash or two. Every error is one line that names what is wrong
 // and what would be right; flag.ErrHelp means that the usage has been printed.
 func parseOptions(args []string, known []runner.Suite, help io.Writer) (options, error) {
-	o := options{given: make(map[string]bool)}
+	o := options{given: make(map[string]bool), worse: report.Even}
 	flags := o.flags()
 	var names []string
 	for rest := args; len(rest) > 0; {
@@ -167,6 +204,15 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 		return o, fmt.Errorf("sim takes no names, such as %q; see -machine and -load; its flags are %s", names[1], flagNames(cmdSim))
 	case o.command == cmdSim && (o.seeds < 1 || o.seeds > maxSeeds):
 		return o, fmt.Errorf("-seeds is %d; it must be from 1 to %d", o.seeds, maxSeeds)
+	case o.command == cmdCompare && len(names) != 3:
+		return o, fmt.Errorf("compare takes two files, the old one and the new one, not %d", len(names)-1)
+	case o.command == cmdCompare && !(o.alpha > 0 && o.alpha < 1):
+		return o, fmt.Errorf("-alpha is %v; it must be between 0 and 1, such as 0.05", o.alpha)
+	case o.command == cmdCompare:
+		if o.files = names[1:]; !o.given["peers"] {
+			o.peers = "none"
+		}
+		return o, nil
 	case o.command == cmdTopo, o.command == cmdSim:
 		return o, nil
 	case o.command == cmdList:
@@ -200,6 +246,8 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.load, "load", "all", "comma-separated loads, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "where victims and arrivals are from")
 	flags.IntVar(&o.seeds, "seeds", 1, "so many runs, with seeds from -seed on")
+	flags.Float64Var(&o.alpha, "alpha", 0.05, "how probable a change may be, as a `p`, where there is none")
+	flags.Var(&o.worse, "worse", "by which `share` a median changes at least, or it is noise")
 	flags.BoolVar(&o.sweep, "sweep", false, "go through the parameters of the pool's search and tell which are best; takes minutes")
 	return flags
 }
@@ -211,7 +259,7 @@ func (o options) checkFlags() error {
 			continue
 		}
 		var others []string
-		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C, cmdSim} {
+		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C, cmdSim, cmdCompare} {
 			if slices.Contains(flagsOf[command], name) {
 				others = append(others, "bench "+cmp.Or(command, "[NAME...]"))
 			}
@@ -347,6 +395,8 @@ func printUsage(w io.Writer, command string, flags *flag.FlagSet, known []runner
 		io.WriteString(w, c2cUsage)
 	case cmdSim:
 		fmt.Fprintf(w, simUsage, strings.Join(sim.MachineNames(), ", "), strings.Join(sim.LoadNames(), ", "))
+	case cmdCompare:
+		io.WriteString(w, compareUsage)
 	default:
 		fmt.Fprintf(w, usage, strings.Join(suiteNames(known), ", "), strings.Join(peerNames(known), ", "))
 	}
@@ -355,6 +405,9 @@ func printUsage(w io.Writer, command string, flags *flag.FlagSet, known []runner
 		f := flags.Lookup(name)
 		its.Var(f.Value, f.Name, f.Usage)
 		its.Lookup(name).DefValue = f.DefValue
+		if command == cmdCompare && name == "peers" {
+			its.Lookup(name).DefValue = "none"
+		}
 	}
 	its.SetOutput(w)
 	its.PrintDefaults()

@@ -159,12 +159,9 @@ func (s *Sweep) Between(a, b int) contract.Spread {
 func (s *Sweep) Lines() []contract.Line {
 	var lines []contract.Line
 	for _, tier := range s.Tiers {
-		rounds := s.rounds(tier)
-		spread := contract.Summarise(rounds)
 		lines = append(lines, contract.Line{
-			Suite: "c2c", Case: tier.Name, Impl: "heist", Workers: 2, Metric: "ns",
-			Value: spread.Median, Min: spread.Min, Max: spread.Max, Runs: len(rounds), Better: contract.Lower,
-		})
+			Suite: "c2c", Case: tier.Name, Impl: "heist", Workers: 2, Metric: "ns", Better: contract.Lower,
+		}.Over(s.rounds(tier)))
 	}
 	return lines
 }

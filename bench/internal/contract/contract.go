@@ -29,7 +29,8 @@ type Metric struct {
 }
 
 // Line is what one implementation reached in one case: the median of its runs,
-// the least and the greatest.
+// the least and the greatest. Samples are the runs themselves, which lines from before
+// do not have.
 type Line struct {
 	Suite   string  `json:"suite"`
 	Case    string  `json:"case"`
@@ -42,6 +43,19 @@ type Line struct {
 	Runs    int     `json:"runs"`
 	Better  Better  `json:"better"`
 	Peer    bool    `json:"peer"`
+
+	Samples []float64 `json:"samples,omitempty"`
+}
+
+// Over returns the line with the figures of a series that is not empty, one value for each run.
+func (l Line) Over(series []float64) Line {
+	spread := Summarise(series)
+	l.Value, l.Min, l.Max, l.Runs = spread.Median, spread.Min, spread.Max, len(series)
+	l.Samples = make([]float64, len(series))
+	for i, v := range series {
+		l.Samples[i] = round(v)
+	}
+	return l
 }
 
 // Ratio compares heist's best implementation, Impl, with the peer RatioTo. Below

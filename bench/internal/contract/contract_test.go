@@ -14,14 +14,14 @@ func TestLinesHaveTheContractsShape(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, contract.Encode(&out, contract.Line{
 		Suite: "forkjoin", Case: "fib35", Impl: "heist-recursive", Workers: 1,
-		Metric: "ns/fork", Value: 4.9, Min: 4.8, Max: 5.2, Runs: 7, Better: contract.Lower,
-	}))
+		Metric: "ns/fork", Better: contract.Lower,
+	}.Over([]float64{5.2, 4.8, 4.9000001})))
 	require.NoError(t, contract.Encode(&out, contract.Ratio{
 		Suite: "forkjoin", Case: "fib35", Workers: 1, Metric: "ns/fork", RatioTo: "rayon",
 		Impl: "heist-recursive", Ratio: 0.49, Min: 0.47, Max: 0.52,
 	}))
 	assert.Equal(t, `{"suite":"forkjoin","case":"fib35","impl":"heist-recursive","workers":1,`+
-		`"metric":"ns/fork","value":4.9,"min":4.8,"max":5.2,"runs":7,"better":"lower","peer":false}
+		`"metric":"ns/fork","value":4.9,"min":4.8,"max":5.2,"runs":3,"better":"lower","peer":false,"samples":[5.2,4.8,4.9]}
 {"suite":"forkjoin","case":"fib35","workers":1,"metric":"ns/fork","ratio_to":"rayon",`+
 		`"impl":"heist-recursive","ratio":0.49,"ratio_min":0.47,"ratio_max":0.52}
 `, out.String())

@@ -14,18 +14,18 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-// even is how far from 1 a ratio may be and still be called even: less than that is noise.
-const even = 0.02
+// Even is how far from 1 a ratio may be and still be called even: less than that is noise.
+const Even = 0.02
 
 // Story ends a run with one screen: for each case heist against the best other, in the case's first metric and with
 // the most workers, as a bar, sorted; and where heist lost, to what and by how much.
 func Story(w io.Writer, outcomes []runner.Outcome) {
-	all := scores(outcomes)
+	all := Scores(outcomes)
 	if len(all) == 0 {
 		return
 	}
-	won := slices.IndexFunc(all, func(s score) bool { return s.Ratio > 1-even })
-	lost := slices.IndexFunc(all, func(s score) bool { return s.Ratio > 1+even })
+	won := slices.IndexFunc(all, func(s Score) bool { return s.Ratio > 1-Even })
+	lost := slices.IndexFunc(all, func(s Score) bool { return s.Ratio > 1+Even })
 	if won < 0 {
 		won = len(all)
 	}
@@ -33,7 +33,7 @@ func Story(w io.Writer, outcomes []runner.Outcome) {
 		lost = len(all)
 	}
 	fmt.Fprintf(w, "\nheist against the best other of each case, its first metric: %d won, %d even (within %.0f%%), %d lost\n\n",
-		won, lost-won, even*100, len(all)-lost)
+		won, lost-won, Even*100, len(all)-lost)
 	t := table.NewWriter()
 	t.SetStyle(plainStyle())
 	t.Style().Options.SeparateHeader = false
@@ -42,7 +42,7 @@ func Story(w io.Writer, outcomes []runner.Outcome) {
 	for i := range half {
 		row := table.Row{}
 		for j := i; j < len(all); j += half {
-			row = append(row, all[j].name(), figure(all[j].Ratio), bar(all[j].Ratio))
+			row = append(row, all[j].Name(), Figure(all[j].Ratio), bar(all[j].Ratio))
 		}
 		t.AppendRow(row)
 	}
@@ -56,19 +56,20 @@ func Story(w io.Writer, outcomes []runner.Outcome) {
 	t.SetStyle(plainStyle())
 	t.Style().Options.SeparateHeader = false
 	for _, s := range slices.Backward(all[lost:]) {
-		t.AppendRow(table.Row{s.name(), s.Metric, figure(s.Ratio) + " of " + s.RatioTo, fmt.Sprintf("(%s to %s)", figure(s.Min), figure(s.Max))})
+		t.AppendRow(table.Row{s.Name(), s.Metric, Figure(s.Ratio) + " of " + s.RatioTo, fmt.Sprintf("(%s to %s)", Figure(s.Min), Figure(s.Max))})
 	}
 	fmt.Fprintln(w, t.Render())
 }
 
-// score is heist's ratio to the best other of a case.
-type score contract.Ratio
+// Score is heist's ratio to the best other of a case.
+type Score contract.Ratio
 
-func (s score) name() string { return s.Suite + "/" + s.Case }
+// Name is that of the case.
+func (s Score) Name() string { return s.Suite + "/" + s.Case }
 
-// scores returns the score of each case that has one, the best first.
-func scores(outcomes []runner.Outcome) []score {
-	most := make(map[string]score)
+// Scores returns the score of each case that has one, the best first.
+func Scores(outcomes []runner.Outcome) []Score {
+	most := make(map[string]Score)
 	for _, o := range outcomes {
 		ratios, _ := o.Ratios()
 		var worst contract.Ratio
@@ -77,17 +78,17 @@ func scores(outcomes []runner.Outcome) []score {
 				worst = r
 			}
 		}
-		s := score(worst)
-		if old, ok := most[s.name()]; worst.Ratio > 0 && (!ok || old.Workers <= s.Workers) {
-			most[s.name()] = s
+		s := Score(worst)
+		if old, ok := most[s.Name()]; worst.Ratio > 0 && (!ok || old.Workers <= s.Workers) {
+			most[s.Name()] = s
 		}
 	}
-	var all []score
+	var all []Score
 	for _, s := range most {
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b score) int {
-		return cmp.Or(cmp.Compare(a.Ratio, b.Ratio), cmp.Compare(a.name(), b.name()))
+	slices.SortFunc(all, func(a, b Score) int {
+		return cmp.Or(cmp.Compare(a.Ratio, b.Ratio), cmp.Compare(a.Name(), b.Name()))
 	})
 	return all
 }

@@ -80,17 +80,17 @@ func appendRows(t table.Writer, o runner.Outcome, metric int, speedup bool) {
 		spread := contract.Summarise(s.Metric(metric))
 		ratio, within := "", ""
 		if r, ok := ratios[s.Impl.Name]; ok {
-			ratio, within = figure(r.Ratio), fmt.Sprintf("(%s to %s)", figure(r.Min), figure(r.Max))
+			ratio, within = Figure(r.Ratio), fmt.Sprintf("(%s to %s)", Figure(r.Min), Figure(r.Max))
 		} else if s.Impl.Name == best.Impl.Name {
 			ratio = "best"
 		}
 		row := table.Row{o.Workers, m.Name, name,
-			figure(spread.Median), figure(spread.Min), figure(spread.Max), ratio, within}
+			Figure(spread.Median), Figure(spread.Min), Figure(spread.Max), ratio, within}
 		if speedup {
 			// How many times as fast as serial: the ratio of serial to this.
 			times, ok := contract.Compare(base.Metric(metric), s.Metric(metric), m.Better)
 			if ok {
-				row = append(row, figure(times.Median)+"x")
+				row = append(row, Figure(times.Median)+"x")
 			}
 		}
 		t.AppendRow(row)
@@ -150,9 +150,9 @@ func plainStyle() table.Style {
 	return style
 }
 
-// figure writes a number with three significant digits, and never with an
+// Figure writes a number with three significant digits, and never with an
 // exponent.
-func figure(v float64) string {
+func Figure(v float64) string {
 	if v == 0 {
 		return "0"
 	}

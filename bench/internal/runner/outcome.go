@@ -57,12 +57,10 @@ func (o Outcome) Find(name string) (s Series, ok bool) {
 func (o Outcome) Lines() []contract.Line {
 	var lines []contract.Line
 	add := func(s Series, m contract.Metric, values []float64) {
-		spread := contract.Summarise(values)
 		lines = append(lines, contract.Line{
 			Suite: o.Suite, Case: o.Case.Name, Impl: s.Impl.Name, Workers: o.Workers,
-			Metric: m.Name, Value: spread.Median, Min: spread.Min, Max: spread.Max,
-			Runs: len(s.Samples), Better: m.Better, Peer: s.Impl.Peer(),
-		})
+			Metric: m.Name, Better: m.Better, Peer: s.Impl.Peer(),
+		}.Over(values))
 	}
 	for i, m := range o.Case.Metrics {
 		for _, s := range o.With(i) {

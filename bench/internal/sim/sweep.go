@@ -154,12 +154,10 @@ func Lines(outcomes []Outcome) (lines []any) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		for _, m := range o.metrics() {
-			spread := contract.Summarise(o.values(m.name))
 			lines = append(lines, contract.Line{
 				Suite: "sim", Case: o.name(), Impl: o.Strategy.Name, Workers: o.Workers, Metric: m.name,
-				Value: spread.Median, Min: spread.Min, Max: spread.Max, Runs: len(o.Runs),
 				Better: contract.Lower, Peer: o.Strategy.Name == Uniform,
-			})
+			}.Over(o.values(m.name)))
 		}
 		for _, other := range []string{Uniform, o.Strategy.rival} {
 			b := base(outcomes, o, other)

@@ -1,0 +1,235 @@
+// Package compare tells what changed between two files of the contract's lines, and what is only noise.
+package compare
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/perf/benchmath"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+)
+
+// Key says what was measured.
+type Key struct {
+	Suite, Case, Impl string
+	Workers           int
+	Metric            string
+}
+
+// Name is that of the case.
+func (k Key) Name() string { return k.Suite + "/" + k.Case }
+
+func (k Key) String() string {
+	return fmt.Sprintf("%s %s, workers: %d, %s", k.Name(), k.Impl, k.Workers, k.Metric)
+}
+
+func (k Key) order(other Key) int {
+	return cmp.Or(cmp.Compare(k.Suite, other.Suite), cmp.Compare(k.Case, other.Case), cmp.Compare(k.Impl, other.Impl),
+		cmp.Compare(k.Workers, other.Workers), cmp.Compare(k.Metric, other.Metric))
+}
+
+// File is what a file holds.
+type File map[Key]*Series
+
+// Series is all samples that a file has of one key.
+type Series struct {
+	Better  contract.Better
+	Peer    bool
+	Samples []float64
+}
+
+// Read reads a file of the contract's lines, of one run or of several. Ratios follow from the others, and the
+// matrix of c2c has no samples; both are passed over.
+func Read(name string) (File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f := make(File)
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if err := f.add(line); err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", name, number, err)
+		}
+	}
+	if len(f) == 0 {
+		return nil, fmt.Errorf("%s: there are no lines of bench -json", name)
+	}
+	return f, nil
+}
+
+func (f File) add(text []byte) error {
+	var line struct {
+		contract.Line
+		RatioTo string          `json:"ratio_to"`
+		Value   *float64        `json:"value"`
+		CPUs    json.RawMessage `json:"cpus"`
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		return fmt.Errorf("no line of bench -json: %w", err)
+	}
+	if line.RatioTo != "" || line.CPUs != nil {
+		return nil
+	}
+	for _, field := range []struct {
+		name  string
+		there bool
+	}{
+		{"suite", line.Suite != ""}, {"case", line.Case != ""}, {"impl", line.Impl != ""}, {"metric", line.Metric != ""},
+		{"value", line.Value != nil}, {"better", line.Better == contract.Lower || line.Better == contract.Higher},
+	} {
+		if !field.there {
+			return fmt.Errorf("no line of bench -json: its %s is not given, or unknown", field.name)
+		}
+	}
+	samples := line.Samples
+	if len(samples) == 0 {
+		samples = []float64{*line.Value}
+	}
+	key := Key{line.Suite, line.Case, line.Impl, line.Workers, line.Metric}
+	s, ok := f[key]
+	if !ok {
+		s = &Series{Better: line.Better, Peer: line.Peer}
+		f[key] = s
+	}
+	if s.Better != line.Better {
+		return fmt.Errorf("%v: better is %s here and %s before", key, line.Better, s.Better)
+	}
+	s.Samples = append(s.Samples, samples...)
+	return nil
+}
+
+// Peers returns the names of the peers.
+func (f File) Peers() []string {
+	var names []string
+	for key, s := range f {
+		if s.Peer {
+			names = append(names, key.Impl)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Verdict says whether something changed.
+type Verdict int
+
+// The verdicts. What is not beyond noise is the same.
+const (
+	Same Verdict = iota
+	Better
+	Worse
+)
+
+// Row compares what both files have of a key.
+type Row struct {
+	Key
+	Peer     bool
+	Old, New benchmath.Summary
+	Test     benchmath.Comparison
+	Verdict  Verdict
+}
+
+// Change is by how much the median changed, as a share of the old one; it is infinite if that was 0.
+func (r Row) Change() float64 {
+	if r.Old.Center == r.New.Center {
+		return 0
+	}
+	return (r.New.Center - r.Old.Center) / math.Abs(r.Old.Center)
+}
+
+// Few says how many samples it takes for a change to show, if there are fewer.
+func (r Row) Few() string {
+	for _, warning := range r.Test.Warnings {
+		if text := warning.Error(); strings.HasPrefix(text, "need ") {
+			return text
+		}
+	}
+	return ""
+}
+
+// Options say what is a change.
+type Options struct {
+	Alpha float64                // how probable a change may be that is none
+	Least float64                // how large a change is at least, as a share of the old median
+	Peers func(name string) bool // which peers are compared as well
+}
+
+// Result is what came of a comparison.
+type Result struct {
+	Rows             []Row
+	OnlyOld, OnlyNew []Key
+}
+
+// Confidence is that of the intervals around medians.
+const Confidence = 0.95
+
+// Compare compares two files. A change is what the Mann-Whitney test finds improbable if there is none, and
+// what is large enough.
+func Compare(older, newer File, o Options) Result {
+	var r Result
+	wanted := func(key Key, s *Series) bool { return !s.Peer || o.Peers != nil && o.Peers(key.Impl) }
+	thresholds := benchmath.DefaultThresholds
+	thresholds.CompareAlpha = o.Alpha
+	for key, was := range older {
+		is, ok := newer[key]
+		switch {
+		case !wanted(key, was):
+		case !ok:
+			r.OnlyOld = append(r.OnlyOld, key)
+		default:
+			r.Rows = append(r.Rows, compare(key, was, is, o, &thresholds))
+		}
+	}
+	for key, is := range newer {
+		if _, ok := older[key]; !ok && wanted(key, is) {
+			r.OnlyNew = append(r.OnlyNew, key)
+		}
+	}
+	slices.SortFunc(r.Rows, func(a, b Row) int { return a.order(b.Key) })
+	slices.SortFunc(r.OnlyOld, Key.order)
+	slices.SortFunc(r.OnlyNew, Key.order)
+	return r
+}
+
+func compare(key Key, was, is *Series, o Options, thresholds *benchmath.Thresholds) Row {
+	// The library sorts what it is given.
+	before := benchmath.NewSample(slices.Clone(was.Samples), thresholds)
+	after := benchmath.NewSample(slices.Clone(is.Samples), thresholds)
+	r := Row{
+		Key: key, Peer: is.Peer,
+		Old:  benchmath.AssumeNothing.Summary(before, Confidence),
+		New:  benchmath.AssumeNothing.Summary(after, Confidence),
+		Test: benchmath.AssumeNothing.Compare(before, after),
+	}
+	if r.Test.P >= o.Alpha || r.Change() == 0 || math.Abs(r.Change()) <= o.Least {
+		return r
+	}
+	r.Verdict = Worse
+	if is.Better.Beats(r.New.Center, r.Old.Center) {
+		r.Verdict = Better
+	}
+	return r
+}
+
+// Worse says whether an implementation of heist's got worse.
+func (r Result) Worse() bool {
+	return slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Verdict == Worse && !row.Peer })
+}
