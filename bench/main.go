@@ -4,6 +4,7 @@
 //	go run ./bench deque forkjoin          those suites, with more and longer runs
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
+//	go run ./bench -html report.html       and a page of plots and tables, which needs nothing besides
 //	go run ./bench list                    names suites, cases and implementations
 //	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
 //	go run ./bench c2c                     a cache line's way between every two CPUs
@@ -36,10 +37,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed53057037/heist/bench/internal/c2c"
 	"github.com/seed53057037/heist/bench/internal/compare"
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/page"
 	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/sim"
@@ -100,6 +103,19 @@ func (c command) run(args []string) int {
 		}
 		return c.status(err)
 	}
+	return c.measureAll(o, args)
+}
+
+// measureAll measures what was asked for, and returns the exit status.
+func (c command) measureAll(o options, args []string) int {
+	var html *os.File
+	if o.given["html"] {
+		var err error
+		// Before the measuring, which may take an hour.
+		if html, err = os.Create(o.html); err != nil {
+			return c.status(fmt.Errorf("-html: %w", err))
+		}
+	}
 	if !o.json {
 		upTo, legend := "", report.Legend
 		if o.budget > 0 {
@@ -124,7 +140,48 @@ func (c command) run(args []string) int {
 	if !o.json {
 		report.Story(c.stdout, *c.all)
 	}
+	if html != nil {
+		if err := errors.Join(c.writePage(html, o, args), html.Close()); err != nil {
+			return c.status(fmt.Errorf("-html: %w", err))
+		}
+	}
 	return status
+}
+
+// The pool of which the page shows who stole from whom.
+const theftWorkers, theftTime = 8, 300 * time.Millisecond
+
+// writePage measures and simulates what only the page has, and writes it.
+func (c command) writePage(w io.Writer, o options, args []string) error {
+	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read)}
+	length := theftTime
+	if c.tiny {
+		length = time.Millisecond
+	}
+	var err error
+	if p.Thefts.Count, err = suites.Thefts(theftWorkers, length); err != nil {
+		return err
+	}
+	p.Thefts.Of = suites.TheftsOf
+	lanes := suites.Lanes()
+	p.Lanes.CPUs = len(lanes)
+	for _, tasks := range lanes {
+		p.Lanes.Work += time.Duration(tasks) * time.Millisecond
+	}
+	if p.Lanes.Static, p.Lanes.Stealing, err = sim.Lanes(lanes, time.Millisecond); err != nil {
+		return err
+	}
+	runs := fmt.Sprint(o.runs)
+	if o.budget > 0 {
+		runs = fmt.Sprintf("up to %d, fewer where a case takes over %v", o.runs, o.budget)
+	}
+	p.Settings = [][2]string{
+		{"machine", report.Machine()}, {"date", time.Now().Format(time.RFC3339)},
+		{"command", strings.Join(append([]string{"bench"}, args...), " ")}, {"workers", fmt.Sprint(o.workers)},
+		{"runs", runs + ", after one to warm up"}, {"time of a run", "at least " + o.time.String()}, {"peers", o.peers},
+		{"GOGC, GOMEMLIMIT, GODEBUG", fmt.Sprintf("%q, %q, %q", os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"), os.Getenv("GODEBUG"))},
+	}
+	return p.Write(w)
 }
 
 // measure measures a case with every number of workers and prints it. It prints

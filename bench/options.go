@@ -28,6 +28,7 @@ type options struct {
 	time    time.Duration
 	budget  time.Duration
 	peers   string
+	html    string
 
 	root, svg, cpus, matrix string
 
@@ -57,7 +58,7 @@ const (
 // flagsOf names the flags that a command has. Those for measuring are c2c's as well, so
 // that whoever goes through all suites need not know.
 var flagsOf = map[string][]string{
-	cmdMeasure: {"json", "peers", "runs", "time", "workers"},
+	cmdMeasure: {"html", "json", "peers", "runs", "time", "workers"},
 	cmdList:    {"json", "peers", "runs", "time", "workers"},
 	cmdTopo:    {"json", "root", "svg"},
 	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
@@ -232,6 +233,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is one line, without the usage below it
 	flags.BoolVar(&o.json, "json", false, "print JSON, one object per line, instead of tables")
+	flags.StringVar(&o.html, "html", "", "write a page with plots and all results to this `file` as well")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of workers")
 	flags.IntVar(&o.runs, "runs", 0,
 		fmt.Sprintf("rounds that count, after one that does not (default %d, or %d if no suite is named, fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/seed53057037/heist/bench/internal/contract"
 )
 
@@ -119,4 +121,25 @@ func (s Series) Typical() Sample {
 		}
 	}
 	return typical
+}
+
+// Histograms returns the histograms of the series, in nanoseconds, each of all runs together, and what they are of. There
+// are none of programs in other languages.
+func (s Series) Histograms() (of []string, merged []*hdrhistogram.Histogram, err error) {
+	for i, first := range s.Samples[0].Histograms {
+		var sum *hdrhistogram.Histogram
+		for _, sample := range s.Samples {
+			h, err := hdrhistogram.Decode(sample.Histograms[i].Encoded)
+			if err != nil {
+				return nil, nil, fmt.Errorf("the histogram of %s: %w", s.Impl.Name, err)
+			}
+			if sum == nil {
+				sum = h
+			} else {
+				sum.Merge(h)
+			}
+		}
+		of, merged = append(of, first.Of), append(merged, sum)
+	}
+	return of, merged, nil
 }

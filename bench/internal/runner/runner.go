@@ -79,6 +79,15 @@ type Sample struct {
 	Values []float64 // in the order of the case's metrics; without the last, if they are not known
 	Detail string    // lines for people, shown below the table; may be empty
 	Extra  []Extra   // the same ones in every run; may be empty
+
+	Histograms []Histogram // the same ones in every run; may be empty
+}
+
+// Histogram is how often each duration occurred in a run. It is kept in the compressed form of HdrHistogram: the
+// counters themselves, of every run, would make the heap so large that the garbage collector rests.
+type Histogram struct {
+	Of      string // what took so long
+	Encoded []byte
 }
 
 // Extra is a figure that not every implementation of the case has, so that there is

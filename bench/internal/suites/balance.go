@@ -2,6 +2,7 @@ package suites
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,9 @@ func balanceSuite() runner.Suite {
 
 // laneTasks is how many tasks each lane has.
 var laneTasks = [4]int{100, 100, 200, 350}
+
+// Lanes returns how many tasks of a millisecond each lane of suite balance has.
+func Lanes() []int { return slices.Clone(laneTasks[:]) }
 
 // lanes is the case's work.
 type lanes struct {

@@ -191,8 +191,9 @@ func TestSupplyFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestNeighboursAlone(t *testing.T) {
-	values, err := watchNeighbours(runner.Env{Tiny: true, Time: 1})
+	sample, err := watchNeighbours(runner.Env{Tiny: true, Time: 1})
 	require.NoError(t, err)
+	values := sample.Values
 	require.Len(t, values, 4)
 	for i, v := range values {
 		assert.Positive(t, v, i)

@@ -49,13 +49,13 @@ func neighbourSuite() runner.Suite {
 	var work chore
 	latencies := lower("timer-p50-us", "timer-p99-us", "net-p50-us", "net-p99-us")
 	idle := func(name string, open opener) runner.Impl {
-		return neighbouring(name, func(env runner.Env) ([]float64, error) { return besideIdle(env, open) })
+		return neighbouring(name, func(env runner.Env) (runner.Sample, error) { return besideIdle(env, open) })
 	}
 	bursts := func(name string, open opener) runner.Impl {
-		return neighbouring(name, func(env runner.Env) ([]float64, error) { return besideBursts(env, work, open) })
+		return neighbouring(name, func(env runner.Env) (runner.Sample, error) { return besideBursts(env, work, open) })
 	}
 	saturated := func(name string, open opener, blocks bool) runner.Impl {
-		return neighbouring(name, func(env runner.Env) ([]float64, error) {
+		return neighbouring(name, func(env runner.Env) (runner.Sample, error) {
 			return besideSaturated(env, &supply{work: work, blocks: blocks}, open)
 		})
 	}
@@ -93,11 +93,11 @@ func neighbourSuite() runner.Suite {
 				Workers: asked,
 				Setup:   work.calibrate(20 * time.Microsecond),
 				Impls: []runner.Impl{
-					neighbouring("heist", func(env runner.Env) ([]float64, error) { return besideCallers(env, work, callHeist()) }),
-					neighbouring("heist-pinned", func(env runner.Env) ([]float64, error) {
+					neighbouring("heist", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work, callHeist()) }),
+					neighbouring("heist-pinned", func(env runner.Env) (runner.Sample, error) {
 						return besideCallers(env, work, callHeist(pool.WithPinning(pool.PinCores)))
 					}),
-					neighbouring("go", func(env runner.Env) ([]float64, error) { return besideCallers(env, work, callGo) }),
+					neighbouring("go", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work, callGo) }),
 				},
 			},
 			{
@@ -175,10 +175,10 @@ func callGo(env runner.Env) (*calling, error) {
 }
 
 // besideCallers is one run beside two goroutines that call a loop and a fork-join again and again.
-func besideCallers(env runner.Env, work chore, open func(runner.Env) (*calling, error)) ([]float64, error) {
+func besideCallers(env runner.Env, work chore, open func(runner.Env) (*calling, error)) (runner.Sample, error) {
 	c, err := open(env)
 	if err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	defer c.stop()
 	var stopped atomic.Bool
@@ -205,19 +205,17 @@ func besideCallers(env runner.Env, work chore, open func(runner.Env) (*calling, 
 	})
 	neighbourSettles(env)
 	before, start := parts.Load(), time.Now()
-	values, err := watchNeighbours(env)
+	sample, err := watchNeighbours(env)
 	rate := float64(parts.Load()-before) / time.Since(start).Seconds()
 	stopped.Store(true)
 	err = errors.Join(err, callers.Wait(), runner.Check("the parts", parts.Load(), called.Load()), runner.Check("parts that are wrong", wrong.Load(), 0))
-	return append(values, rate), err
+	sample.Values = append(sample.Values, rate)
+	return sample, err
 }
 
-func neighbouring(name string, run func(runner.Env) ([]float64, error)) runner.Impl {
+func neighbouring(name string, run func(runner.Env) (runner.Sample, error)) runner.Impl {
 	return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
-		return func() (runner.Sample, error) {
-			values, err := run(env)
-			return runner.Sample{Values: values}, err
-		}, nil, nil
+		return func() (runner.Sample, error) { return run(env) }, nil, nil
 	}}
 }
 
@@ -225,42 +223,43 @@ func neighbouring(name string, run func(runner.Env) ([]float64, error)) runner.I
 func neighbourSettles(env runner.Env) { time.Sleep(time.Duration(env.Size(10, 1)) * time.Millisecond) }
 
 // besideIdle is one run beside a pool that sleeps.
-func besideIdle(env runner.Env, open opener) ([]float64, error) {
+func besideIdle(env runner.Env, open opener) (runner.Sample, error) {
 	var g goal
 	submit, stop, err := open(env, func(int) { g.add(1) })
 	if err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	defer stop()
 	if err := exercise(&g, submit); err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	neighbourSettles(env)
-	values, err := watchNeighbours(env)
+	sample, err := watchNeighbours(env)
 	if err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
-	return values, exercise(&g, submit)
+	return sample, exercise(&g, submit)
 }
 
 // besideSaturated is one run beside a pool that always has something to do.
-func besideSaturated(env runner.Env, s *supply, open opener) ([]float64, error) {
+func besideSaturated(env runner.Env, s *supply, open opener) (runner.Sample, error) {
 	submit, stop, err := open(env, s.task)
 	if err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	defer stop()
 	s.submit = submit
 	s.hand(highTide)
 	neighbourSettles(env)
 	before, start := s.right.Load(), time.Now()
-	values, err := watchNeighbours(env)
+	sample, err := watchNeighbours(env)
 	tasks := float64(s.right.Load()-before) / time.Since(start).Seconds()
-	return append(values, tasks), errors.Join(err, s.end())
+	sample.Values = append(sample.Values, tasks)
+	return sample, errors.Join(err, s.end())
 }
 
 // besideBursts is one run beside a pool that has tasks for 1 ms every 2 ms.
-func besideBursts(env runner.Env, work chore, open opener) ([]float64, error) {
+func besideBursts(env runner.Env, work chore, open opener) (runner.Sample, error) {
 	var right atomic.Int64
 	submit, stop, err := open(env, func(int) {
 		if work.do() {
@@ -268,7 +267,7 @@ func besideBursts(env runner.Env, work chore, open opener) ([]float64, error) {
 		}
 	})
 	if err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	defer stop()
 	var stopped atomic.Bool
@@ -288,13 +287,13 @@ func besideBursts(env runner.Env, work chore, open opener) ([]float64, error) {
 		return nil
 	})
 	neighbourSettles(env)
-	values, err := watchNeighbours(env)
+	sample, err := watchNeighbours(env)
 	stopped.Store(true)
 	err = errors.Join(err, submitter.Wait())
 	for late := time.Now().Add(patience); right.Load() < submitted && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
-	return values, errors.Join(err, runner.Check("the number of tasks done", right.Load(), submitted))
+	return sample, errors.Join(err, runner.Check("the number of tasks done", right.Load(), submitted))
 }
 
 // The tasks that a pool has are between these numbers.
@@ -366,10 +365,10 @@ func (s *supply) end() error {
 
 // watchNeighbours lets the neighbours run until there are enough figures, and returns
 // those in the order of the metrics.
-func watchNeighbours(env runner.Env) ([]float64, error) {
+func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	client, server, err := connect()
 	if err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	defer client.Close()
 	defer server.Close()
@@ -379,16 +378,22 @@ func watchNeighbours(env runner.Env) ([]float64, error) {
 	w.until = w.start.Add(env.Time)
 	late := w.until.Add(4 * patience) // where a wake-up takes 100 ms, 300 of them take a patience
 	if err := errors.Join(client.SetDeadline(late), server.SetDeadline(late)); err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
 	all.Go(func() error { return echo(server) })
 	all.Go(func() error { return w.send(client) })
 	all.Go(func() error { return w.receive(client) })
 	all.Go(w.sleep)
 	if err := all.Wait(); err != nil {
-		return nil, err
+		return runner.Sample{}, err
 	}
-	return append(w.timer.micros(50, 99), w.net.micros(50, 99)...), nil
+	timer, err := w.timer.as("timer")
+	if err != nil {
+		return runner.Sample{}, err
+	}
+	sample, err := w.net.sample("net", append(w.timer.micros(50, 99), w.net.micros(50, 99)...))
+	sample.Histograms = append(sample.Histograms, timer)
+	return sample, err
 }
 
 // enoughForP99 is how many figures a run has at least.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
 // durations counts durations in a histogram that is exact to a thousandth, from a
@@ -24,6 +26,18 @@ func (d durations) note(took time.Duration) {
 
 // count returns how many durations were noted.
 func (d durations) count() int { return int(d.histogram.TotalCount()) }
+
+// as returns the histogram for whoever draws it.
+func (d durations) as(of string) (runner.Histogram, error) {
+	encoded, err := d.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return runner.Histogram{Of: of, Encoded: encoded}, err
+}
+
+// sample is a run with these values, of which the histogram is the whole.
+func (d durations) sample(of string, values []float64) (runner.Sample, error) {
+	h, err := d.as(of)
+	return runner.Sample{Values: values, Histograms: []runner.Histogram{h}}, err
+}
 
 // micros returns percentiles in microseconds: for 99 the least duration that 99 of a
 // hundred do not exceed. Of few durations a high percentile is the longest.

@@ -349,8 +349,8 @@ func volley(env runner.Env, on func(func(func(half) int)) error) (runner.Sample,
 			}
 		}
 	})
-	return runner.Sample{Values: took.micros(50, 99)},
-		cmp.Or(err, runner.Check("the forks that ran", landed, shots))
+	sample, unfit := took.sample("start", took.micros(50, 99))
+	return sample, cmp.Or(err, unfit, runner.Check("the forks that ran", landed, shots))
 }
 
 // checkCase measures a question that every task asks.
@@ -509,7 +509,7 @@ func alarms(env runner.Env, start bed) (runner.Sample, error) {
 			calls.note(call)
 		}
 	}
-	return runner.Sample{Values: append(took.micros(50, 99), calls.micros(50)...)}, nil
+	return took.sample("wake-up", append(took.micros(50, 99), calls.micros(50)...))
 }
 
 // pairOnly measures with two workers, an owner and a thief.

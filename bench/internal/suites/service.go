@@ -92,7 +92,7 @@ func (s *service) at(name string, r rate) runner.Case {
 				for _, latency := range latencies {
 					all.note(latency)
 				}
-				return runner.Sample{Values: all.micros(50, 99, 99.9)}, nil
+				return all.sample("answer", all.micros(50, 99, 99.9))
 			}, func() { l.close(); stop() }, nil
 		}})
 	}

@@ -1,0 +1,35 @@
+package suites
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed53057037/heist/bench/internal/runner"
+	"github.com/seed53057037/heist/pool"
+)
+
+// TheftsOf is what [Thefts] counts thefts of.
+const TheftsOf = "small binomial trees of the Unbalanced Tree Search, 6213 nodes each, every child a fork"
+
+// Thefts counts trees on a pool of so many workers, for about so long, and returns how often each worker stole from
+// each: thefts[thief][victim].
+func Thefts(workers int, length time.Duration) (thefts [][]uint64, err error) {
+	env := runner.Env{Workers: workers}
+	p, stop, err := newPool(env)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	tree := &utsTree{seed: 42, b: 20, q: 0.124875, m: 8, nodes: 6213}
+	count := tree.recursive()
+	for start := time.Now(); time.Since(start) < length; {
+		var nodes int
+		if err := p.Run(func(w *pool.Worker) { nodes = 1 + count(w, tree.root()) }); err != nil {
+			return nil, err
+		}
+		if err := runner.Check("the nodes of the tree", nodes, tree.nodes); err != nil {
+			return nil, fmt.Errorf("heist %w", err)
+		}
+	}
+	return p.Thefts(), nil
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/report"
+	"github.com/seed53057037/heist/bench/internal/suites"
+)
+
+// void are the elements of HTML that have no end.
+var void = map[string]bool{"meta": true, "link": true, "br": true, "img": true}
+
+// readPage returns a page's elements by id, and all text of cells, and checks that every element is closed and that
+// nothing is loaded from elsewhere.
+func readPage(t *testing.T, text string) (ids map[string]bool, cells []string) {
+	t.Helper()
+	ids = make(map[string]bool)
+	var open []string
+	for z := html.NewTokenizer(strings.NewReader(text)); ; {
+		switch kind := z.Next(); kind {
+		case html.ErrorToken:
+			require.Empty(t, open, "elements that are not closed")
+			return ids, cells
+		case html.StartTagToken, html.SelfClosingTagToken:
+			token := z.Token()
+			require.NotEqual(t, "script", token.Data)
+			for _, a := range token.Attr {
+				switch {
+				case a.Key == "id":
+					require.False(t, ids[a.Val], "id %q is there twice", a.Val)
+					ids[a.Val] = true
+				case a.Key == "src" || strings.HasSuffix(a.Key, "href"):
+					require.True(t, strings.HasPrefix(a.Val, "#"), a.Val)
+				}
+			}
+			if kind == html.StartTagToken && !void[token.Data] {
+				open = append(open, token.Data)
+			}
+		case html.EndTagToken:
+			name := z.Token().Data
+			require.NotEmpty(t, open, name)
+			require.Equal(t, open[len(open)-1], name)
+			open = open[:len(open)-1]
+		case html.TextToken:
+			if len(open) > 0 && open[len(open)-1] == "td" {
+				cells = append(cells, z.Token().Data)
+			}
+		}
+	}
+}
+
+func TestPageHasEverySectionAndEveryFigure(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	out := runCommand(suites.All(), "-json", "-html", file, "-runs=2", "-time=1ms", "-workers=2", "-peers=go,serial,static,ants",
+		"forkjoin", "latency", "neighbour", "service", "balance")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	page := string(written)
+	ids, cells := readPage(t, page)
+	for _, id := range []string{"story", "forks", "speedup", "latency", "neighbours", "lanes", "thefts", "machine", "environment", "results", "cpu0"} {
+		require.True(t, ids[id], id)
+	}
+	require.False(t, ids["missing"])
+	require.NotContains(t, page, "url(")
+	require.NotContains(t, page, "@import")
+
+	for text := range strings.Lines(out.stdout) {
+		var l contract.Line
+		require.NoError(t, json.Unmarshal([]byte(text), &l))
+		if l.Impl == "" || strings.Contains(text, "ratio_to") {
+			continue
+		}
+		for _, v := range []float64{l.Value, l.Min, l.Max} {
+			require.Contains(t, cells, report.Figure(v), text)
+		}
+	}
+	require.Contains(t, cells, "-peers=go,serial,static,ants"[len("-peers="):])
+}
+
+func TestPageSaysWhatWasNotMeasured(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	out := runCommand(suiteOf(steady("heist", 10, 42), steady("<b>&go", 20, 42)), "-html", file, "-runs=1", "-workers=2")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	require.Contains(t, out.stdout, "toy/one: a toy", "the tables are printed as well")
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	ids, cells := readPage(t, string(written))
+	require.True(t, ids["story"])
+	require.False(t, ids["forks"])
+	require.True(t, ids["missing"])
+	require.Contains(t, string(written), "go run ./bench -html FILE forkjoin")
+	require.Contains(t, cells, "<b>&go", "names are text")
+}
+
+func TestPageThatCannotBeWrittenFailsBeforeMeasuring(t *testing.T) {
+	for _, file := range []string{"", t.TempDir(), filepath.Join(t.TempDir(), "no", "such")} {
+		out := runCommand(suiteOf(steady("heist", 10, 42)), "-html", file)
+		require.Equal(t, exitFailed, out.status)
+		require.Empty(t, out.stdout)
+		require.Contains(t, out.stderr, "-html: open ")
+	}
+	out := runCommand(suites.All(), "list", "-html", "x")
+	require.Equal(t, exitUsage, out.status)
+}
