@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"image/color"
 	"math"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -152,10 +153,22 @@ type ranges struct {
 	plotter.XErrors
 }
 
-// bars draws values one below the other, with their ranges; and a mark at a value if it is not 0.
+// plainTicks are the library's ticks with as many digits as it takes.
+func plainTicks(least, most float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(least, most)
+	for i, t := range ticks {
+		if t.Label != "" {
+			ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 6, 64)
+		}
+	}
+	return ticks
+}
+
+// drawBars draws values one below the other, with their ranges; and a mark at a value if it is not 0.
 func drawBars(title, unit string, all []bar, s scale, mark float64, width vg.Length) (template.HTML, error) {
 	p := newPlot(title)
 	p.X.Label.Text = unit + s.about
+	p.X.Tick.Marker = plot.TickerFunc(plainTicks)
 	if s.ticks != nil {
 		p.X.Tick.Marker = plot.ConstantTicks(s.ticks)
 	}
@@ -306,7 +319,7 @@ func drawMatrix(title string, m matrix) (template.HTML, error) {
 	for i, at := range counts.XYs {
 		style := p.X.Tick.Label
 		style.XAlign, style.YAlign = text.XCenter, text.YCenter
-		if m.Z(int(at.X), int(at.Y)) > heat.Max/2 {
+		if m.Z(int(at.X), int(at.Y)) > 0.6*heat.Max {
 			style.Color = color.White
 		}
 		labels.TextStyle[i] = style
