@@ -154,6 +154,9 @@ metric. A change is beyond noise if its p is below -alpha and the medians differ
 -worse. That takes at least four samples in each file. Lines without samples, as they were
 before, count as one.
 
+The test knows only the noise within a file. What slows the machine down during all of one run
+looks like a change: on a shared machine, take several runs for each file, old and new in turn.
+
 The exit status is 3 if one of heist's implementations got worse, in any metric. Peers,
 and what only one of the files has, do not count.
 

@@ -226,7 +226,7 @@ func TestLineOfATierIsTheSpreadOfItsRounds(t *testing.T) {
 	// The medians over the three pairs are 52 in the first round, 49 and 50.
 	assert.Equal(t, []contract.Line{{
 		Suite: "c2c", Case: "remote", Impl: "heist", Workers: 2, Metric: "ns",
-		Value: 50, Min: 49, Max: 52, Runs: 3, Better: contract.Lower,
+		Value: 50, Min: 49, Max: 52, Runs: 3, Better: contract.Lower, Samples: []float64{52, 49, 50},
 	}}, swept(3).Lines())
 }
 

@@ -14,7 +14,7 @@ import (
 // Comparison prints what changed between two files: a table of everything, and then what got worse or better, and what
 // only one of them has.
 func Comparison(w io.Writer, r compare.Result, o compare.Options) {
-	fmt.Fprintf(w, "Medians, with the %.0f%% confidence interval around them. A change has p below %g and is above %s; ~ is none.\n\n",
+	fmt.Fprintf(w, "Medians, with the %.0f%% confidence interval around them; ∞ if there are too few samples for one.\nA change has p below %g and is above %s; ~ is none.\n\n",
 		100*compare.Confidence, o.Alpha, percent(o.Least))
 	printRows(w, r.Rows)
 

@@ -69,7 +69,7 @@ func TestImplementationsRunInTurn(t *testing.T) {
 	require.Len(t, lines, 2)
 	assert.Equal(t, contract.Line{
 		Suite: "test", Case: "race", Impl: "heist", Workers: 2, Metric: "ns/op",
-		Value: 2, Min: 1, Max: 3, Runs: 2, Better: contract.Lower, Peer: false,
+		Value: 2, Min: 1, Max: 3, Runs: 2, Better: contract.Lower, Peer: false, Samples: []float64{1, 3},
 	}, lines[0], "the warm-up does not count")
 	assert.True(t, lines[1].Peer)
 }
@@ -235,7 +235,7 @@ func TestExtraFiguresFollowTheMetric(t *testing.T) {
 	require.Len(t, lines, 3)
 	assert.Equal(t, contract.Line{
 		Suite: "test", Case: "race", Impl: "heist", Workers: 2, Metric: "steals",
-		Value: 3, Min: 2, Max: 4, Runs: 3, Better: contract.Lower,
+		Value: 3, Min: 2, Max: 4, Runs: 3, Better: contract.Lower, Samples: []float64{2, 3, 4},
 	}, lines[2])
 }
 
