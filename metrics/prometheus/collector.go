@@ -5,7 +5,7 @@
 //	registry.MustRegister(c)
 //
 // Metrics have the label pool, the pool's name; a pool without one is "pool". Counters are those of [inspect.Stats], gauges those of
-// [inspect.Load]; histograms of how long tasks waited and ran are there for pools with WithTimings.
+// [inspect.Load]; grafana.json, beside this file, is a dashboard of them, to be imported into Grafana. Histograms of how long tasks waited and ran are there for pools with WithTimings.
 package prometheus
 
 import (
