@@ -29,10 +29,10 @@ type errand struct {
 
 // carry is for who submits f: it returns f with what goes with it. Of is the user's function, of which f may be made.
 func carry(f func(*Worker), of *task, name string) func(*Worker) {
-	if goroutineLabels() == nil && name == "" && !trace.IsEnabled() {
-		return f
+	if labels := submitterLabels(); labels != nil || name != "" || trace.IsEnabled() {
+		return newErrand(f, of, labels, name)
 	}
-	return newErrand(f, of, submitterLabels(), name)
+	return f
 }
 
 func newErrand(f func(*Worker), of *task, labels labels, name string) func(*Worker) {
