@@ -128,6 +128,7 @@ func TestSubmittedCountsWhatNoWorkerComesTo(t *testing.T) {
 
 	late := Async(p, func(*Worker) (int, error) { return 0, nil }, Delay(time.Hour))
 	require.True(t, late.Cancel())
+	require.NoError(t, p.WaitIdle(context.Background())) // a worker has come to it, so Abort does not find it
 	require.NoError(t, p.Pause(context.Background()))
 	missed := Async(p, func(*Worker) (int, error) { return 0, nil }, StartBy(time.Now().Add(-time.Hour), func(*Worker) {}))
 	require.True(t, missed.Cancel())
