@@ -15,12 +15,12 @@
 // delays, deadlines for the start. Tasks from outside lie in the pool's injectors, tasks
 // from inside in their worker's LIFO slot and run queue, from which thieves take half. On a
 // machine with several memory nodes each has injectors of its own, and a loop is divided
-// among the nodes before it is divided further (pieces.go).
+// among the nodes before it is divided further (affinity.go).
 //
 // A goroutine that calls [Pool.Run] or a loop becomes a guest: it starts at once on its
 // own stack, and the workers take what it forks (guest.go). All
 // blocking calls take a [Place]: a pool, a worker, or one of them with a context that
-// ends the call early (call.go).
+// ends the call early (cancelscope.go).
 //
 // # Which call
 //
@@ -50,13 +50,13 @@
 //  2. its node's injector, of which it takes a share into its batch buffer
 //  3. the other workers and the guests, the last one that had something first and then
 //     tier by tier, the nearest first, from a random one on: a fork, or else half of the
-//     run queue (sites.go)
+//     run queue (placement.go)
 //  4. the injectors of all nodes
 //
 // and if there is nothing, it spins, yields and at last becomes idle, and its place goes to sleep;
 // sleep.md has the protocol by which it does so without missing anything. How a pool gets on with
-// the other goroutines of its process is the matter of neighbour.go, and what becomes of workers
-// whose CPU goes that of away.go.
+// the other goroutines of its process is the matter of fairness.go, and what becomes of workers
+// whose CPU goes that of rebind.go.
 //
 // # Waiting
 //

@@ -33,7 +33,7 @@ const (
 	maxLIFO = 3 // as in blitz-io and Tokio
 
 	// budget is how many tasks there are at most in a tick, as in blitz-io and Tokio.
-	// Between two ticks a worker may give way to its neighbours (neighbour.go).
+	// Between two ticks a worker may give way to its neighbours (fairness.go).
 	budget = 128
 
 	otherTurns, lowTurns = 8, 64 // one turn in so many is not for high, or is for low, priority

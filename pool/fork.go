@@ -40,7 +40,7 @@ import (
 // A thief that finds nothing to steal on a stack raises an alarm there: it sets slow, below which
 // forks and joins leave their fast path, to a depth that no fork has. So the owner's next fork or
 // join publishes all of its frames, and lowers slow again if the pool is not hungry any more. (Lace
-// has a flag for each victim too.) Whoever cancels a call raises the same alarm (call.go).
+// has a flag for each victim too.) Whoever cancels a call raises the same alarm (cancelscope.go).
 //
 // An alarm is not lost: whoever raises it first makes the pool hungry, or marks the call as
 // cancelled, and the owner lowers slow first and then looks at both. All these are atomic. In whatever
@@ -104,7 +104,7 @@ func bordersAt(top, split int) uint64 { return uint64(top)<<32 | uint64(split) }
 type frame[W, R any] struct {
 	what  W
 	body  func(*Worker, W) R // runs it
-	call  *call              // what it belongs to, see call.go
+	call  *call              // what it belongs to, see cancelscope.go
 	latch latch
 	outcome[R]
 }

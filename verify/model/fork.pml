@@ -61,7 +61,7 @@ what is stored between two atomic operations; a processor waits when its buffer 
 // stands for: pool/parker.go: parker.park parker.unpark
 // stands for: pool/join.go: Join joinInPublic Worker.Do
 // stands for: pool/recursion.go: Fork.Join Fork.joinInPublic Fork.JoinAll
-// stands for: pool/call.go: call.cancel call.stopped call.look call.check
+// stands for: pool/cancelscope.go: call.cancel call.stopped call.look call.check
 
 // configuration (small): sequential: -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): amd64: -DTSO -DTHIEVES=1 -DDEPTH=2 -DFORKS=3

@@ -54,7 +54,7 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
-// stands for: pool/crew.go: Worker.ordered Pool.held place.isTooMany Worker.obey Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume site.push site.pop Pool.hire site.close
+// stands for: pool/control.go: Worker.ordered Pool.held place.isTooMany Worker.obey Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume site.push site.pop Pool.hire site.close
 // stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.allRest Pool.end
 // stands for: pool/guest.go: Pool.enter Pool.leave Pool.freePlace
 // stands for: pool/parker.go: parker parker.park parker.unpark
@@ -1633,7 +1633,7 @@ proctype closer() {
 
 #endif
 
-// # Pause and Resize: crew.go
+// # Pause and Resize: control.go
 
 #ifdef PAUSE
 
