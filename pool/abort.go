@@ -54,9 +54,9 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 		}
 		return true
 	})
-	p.crew.mu.Lock()
-	p.order(orderHold, true)
-	p.crew.mu.Unlock()
+	p.workerSet.mu.Lock()
+	p.setControl(controlHold, true)
+	p.workerSet.mu.Unlock()
 	defer p.Resume()
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for p.queued() > 0 {
@@ -75,7 +75,7 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 // takeQueued takes a task from a queue. More may come into the ring, which is empty: a thief takes half.
 func (p *Pool) takeQueued(loot *heist.Ring[task]) *task {
 	for _, pl := range p.victims() {
-		if t, _, _ := pl.rob(loot, true); t != nil {
+		if t, _, _ := pl.stealTasks(loot, true); t != nil {
 			return t
 		}
 	}

@@ -43,8 +43,8 @@ const (
 	worthNodes = 8
 )
 
-// pieces is a loop that is divided among nodes.
-type pieces struct {
+// nodeChunks is a loop that is divided among nodes.
+type nodeChunks struct {
 	span
 	homes []int           // by piece
 	ran   []atomic.Int32  // by piece: 1 + the node that runs it; whoever claims it writes
@@ -53,7 +53,7 @@ type pieces struct {
 }
 
 // at returns the part of the range that a piece is, less what has been done before.
-func (ps *pieces) at(i int) span {
+func (ps *nodeChunks) at(i int) span {
 	s := ps.span
 	n, k := s.hi, len(ps.homes)
 	s.hi = border(n, i+1, k)
@@ -65,7 +65,7 @@ func (ps *pieces) at(i int) span {
 func border(n, i, k int) int { return n/k*i + n%k*i/k }
 
 // claim takes a piece that is at home on a node and that nobody has begun, or returns -1.
-func (ps *pieces) claim(node int) int {
+func (ps *nodeChunks) claim(node int) int {
 	mine := ps.next[node]
 	if int(ps.taken[node].Load()) >= len(mine) {
 		return -1
@@ -77,9 +77,9 @@ func (ps *pieces) claim(node int) int {
 }
 
 // runAt runs pieces that are at home on a node, until all have begun.
-func (ps *pieces) runAt(w *Worker, node int) {
+func (ps *nodeChunks) runAt(w *Worker, node int) {
 	for i := ps.claim(node); i >= 0 && !ps.over(w); i = ps.claim(node) {
-		ps.ran[i].Store(int32(w.site.node) + 1)
+		ps.ran[i].Store(int32(w.placement.node) + 1)
 		s := ps.at(i)
 		s.run(w)
 	}
@@ -87,8 +87,8 @@ func (ps *pieces) runAt(w *Worker, node int) {
 
 // runNear runs pieces that are at home on the worker's node, and then those of others, the
 // nearest first.
-func (ps *pieces) runNear(w *Worker) {
-	for _, node := range w.pool.nodes[w.site.node].nearby {
+func (ps *nodeChunks) runNear(w *Worker) {
+	for _, node := range w.pool.nodes[w.placement.node].nearby {
 		ps.runAt(w, node)
 	}
 }
@@ -101,7 +101,7 @@ func (s *span) worthPieces(p *Pool) bool {
 // runOnNodes runs the span in pieces.
 func (s span) runOnNodes(w *Worker, a *Affinity) {
 	p := w.pool
-	ps := &pieces{span: s, homes: a.home(p, s.hi, s.grain)}
+	ps := &nodeChunks{span: s, homes: a.home(p, s.hi, s.grain)}
 	ps.ran = make([]atomic.Int32, len(ps.homes))
 	ps.next = make([][]int, len(p.nodes))
 	ps.taken = make([]atomic.Uint32, len(p.nodes))
@@ -109,7 +109,7 @@ func (s span) runOnNodes(w *Worker, a *Affinity) {
 		ps.next[home] = append(ps.next[home], i)
 	}
 	w.Scope(func(scope *Scope) {
-		for _, node := range p.nodes[w.site.node].nearby[1:] {
+		for _, node := range p.nodes[w.placement.node].nearby[1:] {
 			for range min(len(ps.next[node]), p.nodes[node].workers) {
 				scope.goOn(node, func(w *Worker) { ps.runAt(w, node) })
 			}
@@ -136,7 +136,7 @@ func (a *Affinity) home(p *Pool, n, grain int) []int {
 }
 
 // note remembers where the pieces ran.
-func (a *Affinity) note(p *Pool, ps *pieces) {
+func (a *Affinity) note(p *Pool, ps *nodeChunks) {
 	if a == nil || ps.stop.Load() {
 		return
 	}

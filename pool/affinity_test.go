@@ -21,7 +21,7 @@ func TestPiecesAreTheRange(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 7, 16, 1000, math.MaxInt - 1, math.MaxInt} {
 		for _, k := range []int{1, 2, 3, 16, 1024} {
 			for _, done := range []int{0, min(1, n), n / 2, n} {
-				ps := &pieces{span: span{lo: done, hi: n}, homes: make([]int, k)}
+				ps := &nodeChunks{span: span{lo: done, hi: n}, homes: make([]int, k)}
 				end := done
 				for i := range k {
 					piece := ps.at(i)
@@ -81,7 +81,7 @@ func TestNodesGetPiecesByTheirWorkers(t *testing.T) {
 func TestAPieceIsClaimedOnce(t *testing.T) {
 	const n = 100
 	for range stress(200) {
-		ps := &pieces{next: [][]int{nil, nil}, taken: make([]atomic.Uint32, 2)}
+		ps := &nodeChunks{next: [][]int{nil, nil}, taken: make([]atomic.Uint32, 2)}
 		for i := range n {
 			ps.next[i%2] = append(ps.next[i%2], i)
 		}
@@ -109,7 +109,7 @@ func TestTheCallerAloneRunsItsOwnNodesPiecesFirst(t *testing.T) {
 		const n, k = 8000, nodes * workers
 		var order []int // pieces
 		require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
-			require.Equal(t, here, w.site.node)
+			require.Equal(t, here, w.placement.node)
 			piece := lo * k / n
 			require.LessOrEqual(t, hi, border(n, piece+1, k), "a range that belongs to two pieces")
 			if len(order) == 0 || order[len(order)-1] != piece {
@@ -318,11 +318,11 @@ func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended
 		ended = caught(func() {
 			err = ForRange(at, n, func(w *Worker, _, _ int) {
 				if goroutineID() == me {
-					here.Store(int32(w.site.node) + 1)
+					here.Store(int32(w.placement.node) + 1)
 					begun.await()
 					return
 				}
-				if node := here.Load(); node == 0 || int(node) == w.site.node+1 {
+				if node := here.Load(); node == 0 || int(node) == w.placement.node+1 {
 					return
 				}
 				once.Do(func() {
@@ -424,10 +424,10 @@ func (a *Affinity) runFor(t *testing.T, p *Pool, homes []int, patience time.Dura
 		if lo%each != 0 {
 			return
 		}
-		ran[lo/each] = w.site.node
-		mine := begun[w.site.node].Add(1)
+		ran[lo/each] = w.placement.node
+		mine := begun[w.placement.node].Add(1)
 		late := func(node int) bool { return begun[node].Load() < min(mine, all[node]) }
-		for deadline := time.Now().Add(patience); slices.ContainsFunc(p.nodes[w.site.node].nearby, late); runtime.Gosched() {
+		for deadline := time.Now().Add(patience); slices.ContainsFunc(p.nodes[w.placement.node].nearby, late); runtime.Gosched() {
 			if time.Now().After(deadline) {
 				return
 			}
@@ -496,7 +496,7 @@ func TestPiecesRunOnTheirNode(t *testing.T) {
 				if lo != border(n, 0, 2) && lo != border(n, 1, 2) {
 					return
 				}
-				nodes[2*lo/n].Store(int32(w.site.node))
+				nodes[2*lo/n].Store(int32(w.placement.node))
 				if both.missing.Add(-1) == 0 {
 					close(both.open)
 				}
@@ -529,7 +529,7 @@ func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 			came := make(gate)
 			arrive := sync.OnceFunc(came.open)
 			loop(func(w *Worker) {
-				if w.site.node != here {
+				if w.placement.node != here {
 					arrive()
 				}
 				came.await()

@@ -83,7 +83,7 @@ func (b *View) With(ctx context.Context) *View {
 // IsUnwind says whether v, which recover returned, is how a call ends early whose context was cancelled, see [Pool.With].
 // Such a panic must go on: panic with v again.
 func IsUnwind(v any) bool {
-	_, ok := v.(*call)
+	_, ok := v.(*cancelScope)
 	return ok
 }
 
@@ -111,7 +111,7 @@ func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.Canc
 // Context returns the context of the call that the caller belongs to: that of the place, or of the innermost of places in
 // one another; context.Background() if none of them has one.
 func (w *Worker) Context() context.Context {
-	if c := w.call; c != nil {
+	if c := w.cancelScope; c != nil {
 		return c.ctx
 	}
 	return context.Background()
@@ -127,11 +127,11 @@ func (w *Worker) Stop(err error) {
 	if err == nil {
 		panic(errors.New("pool: Worker.Stop was given a nil error; it is what the call returns"))
 	}
-	for c := w.call; c != nil; c = c.outer {
+	for c := w.cancelScope; c != nil; c = c.outer {
 		if c.stopWith != nil {
 			c.stopWith(err)
 			c.cancel()
-			w.call.check()
+			w.cancelScope.check()
 		}
 	}
 	panic(errors.New("pool: Worker.Stop was called outside of a call at a place that WithCancel made; make the call there"))
@@ -152,11 +152,11 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 		_, err := check(at)
 		return err
 	}
-	v, err := enter(at)
+	v, err := enterPlace(at)
 	if err != nil {
 		return err
 	}
-	defer v.leave(&err)
+	defer v.leavePlace(&err)
 	defer inLoop()
 	v.does(codeOf(fs[0]))
 	v.w.Do(fs...)
@@ -168,11 +168,11 @@ func (b *View) Run(f func(w *Worker)) (err error) {
 	if f == nil {
 		return errNilFunc("View.Run")
 	}
-	v, err := enter(b)
+	v, err := enterPlace(b)
 	if err != nil {
 		return err
 	}
-	defer v.leave(&err)
+	defer v.leavePlace(&err)
 	v.does(codeOf(f))
 	f(v.w)
 	return nil
@@ -182,7 +182,7 @@ func (b *View) Run(f func(w *Worker)) (err error) {
 type visit struct {
 	w      *Worker
 	guest  bool          // w was made a guest for the visit
-	call   *call         // if the place has a context
+	call   *cancelScope  // if the place has a context
 	inner  inner         // what w does besides, if it did not begin as a guest here and there is something to keep apart
 	kept   bool          // inner is in use
 	region *trace.Region // nil if no trace is on
@@ -207,14 +207,14 @@ func check(at Place) (*Pool, error) {
 		if !w.isMine() {
 			return p, errOthers("a call at a *Worker")
 		}
-		w.call.check()
+		w.cancelScope.check()
 	} else if p.closing.Load() {
 		return p, p.refuse(ErrClosed)
 	}
 	return p, nil
 }
 
-func enter(at Place) (v visit, err error) {
+func enterPlace(at Place) (v visit, err error) {
 	if _, err := check(at); err != nil {
 		return v, err
 	}
@@ -223,35 +223,35 @@ func enter(at Place) (v visit, err error) {
 	if ctx != nil && ctx.Done() == nil {
 		ctx = nil // it is never cancelled
 	}
-	var outer *call
+	var outer *cancelScope
 	if v.w = w; w == nil {
 		until := ctx
 		if until == nil {
 			until = context.Background()
 		}
-		if v.w, v.guest, err = p.enter(until, b.try); err != nil {
+		if v.w, v.guest, err = p.admitGuest(until, b.try); err != nil {
 			return v, err
 		}
 	} else {
-		outer = w.call
+		outer = w.cancelScope
 	}
 	if v.kept = ctx != nil || w == nil && !v.guest; v.kept {
-		v.inner = v.w.begin()
+		v.inner = v.w.beginInner()
 	}
 	if ctx != nil {
-		v.call = newCall(ctx, p, outer)
+		v.call = newCancelScope(ctx, p, outer)
 		v.call.stopWith = b.cancel
-		v.w.call = v.call
+		v.w.cancelScope = v.call
 	}
 	v.region = region("heist: call")
 	return v, nil
 }
 
-// leave ends the visit. It must be deferred.
-func (v *visit) leave(err *error) {
+// leavePlace ends the visit. It must be deferred.
+func (v *visit) leavePlace(err *error) {
 	endRegion(v.region)
 	if v.guest {
-		defer v.w.pool.leave(v.w)
+		defer v.w.pool.releaseGuest(v.w)
 	}
 	if c := v.call; c != nil && c.unwound.Load() {
 		recovered := recover()
@@ -279,7 +279,7 @@ func (v *visit) does(code uintptr) {
 // still be cancelled, and thieves be told so.
 func (v *visit) end() {
 	if v.kept {
-		v.w.end(v.inner)
+		v.w.endInner(v.inner)
 	}
 	if v.call != nil {
 		v.call.finish()
@@ -309,16 +309,16 @@ func (w *Worker) Outside(f func()) {
 
 // Cancelled says whether the call that the caller belongs to need not go on, because its context has
 // ended. [Worker.Checkpoint], forks and loops end it then. Cost: some loads.
-func (w *Worker) Cancelled() bool { return w.call.ended() }
+func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
 
 // Checkpoint ends the call that the caller belongs to if its context has ended: it unwinds, as a
 // fork does. Now and then, it looks at the context itself. Cost: some loads, and a look at the clock.
-func (w *Worker) Checkpoint() { w.call.look(w) }
+func (w *Worker) Checkpoint() { w.cancelScope.look(w) }
 
 // Uncancelled calls f, in which no fork ends early because the caller's call was cancelled: for
 // something that must not be left half done. f may ask cancelled, on any worker, and hurry.
 func (w *Worker) Uncancelled(f func(cancelled func() bool)) {
-	in := w.begin()
-	defer w.end(in)
-	f(in.call.ended)
+	in := w.beginInner()
+	defer w.endInner(in)
+	f(in.cancelScope.ended)
 }

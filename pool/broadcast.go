@@ -42,7 +42,7 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	g, _ := p.Group(ctx)
 	l := letter{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
 	var to []*place
-	p.crew.mu.Lock()
+	p.workerSet.mu.Lock()
 	for rank := range p.maxWorkers {
 		if pl := p.placeOf(rank); pl != nil && pl.open {
 			g.tasks.Add(1)
@@ -50,7 +50,7 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 			to = append(to, pl)
 		}
 	}
-	p.crew.mu.Unlock()
+	p.workerSet.mu.Unlock()
 	p.forward()
 	defer context.AfterFunc(ctx, func() {
 		g.fail(context.Cause(ctx))

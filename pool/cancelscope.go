@@ -27,11 +27,11 @@ import (
 // A stolen frame carries its call along, so that the thief belongs to the call while
 // it runs the frame.
 
-// call is a blocking call that may be given up before its end, because its context
-// was. Nil is a call that may not.
-type call struct {
+// cancelScope is a blocking cancelScope that may be given up before its end, because its context
+// was. Nil is a cancelScope that may not.
+type cancelScope struct {
 	pool     *Pool                   // constant
-	outer    *call                   // constant: what it is nested in; may be nil
+	outer    *cancelScope            // constant: what it is nested in; may be nil
 	ctx      context.Context         // constant
 	stopWith context.CancelCauseFunc // of ctx, if the place is one of WithCancel; constant
 	stop     func() bool             // of the context's goroutine; constant
@@ -49,14 +49,14 @@ const (
 // lookPeriod is how often a worker looks at the context of its call. A look takes some 20 ns.
 const lookPeriod = 50 * time.Microsecond
 
-func newCall(ctx context.Context, p *Pool, outer *call) *call {
-	c := &call{pool: p, outer: outer, ctx: ctx}
+func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope) *cancelScope {
+	c := &cancelScope{pool: p, outer: outer, ctx: ctx}
 	c.stop = context.AfterFunc(ctx, c.cancel)
 	return c
 }
 
 // cancel is for whoever finds that the context has ended.
-func (c *call) cancel() {
+func (c *cancelScope) cancel() {
 	if c.state.CompareAndSwap(callRuns, callCancelled) {
 		c.pool.workers.each((*Worker).alarm)
 		c.pool.cancelled.Add(1)
@@ -64,7 +64,7 @@ func (c *call) cancel() {
 }
 
 // finish is for whoever made the call, at its end.
-func (c *call) finish() {
+func (c *cancelScope) finish() {
 	c.stop()
 	if !c.state.CompareAndSwap(callRuns, callOver) {
 		c.pool.cancelled.Add(-1)
@@ -73,7 +73,7 @@ func (c *call) finish() {
 
 // err is what a cancelled call returns. Its workers may have seen that the deadline has passed
 // before the context's own timer has had a P, which it has as soon as the caller waits.
-func (c *call) err() error {
+func (c *cancelScope) err() error {
 	if c.ctx.Err() == nil {
 		c.pool.wait("the end of its context", nil, func() {
 			select {
@@ -86,7 +86,7 @@ func (c *call) err() error {
 }
 
 // stopped says whether what belongs to the call need not go on.
-func (c *call) stopped() bool {
+func (c *cancelScope) stopped() bool {
 	for ; c != nil; c = c.outer {
 		if c.state.Load() == callCancelled {
 			return true
@@ -96,7 +96,7 @@ func (c *call) stopped() bool {
 }
 
 // ended is stopped for who runs no loop or fork that would look at the contexts.
-func (c *call) ended() bool {
+func (c *cancelScope) ended() bool {
 	for ; c != nil; c = c.outer {
 		if c.ctx.Err() != nil {
 			c.cancel()
@@ -109,7 +109,7 @@ func (c *call) ended() bool {
 }
 
 // look is check, and now and then a look at the contexts first.
-func (c *call) look(w *Worker) {
+func (c *cancelScope) look(w *Worker) {
 	if c == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (c *call) look(w *Worker) {
 }
 
 // poll looks at the contexts if w has not for a while.
-func (c *call) poll(w *Worker, now int64) {
+func (c *cancelScope) poll(w *Worker, now int64) {
 	if c == nil || now-w.lookedAt < w.pool.ticksLook {
 		return
 	}
@@ -132,7 +132,7 @@ func (c *call) poll(w *Worker, now int64) {
 }
 
 // check unwinds the caller if its call was cancelled, up to the outermost that was.
-func (c *call) check() {
+func (c *cancelScope) check() {
 	if last := c.outermost(); last != nil {
 		last.unwound.Store(true)
 		panic(last)
@@ -140,7 +140,7 @@ func (c *call) check() {
 }
 
 // outermost returns the outermost call that was cancelled, nil if none was.
-func (c *call) outermost() (last *call) {
+func (c *cancelScope) outermost() (last *cancelScope) {
 	for ; c != nil; c = c.outer {
 		if c.state.Load() == callCancelled {
 			last = c
@@ -151,7 +151,7 @@ func (c *call) outermost() (last *call) {
 
 // keep is for an ending that nobody waits for any more, because who would have waited unwinds. A panic is not lost by that: it
 // continues where the unwinding ends.
-func (c *call) keep(e ending) {
+func (c *cancelScope) keep(e ending) {
 	if e, ok := e.(*PanicError); ok {
 		if last := c.outermost(); last != nil {
 			last.panicked.CompareAndSwap(nil, e)

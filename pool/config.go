@@ -79,7 +79,7 @@ func (p *Pool) Config() inspect.Config {
 
 	for rank := range p.size() {
 		if pl := p.placeOf(rank); pl != nil {
-			c.Workers = append(c.Workers, inspect.Seat{Worker: rank, Node: p.nodes[pl.site.node].id, CPUs: slices.Clone(pl.site.cpus)})
+			c.Workers = append(c.Workers, inspect.Seat{Worker: rank, Node: p.nodes[pl.placement.node].id, CPUs: slices.Clone(pl.placement.cpus)})
 		}
 	}
 	return c
@@ -99,9 +99,9 @@ func (p *Pool) whyWorkers() string {
 
 // resized says whether Resize has chosen the number of workers.
 func (p *Pool) resized() bool {
-	p.crew.mu.Lock()
-	defer p.crew.mu.Unlock()
-	return p.crew.chosen
+	p.workerSet.mu.Lock()
+	defer p.workerSet.mu.Unlock()
+	return p.workerSet.chosen
 }
 
 func (p *Pool) whyFreePs() string {

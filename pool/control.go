@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// # The crew
+// # Places and the workers in them
 //
-// The crew are a pool's places and the workers that take turns in them. How many places there are
+// A pool has places and workers that take turns in them. How many places there are
 // can change (Resize); how many workers there are follows from how many of them wait: each place
 // that is neither asleep nor closed has one who computes in it. Workers without a place are idle,
 // on the list of their site, and beyond some that are kept for the next wake-up they end.
 
-// crew is who works for a pool. Its fields are under mu unless it says otherwise.
-type crew struct {
+// workerSet is who works for a pool. Its fields are under mu unless it says otherwise.
+type workerSet struct {
 	mu      sync.Mutex
 	changed sync.Cond    // a worker became idle, or what await waits for may have changed
 	waiting atomic.Int32 // callers of await; they write
@@ -33,9 +33,9 @@ type crew struct {
 
 // await returns when the condition holds, which it asks under mu whenever something
 // has changed.
-func (c *crew) await(condition func() bool) { _ = c.awaitContext(context.Background(), condition) }
+func (c *workerSet) await(condition func() bool) { _ = c.awaitContext(context.Background(), condition) }
 
-func (c *crew) awaitContext(ctx context.Context, condition func() bool) error {
+func (c *workerSet) awaitContext(ctx context.Context, condition func() bool) error {
 	defer context.AfterFunc(ctx, c.signal)()
 	c.waiting.Add(1) // before the first look: who signals looks in the opposite order
 	defer c.waiting.Add(-1)
@@ -51,7 +51,7 @@ func (c *crew) awaitContext(ctx context.Context, condition func() bool) error {
 }
 
 // signal is for whoever may have made a condition true.
-func (c *crew) signal() {
+func (c *workerSet) signal() {
 	if c.waiting.Load() > 0 {
 		c.mu.Lock()
 		c.changed.Broadcast()
@@ -61,41 +61,41 @@ func (c *crew) signal() {
 
 // Orders to workers.
 const (
-	orderHold  = 1 << iota // the pool is paused
-	orderClose             // there are too many places
+	controlHold  = 1 << iota // the pool is paused
+	controlClose             // there are too many places
 )
 
-func (p *Pool) order(what uint32, on bool) {
+func (p *Pool) setControl(what uint32, on bool) {
 	if on {
-		p.orders.Or(what)
+		p.control.Or(what)
 	} else {
-		p.orders.And(^what)
+		p.control.And(^what)
 	}
 }
 
-// ordered says whether the worker should give up its place.
-func (w *Worker) ordered() bool {
+// isControlled says whether the worker should give up its place.
+func (w *Worker) isControlled() bool {
 	if len(w.stash) > 0 {
 		return false // nobody else sees what is there
 	}
-	return w.owed.Load() > 0 || w.letters.Load() > 0 || w.pool.orders.Load() != 0 && (w.pool.held() || w.isTooMany())
+	return w.owed.Load() > 0 || w.letters.Load() > 0 || w.pool.control.Load() != 0 && (w.pool.held() || w.isTooMany())
 }
 
 // held says whether no task is to begin. A running task that waits may wait for one that has not
 // begun, so while one does, the pool goes on.
 func (p *Pool) held() bool {
-	return p.orders.Load()&orderHold != 0 && p.waits.Load() == 0
+	return p.control.Load()&controlHold != 0 && p.waits.Load() == 0
 }
 
 // isTooMany says whether the pool has more places than it should have, and this is one that
 // should not be there.
 func (pl *place) isTooMany() bool {
-	return pl.pool.orders.Load()&orderClose != 0 && pl.rank >= pl.pool.size()
+	return pl.pool.control.Load()&controlClose != 0 && pl.rank >= pl.pool.size()
 }
 
-// obey is for a worker that is in the middle of nothing and was ordered to give up its place. It
+// obeyControl is for a worker that is in the middle of nothing and was ordered to give up its place. It
 // says whether it has.
-func (w *Worker) obey() bool {
+func (w *Worker) obeyControl() bool {
 	w.stopSearching() // wakes another one for what this one was woken for
 	if w.owed.Load() == 0 && !w.pool.held() {
 		if letter := w.openLetter(); letter != nil {
@@ -113,40 +113,40 @@ func (w *Worker) obey() bool {
 // closePlace closes the worker's place, unless the pool has come to need it meanwhile.
 func (w *Worker) closePlace() bool {
 	p, pl := w.pool, w.place
-	for t := w.takeOwn(); t != nil; t = w.takeOwn() { // before it is off the list, or drain would not see the tasks
+	for t := w.nextLocalTask(); t != nil; t = w.nextLocalTask() { // before it is off the list, or drain would not see the tasks
 		if !w.injector().Push(t) { // the pool began to close just now, and this was accepted before
 			w.run(job{task: t})
 			return true
 		}
 	}
-	p.crew.mu.Lock()
-	defer p.crew.mu.Unlock()
+	p.workerSet.mu.Lock()
+	defer p.workerSet.mu.Unlock()
 	if pl.rank < p.size() {
 		return false
 	}
 	pl.open = false
 	pl.dropLetters()
-	p.order(orderClose, p.anyTooMany())
+	p.setControl(controlClose, p.anyTooMany())
 	pl.mu.Lock()
 	pl.unlink(w)
 	pl.mu.Unlock()
 	w.place = nil
 	w.trim()
 	w.home = nil
-	w.kept = w.site.push(w)
+	w.kept = w.placement.push(w)
 	p.active.Add(-1)
-	p.crew.changed.Broadcast()
+	p.workerSet.changed.Broadcast()
 	// What this worker has seen and stayed awake for is left to others, and if it was the hot one,
 	// another one has to be.
 	if p.latency {
-		p.wakeOne(pl.site.node, -1)
+		p.wakeOne(pl.placement.node, -1)
 	} else {
 		p.notifySeen()
 	}
 	return true
 }
 
-// anyTooMany says whether there is a place that should not be there, under crew.mu.
+// anyTooMany says whether there is a place that should not be there, under workerSet.mu.
 func (p *Pool) anyTooMany() bool {
 	for rank := p.size(); rank < p.maxWorkers; rank++ {
 		if pl := p.placeOf(rank); pl != nil && pl.open {
@@ -211,7 +211,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 		return ErrClosed
 	}
 	var opened []*place
-	c := &p.crew
+	c := &p.workerSet
 	c.mu.Lock()
 	if p.exit.Load() {
 		c.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 		return nil
 	}
 	c.size.Store(int32(n))
-	p.order(orderClose, p.anyTooMany()) // before the look at who sleeps, or a place could sleep through both
+	p.setControl(controlClose, p.anyTooMany()) // before the look at who sleeps, or a place could sleep through both
 	for rank := range p.maxWorkers {
 		pl := p.placeOf(rank)
 		switch {
@@ -240,7 +240,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 			pl.dropLetters()
 		}
 	}
-	p.order(orderClose, p.anyTooMany())
+	p.setControl(controlClose, p.anyTooMany())
 	c.mu.Unlock()
 	for _, pl := range opened {
 		pl.doze() // and wakes up, if there is something to do
@@ -267,14 +267,14 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	if p.current() != nil {
 		return errors.New("pool: Pause was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
-	c := &p.crew
+	c := &p.workerSet
 	c.mu.Lock()
 	if p.closing.Load() {
 		c.mu.Unlock()
 		return ErrClosed
 	}
 	c.paused = true
-	p.order(orderHold, true)
+	p.setControl(controlHold, true)
 	c.mu.Unlock()
 	resumed := false
 	p.wait("Pool.Pause of another pool", nil, func() {
@@ -295,10 +295,10 @@ func (p *Pool) Resume() {
 	if p.usable() != nil {
 		return
 	}
-	c := &p.crew
+	c := &p.workerSet
 	c.mu.Lock()
 	c.paused, c.atRest = false, false
-	p.order(orderHold, false)
+	p.setControl(controlHold, false)
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	if p.latency && !p.closing.Load() {
@@ -348,7 +348,7 @@ const sparesPerSite = 8
 
 // push makes w one of the site's idle workers, and says whether it is. If there are enough, or
 // the pool has ended, w has to end.
-func (s *site) push(w *Worker) bool {
+func (s *placement) push(w *Worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || len(s.idle) >= s.places+sparesPerSite {
@@ -360,7 +360,7 @@ func (s *site) push(w *Worker) bool {
 
 // pop takes the one who came last, whose stack is the most likely to be in the cache, or returns
 // nil.
-func (s *site) pop() *Worker {
+func (s *placement) pop() *Worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.idle) - 1
@@ -377,7 +377,7 @@ func (s *site) pop() *Worker {
 // If the pool has ended, only a guest that has stayed longer can need it: then the worker is not
 // bound, nobody waits for its end, and it ends when it would become idle.
 func (p *Pool) hire(pl *place, first *job) {
-	s := pl.site
+	s := pl.placement
 	s.mu.Lock()
 	late := s.closed
 	if !late {
@@ -398,7 +398,7 @@ func (p *Pool) hire(pl *place, first *job) {
 }
 
 // close ends all idle workers, and those who would become idle.
-func (s *site) close() {
+func (s *placement) close() {
 	s.mu.Lock()
 	idle := s.idle
 	s.closed, s.idle = true, nil
@@ -420,7 +420,7 @@ var errTooManyBound = fmt.Errorf("the process has bound %d threads for pools alr
 	"a process with 10,000 threads; use fewer workers, or PinNone", mostBound)
 
 // bind says whether the next worker of the site is to be bound, and counts it.
-func (s *site) bind() bool {
+func (s *placement) bind() bool {
 	if s.cpus == nil {
 		return false
 	}
@@ -438,7 +438,7 @@ func (s *site) bind() bool {
 }
 
 // unbind is for a bound worker that ends.
-func (s *site) unbind() {
+func (s *placement) unbind() {
 	s.mu.Lock()
 	s.bound--
 	s.mu.Unlock()

@@ -24,7 +24,7 @@ func within[T any](c <-chan T) bool {
 // pass unlocks c, for which others queue, in such a way that each of them hands it to the
 // next at once and goes on only after that: as a mutex does when somebody has waited too
 // long.
-func (c *crew) pass() {
+func (c *workerSet) pass() {
 	c.mu.Unlock()
 	c.mu.Lock() // before the first in the queue, who sees that and complains
 	time.Sleep(3 * time.Millisecond)
@@ -128,7 +128,7 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 // place, while the one that leaves is held up at the door.
 func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	c := &p.crew
+	c := &p.workerSet
 	for range stress(30) {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
 		for range 2 {

@@ -385,8 +385,8 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 		require.True(t, eventually(func() bool { return ran.Load() > 100 }))
 		require.NoError(t, p.Resize(n))
 		left := eventually(func() bool { // those who sleep leave as soon as they are woken
-			p.crew.mu.Lock()
-			defer p.crew.mu.Unlock()
+			p.workerSet.mu.Lock()
+			defer p.workerSet.mu.Unlock()
 			return !p.anyTooMany()
 		})
 		fewer := new(crowd)
@@ -603,7 +603,7 @@ func TestPauseOutsideOnly(t *testing.T) {
 		_ = p.Run(func(*Worker) { result <- p.Pause(ctx) })
 	}))
 	refused(<-result)
-	require.Zero(t, p.orders.Load()&orderHold)
+	require.Zero(t, p.control.Load()&controlHold)
 
 	// A guest is outside.
 	require.NoError(t, p.Run(func(*Worker) { require.NoError(t, p.Pause(ctx)) }))
@@ -697,7 +697,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	result := make(chan error, 1)
 	go func() { result <- p.Pause(ctx) }()
-	require.True(t, eventually(func() bool { return p.orders.Load()&orderHold != 0 }))
+	require.True(t, eventually(func() bool { return p.control.Load()&controlHold != 0 }))
 	cancel(io.EOF)
 	select {
 	case err := <-result:
@@ -721,7 +721,7 @@ func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 		for range 3 {
 			go func() { results <- p.Pause(context.Background()) }()
 		}
-		require.True(t, eventually(func() bool { return p.crew.waiting.Load() == 3 }))
+		require.True(t, eventually(func() bool { return p.workerSet.waiting.Load() == 3 }))
 		p.Resume()
 		// Those who came to look only when others had paused again would wait on.
 		for range 3 {
@@ -762,7 +762,7 @@ func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
 	require.True(t, closed(begun))
 	result := make(chan error, 1)
 	go func() { result <- p.Pause(context.Background()) }()
-	require.True(t, eventually(func() bool { return p.crew.waiting.Load() == 1 }))
+	require.True(t, eventually(func() bool { return p.workerSet.waiting.Load() == 1 }))
 	wait := together(1, func(int) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -819,7 +819,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 			require.True(t, closed(begun))
 			result := make(chan error, 1)
 			go func() { result <- p.Pause(context.Background()) }()
-			require.True(t, eventually(func() bool { return p.orders.Load()&orderHold != 0 }))
+			require.True(t, eventually(func() bool { return p.control.Load()&controlHold != 0 }))
 			pause()
 			close(release)
 			require.True(t, returns(func() {
@@ -1156,17 +1156,17 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 			requireRunsTogether(t, p, 2)
 			require.True(t, whenHot(p))
 		}
-		p.active.Add(1)  // somebody comes to rest a little later
-		p.crew.mu.Lock() // Resize(1) and Close at the same time
-		p.crew.size.Store(1)
+		p.active.Add(1)       // somebody comes to rest a little later
+		p.workerSet.mu.Lock() // Resize(1) and Close at the same time
+		p.workerSet.size.Store(1)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			_ = p.Close()
 		}()
 		closing := eventually(p.closing.Load)
-		p.order(orderClose, true)
-		p.crew.mu.Unlock()
+		p.setControl(controlClose, true)
+		p.workerSet.mu.Unlock()
 		require.True(t, closing)
 		pause()
 		p.rest()

@@ -123,7 +123,7 @@ func (r *relief) run() {
 // runBeside has a worker without a place run something that is queued, if anything is. Loot is an
 // empty ring, and is left like that.
 func (p *Pool) runBeside(loot *heist.Ring[task]) {
-	c := &p.crew
+	c := &p.workerSet
 	c.mu.Lock() // a Pause that has not returned waits for the worker, and one that has is left alone
 	atRest := c.atRest
 	if !atRest {
@@ -140,7 +140,7 @@ func (p *Pool) runBeside(loot *heist.Ring[task]) {
 	}
 	for t := loot.Pop(); t != nil; t = loot.Pop() {
 		if pl := p.places[0]; pl.injector().Push(t) {
-			p.notifyTask(pl.site.node)
+			p.notifyTask(pl.placement.node)
 		} else { // Close has begun, and the task was accepted before
 			p.active.Add(1)
 			p.hireFor(&job{task: t})
@@ -153,10 +153,10 @@ func (p *Pool) runBeside(loot *heist.Ring[task]) {
 // ring: a thief takes half.
 func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 	for _, pl := range p.victims() {
-		if t, _, _ := pl.rob(loot, true); t != nil {
+		if t, _, _ := pl.stealTasks(loot, true); t != nil {
 			return job{task: t}, true
 		}
-		if j, r := pl.robFork(false, pl.site.node); r == heist.Success {
+		if j, r := pl.stealFork(false, pl.placement.node); r == heist.Success {
 			return j, true
 		}
 	}

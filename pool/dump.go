@@ -125,7 +125,7 @@ func (v *sight) busy() bool {
 // worker returns what people read of it.
 func (v *sight) worker(seen []sight) inspect.Worker {
 	p := v.w.pool
-	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.site.node].id, State: inspect.Runs, Does: v.does()}
+	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.placement.node].id, State: inspect.Runs, Does: v.does()}
 	switch {
 	case v.w.guest:
 		s.Role = "guest"

@@ -176,7 +176,7 @@ var raised struct {
 // Cost: a look at the worker's queues and at the clock, and what others then do.
 func (w *Worker) Yield() {
 	w.mustBeMine("Worker.Yield")
-	w.call.look(w)
+	w.cancelScope.look(w)
 	w.expose()
 	for v := w.outer; v != nil; v = v.outer { // places of the same goroutine in other pools
 		if v.away > 0 {

@@ -100,9 +100,9 @@ func (k *tick) end() {
 // pause is for a worker that runs out of tasks: the time until the next does not count.
 func (k *tick) pause() { k.since, k.tasks = 0, 0 }
 
-// next takes a task without a look at other workers.
-func (w *Worker) next() *task {
-	t := w.choose()
+// nextTask takes a task without a look at other workers.
+func (w *Worker) nextTask() *task {
+	t := w.chooseTask()
 	if t != nil {
 		w.tick.turn++
 		w.tick.tasks++
@@ -110,15 +110,15 @@ func (w *Worker) next() *task {
 	return t
 }
 
-func (w *Worker) choose() *task {
+func (w *Worker) chooseTask() *task {
 	k := &w.tick
 	if w.pool.urgent.Load() > 0 && k.turn%otherTurns != otherTurns-1 {
-		if t := w.pullUrgent(); t != nil {
+		if t := w.popUrgent(); t != nil {
 			return t
 		}
 	}
 	if k.turn%lowTurns == lowTurns-1 { // which is not a turn of urgent tasks
-		if t := w.pullLow(); t != nil {
+		if t := w.popLow(); t != nil {
 			return t
 		}
 	}
@@ -132,27 +132,27 @@ func (w *Worker) choose() *task {
 	if k.poll <= 0 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)
 		k.poll = k.period
-		if t, _ := w.pull(w.polled()); t != nil {
+		if t, _ := w.pullBatch(w.polled()); t != nil {
 			return t
 		}
 	}
-	if t := w.takeOwn(); t != nil {
+	if t := w.nextLocalTask(); t != nil {
 		return t
 	}
-	t, _ := w.pullAny()
+	t, _ := w.nextRemoteTask()
 	return t
 }
 
-// takeOwn takes the next of the worker's own tasks.
-func (w *Worker) takeOwn() *task {
+// nextLocalTask takes the next of the worker's own tasks.
+func (w *Worker) nextLocalTask() *task {
 	k := &w.tick
 	if t := w.batch.Pop(); t != nil {
 		k.lifo = 0
 		return t
 	}
 	k.poll--
-	if w.slot.Load() != nil {
-		if t := w.slot.Swap(nil); t != nil {
+	if w.lifoSlot.Load() != nil {
+		if t := w.lifoSlot.Swap(nil); t != nil {
 			if k.lifo++; k.lifo <= maxLIFO || w.ring.Len() == 0 || !w.ring.Push(t) {
 				return t
 			}
@@ -167,9 +167,9 @@ func (w *Worker) takeOwn() *task {
 	return t
 }
 
-// pull takes a share of what lies in a node's injector, from 4 tasks to 64, returns the
+// pullBatch takes a share of what lies in a node's injector, from 4 tasks to 64, returns the
 // first and puts the others into the batch buffer.
-func (w *Worker) pull(node int) (*task, heist.StealResult) {
+func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	p := w.pool
 	injector := p.nodes[node].queues[PriorityNormal]
 	n := max(leastPull, injector.Len()*len(p.nodes)/p.size()+1)
@@ -181,7 +181,7 @@ func (w *Worker) pull(node int) (*task, heist.StealResult) {
 	first := w.pulled[0]
 	if got > 1 {
 		w.batch.PushBatch(w.pulled[1:got])
-		p.notifyTask(w.site.node)
+		p.notifyTask(w.placement.node)
 	}
 	clear(w.pulled[:got])
 	p.room.offer(p)
@@ -192,35 +192,35 @@ func (w *Worker) pull(node int) (*task, heist.StealResult) {
 // and every otherNodes-th time another one, or what lies there could wait for ever if all
 // workers there had always tasks of their own, or had left.
 func (w *Worker) polled() int {
-	nearby := w.pool.nodes[w.site.node].nearby
+	nearby := w.pool.nodes[w.placement.node].nearby
 	if len(nearby) == 1 {
-		return w.site.node
+		return w.placement.node
 	}
 	k := &w.tick
 	if k.polls++; k.polls%otherNodes != 0 {
-		return w.site.node
+		return w.placement.node
 	}
 	return nearby[k.polls/otherNodes%len(nearby)]
 }
 
-// pullUrgent takes a task of high priority.
-func (w *Worker) pullUrgent() *task {
+// popUrgent takes a task of high priority.
+func (w *Worker) popUrgent() *task {
 	if w.pool.urgent.Load() <= 0 {
 		return nil
 	}
-	t := w.pop(PriorityHigh)
+	t := w.popPriority(PriorityHigh)
 	if t != nil {
 		w.pool.urgent.Add(-1)
 	}
 	return t
 }
 
-func (w *Worker) pullLow() *task { return w.pop(PriorityLow) }
+func (w *Worker) popLow() *task { return w.popPriority(PriorityLow) }
 
-// pop takes a task of a priority, from the nearest node that has one; but every
+// popPriority takes a task of a priority, from the nearest node that has one; but every
 // otherNodes-th time it begins with another node, for the reason that polled gives.
-func (w *Worker) pop(priority Priority) *task {
-	nearby := w.pool.nodes[w.site.node].nearby
+func (w *Worker) popPriority(priority Priority) *task {
+	nearby := w.pool.nodes[w.placement.node].nearby
 	first := 0
 	if len(nearby) > 1 {
 		k := &w.tick
@@ -237,25 +237,27 @@ func (w *Worker) pop(priority Priority) *task {
 	return nil
 }
 
-// pullAny takes a task from an injector of the worker's node, whatever its priority. Urgent
+// nextRemoteTask takes a task from an injector of the worker's node, whatever its priority. Urgent
 // ones do not come first: it is for when next has looked for them, or has given this turn
 // to others.
-func (w *Worker) pullAny() (*task, heist.StealResult) { return w.pullFrom(w.site.node) }
+func (w *Worker) nextRemoteTask() (*task, heist.StealResult) {
+	return w.nextRemoteTaskOf(w.placement.node)
+}
 
-func (w *Worker) pullFrom(node int) (*task, heist.StealResult) {
-	if t, r := w.pull(node); r != heist.Empty {
+func (w *Worker) nextRemoteTaskOf(node int) (*task, heist.StealResult) {
+	if t, r := w.pullBatch(node); r != heist.Empty {
 		return t, r
 	}
-	if t := w.pullUrgent(); t != nil {
+	if t := w.popUrgent(); t != nil {
 		return t, heist.Success
 	}
 	return w.pool.nodes[node].queues[PriorityLow].Pop()
 }
 
-// pullAnywhere is pullAny for all nodes, the nearest first.
-func (w *Worker) pullAnywhere() (t *task, r heist.StealResult) {
-	for _, node := range w.pool.nodes[w.site.node].nearby {
-		t, this := w.pullFrom(node)
+// nextRemoteTaskAnywhere is nextRemoteTask for all nodes, the nearest first.
+func (w *Worker) nextRemoteTaskAnywhere() (t *task, r heist.StealResult) {
+	for _, node := range w.pool.nodes[w.placement.node].nearby {
+		t, this := w.nextRemoteTaskOf(node)
 		if t != nil {
 			return t, heist.Success
 		}

@@ -399,7 +399,7 @@ func TestPullTakesAShare(t *testing.T) {
 			for range c.lie {
 				require.NoError(t, p.Go(func(*Worker) {}))
 			}
-			first, r := w.pull(0)
+			first, r := w.pullBatch(0)
 			require.Equal(t, heist.Success, r)
 			require.NotNil(t, first)
 			require.Equal(t, c.batched+c.want-1, w.batch.Len())
@@ -427,7 +427,7 @@ func TestPullLeavesTheOthersTheirShare(t *testing.T) {
 		for range lie {
 			_ = p.Go(func(*Worker) {})
 		}
-		first, _ := w.pull(0)
+		first, _ := w.pullBatch(0)
 		got <- lie - p.waiting()
 		close(done)
 		first.run(w)

@@ -102,10 +102,10 @@ func bordersAt(top, split int) uint64 { return uint64(top)<<32 | uint64(split) }
 // publishes the frame; the thief writes the outcome, and hands the frame back by
 // completing the latch.
 type frame[W, R any] struct {
-	what  W
-	body  func(*Worker, W) R // runs it
-	call  *call              // what it belongs to, see cancelscope.go
-	latch latch
+	what        W
+	body        func(*Worker, W) R // runs it
+	cancelScope *cancelScope       // what it belongs to, see cancelscope.go
+	latch       latch
 	outcome[R]
 }
 
@@ -165,7 +165,7 @@ type forkStack interface {
 func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
 	s.levels = policy.AlwaysPublic
-	s.enter(0)
+	s.moveTo(0)
 	s.slow.Store(alarmed) // an alarm from before the stack was there counts as well
 }
 
@@ -207,10 +207,10 @@ func (s *frames[W, R]) push(what W) { s.pushTo(what, false) }
 func (s *frames[W, R]) pushTo(what W, public bool) {
 	w := s.owner
 	w.mustBeMine("a join")
-	w.call.look(w)
+	w.cancelScope.look(w)
 	d := s.bottom
 	if uint(d-s.base) >= blockLen {
-		s.enter(d)
+		s.moveTo(d)
 	}
 	s.block[d-s.base].what = what
 	s.bottom = d + 1
@@ -267,7 +267,7 @@ func (s *frames[W, R]) relax() {
 }
 
 // reason says whether there is one for an alarm.
-func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.call.stopped() }
+func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.cancelScope.stopped() }
 
 // # Giving way
 //
@@ -370,7 +370,7 @@ func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 		s.owner.await(&fr.latch)
 		fr.latch.state.Store(latchPending)
 		if first.ending != nil {
-			s.at(i + 1).call.keep(first.ending)
+			s.at(i + 1).cancelScope.keep(first.ending)
 		}
 		first, fr.outcome = fr.outcome, outcome[R]{}
 		fr.what = *new(W)
@@ -390,7 +390,7 @@ func (s *frames[W, R]) publish() {
 	}
 	for i := s.split; i < s.bottom; i++ {
 		fr := s.at(i)
-		fr.body, fr.call = s.body, s.owner.call
+		fr.body, fr.cancelScope = s.body, s.owner.cancelScope
 	}
 	s.split = s.bottom
 	s.owner.publishes.Add(1)
@@ -422,7 +422,7 @@ func (s *stack) claim() (int, heist.StealResult) {
 
 func (s *frames[W, R]) run(thief *Worker, index int) {
 	fr := s.at(index)
-	out := thief.helps(s.owner, &fr.latch, fr.call)
+	out := thief.helps(s.owner, &fr.latch, fr.cancelScope)
 	returned := false
 	defer func() {
 		if !returned {
@@ -431,7 +431,7 @@ func (s *frames[W, R]) run(thief *Worker, index int) {
 		thief.helped(out)
 		fr.latch.complete(thief, s.owner)
 	}()
-	thief.call.look(thief)
+	thief.cancelScope.look(thief)
 	fr.result = fr.body(thief, fr.what)
 	returned = true
 }
@@ -446,7 +446,7 @@ func (s *frames[W, R]) tidy(d int) {
 	case s.bottom > d:
 		s.cut(d)
 		if d > 0 && d == s.base {
-			s.enter(d - 1) // so that the next fork enters the block again
+			s.moveTo(d - 1) // so that the next fork enters the block again
 		}
 	case d == 0 && s.used <= exactlyUsed:
 		s.trim()
@@ -464,7 +464,7 @@ func (s *frames[W, R]) cut(d int) {
 		return
 	}
 	if end := s.withdraw(d); end > d {
-		call := s.at(d).call
+		call := s.at(d).cancelScope
 		call.keep(s.reclaim(d, end).ending)
 	}
 }
@@ -485,7 +485,7 @@ func (s *frames[W, R]) trim() {
 	if len(blocks) > 1 {
 		first := blocks[:1:1]
 		s.blocks.Store(&first)
-		s.enter(0)
+		s.moveTo(0)
 	}
 }
 
@@ -494,8 +494,8 @@ func (s *frames[W, R]) at(d int) *frame[W, R] {
 	return &(*s.blocks.Load())[d/blockLen][d%blockLen]
 }
 
-// enter makes the block with the frame at depth d the current one.
-func (s *frames[W, R]) enter(d int) {
+// moveTo makes the block with the frame at depth d the current one.
+func (s *frames[W, R]) moveTo(d int) {
 	var blocks []*[blockLen]frame[W, R]
 	if p := s.blocks.Load(); p != nil {
 		blocks = *p
@@ -550,20 +550,20 @@ func (w *Worker) forkStacks() []forkStack {
 // The marks are a stack themselves: for each mark the number of fork stacks that there
 // were, and their depths.
 
-// mark returns what unwind needs.
-func (w *Worker) mark() int {
-	m := len(w.marks)
+// pushUnwindPoint returns what unwind needs.
+func (w *Worker) pushUnwindPoint() int {
+	m := len(w.unwindPoints)
 	stacks := w.forkStacks()
-	w.marks = append(w.marks, len(stacks))
+	w.unwindPoints = append(w.unwindPoints, len(stacks))
 	for _, s := range stacks {
-		w.marks = append(w.marks, s.depth())
+		w.unwindPoints = append(w.unwindPoints, s.depth())
 	}
 	return m
 }
 
 // unwind takes back the forks that are left since the mark.
 func (w *Worker) unwind(m int) {
-	depths := w.marks[m+1:][:w.marks[m]]
+	depths := w.unwindPoints[m+1:][:w.unwindPoints[m]]
 	for i, s := range w.forkStacks() {
 		if i < len(depths) {
 			s.cut(depths[i])
@@ -571,28 +571,28 @@ func (w *Worker) unwind(m int) {
 			s.cut(0)
 		}
 	}
-	w.marks = w.marks[:m]
+	w.unwindPoints = w.unwindPoints[:m]
 }
 
 // inner is something that a worker does in the middle of something else, and that ends
 // before it: what its forks must not outlive, and the call that it does not belong to.
 type inner struct {
-	mark int
-	call *call
+	mark        int
+	cancelScope *cancelScope
 }
 
-// begin begins something in the middle of what the worker does.
-func (w *Worker) begin() inner {
+// beginInner begins something in the middle of what the worker does.
+func (w *Worker) beginInner() inner {
 	w.expose() // what belongs to the outer call
-	in := inner{w.mark(), w.call}
-	w.call = nil
+	in := inner{w.pushUnwindPoint(), w.cancelScope}
+	w.cancelScope = nil
 	return in
 }
 
-// end ends it, also in a deferred call.
-func (w *Worker) end(in inner) {
+// endInner ends it, also in a deferred call.
+func (w *Worker) endInner(in inner) {
 	w.unwind(in.mark)
-	if w.call = in.call; w.call.stopped() { // the inner forks have answered its alarm
+	if w.cancelScope = in.cancelScope; w.cancelScope.stopped() { // the inner forks have answered its alarm
 		w.alarm()
 	}
 }

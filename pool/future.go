@@ -164,7 +164,7 @@ func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {
 
 func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 	var value T
-	in := w.begin()
+	in := w.beginInner()
 	w.job.set(taskFor(f))
 	w.inside.set(&inside{of: t, f: taskFor(f), outer: w.inside.own()})
 	err := ErrGoexit
@@ -175,7 +175,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 			w.pool.panicked.Add(1)
 		}
 		w.inside.set(w.inside.own().outer)
-		w.end(in)
+		w.endInner(in)
 		t.mu.Lock()
 		t.value, t.err, t.panicked = value, err, panicked
 		t.done = true

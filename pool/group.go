@@ -166,7 +166,7 @@ func (g *Group) TryGo(f func() error) bool {
 		g.fail(errNilFunc("Group.TryGo"))
 		return true
 	}
-	if !g.enter() {
+	if !g.tryReserve() {
 		return false
 	}
 	g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
@@ -186,8 +186,8 @@ func (g *Group) mustBeEmpty(method string) {
 	}
 }
 
-// enter counts a task, if the limit allows one more.
-func (g *Group) enter() bool {
+// tryReserve counts a task, if the limit allows one more.
+func (g *Group) tryReserve() bool {
 	if g.limit < 0 {
 		g.tasks.Add(1)
 		return true
@@ -205,12 +205,12 @@ func (g *Group) enter() bool {
 
 // waitForRoom counts a task, when the limit allows it, and says whether it has: after Abort it may never.
 func (g *Group) waitForRoom() bool {
-	if g.enter() {
+	if g.tryReserve() {
 		return true
 	}
 	entered := false
 	err := g.room.wait(g.parent, g.pool, "Group.Go at its limit", nil, func() bool {
-		entered = g.enter()
+		entered = g.tryReserve()
 		return entered || g.pool.aborted.Load()
 	})
 	if !entered {
@@ -348,7 +348,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 		g.skip(1)
 		return
 	}
-	in := w.begin()
+	in := w.beginInner()
 	w.job.set(of)
 	w.inside.set(&inside{of: g, f: of, outer: w.inside.own()})
 	returned := false
@@ -361,7 +361,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 			}
 		}
 		w.inside.set(w.inside.own().outer)
-		w.end(in)
+		w.endInner(in)
 	}()
 	err := f(w)
 	returned = true

@@ -49,14 +49,14 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Run")
 	}
-	w, guest, err := p.enter(context.Background(), false)
+	w, guest, err := p.admitGuest(context.Background(), false)
 	if err != nil {
 		return err
 	}
 	if guest {
-		defer p.leave(w)
+		defer p.releaseGuest(w)
 	} else {
-		defer w.end(w.begin())
+		defer w.endInner(w.beginInner())
 	}
 	if guest {
 		w.code.set(codeOf(f))
@@ -65,9 +65,9 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	return nil
 }
 
-// enter returns as which worker the calling goroutine computes: the one that it is already, or
+// admitGuest returns as which worker the calling goroutine computes: the one that it is already, or
 // a guest, which must leave again.
-func (p *Pool) enter(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
+func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
 	if p.closing.Load() {
 		return nil, false, p.refuse(ErrClosed)
 	}
@@ -89,7 +89,7 @@ func (p *Pool) enter(ctx context.Context, try bool) (w *Worker, guest bool, err 
 	if n := len(pl.free); n > 0 {
 		w, pl.free = pl.free[n-1], pl.free[:n-1]
 	} else {
-		w = p.newWorker(pl.site, true, false)
+		w = p.newWorker(pl.placement, true, false)
 		w.home = pl
 	}
 	pl.link(w)
@@ -108,11 +108,11 @@ func (p *Pool) enter(ctx context.Context, try bool) (w *Worker, guest bool, err 
 // someCode is where no function is.
 const someCode = 1
 
-// leave is for a guest whose call is over.
-func (p *Pool) leave(w *Worker) {
+// releaseGuest is for a guest whose call is over.
+func (p *Pool) releaseGuest(w *Worker) {
 	w.trim()
 	goroutines.set(w.goroutine, w.outer)
-	w.outer, w.goroutine, w.call, w.asked, w.gaveWayAt = nil, 0, nil, false, 0
+	w.outer, w.goroutine, w.cancelScope, w.asked, w.gaveWayAt = nil, 0, nil, false, 0
 	w.code.set(0)
 	pl := w.home
 	pl.mu.Lock()

@@ -262,7 +262,7 @@ func TestASearcherAsksForForks(t *testing.T) {
 		<-deep
 		w.searching = true
 		p.sleep.Add(policy.OneSearching)
-		_, result = w.look(true)
+		_, result = w.stealWork(true)
 		w.stopSearching()
 	}))
 	<-looked

@@ -95,7 +95,7 @@ func tiersOf(sorted []float64) (firsts []float64) {
 const unmeasured = math.MaxInt32
 
 // between returns how far apart two sites are.
-func (l latencies) between(t *numa.Topology, a, b *site) int {
+func (l latencies) between(t *numa.Topology, a, b *placement) int {
 	x, y := a.cpus[0], b.cpus[0]
 	if l == nil {
 		return max(policy.Distance(t, x, y), a.width, b.width)

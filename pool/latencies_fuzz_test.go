@@ -32,7 +32,7 @@ func FuzzReadLatencies(f *testing.F) {
 		for pair, level := range o {
 			require.Positive(t, level)
 			require.Less(t, level, unmeasured)
-			distance := o.between(&topology, &site{cpus: pair[:1]}, &site{cpus: pair[1:]})
+			distance := o.between(&topology, &placement{cpus: pair[:1]}, &placement{cpus: pair[1:]})
 			require.Equal(t, level, distance)
 			require.NotEmpty(t, o.name(distance))
 		}

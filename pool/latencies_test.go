@@ -68,7 +68,7 @@ func TestLatenciesWithinAQuarterAreOneTier(t *testing.T) {
 
 	o, err := readLatencies(strings.NewReader(`{"cpus": [0, 1, 2, 3], "ns": [[0, 48, 97, 90], [60, 0, 96, 99], [97, 96, 0, 50], [99, 99, 50, 0]]}`))
 	require.NoError(t, err)
-	at := func(cpu int) *site { return &site{cpus: []int{cpu}} }
+	at := func(cpu int) *placement { return &placement{cpus: []int{cpu}} }
 	between := func(a, b int) int { return o.between(nil, at(a), at(b)) }
 	require.Zero(t, between(2, 2))
 	for _, pair := range [][2]int{{0, 1}, {1, 0}, {2, 3}, {3, 2}} {
@@ -92,7 +92,7 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 		byLatencies(`{"cpus": [0, 1, 2], "ns": [[0, 40, 200], [40, 0, 90], [200, 90, 0]]}`))
 	require.Equal(t, []string{"same core", "up to 50 ns", "up to 113 ns", "up to 250 ns", "not measured"}, tierNames(p))
 	order := func(thief int) (victims []int) {
-		h := &p.places[thief].hunt
+		h := &p.places[thief].search
 		h.Begin()
 		h.Look(-1, -1, len(p.places))
 		for v := h.Victim(); v >= 0; v = h.Victim() {
@@ -116,8 +116,8 @@ func TestUniformDrawsEachVictim(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		onMachine(t, pretended(nodes, 2))
 		p := newPool(t, WithWorkers(4), WithPinning(PinNodes), WithTuning(Tuning{UniformLooks: 1}))
-		require.NoError(t, p.Pause(t.Context())) // so that the hunt is ours
-		h, n := &p.places[1].hunt, len(p.victims())
+		require.NoError(t, p.Pause(t.Context())) // so that nobody else searches
+		h, n := &p.places[1].search, len(p.victims())
 		first := make([]int, n)
 		const looks = 8000
 		for range looks {
@@ -145,7 +145,7 @@ func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
 	p := newPool(t, WithWorkers(4), WithPinning(PinNone))
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
-	h := &p.places[1].hunt
+	h := &p.places[1].search
 	for range 1000 {
 		h.Begin()
 		h.Look(-1, 3, len(p.victims()))
@@ -158,8 +158,8 @@ func TestForksOfTheOwnPlaceAreNotDrawn(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{UniformLooks: 1}))
 	onlyWorker(t, p, func(w *Worker) {
 		both(w, func(w *Worker) int {
-			w.hunt.Begin()
-			j, r := w.look(false)
+			w.search.Begin()
+			j, r := w.stealWork(false)
 			require.Equal(t, heist.Success, r)
 			j.forks.run(w, j.index)
 			return 1
@@ -235,11 +235,11 @@ func TestALookAllocatesNothing(t *testing.T) {
 	p := newNodes(t, 3, 2)
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
-	w := &Worker{pool: p, place: p.places[0], site: p.places[0].site} // which is held, so we may be it
+	w := &Worker{pool: p, place: p.places[0], placement: p.places[0].placement} // which is held, so we may be it
 	for _, slots := range []bool{false, true} {
 		require.Zero(t, allocsPerRun(100, func() {
 			for range 4 {
-				if _, r := w.look(slots); r != 0 {
+				if _, r := w.stealWork(slots); r != 0 {
 					t.Error("it found something")
 				}
 			}

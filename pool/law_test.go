@@ -1003,9 +1003,9 @@ func TestAcceptedTasksThatNobodyElseSeesKeepTheWorkerInItsPlace(t *testing.T) {
 	done := make(chan [2]bool)
 	require.NoError(t, p.Go(func(w *Worker) {
 		w.owed.Add(1)
-		without := w.ordered()
+		without := w.isControlled()
 		w.stash = append(w.stash, new(task))
-		with := w.ordered()
+		with := w.isControlled()
 		w.stash = nil
 		w.owed.Add(-1)
 		done <- [2]bool{without, with}
@@ -1024,7 +1024,7 @@ func TestInnerCallsLeaveNoMarks(t *testing.T) {
 			w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
 			_ = caught(func() { w.Scope(func(*Scope) { panic(io.EOF) }) })
 		}
-		require.Empty(t, w.marks)
+		require.Empty(t, w.unwindPoints)
 	}))
 }
 
@@ -1034,7 +1034,7 @@ func TestAGuestIsNotTakenForTheOneBefore(t *testing.T) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			require.Zero(t, w.gaveWayAt)
 			require.False(t, w.asked)
-			require.Nil(t, w.call)
+			require.Nil(t, w.cancelScope)
 			untilGiveWayIsDue()
 			w.giveWay()
 			require.NotZero(t, w.gaveWayAt)

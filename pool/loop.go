@@ -323,11 +323,11 @@ type loop struct {
 
 // loopOn runs what is left of a loop at a place.
 func loopOn(at Place, left span, how Granularity, code uintptr, body func(w *Worker, lo, hi int)) (err error) {
-	v, err := enter(at)
+	v, err := enterPlace(at)
 	if err != nil {
 		return err
 	}
-	defer v.leave(&err)
+	defer v.leavePlace(&err)
 	defer inLoop()
 	v.does(code)
 	left.loop = &loop{body: body}
@@ -400,11 +400,11 @@ func (s span) run(w *Worker) {
 		}
 	}
 	returned = true
-	w.call.check()
+	w.cancelScope.check()
 }
 
 // over says whether the loop ends early.
-func (s *span) over(w *Worker) bool { return s.stop.Load() || w.call.stopped() }
+func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.stopped() }
 
 // share runs the span chunk by chunk, and gives away part of the rest whenever somebody
 // is hungry and finds nothing else of the loop here.
@@ -420,7 +420,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		next := s.lo + s.pace.Next(s.hi-s.lo)
 		s.body(w, s.lo, next)
 		now := heist.Ticks()
-		w.call.poll(w, now)
+		w.cancelScope.poll(w, now)
 		s.pace.Measured(next-s.lo, now-start, &p.ticksLoop)
 		start, s.lo = w.giveWayIfDue(now), next
 	}

@@ -867,7 +867,7 @@ func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
 	loops := 0
 	err := p.With(ctx).Run(func(w *Worker) {
 		cancel(errStolen)
-		eventually(func() bool { return w.call.stopped() })
+		eventually(func() bool { return w.cancelScope.stopped() })
 		for ; loops < 10_000; loops++ {
 			_ = For(w, 10, func(int) {})
 		}

@@ -198,8 +198,8 @@ func requireAtRest(t testing.TB, p *Pool) {
 
 // unrest says what keeps a pool from being at rest.
 func unrest(p *Pool) string {
-	p.crew.mu.Lock()
-	defer p.crew.mu.Unlock()
+	p.workerSet.mu.Lock()
+	defer p.workerSet.mu.Unlock()
 	state := p.sleep.Load()
 	hot, size := 0, p.size() // Workers may resize
 	if p.latency {
@@ -218,10 +218,10 @@ func unrest(p *Pool) string {
 		return "a task lies in a queue"
 	case slices.ContainsFunc(p.victims(), func(pl *place) bool { return pl.anyFork(true) }):
 		return "a fork lies in a fork stack"
-	case p.orders.Load()&orderClose != 0:
+	case p.control.Load()&controlClose != 0:
 		return "there are too many places"
-	case (p.orders.Load()&orderHold != 0) != p.crew.paused:
-		return fmt.Sprintf("the orders are %b", p.orders.Load())
+	case (p.control.Load()&controlHold != 0) != p.workerSet.paused:
+		return fmt.Sprintf("the orders are %b", p.control.Load())
 	}
 	parked := 0
 	for rank := range p.maxWorkers {

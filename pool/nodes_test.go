@@ -523,7 +523,7 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 	machine := topologyOf(t)
 	for _, thief := range p.places[:p.first] {
 		for _, victim := range p.places[:p.first] {
-			a, b := machine.CPUs[thief.site.cpus[0]], machine.CPUs[victim.site.cpus[0]]
+			a, b := machine.CPUs[thief.placement.cpus[0]], machine.CPUs[victim.placement.cpus[0]]
 			want := "nodes at distance 21"
 			switch {
 			case a.Core == b.Core:
@@ -533,14 +533,14 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 			case a.Node == b.Node:
 				want = "same node"
 			}
-			require.Equal(t, want, p.Stats().Tiers[thief.hunt.Tier(victim.index)].Name, "from CPU %d to CPU %d", a.ID, b.ID)
+			require.Equal(t, want, p.Stats().Tiers[thief.search.Tier(victim.index)].Name, "from CPU %d to CPU %d", a.ID, b.ID)
 		}
 		for _, guest := range p.places[p.first:][:p.nGuests] {
 			want := "same node"
-			if guest.site.node != thief.site.node {
+			if guest.placement.node != thief.placement.node {
 				want = "nodes at distance 21"
 			}
-			require.Equal(t, want, p.Stats().Tiers[thief.hunt.Tier(guest.index)].Name)
+			require.Equal(t, want, p.Stats().Tiers[thief.search.Tier(guest.index)].Name)
 		}
 	}
 }
@@ -581,7 +581,7 @@ func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
 			sum := uint64(0)
 			for victim, n := range row {
 				sum += n
-				byTier[p.places[thief].hunt.Tier(victim)] += n
+				byTier[p.places[thief].search.Tier(victim)] += n
 			}
 			require.Equal(t, s.Workers[thief].Steals, sum, "of worker %d", thief)
 		}
@@ -655,7 +655,7 @@ func TestPinningsBindWorkersToWhatIsShared(t *testing.T) {
 			var want [][]int
 			for rank, cpu := range c.order {
 				want = append(want, c.bound(cpu))
-				require.Equal(t, c.bound(cpu), p.places[p.indexOf(rank)].site.cpus, "worker %d", rank)
+				require.Equal(t, c.bound(cpu), p.places[p.indexOf(rank)].placement.cpus, "worker %d", rank)
 			}
 			require.ElementsMatch(t, want, bound())
 		})

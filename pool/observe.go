@@ -73,17 +73,17 @@ func (w *Worker) as(f func(*Worker)) {
 
 // help is what a worker has besides, in the middle of which it runs a fork or child of another one.
 type help struct {
-	call    *call
-	labels  labels
-	forWhom *Worker
-	latch   *latch
-	region  *trace.Region
+	cancelScope *cancelScope
+	labels      labels
+	forWhom     *Worker
+	latch       *latch
+	region      *trace.Region
 }
 
 // helps begins with a fork or child of another worker, which belongs to a call, and whose end completes a latch.
-func (w *Worker) helps(owner *Worker, l *latch, c *call) help {
-	out := help{w.call, w.wear(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
-	w.call = c
+func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
+	out := help{w.cancelScope, w.wear(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
+	w.cancelScope = c
 	w.forWhom.set(owner)
 	w.latch.set(l)
 	return out
@@ -93,7 +93,7 @@ func (w *Worker) helps(owner *Worker, l *latch, c *call) help {
 func (w *Worker) helped(out help) {
 	endRegion(out.region)
 	w.wear(out.labels)
-	w.call = out.call
+	w.cancelScope = out.cancelScope
 	w.forWhom.set(out.forWhom)
 	w.latch.set(out.latch)
 }

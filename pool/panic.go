@@ -41,7 +41,7 @@ func (e *PanicError) Unwrap() error {
 func inLoop() {
 	switch v := recover().(type) {
 	case nil: // it returned, or called runtime.Goexit
-	case *call:
+	case *cancelScope:
 		panic(v)
 	default:
 		panic(newPanicError(v))
@@ -60,7 +60,7 @@ func endingOf(recovered any) ending {
 	switch v := recovered.(type) {
 	case nil:
 		return goexit{}
-	case *call:
+	case *cancelScope:
 		return v
 	default:
 		return newPanicError(v)

@@ -31,10 +31,10 @@ import (
 
 // place is the right to compute.
 type place struct {
-	pool  *Pool
-	index int   // in Pool.places; constant
-	rank  int   // among the places of workers; -1 for guests; constant
-	site  *site // where the holder may run; constant
+	pool      *Pool
+	index     int        // in Pool.places; constant
+	rank      int        // among the places of workers; -1 for guests; constant
+	placement *placement // where the holder may run; constant
 
 	// The run queues; the pointers are constant. Holder pushes, thieves take too.
 
@@ -43,36 +43,36 @@ type place struct {
 
 	// Holder only.
 
-	tick      tick
-	hunt      policy.Search
-	victim    int     // the last place that had something to steal; -1 at first
-	hint      int     // the place that the next look visits first, or -1; the waker saw something there
-	searching bool    // the holder counts as a searcher
-	woken     bool    // the place was woken, and its worker has not run yet
-	dozedAt   int64   // when the place went to sleep, in heist.Ticks
-	tasksThen uint64  // how many tasks there had been when it was woken
-	idled     bool    // it was woken, and nothing was found since
-	standIn   bool    // the holder was given the place by one who waits, and has not run anything yet
-	stash     []*task // accepted tasks for which no queue was left when the pool closed
-	pulled    [heist.MaxPull]*task
+	tick        tick
+	search      policy.Search
+	victim      int     // the last place that had something to steal; -1 at first
+	firstVictim int     // the place that the next look visits first, or -1; the waker saw something there
+	searching   bool    // the holder counts as a searcher
+	woken       bool    // the place was woken, and its worker has not run yet
+	dozedAt     int64   // when the place went to sleep, in heist.Ticks
+	tasksThen   uint64  // how many tasks there had been when it was woken
+	idled       bool    // it was woken, and nothing was found since
+	standIn     bool    // the holder was given the place by one who waits, and has not run anything yet
+	stash       []*task // accepted tasks for which no queue was left when the pool closed
+	pulled      [heist.MaxPull]*task
 
 	// Holder writes, anybody reads.
 
-	tasks     heist.Counter
-	looks     heist.Counter
-	parks     heist.Counter
-	wakes     heist.Counter
-	fruitless heist.Counter
-	gaveWay   heist.Counter
-	lends     heist.Counter
-	displaced heist.Counter
-	thefts    thefts
+	tasks      heist.Counter
+	looks      heist.Counter
+	parks      heist.Counter
+	wakes      heist.Counter
+	fruitless  heist.Counter
+	gaveWay    heist.Counter
+	lends      heist.Counter
+	displaced  heist.Counter
+	stealStats stealStats
 
 	_ pad
 
-	// slot is the LIFO slot: the task that was queued last. The holder exchanges it, thieves
+	// lifoSlot is the LIFO lifoSlot: the task that was queued last. The holder exchanges it, thieves
 	// empty it by CAS. It has lines of its own: what follows changes seldom.
-	slot atomic.Pointer[task]
+	lifoSlot atomic.Pointer[task]
 
 	_ pad
 
@@ -86,14 +86,14 @@ type place struct {
 	free []*Worker // guests that have left
 	mail []letter  // of broadcasts, for whoever holds the place, the oldest first
 
-	open bool // it is one of the places that there are; under crew.mu
+	open bool // it is one of the places that there are; under workerSet.mu
 }
 
 func newPlace(p *Pool, index, rank int) *place {
-	pl := &place{pool: p, index: index, rank: rank, site: &p.sites[p.siteOf[index]], victim: -1, hint: -1}
-	pl.hunt.Init(p.victimOrder, index, &p.search, heist.RandomSeed())
-	pl.hunt.Backoff.Spin, pl.hunt.Backoff.Yields = p.spin, p.yields
-	pl.thefts.init(p)
+	pl := &place{pool: p, index: index, rank: rank, placement: &p.sites[p.siteOf[index]], victim: -1, firstVictim: -1}
+	pl.search.Init(p.victimOrder, index, &p.search, heist.RandomSeed())
+	pl.search.Backoff.Spin, pl.search.Backoff.Yields = p.spin, p.yields
+	pl.stealStats.init(p)
 	pl.tick.begin(p)
 	// The capacities are constants that NewRing takes.
 	pl.ring, _ = heist.NewRing(heist.DefaultRingCapacity, pl.injector())
@@ -103,13 +103,13 @@ func newPlace(p *Pool, index, rank int) *place {
 
 // injector returns the one for normal tasks of the place's node.
 func (pl *place) injector() *heist.Injector[task] {
-	return pl.pool.nodes[pl.site.node].queues[PriorityNormal]
+	return pl.pool.nodes[pl.placement.node].queues[PriorityNormal]
 }
 
 // queued returns how many tasks lie in the place's queues.
 func (pl *place) queued() int {
 	n := pl.ring.Len() + pl.batch.Len()
-	if pl.slot.Load() != nil {
+	if pl.lifoSlot.Load() != nil {
 		n++
 	}
 	return n
@@ -217,7 +217,7 @@ func (pl *place) answer() {
 // occupy has an idle worker take the place, or a new one.
 func (pl *place) occupy() {
 	pl.pool.active.Add(1)
-	w := pl.site.pop()
+	w := pl.placement.pop()
 	if w == nil {
 		pl.pool.hire(pl, nil)
 		return

@@ -24,8 +24,8 @@ import (
 // A pool whose workers are all on one node, or not bound, has one node, and nothing of
 // this costs it anything.
 
-// site is where the thread of a place may run, and who is idle there.
-type site struct {
+// placement is where the thread of a place may run, and who is idle there.
+type placement struct {
 	cpus  []int // ascending; nil for any; constant
 	node  int   // index into Pool.nodes; constant
 	width int   // the distance within the site; constant
@@ -51,19 +51,19 @@ func (p *Pool) layOut() {
 	p.layOutNodes()
 	p.siteOf = make([]int, p.maxWorkers+p.nGuests)
 	known := make(map[string]int) // the sites that there are
-	put := func(index int, cpus []int, node, width int) *site {
+	put := func(index int, cpus []int, node, width int) *placement {
 		key := fmt.Sprint(cpus, node, width)
 		i, ok := known[key]
 		if !ok {
 			i = len(p.sites)
 			known[key] = i
-			p.sites = append(p.sites, site{cpus: cpus, node: node, width: width})
+			p.sites = append(p.sites, placement{cpus: cpus, node: node, width: width})
 		}
 		p.siteOf[index] = i
 		return &p.sites[i]
 	}
 	for rank := range p.maxWorkers {
-		var s *site
+		var s *placement
 		if p.cpus == nil {
 			s = put(p.indexOf(rank), nil, 0, policy.SameNode)
 		} else {
@@ -83,7 +83,7 @@ func (p *Pool) layOut() {
 }
 
 // bindTo notes which worker has a CPU to itself.
-func (p *Pool) bindTo(s *site, rank int) {
+func (p *Pool) bindTo(s *placement, rank int) {
 	if len(s.cpus) != 1 {
 		return
 	}

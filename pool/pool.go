@@ -43,13 +43,13 @@ type Pool struct {
 	config // constant
 
 	// places are those of the first workers, those for guests, and those that [Pool.Resize] adds:
-	// those up to reach have been made. See victims. Constant up to reach; beyond it crew.mu.
+	// those up to reach have been made. See victims. Constant up to reach; beyond it workerSet.mu.
 	places  []*place
-	reach   atomic.Int32 // crew.mu
+	reach   atomic.Int32 // workerSet.mu
 	first   int          // number of workers at first; constant
 	nGuests int          // number of places for guests; constant
 
-	sites       []site           // the list itself is constant
+	sites       []placement      // the list itself is constant
 	siteOf      []int            // place -> site; constant
 	nodes       []node           // constant
 	nodeOfCPU   []int            // CPU -> node, nil if there is one node; constant
@@ -72,9 +72,9 @@ type Pool struct {
 
 	// What everybody reads for each task, and nobody writes in a pool that just works.
 
-	// orders is not 0 if a worker should look at more than its queues between two tasks.
-	// crew.mu.
-	orders  atomic.Uint32
+	// control is not 0 if a worker should look at more than its queues between two tasks.
+	// workerSet.mu.
+	control atomic.Uint32
 	closing atomic.Bool  // Close writes, once
 	exit    atomic.Bool  // Close writes, once everything was done
 	aborted atomic.Bool  // Abort writes, once
@@ -111,7 +111,7 @@ type Pool struct {
 	room        room
 	admission   admission
 	slow        slowTasks
-	crew        crew
+	workerSet   workerSet
 	workers     workerList
 
 	ended sync.WaitGroup // workers that have not ended
@@ -131,11 +131,11 @@ func New(options ...Option) (*Pool, error) {
 	ready := make(chan error, p.first)
 	p.active.Store(int32(p.first))
 	for _, pl := range p.places[:p.first] {
-		bound := pl.site.bind()
+		bound := pl.placement.bind()
 		if !bound && p.cpus != nil && !p.auto {
 			err = errTooManyBound
 		}
-		w := p.newWorker(pl.site, false, bound)
+		w := p.newWorker(pl.placement, false, bound)
 		w.granted.Store(pl)
 		p.ended.Add(1)
 		go w.start(ready)
@@ -195,8 +195,8 @@ func makePool(c *config) *Pool {
 	p.relief.only = p
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.room.made = make(chan struct{}, 1)
-	p.crew.changed.L = &p.crew.mu
-	p.crew.size.Store(int32(p.first))
+	p.workerSet.changed.L = &p.workerSet.mu
+	p.workerSet.size.Store(int32(p.first))
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
 	p.places = make([]*place, p.maxWorkers+p.nGuests)
 	p.layOut()
@@ -213,7 +213,7 @@ func makePool(c *config) *Pool {
 		pl := newPlace(p, i, rank)
 		p.places[i], pl.open = pl, true
 		if rank < 0 {
-			n := &p.nodes[pl.site.node]
+			n := &p.nodes[pl.placement.node]
 			n.guests = append(n.guests, pl)
 		}
 	}
@@ -247,7 +247,7 @@ func (p *Pool) Workers() int {
 	return p.size()
 }
 
-func (p *Pool) size() int { return int(p.crew.size.Load()) }
+func (p *Pool) size() int { return int(p.workerSet.size.Load()) }
 
 // Slots returns a number above every [Worker.ID] that there has been, and above those that there
 // will be as long as no more workers wait at a time than the pool has, and no more guests call than
@@ -346,7 +346,7 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 	default:
 		return p.unfinished(ctx)
 	}
-	if !first && !p.crew.gaveUp.Swap(false) {
+	if !first && !p.workerSet.gaveUp.Swap(false) {
 		return ErrClosed
 	}
 	return p.unrestored
@@ -368,7 +368,7 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 		return errors.New("pool: WaitIdle was called inside a task of the same pool, for which it would wait; call it from outside")
 	}
 	p.wait("Pool.WaitIdle of another pool", nil, func() {
-		err = p.crew.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
+		err = p.workerSet.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
 	})
 	return err
 }
@@ -412,7 +412,7 @@ func (e *UnfinishedError) waiting() string {
 func (e *UnfinishedError) Unwrap() error { return e.cause }
 
 func (p *Pool) unfinished(ctx context.Context) error {
-	p.crew.gaveUp.Store(true)
+	p.workerSet.gaveUp.Store(true)
 	s := p.Snapshot()
 	e := &UnfinishedError{
 		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: int(p.active.Load()),
@@ -436,9 +436,9 @@ func (p *Pool) eachQueue(f func(q *heist.Injector[task])) {
 
 // drain waits until nothing is left to do, and ends the workers.
 func (p *Pool) drain() {
-	p.crew.await(func() bool { return p.delayed.Load() == 0 })
+	p.workerSet.await(func() bool { return p.delayed.Load() == 0 })
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
-	p.crew.await(p.isQuiet)
+	p.workerSet.await(p.isQuiet)
 	p.end()
 }
 
@@ -459,9 +459,9 @@ func (p *Pool) allRest() bool { return p.active.Load() == 0 }
 
 // end tells the workers to exit and waits until they have.
 func (p *Pool) end() {
-	p.crew.mu.Lock()
+	p.workerSet.mu.Lock()
 	p.exit.Store(true) // under the lock: from here on no place is opened
-	p.crew.mu.Unlock()
+	p.workerSet.mu.Unlock()
 	for i := range p.sites {
 		p.sites[i].close()
 	}

@@ -177,7 +177,7 @@ func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 	for _, pinning := range []Pinning{PinL3, PinNodes} {
 		p := newPool(t, WithPinning(pinning), WithWorkers(1))
 		tid := threadOf(t, p)
-		for _, cpu := range p.places[0].site.cpus {
+		for _, cpu := range p.places[0].placement.cpus {
 			requireAtRest(t, p)
 			move(t, tid, cpu)
 			asWorker(t, p, func(w *Worker) { w.stay(); require.Equal(t, []int{cpu}, threadCPUs(t)) })

@@ -61,11 +61,11 @@ func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
 	if r == nil || r.f == nil {
 		return result, errors.New("pool: the Recursion is nil, or was not made by Recursive")
 	}
-	v, err := enter(at)
+	v, err := enterPlace(at)
 	if err != nil {
 		return result, err
 	}
-	defer v.leave(&err)
+	defer v.leavePlace(&err)
 	return r.Call(v.w, a), nil
 }
 

@@ -40,7 +40,7 @@ func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 		return g.Group.TryGo(nil)
 	}
 	g.mustBeMade()
-	if !g.enter() {
+	if !g.tryReserve() {
 		return false
 	}
 	g.queue(taskFor(f), func(*Worker) (T, error) { return f() })

@@ -71,7 +71,7 @@ import (
 type Scope struct {
 	branch // of the body
 
-	call   *call // constant
+	call   *cancelScope // constant
 	ending atomic.Pointer[ending]
 
 	mu      sync.Mutex
@@ -125,12 +125,12 @@ func (w *Worker) Scope(body func(s *Scope)) {
 		panic(errNilFunc("Worker.Scope"))
 	}
 	w.mustBeMine("Worker.Scope")
-	s := &Scope{call: w.call}
+	s := &Scope{call: w.cancelScope}
 	s.hold(w, s, func() { body(s) })
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
-	w.call.check()
+	w.cancelScope.check()
 }
 
 // hold opens the branch, runs a function in it, and then the children, and returns when all have ended.
@@ -236,7 +236,7 @@ func (s *Scope) stray(c stray) {
 	s.strays = append(s.strays, c)
 	s.waiting.Add(1) // a full fence: sleep.md, "Nothing is missed"
 	s.mu.Unlock()
-	node := s.owner.site.node
+	node := s.owner.placement.node
 	if c.node > 0 {
 		node = c.node - 1
 	}
@@ -326,7 +326,7 @@ func (s *Scope) take(which func() int) *task {
 // runStolen runs a stolen child of the branch, or a stray, in a branch of its own.
 func (b *branch) runStolen(w *Worker, f *task) {
 	s := b.scope
-	out := w.helps(b.owner, &b.latch, w.call)
+	out := w.helps(b.owner, &b.latch, w.cancelScope)
 	defer func() {
 		w.helped(out)
 		b.leave(w)
@@ -342,15 +342,15 @@ func (b *branch) leave(w *Worker) {
 }
 
 func (s *Scope) run(w *Worker, f *task) {
-	m, call := w.mark(), w.call
-	w.call = s.call
+	m, call := w.pushUnwindPoint(), w.cancelScope
+	w.cancelScope = s.call
 	returned := false
 	defer func() {
 		if !returned {
 			s.stop(endingOf(recover()))
 		}
 		w.unwind(m)
-		w.call = call
+		w.cancelScope = call
 	}()
 	if s.ending.Load() == nil && !s.call.stopped() {
 		f.run(w)

@@ -20,7 +20,7 @@ func Serial() Place { return serial() }
 // serial makes a pool without workers, which has only places for guests: no place sleeps, so it is never hungry, and nobody steals.
 var serial = sync.OnceValue(func() *Pool {
 	p := makePool(&config{search: policy.Defaults, machine: thisMachine, pinning: PinNone, why: "the place has no workers"})
-	p.crew.size.Store(1) // who calls
+	p.workerSet.size.Store(1) // who calls
 	p.shared = true
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
 	return p

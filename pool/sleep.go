@@ -67,7 +67,7 @@ func (p *Pool) wakeOne(node, hint int) bool {
 	}
 	pl := p.places[i]
 	if hint >= 0 {
-		pl.hint = hint
+		pl.firstVictim = hint
 	} else { // for a task
 		p.sleptFor(heist.Ticks() - pl.dozedAt)
 	}
@@ -81,7 +81,7 @@ func (p *Pool) wakeOne(node, hint int) bool {
 // system's timer slack. But it takes a goroutine from the global queue at once. So w gives its P to the worker, and goes on
 // on the other one.
 func (w *Worker) wakeHelper() {
-	if !w.pool.wakeOne(w.site.node, w.home.index) || w.parker.bell == nil {
+	if !w.pool.wakeOne(w.placement.node, w.home.index) || w.parker.bell == nil {
 		return
 	}
 	if now := heist.Ticks(); now >= w.politeAfter {
@@ -113,7 +113,7 @@ func (w *Worker) watch() bool {
 	defer p.watched.Store(false)
 	p.active.Add(-1) // as an idle worker
 	defer p.active.Add(1)
-	p.crew.signal()
+	p.workerSet.signal()
 	w.trim()
 	if !w.searching { // there may be half of the workers searching; they give up soon
 		w.searching = true
@@ -122,7 +122,7 @@ func (w *Worker) watch() bool {
 	for start := heist.Ticks(); ; heist.Spin(watchSpin) {
 		p.searches()
 		state := p.sleep.Load()
-		if _, place, ok := p.anyWork(state.Sleepers() >= 0); ok || w.ordered() || p.exit.Load() {
+		if _, place, ok := p.anyWork(state.Sleepers() >= 0); ok || w.isControlled() || p.exit.Load() {
 			if ok && place < 0 {
 				p.sleptFor(0)
 			}
@@ -188,7 +188,7 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 	}
 	for i, pl := range p.victims() {
 		if pl.queued() > 0 || pl.anyFork(forks) {
-			return pl.site.node, i, true
+			return pl.placement.node, i, true
 		}
 	}
 	return 0, -1, false

@@ -350,10 +350,10 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 				pl := w.place
 				i, ok := p.sleep.ChooseNear(p.nodes[0].nearby, -1)
 				p.sleep.Taken()
-				pl.hint = seen // as wakeOne does
+				pl.firstVictim = seen // as wakeOne does
 				hinted := ok && i == w.index
-				j, _ := w.look(false)
-				right = append(right, hinted && j.task == tasks[seen] && w.hint == -1)
+				j, _ := w.stealWork(false)
+				right = append(right, hinted && j.task == tasks[seen] && w.firstVictim == -1)
 				p.places[3-seen].ring.Pop()
 			}
 			found <- right

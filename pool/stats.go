@@ -50,8 +50,8 @@ func (p *Pool) Stats() inspect.Stats {
 			Displaced: pl.displaced.Load(),
 		}
 		s.Submitted += ws.Tasks + uint64(ws.Queued)
-		for j := range pl.thefts.tiers {
-			c, t := &pl.thefts.tiers[j], &s.Tiers[j]
+		for j := range pl.stealStats.tiers {
+			c, t := &pl.stealStats.tiers[j], &s.Tiers[j]
 			steals, items, lost := c.steals.Load(), c.items.Load(), c.lost.Load()
 			ws.Steals += steals
 			ws.Items += items
@@ -161,7 +161,7 @@ func (p *Pool) Thefts() [][]uint64 {
 	for i, w := range workers {
 		thefts[i] = make([]uint64, len(workers))
 		for victim := range thefts[i] {
-			if page := w.thefts.pages[victim/victimsPerPage].Load(); page != nil {
+			if page := w.stealStats.pages[victim/victimsPerPage].Load(); page != nil {
 				thefts[i][victim] = page[victim%victimsPerPage].Load()
 			}
 		}
@@ -169,8 +169,8 @@ func (p *Pool) Thefts() [][]uint64 {
 	return thefts
 }
 
-// thefts is a worker's account of whom it tried to steal from. Owner writes, anybody reads.
-type thefts struct {
+// stealStats is a worker's account of whom it tried to steal from. Owner writes, anybody reads.
+type stealStats struct {
 	tiers []tierCounts
 	// pages hold the number of steals by victim. Those of whom nothing was stolen are nil:
 	// in a large pool that is most of them.
@@ -181,19 +181,19 @@ type tierCounts struct{ attempts, steals, lost, items heist.Counter }
 
 const victimsPerPage = 64
 
-func (t *thefts) init(p *Pool) {
+func (t *stealStats) init(p *Pool) {
 	t.tiers = make([]tierCounts, len(p.victimOrder.Tiers))
 	t.pages = make([]atomic.Pointer[[victimsPerPage]heist.Counter], (len(p.places)+victimsPerPage-1)/victimsPerPage)
 }
 
-func (t *thefts) failed(tier int, lost bool) {
+func (t *stealStats) failed(tier int, lost bool) {
 	t.tiers[tier].attempts.Add(1)
 	if lost {
 		t.tiers[tier].lost.Add(1)
 	}
 }
 
-func (t *thefts) succeeded(tier, victim, items int) {
+func (t *stealStats) succeeded(tier, victim, items int) {
 	c := &t.tiers[tier]
 	c.attempts.Add(1)
 	c.steals.Add(1)

@@ -22,9 +22,9 @@ func (p *Pool) String() string {
 	if len(p.nodes) > 1 {
 		fmt.Fprintf(&b, ", on nodes %v", p.Nodes())
 	}
-	p.crew.mu.Lock()
-	paused := p.crew.paused
-	p.crew.mu.Unlock()
+	p.workerSet.mu.Lock()
+	paused := p.workerSet.paused
+	p.workerSet.mu.Unlock()
 	select {
 	case <-p.closed:
 		b.WriteString(", closed")

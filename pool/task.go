@@ -398,7 +398,7 @@ func (p *Pool) refuse(err error) error {
 
 func (p *Pool) endDelay() {
 	p.delayed.Add(-1)
-	p.crew.signal()
+	p.workerSet.signal()
 }
 
 // nodeFor returns the node in whose injector a task belongs.

@@ -167,7 +167,7 @@ func TestSleepIsNotMeasuredAsWork(t *testing.T) {
 		whenOneParked(p)
 		w.tick.since, w.tick.tasks = 1, 1
 		p.sleep.Add(policy.OneSearching) // somebody searches
-		_, found := w.search()
+		_, found := w.searchWork()
 		p.sleep.Add(-policy.OneSearching)
 		if found || w.searching {
 			t.Error("it searched")

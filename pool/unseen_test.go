@@ -196,9 +196,9 @@ func TestDefaultsOfSizeAndSpares(t *testing.T) {
 
 func TestNegativeSpinIsNone(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithTuning(Tuning{Spin: -1}))
-	require.Negative(t, p.places[0].hunt.Backoff.Spin)
+	require.Negative(t, p.places[0].search.Backoff.Spin)
 	p = newPool(t, WithWorkers(1))
-	require.Zero(t, p.places[0].hunt.Backoff.Spin, "the default")
+	require.Zero(t, p.places[0].search.Backoff.Spin, "the default")
 }
 
 // TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn: that worker goes on with what it was in the middle of,
@@ -222,7 +222,7 @@ func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
 
 // TestOneLookInEightIsAtTheInjectorOfAnotherNode in turn, of those that come first.
 func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
-	w := &Worker{pool: &Pool{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}, site: &site{node: 1}}
+	w := &Worker{pool: &Pool{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}, placement: &placement{node: 1}}
 	w.place = new(place)
 	looks := map[int]int{}
 	for range 24 * otherNodes {

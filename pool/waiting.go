@@ -158,7 +158,7 @@ func (w *Worker) lend() {
 		return
 	}
 	p.waits.Add(1)
-	if p.orders.Load()&orderHold != 0 {
+	if p.control.Load()&controlHold != 0 {
 		p.notifySeen() // what the worker waits for goes on
 		p.forward()
 	}

@@ -23,39 +23,39 @@ type Worker struct {
 	// place is what the worker has, nil while it waits and for guests. Owner only.
 	*place
 
-	pool  *Pool
-	id    int   // constant
-	site  *site // where it may run; constant
-	guest bool  // it is a goroutine from outside; constant
-	late  bool  // it was hired after the end of the pool, for a guest that has stayed longer; constant
+	pool      *Pool
+	id        int        // constant
+	placement *placement // where it may run; constant
+	guest     bool       // it is a goroutine from outside; constant
+	late      bool       // it was hired after the end of the pool, for a guest that has stayed longer; constant
 
 	parker parker
 
 	// Owner only.
 
-	home        *place    // where it is linked, or was before it waited; nil if it is idle
-	away        int       // waits that the worker is in, one in another
-	outer       *Worker   // as which the same goroutine runs besides, in another pool or around a Block
-	goroutine   uintptr   // see goroutineID
-	hot         forkStack // the one that a Join used last, to find it quickly
-	marks       []int
-	call        *call // what the running function belongs to
-	inPlace     int   // futures that it runs on top of one another
-	first       *job  // what it begins with, without a place; nil for nothing, as nearly always
-	lookedAt    int64 // when the call's context was looked at, in heist.Ticks
-	binding     binding
-	asked       bool          // whether a guest is a coroutine
-	coroutine   bool          // it is
-	gaveWayAt   int64         // when giveWay was last considered, in heist.Ticks
-	politeAfter int64         // it does not give way before that, in heist.Ticks
-	woke        bool          // its last job ended the wait of a goroutine, which is now the next one on its P
-	counts      childCounts   // of the innermost branch
-	worn        labels        // that its goroutine has of what it runs, see wear
-	merged      [2]merged     // see withName; thieves read them as they read labels
-	title       string        // of the task with a name that it began with last
-	waited      int64         // how long it has waited, in heist.Ticks, where somebody measures
-	waitedThen  int64         // what that was when its job began
-	region      *trace.Region // of the wait that it is in; nil if no trace is on
+	home         *place    // where it is linked, or was before it waited; nil if it is idle
+	away         int       // waits that the worker is in, one in another
+	outer        *Worker   // as which the same goroutine runs besides, in another pool or around a Block
+	goroutine    uintptr   // see goroutineID
+	hot          forkStack // the one that a Join used last, to find it quickly
+	unwindPoints []int
+	cancelScope  *cancelScope // what the running function belongs to
+	inPlace      int          // futures that it runs on top of one another
+	first        *job         // what it begins with, without a place; nil for nothing, as nearly always
+	lookedAt     int64        // when the call's context was looked at, in heist.Ticks
+	binding      binding
+	asked        bool          // whether a guest is a coroutine
+	coroutine    bool          // it is
+	gaveWayAt    int64         // when giveWay was last considered, in heist.Ticks
+	politeAfter  int64         // it does not give way before that, in heist.Ticks
+	woke         bool          // its last job ended the wait of a goroutine, which is now the next one on its P
+	counts       childCounts   // of the innermost branch
+	worn         labels        // that its goroutine has of what it runs, see wear
+	merged       [2]merged     // see withName; thieves read them as they read labels
+	title        string        // of the task with a name that it began with last
+	waited       int64         // how long it has waited, in heist.Ticks, where somebody measures
+	waitedThen   int64         // what that was when its job began
+	region       *trace.Region // of the wait that it is in; nil if no trace is on
 
 	// Owner writes, anybody reads, to see what goes on. They are on the owner's lines, for those who look do so seldom.
 
@@ -93,8 +93,8 @@ type Worker struct {
 }
 
 // newWorker makes a worker. One whose site is bound sleeps on a futex.
-func (p *Pool) newWorker(s *site, guest, bound bool) *Worker {
-	w := &Worker{pool: p, site: s, guest: guest}
+func (p *Pool) newWorker(s *placement, guest, bound bool) *Worker {
+	w := &Worker{pool: p, placement: s, guest: guest}
 	w.labels = &w.worn
 	if p.timed && !guest {
 		w.timings = new(timings)
@@ -113,7 +113,7 @@ func (w *Worker) ID() int { return w.id }
 
 // Node returns the system's number of the memory node on which the worker runs: one of
 // [Pool.Nodes]. Guests count as on the node on which they came.
-func (w *Worker) Node() int { return w.pool.nodes[w.site.node].id }
+func (w *Worker) Node() int { return w.pool.nodes[w.placement.node].id }
 
 // Pool returns the pool to which the worker belongs.
 func (w *Worker) Pool() *Pool { return w.pool }
@@ -151,22 +151,22 @@ func (w *Worker) accept(f func(*Worker)) error {
 	}
 	// Close does not wait for guests, and only the injector refuses tasks from the moment on
 	// at which it is closed.
-	return p.enqueue(f, PriorityNormal, w.site.node)
+	return p.enqueue(f, PriorityNormal, w.placement.node)
 }
 
 // queue is Go for a task that the pool has accepted before. The worker is none of the guests.
 func (w *Worker) queue(f func(*Worker)) {
 	p, t := w.pool, w.pool.taskOf(f)
 	if w.hasPlace() {
-		if t = w.slot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
+		if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
 			w.stash = append(w.stash, t) // it was accepted before the pool began to close
 		}
-	} else if !p.nodes[w.site.node].queues[PriorityNormal].Push(t) { // the pool closes
+	} else if !p.nodes[w.placement.node].queues[PriorityNormal].Push(t) { // the pool closes
 		p.active.Add(1)
 		p.hire(w.home, &job{task: t})
 		return
 	}
-	p.notifyTask(w.site.node)
+	p.notifyTask(w.placement.node)
 }
 
 // hasPlace says whether the worker has a place. One that has none may have been given one
@@ -283,10 +283,10 @@ func (w *Worker) step() {
 			return
 		}
 	}
-	if w.ordered() && w.obey() {
+	if w.isControlled() && w.obeyControl() {
 		return
 	}
-	if t := w.next(); t != nil {
+	if t := w.nextTask(); t != nil {
 		w.stopSearching() // woken as a searcher, it has found something
 		w.run(job{task: t})
 		return
@@ -296,16 +296,16 @@ func (w *Worker) step() {
 		w.woke = false
 		runtime.Gosched()
 	}
-	if j, ok := w.seek(); ok {
+	if j, ok := w.findWork(); ok {
 		w.idled = false
-		again := j.forks != nil && !w.hunt.Drawn() && w.hunt.Tier(w.victim) == 0
+		again := j.forks != nil && !w.search.Drawn() && w.search.Tier(w.victim) == 0
 		w.run(j)
 		if again {
 			w.stealOn(j.forks)
 		}
 		return
 	}
-	if !w.ordered() && !w.pool.exit.Load() && w.watch() {
+	if !w.isControlled() && !w.pool.exit.Load() && w.watch() {
 		return
 	}
 	w.giveUp()
@@ -318,10 +318,10 @@ func (w *Worker) step() {
 func (w *Worker) stealOn(forks forkStack) {
 	p := w.pool
 	for until := heist.Ticks() + p.ticksGiveWay; heist.Ticks() < until; {
-		if w.place == nil || w.woke || w.ordered() || w.queued()+len(w.stash) > 0 || p.sleep.Load().Sleepers() < 0 {
+		if w.place == nil || w.woke || w.isControlled() || w.queued()+len(w.stash) > 0 || p.sleep.Load().Sleepers() < 0 {
 			return
 		}
-		for _, q := range p.nodes[w.site.node].queues {
+		for _, q := range p.nodes[w.placement.node].queues {
 			if q.Ready() {
 				return
 			}
@@ -338,12 +338,12 @@ func (w *Worker) stealOn(forks forkStack) {
 
 // runOne runs one thing that is there, if there is anything.
 func (w *Worker) runOne() bool {
-	t := w.next()
+	t := w.nextTask()
 	if t != nil {
 		w.run(job{task: t})
 		return true
 	}
-	j, r := w.look(true)
+	j, r := w.stealWork(true)
 	if r == heist.Success {
 		w.run(j)
 	}
@@ -367,7 +367,7 @@ func (w *Worker) beIdle(pl *place) {
 	p := w.pool
 	w.trim()
 	w.home = nil
-	w.kept = w.site.push(w)
+	w.kept = w.placement.push(w)
 	if pl != nil && !pl.giveBack(false) {
 		pl.doze()
 	}
@@ -377,16 +377,16 @@ func (w *Worker) beIdle(pl *place) {
 // rest counts one less who is not idle.
 func (p *Pool) rest() {
 	p.active.Add(-1)
-	p.crew.signal()
+	p.workerSet.signal()
 }
 
-// seek is search, and shows that it happens.
-func (w *Worker) seek() (job, bool) {
+// findWork is search, and shows that it happens.
+func (w *Worker) findWork() (job, bool) {
 	if w.timings == nil && !trace.IsEnabled() {
-		return w.search()
+		return w.searchWork()
 	}
 	start, r := heist.Ticks(), region("heist: search")
-	j, ok := w.search()
+	j, ok := w.searchWork()
 	endRegion(r)
 	if w.timings != nil {
 		w.timings.searching.Add(int(max(heist.Ticks()-start, 0)))
@@ -394,25 +394,25 @@ func (w *Worker) seek() (job, bool) {
 	return j, ok
 }
 
-// search looks for work of others until it finds some, or until its backoff says that it is
+// searchWork looks for work of others until it finds some, or until its backoff says that it is
 // time to sleep. A worker that finds half of the others searching already gives up at once. It
 // stays a searcher if nothing was found: doze ends that.
 //
 // LIFO slots are left alone until the last look: their workers are likely to come to them soon,
 // with what they need in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
-func (w *Worker) search() (job, bool) {
+func (w *Worker) searchWork() (job, bool) {
 	w.tick.pause()
-	for w.hunt.Begin(); ; {
+	for w.search.Begin(); ; {
 		if w.searching {
 			w.pool.searches()
 		}
-		j, r := w.look(w.hunt.Last())
+		j, r := w.stealWork(w.search.Last())
 		if r == heist.Success {
 			w.stopSearching()
 			return j, true
 		}
-		if w.ordered() {
+		if w.isControlled() {
 			return job{}, false
 		}
 		// Only after the first look does the worker count as a searcher, for it often finds
@@ -425,10 +425,10 @@ func (w *Worker) search() (job, bool) {
 			w.searching = true
 			continue
 		}
-		switch action, spin := w.hunt.Next(r); action {
+		switch action, spin := w.search.Next(r); action {
 		case policy.Spin:
 			if w.pool.closing.Load() { // somebody waits for this worker to rest
-				w.hunt.Backoff.End()
+				w.search.Backoff.End()
 			} else {
 				heist.Spin(spin)
 			}
@@ -440,33 +440,33 @@ func (w *Worker) search() (job, bool) {
 	}
 }
 
-// look goes round the other places once, and then looks at the injectors again. It goes from
+// stealWork goes round the other places once, and then looks at the injectors again. It goes from
 // tier to tier, and begins each with the place that had something the last time, if it is
 // there; or it draws places. At a place it takes a fork before tasks: forks are what somebody waits for.
-func (w *Worker) look(slots bool) (job, heist.StealResult) {
+func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
 	w.looks.Add(1)
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
 	forks := p.sleep.Load().Sleepers() >= 0
 	places := p.victims()
-	hint := w.hint
-	w.hint = -1
-	w.hunt.Look(hint, w.victim, len(places))
-	if w.hunt.Drawn() {
+	hint := w.firstVictim
+	w.firstVictim = -1
+	w.search.Look(hint, w.victim, len(places))
+	if w.search.Drawn() {
 		// Others may have forks here, who have lent the place: those are its own, and no steals.
-		if j, r := w.place.robFork(forks, w.site.node); r == heist.Success {
+		if j, r := w.place.stealFork(forks, w.placement.node); r == heist.Success {
 			return j, r
 		}
 	}
-	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
+	for k := w.search.Victim(); k >= 0; k = w.search.Victim() {
 		if k >= len(places) {
 			continue // it has not been made
 		}
 		pl := places[k]
 		lost := false
 		if pl.top.Load() != nil {
-			j, r := pl.robFork(forks, w.site.node)
+			j, r := pl.stealFork(forks, w.placement.node)
 			if r == heist.Success {
 				w.stole(k, 1)
 				return j, r
@@ -477,23 +477,23 @@ func (w *Worker) look(slots bool) (job, heist.StealResult) {
 			}
 		}
 		if pl != w.place {
-			t, moved, r := pl.rob(w.place.ring, slots)
+			t, moved, r := pl.stealTasks(w.place.ring, slots)
 			if r == heist.Success {
 				w.stole(k, moved)
 				if moved > 1 && !w.searching { // nobody saw the others while they were in its hands
-					p.notifyTask(w.place.site.node)
+					p.notifyTask(w.place.placement.node)
 				}
 				return job{task: t}, r
 			}
 			lost = lost || r == heist.Retry
 		}
-		w.thefts.failed(w.hunt.Tier(k), lost)
+		w.stealStats.failed(w.search.Tier(k), lost)
 		if lost {
 			result = heist.Retry
 		}
 	}
-	if !w.hunt.Near() {
-		t, r := w.pullAnywhere()
+	if !w.search.Near() {
+		t, r := w.nextRemoteTaskAnywhere()
 		if r == heist.Success {
 			return job{task: t}, r
 		}
@@ -502,10 +502,10 @@ func (w *Worker) look(slots bool) (job, heist.StealResult) {
 	return job{}, result
 }
 
-// robFork takes the oldest child of a worker that is linked here, for a thief on a node, or the
+// stealFork takes the oldest child of a worker that is linked here, for a thief on a node, or the
 // oldest fork of one, if it may be a fork. Children come first: they may be meant for the node,
 // and forks are often parts of them.
-func (pl *place) robFork(forks bool, node int) (j job, r heist.StealResult) {
+func (pl *place) stealFork(forks bool, node int) (j job, r heist.StealResult) {
 	for v := pl.top.Load(); v != nil; v = v.below.Load() {
 		j, this := v.robChild(node)
 		if this == heist.Success {
@@ -526,18 +526,18 @@ func (pl *place) robFork(forks bool, node int) (j job, r heist.StealResult) {
 	return job{}, r
 }
 
-// rob takes half of the tasks at a place into a thief's ring, who is to run the one that it returns.
-func (pl *place) rob(into *heist.Ring[task], slots bool) (t *task, moved int, r heist.StealResult) {
+// stealTasks takes half of the tasks at a place into a thief's ring, who is to run the one that it returns.
+func (pl *place) stealTasks(into *heist.Ring[task], slots bool) (t *task, moved int, r heist.StealResult) {
 	if t, moved, r = pl.ring.StealInto(into); r != heist.Empty {
 		return t, moved, r
 	}
 	if t, moved, r = pl.batch.StealInto(into); r != heist.Empty {
 		return t, moved, r
 	}
-	if t = pl.slot.Load(); !slots || t == nil {
+	if t = pl.lifoSlot.Load(); !slots || t == nil {
 		return nil, 0, heist.Empty
 	}
-	if !pl.slot.CompareAndSwap(t, nil) {
+	if !pl.lifoSlot.CompareAndSwap(t, nil) {
 		return nil, 0, heist.Retry
 	}
 	return t, 1, heist.Success
@@ -548,7 +548,7 @@ func (w *Worker) stole(victim, items int) {
 		trace.Logf(context.Background(), "heist: steal", "%d from %d", items, victim)
 	}
 	w.victim = victim
-	w.thefts.succeeded(w.hunt.Tier(victim), victim, items)
+	w.stealStats.succeeded(w.search.Tier(victim), victim, items)
 }
 
 // start makes the calling goroutine the worker. If it is to be bound it is locked to its thread,
@@ -564,7 +564,7 @@ func (w *Worker) start(ready chan<- error) {
 	var err error
 	if bound {
 		runtime.LockOSThread()
-		if pinned, err = p.machine.pin(w.site.cpus...); p.auto {
+		if pinned, err = p.machine.pin(w.placement.cpus...); p.auto {
 			err = nil
 		}
 	}
@@ -572,12 +572,12 @@ func (w *Worker) start(ready chan<- error) {
 		ready <- err
 	}
 	if err == nil || ready == nil {
-		w.binding = binding{pinned: pinned, cpus: w.site.cpus}
+		w.binding = binding{pinned: pinned, cpus: w.placement.cpus}
 		w.live()
 	}
 	p.workers.remove(w)
 	if bound {
-		w.site.unbind()
+		w.placement.unbind()
 	}
 	if pinned != nil {
 		_ = pinned.Unpin() // if it fails, the goroutine ends locked and the thread with it
@@ -597,7 +597,7 @@ func (w *Worker) live() {
 	w.undress() // a goroutine inherits the labels of whoever started it
 	over := false
 	w.goroutine = goroutineID()
-	w.call, w.inPlace, w.away, w.outer = nil, 0, 0, nil
+	w.cancelScope, w.inPlace, w.away, w.outer = nil, 0, 0, nil
 	w.doesNothing()
 	if w.pool.slowAfter > 0 {
 		w.number.Store(goroutineNumber())
@@ -645,7 +645,7 @@ func (w *Worker) liveOn() (over bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.pool.detached(v)
-			w.call = nil
+			w.cancelScope = nil
 			w.doesNothing()
 		}
 	}()

@@ -145,7 +145,7 @@ func program(block, before string) string {
 		if name == "v2" {
 			name = filepath.Base(filepath.Dir(p))
 		}
-		if regexp.MustCompile(`\b`+name+`\.`).MatchString(block + before) {
+		if regexp.MustCompile(`\b` + name + `\.`).MatchString(block + before) {
 			fmt.Fprintf(&b, "import %s %q\n", name, p)
 		}
 	}

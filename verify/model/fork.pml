@@ -56,12 +56,12 @@ thieves can hold two frames at a time, and get into each other's way. The buffer
 what is stored between two atomic operations; a processor waits when its buffer is full.
 */
 
-// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.begin Worker.end Worker.alarm
+// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.beginInner Worker.endInner Worker.alarm
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend
 // stands for: pool/parker.go: parker.park parker.unpark
 // stands for: pool/join.go: Join joinInPublic Worker.Do
 // stands for: pool/recursion.go: Fork.Join Fork.joinInPublic Fork.JoinAll
-// stands for: pool/cancelscope.go: call.cancel call.stopped call.look call.check
+// stands for: pool/cancelscope.go: cancelScope.cancel cancelScope.stopped cancelScope.look cancelScope.check
 
 // configuration (small): sequential: -DTHIEVES=1 -DDEPTH=2 -DFORKS=3
 // configuration (small): amd64: -DTSO -DTHIEVES=1 -DDEPTH=2 -DFORKS=3

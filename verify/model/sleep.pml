@@ -52,13 +52,13 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 
 // stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.search Worker.look place.robFork place.rob
+// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork place.stealFork place.stealTasks
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
-// stands for: pool/control.go: Worker.ordered Pool.held place.isTooMany Worker.obey Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume site.push site.pop Pool.hire site.close
+// stands for: pool/control.go: Worker.isControlled Pool.held place.isTooMany Worker.obeyControl Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume placement.push placement.pop Pool.hire placement.close
 // stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.allRest Pool.end
-// stands for: pool/guest.go: Pool.enter Pool.leave Pool.freePlace
+// stands for: pool/guest.go: Pool.admitGuest Pool.releaseGuest Pool.freePlace
 // stands for: pool/parker.go: parker parker.park parker.unpark
-// stands for: pool/find.go: Worker.takeOwn Worker.pull Worker.pullAnywhere
+// stands for: pool/find.go: Worker.nextLocalTask Worker.pullBatch Worker.nextRemoteTaskAnywhere
 // stands for: pool/fork.go: frames.publish
 // stands for: pool/scope.go: Worker.addChild Scope.stray Worker.anyChild Worker.robChild Scope.claim Scope.take
 // stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Taken Sleep.Nobody
@@ -282,7 +282,7 @@ byte children[FORKERS];         // that have not ended: one if it is a fork
 byte enough = ENOUGH;    // how often there are enough of them
 #endif
 byte busy, waits;
-bool changed;                              // crew.changed
+bool changed;                              // workerSet.changed
 #ifdef HOT
 bool watched;
 #endif
@@ -320,7 +320,7 @@ bool open[PLACES] = true;
 #define TOO_MANY(pl) false
 #endif
 
-#define ORDERED (OWED(place) || HELD || TOO_MANY(place)) // Worker.ordered
+#define ORDERED (OWED(place) || HELD || TOO_MANY(place)) // Worker.isControlled
 #if WAITING || defined(PAUSE) || defined(RESIZE)
 #define ORDERS
 #endif
@@ -1614,7 +1614,7 @@ proctype closer() {
 #else
 	ends = true;
 #endif
-	d_step { // site.close
+	d_step { // placement.close
 #ifndef MUTANT_LIST_STAYS_OPEN
 		listClosed = true;
 #endif

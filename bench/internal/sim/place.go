@@ -20,7 +20,7 @@ type place struct {
 	ring, batch queue
 	slot        int32 // the LIFO slot: a request, or -1
 
-	hunt       policy.Search
+	search     policy.Search
 	lastVictim bool // a tier begins with the last victim
 	victim     int
 	hint       int // where the waker saw something, or -1

@@ -80,7 +80,7 @@ func (u setup) run() (Stats, error) {
 	e.load(u.load.service)
 	for i := range l.workers {
 		p := &place{cpu: i, cache: make([]uint32, len(e.words)), lastVictim: u.lastVictim, victim: -1, hint: -1, slot: -1, poll: poll, parked: true}
-		p.hunt.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
+		p.search.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
 		e.places = append(e.places, p)
 		w := new(worker)
 		e.begin(w, func() {

@@ -85,7 +85,7 @@ func (w *worker) complete(owner *worker, state latch) {
 // help waits for a fork and runs others meanwhile.
 func (w *worker) help(d int) {
 	for w.frames[d].state != done {
-		if j, ok := w.search(d, false); ok {
+		if j, ok := w.searchWork(d, false); ok {
 			w.helping++
 			w.run(j)
 			w.helping--

@@ -45,7 +45,7 @@ func (w *worker) main() {
 			w.run(job{request: t})
 			continue
 		}
-		if j, ok := w.search(-1, true); ok {
+		if j, ok := w.searchWork(-1, true); ok {
 			w.run(j)
 			continue
 		}
@@ -168,8 +168,8 @@ func (w *worker) pull(node int) (int32, bool) {
 	return first, true
 }
 
-// pullAnywhere is pull for all nodes, the nearest first.
-func (w *worker) pullAnywhere() (int32, bool) {
+// nextRemoteTaskAnywhere is pull for all nodes, the nearest first.
+func (w *worker) nextRemoteTaskAnywhere() (int32, bool) {
 	for _, node := range w.engine.nearby[w.engine.nodeOf[w.at]] {
 		if t, ok := w.pull(node); ok {
 			return t, true
@@ -178,11 +178,11 @@ func (w *worker) pullAnywhere() (int32, bool) {
 	return -1, false
 }
 
-// search looks for work of others until it finds some, until the fork at depth wait is done
+// searchWork looks for work of others until it finds some, until the fork at depth wait is done
 // if it is not -1, or until it is time to sleep.
-func (w *worker) search(wait int, tasks bool) (job, bool) {
-	for w.hunt.Begin(); ; {
-		j, r := w.look(wait, tasks || w.hunt.Last(), w.hunt.Last())
+func (w *worker) searchWork(wait int, tasks bool) (job, bool) {
+	for w.search.Begin(); ; {
+		j, r := w.look(wait, tasks || w.search.Last(), w.search.Last())
 		if r == heist.Success {
 			w.stopSearching()
 			return j, true
@@ -196,7 +196,7 @@ func (w *worker) search(wait int, tasks bool) (job, bool) {
 			}
 			continue
 		}
-		switch action, spin := w.hunt.Next(r); action {
+		switch action, spin := w.search.Next(r); action {
 		case policy.Spin:
 			w.now += spin.Nanoseconds()
 		case policy.Yield:
@@ -240,13 +240,13 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 		}
 	}
 	result := heist.Empty
-	w.hunt.Look(hint, last, len(e.places))
-	if w.hunt.Drawn() && w.visit(w.at) {
+	w.search.Look(hint, last, len(e.places))
+	if w.search.Drawn() && w.visit(w.at) {
 		if j, _, r := w.rob(w.place, forks, false, false); r == heist.Success {
 			return j, r // of who lent the place: no steal
 		}
 	}
-	for k := w.hunt.Victim(); k >= 0; k = w.hunt.Victim() {
+	for k := w.search.Victim(); k >= 0; k = w.search.Victim() {
 		if !w.visit(k) {
 			e.stats.Failed++
 			continue
@@ -263,8 +263,8 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 		e.stats.Failed++
 		result = max(result, r)
 	}
-	if tasks && !w.hunt.Near() {
-		if t, ok := w.pullAnywhere(); ok {
+	if tasks && !w.search.Near() {
+		if t, ok := w.nextRemoteTaskAnywhere(); ok {
 			return job{request: t}, heist.Success
 		}
 	}
