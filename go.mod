@@ -1,13 +1,15 @@
 module github.com/seed53057037/heist
 
-go 1.26.0
+go 1.25.0
 
 require (
-	github.com/klauspost/cpuid/v2 v2.4.2
-	github.com/stretchr/testify v1.12.1
+	github.com/klauspost/cpuid/v2 v2.2.0
+	github.com/stretchr/testify v1.9.0
+	golang.org/x/sys v0.38.0
 )
 
 require (
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.49.0
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

@@ -47,7 +47,8 @@ func NewSlice[T any](n int, p Policy) (*Slice[T], error) {
 func findPointer(t reflect.Type, path string) (where string, kind reflect.Kind) {
 	switch t.Kind() {
 	case reflect.Struct:
-		for field := range t.Fields() {
+		for i := range t.NumField() {
+			field := t.Field(i)
 			if where, kind := findPointer(field.Type, path+"."+field.Name); where != "" {
 				return where, kind
 			}

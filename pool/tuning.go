@@ -96,7 +96,8 @@ func WithTuning(t Tuning) Option {
 		case t.Patience < 0:
 			return fmt.Errorf("pool: Tuning.Patience is %d; it must not be negative", t.Patience)
 		}
-		for field, value := range reflect.ValueOf(t).Fields() {
+		for i := range reflect.TypeOf(t).NumField() {
+			field, value := reflect.TypeOf(t).Field(i), reflect.ValueOf(t).Field(i)
 			if !value.IsZero() && field.Name != "Latencies" {
 				c.ask("Tuning."+field.Name, value)
 			}

@@ -118,7 +118,7 @@ func TestStatsAddUp(t *testing.T) {
 	require.GreaterOrEqual(t, total.Items, total.Steals)
 	require.GreaterOrEqual(t, total.Looks, total.Steals)
 	require.GreaterOrEqual(t, total.Parks, uint64(3))
-	for field := range reflect.TypeFor[inspect.WorkerStats]().Fields() {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[inspect.WorkerStats]()) {
 		if field.Type.Kind() != reflect.Uint64 {
 			continue
 		}

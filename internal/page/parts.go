@@ -140,7 +140,8 @@ type counter struct {
 // counters are the numbers of a pool's statistics, and the sums over its places, by the names that inspect.Stats has for them.
 func counters(s inspect.Stats) (all []counter) {
 	for _, of := range []any{s, s.Total()} {
-		for field, v := range reflect.ValueOf(of).Fields() {
+		for i := range reflect.TypeOf(of).NumField() {
+			field, v := reflect.TypeOf(of).Field(i), reflect.ValueOf(of).Field(i)
 			switch v.Interface().(type) {
 			case int, uint64:
 				all = append(all, counter{field.Name, v.Interface()})
