@@ -6,7 +6,7 @@ import (
 )
 
 // The schedule's defaults. They cover a futex wake-up, which takes 4 to 10
-// microseconds here: whoever waits longer than that had better be asleep.
+// microseconds here: a goroutine that waits longer than that had better be asleep.
 const (
 	// DefaultSpin is how long a [Backoff] spins in all before it yields.
 	DefaultSpin = 10 * time.Microsecond

@@ -6,7 +6,7 @@ import "sync/atomic"
 
 // Counter is a statistic with a single writer. The writer pays a plain add, no
 // locked instruction: a word that only one goroutine writes needs no more, and
-// whoever reads it sees one of its recent values. It is a machine word, so that the
+// a reader sees one of its recent values. It is a machine word, so that the
 // store cannot tear; on 32-bit systems it wraps at 2^32. The zero value is 0.
 type Counter struct{ v uintptr }
 

@@ -22,7 +22,7 @@ import (
 //	    thieves take A      the owner takes Z
 //
 // Who writes what: bottom and the array are written by the owner alone, top by
-// whoever wins a compare-and-swap that raises it by one.
+// the goroutine that wins a compare-and-swap that raises it by one.
 //
 // Push stores the slot and then bottom with release, so a thief that sees the
 // index sees the item.
@@ -155,7 +155,7 @@ func (d *deque) configure(c DequeConfig) error {
 // then still the caller's. A nil item is a mistake of the caller's and panics.
 //
 // Cost: one plain store to publish the item on amd64, one store-release on arm64,
-// amortised over growth. No locked instruction, hence no full fence: whoever looks
+// amortised over growth. No locked instruction, hence no full fence: a pusher that looks
 // for sleepers after a push must put one in between.
 func (d *Deque[T]) Push(item *T) bool { return d.push(unsafe.Pointer(item)) }
 

@@ -12,7 +12,7 @@
 //   - The CAS is one instruction with LSE (ARMv8.1) and a pair without. Steal's is a
 //     release, which keeps the slot's load in front of it; nothing has to stay behind
 //     it. Pop's is an acquire: what was stored before has left with the fence above.
-//   - Pop puts bottom back by a plain store: whoever sees the old one finds the same
+//   - Pop puts bottom back by a plain store: a thief that sees the old one finds the same
 //     items.
 //
 // verify/model/deque.pml has these orders and no others.

@@ -37,7 +37,7 @@ func storeSlot(slot *unsafe.Pointer, item unsafe.Pointer) { *slot = item }
 //go:noescape
 func asmPush(d *deque)
 
-// publish stores v with release ordering: whoever loads it with acquire sees all
+// publish stores v with release ordering: a reader that loads it with acquire sees all
 // that was stored before.
 //
 //go:noescape

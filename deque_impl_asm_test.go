@@ -11,7 +11,7 @@ import (
 
 // The assembly's symbols exist only in builds that have it, so a build that this
 // file is part of and that passes this test has executed them. The lines that it
-// logs are for whoever must prove that a machine or an emulator did so.
+// logs are for a reader who must prove that a machine or an emulator did so.
 func TestAssemblyRuns(t *testing.T) {
 	for _, im := range implementations {
 		if im.assembly == "" {

@@ -258,7 +258,7 @@ func TestLimitLeavesTheItemWithTheCaller(t *testing.T) {
 			require.Equal(t, before, q.Stats())
 			require.Equal(t, c.Limit, q.Len())
 
-			// Room comes back whoever makes it.
+			// Room comes back by either side.
 			require.Equal(t, items[c.Limit-1], q.Pop())
 			require.True(t, q.Push(items[c.Limit]))
 			require.False(t, q.Push(items[c.Limit+1]))
@@ -579,7 +579,7 @@ type plan struct {
 }
 
 // run has the items 0 to p.items-1 pushed and taken, and checks who took what. All
-// sides keep busy and share nothing but the deque: whoever pauses, or writes a
+// sides keep busy and share nothing but the deque: a goroutine that pauses, or writes a
 // common tally, is not there when the others are in the middle of something.
 func (p plan) run(t testing.TB, q queue) {
 	t.Helper()

@@ -112,7 +112,7 @@ func ExampleDeque_Steal() {
 		case heist.Success:
 			fmt.Println("stole", *n)
 		case heist.Retry:
-			continue // somebody else was faster, there may be more
+			continue // another goroutine was faster, there may be more
 		case heist.Empty:
 			fmt.Println("nothing left")
 			return

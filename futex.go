@@ -32,7 +32,7 @@ func FutexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
 // FutexWake wakes up to n callers of [FutexWait] on addr and returns how many it
 // woke. It does nothing if n is not positive.
 //
-// Cost: a system call even if nobody sleeps; about 5 microseconds if somebody does.
+// Cost: a system call even if no thread sleeps; about 5 microseconds if one does.
 //
 // Not inlined, for the reason that [Yield] gives.
 //

@@ -261,7 +261,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	})
 }
 
-// A timeout and a wake-up may come at the same moment. Whoever was counted as woken
+// A timeout and a wake-up may come at the same moment. The goroutine that was counted as woken
 // must know it.
 func TestEveryWakeUpThatIsCountedArrives(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {

@@ -66,7 +66,7 @@ type Injector[T any] struct {
 type segment[T any] struct {
 	mask int64                      // constant
 	slot []injected[T]              // constant slice
-	next atomic.Pointer[segment[T]] // whoever links first, once
+	next atomic.Pointer[segment[T]] // the producer that links first writes, once
 	_    pad
 	enq  atomic.Int64 // producers; negative once sealed
 	_    pad
@@ -74,7 +74,7 @@ type segment[T any] struct {
 	_    pad
 }
 
-// injected is a slot. Its item belongs to whoever claimed the index that seq stands
+// injected is a slot. Its item belongs to the goroutine that claimed the index that seq stands
 // for; storing seq hands it on.
 type injected[T any] struct {
 	seq  atomic.Int64
@@ -271,7 +271,7 @@ func (in *Injector[T]) Close() {
 
 // Ready says whether there is an item to take. A worker that is about to sleep asks
 // this and not [Injector.Len]: an item whose push has only begun is not there yet,
-// and its producer will wake somebody when it is.
+// and its producer will wake a worker when it is.
 func (in *Injector[T]) Ready() bool {
 	for s := in.head.Load(); s != nil; s = s.next.Load() {
 		d := s.deq.Load()

@@ -223,7 +223,7 @@ func TestStalledConsumerBlocksNobody(t *testing.T) {
 }
 
 // A producer that has sealed a segment and is descheduled before it links the next
-// one leaves that to whoever comes.
+// one leaves that to the next goroutine.
 func TestSealedSegmentIsContinuedByAnybody(t *testing.T) {
 	in := NewInjector[item]()
 	require.True(t, in.Push(newItem(0)))

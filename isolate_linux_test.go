@@ -151,7 +151,7 @@ func TestIsolationsExistSideBySide(t *testing.T) {
 }
 
 // TestARestoreThatIsRepeatedEndsNoOtherIsolation: the CPUs may have been isolated again since,
-// by somebody else.
+// by another goroutine.
 func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
 	cpus := twoAllowed(t)
 	first := mustIsolate(t, cpus[0])
@@ -300,7 +300,7 @@ func TestThreadsNarrowedBySomebodyElseStayAsNarrow(t *testing.T) {
 	})
 }
 
-// TestAnIsolationThatIsOverIsForgotten: a thread that somebody binds afterwards to what an
+// TestAnIsolationThatIsOverIsForgotten: a thread that is bound afterwards to what an
 // isolation once left it has not lost anything to the next one.
 func TestAnIsolationThatIsOverIsForgotten(t *testing.T) {
 	cpus := twoAllowed(t)

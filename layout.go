@@ -42,7 +42,7 @@ func (s *slots) clear(from, to int64) {
 }
 
 // lostRaces counts operations that another thread overtook. It is written by
-// whoever lost, who has just paid for a contended line anyway.
+// the goroutine that lost, which has just paid for a contended line anyway.
 type lostRaces struct{ n atomic.Uint64 }
 
 func (l *lostRaces) add()         { l.n.Add(1) }

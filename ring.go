@@ -76,7 +76,7 @@ func NewRing[T any](capacity int, overflow *Injector[T]) (*Ring[T], error) {
 // of the caller's and panics.
 //
 // Cost: one sequentially consistent store. It is a full fence, so that a pusher who
-// then looks whether somebody sleeps cannot miss a sleeper who has missed the item.
+// then looks whether a worker sleeps cannot miss a sleeper who has missed the item.
 func (r *Ring[T]) Push(item *T) bool {
 	if item == nil {
 		panic(nilItem)

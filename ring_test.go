@@ -83,7 +83,7 @@ func TestFullRingWithoutInjectorLeavesTheItemWithTheCaller(t *testing.T) {
 			require.False(t, r.Push(items[capacity]))
 			require.Equal(t, capacity, r.Len())
 
-			// Room comes back whoever makes it.
+			// Room comes back by either side.
 			require.Same(t, items[0], r.Pop())
 			require.True(t, r.Push(items[capacity]))
 			require.False(t, r.Push(items[capacity+1]), "round %d", round)

@@ -9,7 +9,7 @@ const (
 	Empty StealResult = iota
 	// Success means that the item returned now belongs to the caller.
 	Success
-	// Retry means that somebody else got in between: there may be more work here.
+	// Retry means that another goroutine got in between: there may be more work here.
 	Retry
 )
 

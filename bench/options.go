@@ -56,7 +56,7 @@ const (
 )
 
 // flagsOf names the flags that a command has. Those for measuring are c2c's as well, so
-// that whoever goes through all suites need not know.
+// that a reader of all suites need not know.
 var flagsOf = map[string][]string{
 	cmdMeasure: {"html", "json", "peers", "runs", "time", "workers"},
 	cmdList:    {"json", "peers", "runs", "time", "workers"},

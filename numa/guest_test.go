@@ -8,7 +8,7 @@ import (
 )
 
 // The folders guest-... in testdata were saved in virtual machines by verify/guest/run
-// -fixtures. What is known about a machine is not what somebody read in its files but
+// -fixtures. What is known about a machine is not what a reader found in its files but
 // what qemu was told to make.
 func TestGuestsAreWhatQemuWasTold(t *testing.T) {
 	for _, c := range []struct {

@@ -155,7 +155,7 @@ var pageSize = os.Getpagesize()
 // what is still in use. The race detector does not watch this memory either.
 //
 // Any number of goroutines may use the memory and call the methods at the same time, except
-// that Close must come after everything else: whoever touches memory that has been
+// that Close must come after everything else: a goroutine that touches memory that has been
 // unmapped crashes the program, or meets what the system has put there since.
 type Mapping struct {
 	memory []byte // whole pages; nil after Close
@@ -219,7 +219,7 @@ func (m *Mapping) SetPolicy(p Policy) error {
 }
 
 // Move gives the memory another policy, and moves the pages that have been touched to where
-// it says. The kernel copies each of them, and whoever touches it meanwhile waits.
+// it says. The kernel copies each of them, and a goroutine that touches it meanwhile waits.
 //
 // [Bind], [Prefer] and [Blocks] can be moved to. The others do not say where a page that
 // has been touched belongs, and are refused; Blocks with many parts deals memory out as
@@ -324,7 +324,7 @@ func touchOn(cpu int, pages []byte) error {
 }
 
 // touch writes to each page, because one that is only read from shares the kernel's page of
-// zeros, and atomically, because somebody may be writing there.
+// zeros, and atomically, because a goroutine may be writing there.
 func touch(pages []byte) {
 	for i := 0; i < len(pages); i += pageSize {
 		atomic.OrUint32((*uint32)(unsafe.Pointer(&pages[i])), 0)

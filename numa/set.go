@@ -16,7 +16,7 @@ const maxCPUs = 1 << 16
 // Set is a set of CPU numbers: ascending, without duplicates, of any size.
 // Range over it to visit the CPUs. The nil Set is empty and ready to use.
 //
-// ParseSet keeps the order; whoever builds a Set by hand has to keep it too.
+// ParseSet keeps the order; a caller that builds a Set by hand has to keep it too.
 // As text, in JSON for example, a Set is the kernel's list, as of String.
 type Set []int
 

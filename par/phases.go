@@ -11,7 +11,7 @@ import (
 
 // # Phases
 //
-// The range is cut once, into as many parts as there are workers, and whoever takes part
+// The range is cut once, into as many parts as there are workers, and each member that takes part
 // does the same part in each phase, as far as that works out. A part has a claim: the
 // number of the phase in which it was last taken. One who has done the own part looks
 // for others that nobody has claimed: at once if nobody has taken part with that part
@@ -54,7 +54,7 @@ func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 // time, before it lets other goroutines and threads have its CPU: some 100 microseconds.
 const barrierSpins = 2000
 
-// lateTime is how long a part of another member may be late until whoever has nothing else to do does it.
+// lateTime is how long a part of another member may be late until a member that has nothing else to do does it.
 const lateTime = 4 * time.Microsecond
 
 // pad keeps what follows out of the cache line of what comes before.
@@ -65,7 +65,7 @@ type gang struct {
 	n, phases int                     // constant
 	f         func(phase, lo, hi int) // constant
 	members   atomic.Int32            // members add themselves
-	stop      atomic.Bool             // whoever leaves early writes
+	stop      atomic.Bool             // a member that leaves early writes
 	_         pad
 	done      atomic.Int64 // parts that were done, of all phases; members add
 	_         pad
@@ -138,7 +138,7 @@ func (g *gang) work(w *pool.Worker, member int) {
 	returned = true
 }
 
-// take does a part, unless somebody else does.
+// take does a part, unless another goroutine does.
 func (g *gang) take(w *pool.Worker, part, phase int) {
 	c := &g.claims[part]
 	if c.phase.Load() != int64(phase) || !c.phase.CompareAndSwap(int64(phase), int64(phase)+1) {

@@ -240,7 +240,7 @@ type sorting struct {
 	elements  elements    // constant, until the end
 	cancelled func() bool // constant
 
-	// failed is the first panic of the comparator, or its runtime.Goexit. Whoever it
+	// failed is the first panic of the comparator, or its runtime.Goexit. The worker that it
 	// happens to writes.
 	failed atomic.Pointer[ending]
 }

@@ -41,7 +41,7 @@ const batchOfStream = 20 * time.Microsecond
 // The source runs in the consumer's goroutine, which computes, too, and values are computed in batches if that takes little. So f must
 // not wait for what the consumer does with a result, nor the source for f. Results are yielded only
 // between two values: a source that waits for long holds back what is finished, and what is in a
-// batch that is not full. Nothing happens before somebody ranges over the stream; who does it twice
+// batch that is not full. Nothing happens before the stream is ranged over; a caller that does it twice
 // runs the source twice.
 //
 // Cost: some microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than 10

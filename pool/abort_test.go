@@ -134,7 +134,7 @@ func TestWhoWaitsForWhatNeverBeginsIsToldByAbort(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// Whoever loses the race, each function runs or is given back, and each wait ends.
+// Whichever side loses the race, each function runs or is given back, and each wait ends.
 func TestEachTaskBeginsOrIsGivenBackByAbort(t *testing.T) {
 	for i := range stress(300) {
 		p, err := New(WithWorkers(1 + i%3))

@@ -11,7 +11,7 @@ import (
 // several nodes it should be processed there again the next time. So a loop that is worth
 // it is first divided into pieces, each with a node as its home, and only then, piece by
 // piece, by halves as everywhere (loop.go). A node's workers take the pieces that are at home
-// there. Whoever called the loop helps with its own node's, and then takes what nobody has
+// there. The worker that called the loop helps with its own node's, and then takes what nobody has
 // begun: a busy node holds up nobody (Acar, Blelloch and Blumofe call such hints mailboxes;
 // TBB has them as affinity partitioner).
 //
@@ -47,7 +47,7 @@ const (
 type nodeChunks struct {
 	span
 	homes []int           // by piece
-	ran   []atomic.Int32  // by piece: 1 + the node that runs it; whoever claims it writes
+	ran   []atomic.Int32  // by piece: 1 + the node that runs it; the worker that claims it writes
 	next  [][]int         // by node: the pieces at home there; constant
 	taken []atomic.Uint32 // by node: how many of them were claimed
 }

@@ -119,7 +119,7 @@ func (w *Worker) Context() context.Context {
 
 // Stop ends the innermost call around the caller that was made at a place of [WithCancel], as that place's cancel function does, and
 // unwinds the caller. The call returns err; other workers that compute in it unwind at their next fork, or end their chunk of a loop.
-// So a search ends as soon as somebody has found what is looked for. The call has no other result, so what was found is kept elsewhere, and err may be
+// So a search ends as soon as a worker has found what is looked for. The call has no other result, so what was found is kept elsewhere, and err may be
 // one of the caller's own that says so. It panics if err is nil, or there is no such call: a call at the
 // pool itself, a task and what [Worker.Uncancelled] calls are none of the call around them.
 func (w *Worker) Stop(err error) {
@@ -294,7 +294,7 @@ func (v *visit) end() {
 // Idle returns how many workers could help the caller now, one that was given w. Cost: a load.
 func (w *Worker) Idle() int { return w.pool.idle() }
 
-// Outside calls f, which is code of who called an algorithm, and no part of its work: what takes its results, say. With [WithCallers] somebody
+// Outside calls f, which is code of who called an algorithm, and no part of its work: what takes its results, say. With [WithCallers] a goroutine
 // else may compute meanwhile, and what f itself calls at the pool needs no admission. Cost: nothing without it, and two locks with it.
 func (w *Worker) Outside(f func()) {
 	if !w.guest || w.pool.callers == 0 {

@@ -82,7 +82,7 @@ func TestCallThatIsNotCancelledReturnsNoError(t *testing.T) {
 	})
 }
 
-// TestCancelStopsADeepRecursion soon: whoever runs sees it at the next fork. A recursion
+// TestCancelStopsADeepRecursion soon: each worker of the call sees it at the next fork. A recursion
 // that would not stop would take years.
 func TestCancelStopsADeepRecursion(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {

@@ -16,7 +16,7 @@ import (
 // as the value, and the call's own deferred function recovers it and returns the
 // context's error.
 //
-// A fork looks for that only when it leaves its fast path. So whoever finds that the context has
+// A fork looks for that only when it leaves its fast path. So the worker that finds that the context has
 // ended first marks the call as cancelled and then raises an alarm at every fork stack of the
 // pool (fork.go). It costs who belongs to another call one fork, however long the cancelled call goes on.
 //
@@ -36,7 +36,7 @@ type cancelScope struct {
 	stopWith context.CancelCauseFunc // of ctx, if the place is one of WithCancel; constant
 	stop     func() bool             // of the context's goroutine; constant
 	state    atomic.Uint32
-	unwound  atomic.Bool                // whoever unwinds writes
+	unwound  atomic.Bool                // a worker that unwinds writes
 	panicked atomic.Pointer[PanicError] // see keep
 }
 
@@ -55,7 +55,7 @@ func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope) *cancelSco
 	return c
 }
 
-// cancel is for whoever finds that the context has ended.
+// cancel is for the goroutine that finds that the context has ended.
 func (c *cancelScope) cancel() {
 	if c.state.CompareAndSwap(callRuns, callCancelled) {
 		c.pool.workers.each((*Worker).alarm)
@@ -63,7 +63,7 @@ func (c *cancelScope) cancel() {
 	}
 }
 
-// finish is for whoever made the call, at its end.
+// finish is for the goroutine that made the call, at its end.
 func (c *cancelScope) finish() {
 	c.stop()
 	if !c.state.CompareAndSwap(callRuns, callOver) {

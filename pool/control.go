@@ -50,7 +50,7 @@ func (c *workerSet) awaitContext(ctx context.Context, condition func() bool) err
 	return nil
 }
 
-// signal is for whoever may have made a condition true.
+// signal is for the goroutine that may have made a condition true.
 func (c *workerSet) signal() {
 	if c.waiting.Load() > 0 {
 		c.mu.Lock()
@@ -381,7 +381,7 @@ func (p *Pool) hire(pl *place, first *job) {
 	s.mu.Lock()
 	late := s.closed
 	if !late {
-		p.ended.Add(1) // under the lock, before close: whoever waits for the end waits for this one
+		p.ended.Add(1) // under the lock, before close: a caller that waits for the end waits for this one
 	}
 	s.mu.Unlock()
 	w := p.newWorker(s, false, !late && s.bind())

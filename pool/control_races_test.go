@@ -22,7 +22,7 @@ func within[T any](c <-chan T) bool {
 }
 
 // pass unlocks c, for which others queue, in such a way that each of them hands it to the
-// next at once and goes on only after that: as a mutex does when somebody has waited too
+// next at once and goes on only after that: as a mutex does when a goroutine has waited too
 // long.
 func (c *workerSet) pass() {
 	c.mu.Unlock()
@@ -108,7 +108,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 	}
 }
 
-// nobody, so somebody must be woken when it leaves.
+// nobody, so a worker must be woken when it leaves.
 
 // TestWhoLeavesHandsOnWhatItSaw: a worker that stays awake, because it sees tasks just as it
 // parks, may find that it is too many before it has taken one. A task that blocks again and

@@ -531,7 +531,7 @@ func TestResizeUnderLoadLosesNothing(t *testing.T) {
 	}
 }
 
-// TestResizeAmongGuests: forks of guests are computed whoever comes and goes.
+// TestResizeAmongGuests: forks of guests are computed whichever guests come and go.
 func TestResizeAmongGuests(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	var enough atomic.Bool
@@ -1156,7 +1156,7 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 			requireRunsTogether(t, p, 2)
 			require.True(t, whenHot(p))
 		}
-		p.active.Add(1)       // somebody comes to rest a little later
+		p.active.Add(1)       // a worker comes to rest a little later
 		p.workerSet.mu.Lock() // Resize(1) and Close at the same time
 		p.workerSet.size.Store(1)
 		done := make(chan struct{})

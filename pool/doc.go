@@ -7,7 +7,7 @@
 // [Join] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
 // oldest, usually the largest, one at a time (fork.go). Loops divide their range by forks, but only
-// when somebody is hungry (loop.go): [ForRange] is the one of which all others are made. Loops over elements and
+// when the pool is hungry (loop.go): [ForRange] is the one of which all others are made. Loops over elements and
 // algorithms, sorts among them, are in package par.
 //
 // A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go], [Group],
@@ -84,11 +84,11 @@
 //
 // What was accepted is done exactly once, before [Pool.Close] returns; what was not
 // accepted was refused with an error, and what is skipped because its context has ended is counted.
-// A panic reaches whoever waits for the function
+// A panic reaches the goroutine that waits for the function
 // that panicked, with its stack; if nobody waits, it ends the process, as it does in
 // a goroutine, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a
 // task may submit, fork, open a group and wait for it. No more tasks run at a time than
-// there are workers, but for those that come back from a wait: each goes on at once, beside whoever works
+// there are workers, but for those that come back from a wait: each goes on at once, beside the worker that computes
 // in its place, or it might hold what that one waits for. While a coroutine of iter.Pull waits, a
 // task a millisecond begins beside the workers (coroutine.go).
 package pool

@@ -15,7 +15,7 @@ import (
 
 // # Snapshots
 //
-// A snapshot reads what workers publish while they work, so its parts are of slightly different moments. That of somebody who waits does not
+// A snapshot reads what workers publish while they work, so its parts are of slightly different moments. That of a goroutine that waits does not
 // change while he waits, so a circle is right: a circle of waits does not come apart by itself, and who is seen in it waits on. A worker that
 // goes on between two looks is in none, for the second look does not find the same wait. The workers of the process's other pools are looked at as
 // well, for a wait may be for something that they run.
@@ -77,7 +77,7 @@ type sight struct {
 	latch   *latch
 	since   int64
 	place   *place // that it has, or has lent; nil for none
-	standIn bool   // somebody waits who had the place before
+	standIn bool   // a worker waits that had the place before
 	now     int64
 }
 

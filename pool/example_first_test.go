@@ -33,7 +33,7 @@ func Example() {
 	}
 	fmt.Println("fib(30) =", n)
 
-	// Loops divide themselves, as far as somebody is idle.
+	// Loops divide themselves, as long as a worker is idle.
 	squares := make([]int, 1000)
 	err = par.For(p, len(squares), func(i int) { squares[i] = i * i })
 	if err != nil {

@@ -72,7 +72,7 @@ func ExampleRecursion_Run() {
 	// context canceled
 }
 
-// Call is for whoever has a worker already, in a task or in another fork.
+// Call is for functions that have a worker already, in a task or in another fork.
 func ExampleRecursion_Call() {
 	p, err := pool.New()
 	if err != nil {

@@ -443,7 +443,7 @@ func ExampleWorker_Outside() {
 	}
 	defer p.Close()
 
-	// An algorithm that hands its results to its caller as they come: meanwhile somebody else may be the one caller.
+	// An algorithm that hands its results to its caller as they come: meanwhile another goroutine may be the one caller.
 	squares := func(n int, yield func(int)) error {
 		return pool.Do(p, func(w *pool.Worker) {
 			for i := range n {

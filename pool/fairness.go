@@ -22,7 +22,7 @@ import (
 //
 // For the network that is not enough (network_linux.go). For
 // a worker that is locked to its thread the same call costs two thread switches, 70
-// microseconds on a virtual machine, whether somebody waits or not. To ask runtime/metrics
+// microseconds on a virtual machine, whether a goroutine waits or not. To ask runtime/metrics
 // first how many goroutines wait for a P, which takes 0.1 microseconds, does not help: those
 // whose timer has not fired do not wait yet. So locked workers leave it to Go, and who
 // cannot accept that uses [PinNone], or [Tuning].FreePs.
@@ -103,7 +103,7 @@ func (p *Pool) sparesPs() bool {
 	return state.Searching() > int(p.woken.Load()) || p.size()-state.Sleepers() < int(p.ps.Load())
 }
 
-// pollNetwork lets the worker's P poll the network, if it is the pool's turn and somebody waits for
+// pollNetwork lets the worker's P poll the network, if it is the pool's turn and a goroutine waits for
 // that. It says whether it has.
 func (w *Worker) pollNetwork(now int64) bool {
 	p := w.pool
@@ -137,7 +137,7 @@ func freePs(by int) {
 	defer raised.mu.Unlock()
 	now := runtime.GOMAXPROCS(0)
 	if raised.by > 0 && now != raised.to {
-		raised.by = 0 // somebody else has set it meanwhile, and that stands
+		raised.by = 0 // another goroutine has set it meanwhile, and that stands
 		if by < 0 {
 			return
 		}

@@ -14,7 +14,7 @@ import (
 //	LIFO slot       what it queued last; at most 3 in a row
 //	ring            what else it queued or stole, oldest first
 //	injector        what came from outside; a batch at a time
-//	other workers   half of somebody's ring, or a fork (search)
+//	other workers   half of a victim's ring, or a fork (search)
 //	injector        once more; then it parks
 //
 // The order is blitz-io's, with these changes. Every so many tasks the injector comes

@@ -40,9 +40,9 @@ import (
 // A thief that finds nothing to steal on a stack raises an alarm there: it sets slow, below which
 // forks and joins leave their fast path, to a depth that no fork has. So the owner's next fork or
 // join publishes all of its frames, and lowers slow again if the pool is not hungry any more. (Lace
-// has a flag for each victim too.) Whoever cancels a call raises the same alarm (cancelscope.go).
+// has a flag for each victim too.) The worker that cancels a call raises the same alarm (cancelscope.go).
 //
-// An alarm is not lost: whoever raises it first makes the pool hungry, or marks the call as
+// An alarm is not lost: the thief that raises it first makes the pool hungry, or marks the call as
 // cancelled, and the owner lowers slow first and then looks at both. All these are atomic. In whatever
 // order the two meet, the owner sees the reason or its next fork leaves the fast path once more.
 //
@@ -543,7 +543,7 @@ func (w *Worker) forkStacks() []forkStack {
 	return nil
 }
 
-// A worker that runs somebody else's function in the middle of its own marks the
+// A worker that runs another computation's function in the middle of its own marks the
 // depths of its fork stacks first and goes back to them afterwards. So the forks that
 // a panic left behind end with the function that they belong to.
 //

@@ -64,7 +64,7 @@ type Future[T any] struct {
 	pool *Pool
 	f    func(w *Worker) (T, error) // if a waiter may run it in place, else nil; constant
 
-	begun   atomic.Bool // whoever runs or cancels f writes
+	begun   atomic.Bool // the goroutine that runs or cancels f writes
 	undelay func()      // ends the delay of f; nil if it has none; constant
 	labels  labels      // of who submitted it; constant
 

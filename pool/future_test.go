@@ -536,7 +536,7 @@ func TestACancelledFutureNeverRuns(t *testing.T) {
 	require.False(t, new(Future[int]).Cancel())
 }
 
-// TestAFutureRunsOrIsCancelled, never both and never neither, whoever comes first: workers, waiters that run it in place, or those who
+// TestAFutureRunsOrIsCancelled, never both and never neither, whichever comes first: workers, waiters that run it in place, or those who
 // cancel it.
 func TestAFutureRunsOrIsCancelled(t *testing.T) {
 	for _, workers := range []int{1, 2} {

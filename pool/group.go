@@ -21,7 +21,7 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 // ended there may be more than so many. The law of turns: as long as the backlog is not empty, as many functions have turns as may, and each
 // of these is in one of the pool's queues, or runs. So the pool has not come to rest before the backlog is empty, and Close waits for it.
 
-// Group is a set of tasks that somebody waits for. It has the manners of errgroup:
+// Group is a set of tasks that a goroutine waits for. It has the manners of errgroup:
 // the first error is the one that counts, and it cancels the group's context.
 // Create it with [Pool.Group]. Call Go, any number of times and from
 // anywhere, then Wait; then [Group.Reset] makes it ready for more.
@@ -33,8 +33,8 @@ type Group struct {
 	turns  int // of tasks that compute at once; 0 for any number; constant while tasks run
 
 	tasks   atomic.Int64 // that have not ended, begun times those that have begun, and abandoned
-	failed  atomic.Bool  // there was an error or a panic; whoever had it writes
-	skipped atomic.Int64 // tasks that never began; whoever skips one writes
+	failed  atomic.Bool  // there was an error or a panic; its goroutine writes
+	skipped atomic.Int64 // tasks that never began; the worker that skips one writes
 	ended   waiters      // those who wait until there are no tasks
 	room    waiters      // those who wait until there are fewer than the limit
 

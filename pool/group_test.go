@@ -111,7 +111,7 @@ func TestPanicReachesWait(t *testing.T) {
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), io.EOF)
 		g.Go(func() error { return errors.New("a panic is worse than an error") })
-		for range 2 { // whoever waits is told
+		for range 2 { // each waiter is told
 			e, ok := caught(func() { _ = g.Wait() }).(*PanicError)
 			require.True(t, ok)
 			require.Same(t, io.EOF, e.Value)
@@ -258,7 +258,7 @@ func TestManyWaitForOneGroup(t *testing.T) {
 }
 
 // TestForksThatWaitForGroups: two workers wait for forks that guests have stolen,
-// and each of these forks waits for a group of its own. Somebody must run the tasks.
+// and each of these forks waits for a group of its own. A worker must run the tasks.
 //
 // The first guest's fork A is stolen by a worker, so the guest waits, and steals the
 // second guest's fork B. So that one waits and steals C, which B forked, and the

@@ -270,7 +270,7 @@ func TestASearcherAsksForForks(t *testing.T) {
 	require.EqualValues(t, alarmed, s.slow.Load())
 }
 
-// TestJoinsOfPublicForksTakeTheSlowPath whoever made them public.
+// TestJoinsOfPublicForksTakeTheSlowPath whatever made them public.
 func TestJoinsOfPublicForksTakeTheSlowPath(t *testing.T) {
 	s := lonelyStack()
 	const n = 3 * policy.AlwaysPublic

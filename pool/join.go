@@ -15,7 +15,7 @@ package pool
 // both panic, f's panic is the one that arrives. A runtime.Goexit in a stolen g
 // continues in the caller too.
 //
-// Join may be called by whoever was given w. Cost: no allocation and 3 to 5 ns on top
+// Join may be called by the function that was given w. Cost: no allocation and 3 to 5 ns on top
 // of the calls of f and g, if g is not stolen; arguments and results are copied, so
 // large ones are better passed by pointer. Where f and g are closures, these are the arguments, of a function that calls them.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {

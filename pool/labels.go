@@ -112,7 +112,7 @@ func setGoroutineLabels(labels)
 // The labels of a pool that has a name.
 const labelPool, labelWorker = "heist_pool", "heist_worker"
 
-// wear gives the worker's goroutine labels for what it runs, and returns those that it had, for the next call of wear. What somebody's own
+// wear gives the worker's goroutine labels for what it runs, and returns those that it had, for the next call of wear. What a goroutine's own
 // function has set meanwhile is gone then.
 func (w *Worker) wear(others labels) (before labels) {
 	before = w.worn

@@ -110,7 +110,7 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 	require.Equal(t, 3, order(3)[0])
 }
 
-// TestUniformDrawsEachVictim, whoever the last one was, and so does every look of a pool of one tier
+// TestUniformDrawsEachVictim, whatever the last one was, and so does every look of a pool of one tier
 // that was asked for that.
 func TestUniformDrawsEachVictim(t *testing.T) {
 	for _, nodes := range []int{1, 3} {

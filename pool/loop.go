@@ -17,7 +17,7 @@ import (
 // too, and the pool never hears of the loop (probe).
 //
 // Otherwise the caller takes its place in the pool and runs the range in chunks. Before
-// each chunk it looks whether somebody is hungry, and only then halves what is left and
+// each chunk it looks whether the pool is hungry, and only then halves what is left and
 // forks the second half (Acar, Charguéraud and Rainey call that lazy scheduling; TBB and
 // rayon split beforehand, into so many pieces that it should be enough). A thief does
 // the same with its half. So a range is split about as often as it is stolen from, and
@@ -54,7 +54,7 @@ type Granularity struct {
 	inOrder  bool // what comes first is wanted first, so the range is not divided among nodes
 }
 
-// Grain divides a range into chunks of n items, by halves, whether somebody is hungry
+// Grain divides a range into chunks of n items, by halves, whether the pool is hungry
 // or not: TBB's simple partitioner. Use it if a chunk has a certain size for a reason
 // of its own, such as a cache. It panics if n is less than 1.
 func Grain(n int) Granularity {
@@ -64,7 +64,7 @@ func Grain(n int) Granularity {
 	return Granularity{grain: n}
 }
 
-// Chunks divides a range into about k chunks for each worker, whether somebody is hungry or not.
+// Chunks divides a range into about k chunks for each worker, whether the pool is hungry or not.
 // Use it if calls of the body should be few and of equal length, and items cost about the same;
 // 1 is an even split. It panics if k is less than 1.
 func Chunks(k int) Granularity {
@@ -92,7 +92,7 @@ func (g Granularity) InOrder() Granularity {
 	return g
 }
 
-// eager says whether ranges are divided whether somebody is hungry or not.
+// eager says whether ranges are divided whether the pool is hungry or not.
 func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 
 // AdaptiveGrain is a grain that moves with the share of chunks that were stolen: more
@@ -101,7 +101,7 @@ func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 // course page on work stealing. Create one, with new, for each loop that runs again and
 // again; several goroutines may use it.
 type AdaptiveGrain struct {
-	grain atomic.Int64 // 0 is the first; whoever ends a loop writes
+	grain atomic.Int64 // 0 is the first; the worker that ends a loop writes
 }
 
 const (
@@ -140,7 +140,7 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 // percent at most. A body that forks, or that keeps data in a [Local], takes the worker as well.
 //
 // Called from outside, with a pool as the place, a short loop whose body takes no worker runs in the caller alone
-// and costs some 30 ns more than it would without a pool; see [Place] for whoever else
+// and costs some 30 ns more than it would without a pool; see [Place] for what else
 // may call it. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
 // runs any more. The error is [ErrClosed], or that of the place's context: then some ranges, if there are any,
 // were left out.
@@ -309,7 +309,7 @@ type span struct {
 type loop struct {
 	body  func(w *Worker, lo, hi int) // constant
 	grain int                         // constant; 0 is lazy
-	stop  atomic.Bool                 // whoever panics writes
+	stop  atomic.Bool                 // the worker that panics writes
 
 	// How many more workers may take part. Each part that was given away and is not done has
 	// one. Who gives a part away, takes it back or ends it writes.
@@ -406,7 +406,7 @@ func (s span) run(w *Worker) {
 // over says whether the loop ends early.
 func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.stopped() }
 
-// share runs the span chunk by chunk, and gives away part of the rest whenever somebody
+// share runs the span chunk by chunk, and gives away part of the rest whenever another worker
 // is hungry and finds nothing else of the loop here.
 func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 	p := w.pool

@@ -20,7 +20,7 @@ import (
 // worker into a queue that comes before the poll.
 //
 // So every networkPeriod one worker of a busy pool asks whether Go's poller has something for
-// somebody. The poller is an epoll descriptor, and that can be polled itself, which takes nothing out.
+// a goroutine. The poller is an epoll descriptor, and that can be polled itself, which takes nothing out.
 // If it has something, the worker writes a byte into a pipe whose other end the poller watches as
 // well, and parks. Its P finds nothing to run, polls, and gets the pipe's goroutine together with
 // those that wait for the network. The goroutine lets them run first and then wakes the worker.
@@ -99,7 +99,7 @@ func (n *network) findPoller() int32 {
 	return -1
 }
 
-// ready says whether the poller has something for somebody, or nobody knows.
+// ready says whether the poller has an event for a goroutine, or this is not known.
 func (n *network) ready() bool {
 	fd := n.poller.Load()
 	if fd <= 0 {

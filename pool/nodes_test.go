@@ -404,7 +404,7 @@ func TestAGuestIsOnTheNodeOnWhichItCame(t *testing.T) {
 	})
 }
 
-// TestAllNodesWakeUpForTasksThatWaitForOneAnother, whoever was woken first.
+// TestAllNodesWakeUpForTasksThatWaitForOneAnother, whichever worker was woken first.
 func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 	for _, nodes := range []int{2, 3, 7} {
 		p := newNodes(t, nodes, 2)

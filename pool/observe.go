@@ -46,7 +46,7 @@ func newErrand(f func(*Worker), of *task, labels labels, name string) func(*Work
 
 // run runs the task for which the errand is.
 func (e *errand) run(w *Worker, f func(*Worker)) {
-	if w == nil { // Abort has given it back, and somebody else calls it
+	if w == nil { // Abort has given it back, and another goroutine calls it
 		f(w)
 		return
 	}
@@ -65,7 +65,7 @@ func (e *errand) run(w *Worker, f func(*Worker)) {
 
 // as runs f, which is the worker's task from the point of view of who submitted it.
 func (w *Worker) as(f func(*Worker)) {
-	if w != nil { // else Abort has given f back, and somebody else calls it
+	if w != nil { // else Abort has given f back, and another goroutine calls it
 		w.job.set(taskOf(f))
 	}
 	f(w)
@@ -220,7 +220,7 @@ func (p *Pool) stamped(t *task) *task {
 	}
 	queued := heist.Ticks()
 	return taskOf(func(w *Worker) {
-		if w != nil && w.pool == p { // else Abort has given it back, and somebody else runs it
+		if w != nil && w.pool == p { // else Abort has given it back, and another goroutine runs it
 			w.timings.wait.add(heist.Ticks() - queued)
 			w.job.set(t)
 		}
@@ -228,7 +228,7 @@ func (p *Pool) stamped(t *task) *task {
 	})
 }
 
-// begins is for the beginning of a job, where somebody wants to know how long it takes.
+// begins is called at the beginning of a job if the pool is asked how long it takes.
 func (w *Worker) begins() {
 	w.title, w.waitedThen = "", w.waited
 	w.since.Store(heist.Ticks())

@@ -25,7 +25,7 @@ type config struct {
 	timed      bool               // WithTimings
 	slowAfter  time.Duration      // WithSlowTask; 0 for none
 	onSlow     func(inspect.Slow) // the same; nil for none
-	stamps     bool               // somebody wants to know how long jobs take
+	stamps     bool               // an option asks how long jobs take
 	workers    int
 	maxWorkers int
 	follows    int // how many workers GOMAXPROCS may bring it to; 0 if their number was chosen

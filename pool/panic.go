@@ -36,7 +36,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// inLoop is deferred by loops and what is made of them: whoever ran the function that panicked, the
+// inLoop is deferred by loops and what is made of them: whichever worker ran the function that panicked, the
 // caller or a thief, the panic arrives as a [*PanicError].
 func inLoop() {
 	switch v := recover().(type) {

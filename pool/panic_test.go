@@ -601,7 +601,7 @@ func TestGoexitInAStolenForkArrivesAtTheJoin(t *testing.T) {
 	requireAtRest(t, p)
 }
 
-// TestGoexitWhileForksAreWaitedFor: whoever waits for a stolen fork helps meanwhile,
+// TestGoexitWhileForksAreWaitedFor: a worker that waits for a stolen fork lends its place,
 // and what it helps with ends its goroutine.
 func TestGoexitWhileForksAreWaitedFor(t *testing.T) {
 	// exiting forks g, which forks a function that calls Goexit, and goes on to wait

@@ -7,7 +7,7 @@ import (
 )
 
 // parker is what the goroutine of a worker sleeps on. One sleep ends with one unpark, which
-// may come first: whoever has claimed the sleeper (popped it from a list, moved its latch)
+// may come first: the goroutine that has claimed the sleeper (popped it from a list, moved its latch)
 // calls unpark, and nobody else does.
 //
 // An ordinary goroutine sleeps on a channel: its thread goes on with another goroutine, and

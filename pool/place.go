@@ -14,14 +14,14 @@ import (
 // A place is the right to compute, and what belongs to it: run queues, and what its holder
 // remembers of its search for work. There are as many as the pool has workers. A worker is a
 // goroutine and its fork stacks. It has a place while it computes, lends it while it waits
-// (waiting.md), and gives it up when there is nothing to do: then the place sleeps, and whoever
+// (waiting.md), and gives it up when there is nothing to do: then the place sleeps, and the waker that
 // wakes it gives it to a worker that is idle, or to a new one. (In Go's own scheduler a place is
 // a P and a worker an M.)
 //
 // A place belongs to one of these at any time, and only that one touches what is marked as the
 // holder's:
 //   - the worker whose place field says so, its holder,
-//   - whoever has cleared its bit among the sleepers, until a worker has it,
+//   - the waker that has cleared its bit among the sleepers, until a worker has it,
 //   - nobody, while it sleeps or is closed (Resize).
 //
 // Thieves find work at places: tasks in their run queues, and forks at all workers that are
@@ -84,7 +84,7 @@ type place struct {
 	mu   sync.Mutex
 	back []*Worker // those who have lent the place and compute again without it, in their order
 	free []*Worker // guests that have left
-	mail []letter  // of broadcasts, for whoever holds the place, the oldest first
+	mail []letter  // of broadcasts, for the holder of the place, the oldest first
 
 	open bool // it is one of the places that there are; under workerSet.mu
 }
@@ -160,7 +160,7 @@ func (pl *place) alarm() {
 	}
 }
 
-// doze puts the place to sleep, which nobody has from here on, unless there is work, or somebody
+// doze puts the place to sleep, which nobody has from here on, unless there is work, or another worker
 // who wants it back: sleep.md, "Nothing is missed".
 func (pl *place) doze() {
 	p := pl.pool

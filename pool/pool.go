@@ -86,7 +86,7 @@ type Pool struct {
 
 	_ pad
 
-	// What changes when somebody goes to sleep, waits or comes from outside.
+	// What changes when a worker goes to sleep or waits, or a guest comes.
 
 	watched     atomic.Bool             // a worker watches; it writes
 	shortSleeps atomic.Int32            // see sleptFor; wakers and who watches write
@@ -100,10 +100,10 @@ type Pool struct {
 	waits       atomic.Int32            // of these, those who wait; they write
 	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
 	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
-	skipped     atomic.Int64            // tasks that were cancelled before they began; whoever finds one writes
+	skipped     atomic.Int64            // tasks that were cancelled before they began; the worker that finds one writes
 	dropped     atomic.Int64            // tasks that were accepted, and to which no worker will come; who cancels a delay, drops a backlog or aborts writes
 	refused     atomic.Int64            // tasks and callers that were not taken; those who refuse one write
-	late        atomic.Int64            // tasks that were not begun by their deadline; whoever finds one writes
+	late        atomic.Int64            // tasks that were not begun by their deadline; the worker that finds one writes
 	panicked    atomic.Int64            // functions that panicked; who recovers that writes
 	stale       atomic.Int64            // queued tasks of futures that were run in place or cancelled; waiters and who cancels one add, who finds one subtracts
 	relief      relief                  // of a pool in a bubble
@@ -120,7 +120,7 @@ type Pool struct {
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no
 // more than there are CPUs that the process may use, and binds them as [PinAuto] says. If GOMAXPROCS
 // changes, as Go does it when the limits of a container change, the number of workers follows as
-// soon as the pool has something to do, or somebody asks for it, until [Pool.Resize] chooses one.
+// soon as the pool has something to do, or is asked for it, until [Pool.Resize] chooses one.
 func New(options ...Option) (*Pool, error) {
 	c, err := configure(options)
 	if err != nil {
@@ -354,7 +354,7 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 
 // WaitIdle returns when there was a moment at which nothing was left to do: no task, future or function of a group was
 // queued, delayed or running. What guests do themselves does not count. It returns the cause if ctx ends before that. The pool goes on as
-// it was; whoever submits meanwhile is waited for, too. A task cannot wait for its own pool.
+// it was; a caller that submits meanwhile is waited for, too. A task cannot wait for its own pool.
 //
 // Anybody else may call it, any number at a time. Cost: a look at all queues whenever the last worker comes to rest.
 func (p *Pool) WaitIdle(ctx context.Context) (err error) {

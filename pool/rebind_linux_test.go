@@ -12,7 +12,7 @@ import (
 )
 
 // A CPU that goes offline leaves a thread on another one, without its binding. To the worker it
-// looks the same if somebody else moves its thread.
+// looks the same if another goroutine moves its thread.
 
 func twoCPUs(t testing.TB) (mine, other int) {
 	t.Helper()

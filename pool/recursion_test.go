@@ -321,7 +321,7 @@ func TestFramesKeepTheirRecursion(t *testing.T) {
 
 	inner := Recursive(func(f *Fork[int, int], n int) int {
 		switch n {
-		case 2: // forks while somebody is hungry, and joins when nobody is any more
+		case 2: // forks while the pool is hungry, and joins when it is not any more
 			setState(w, policy.OneSearching)
 			f.Join(0, 0)
 			setState(w, policy.OneSearching)

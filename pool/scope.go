@@ -49,7 +49,7 @@ import (
 //
 // A worker counts how many children it has put into the deque in its branch, and taken back. The
 // difference was stolen. Thieves subtract 1 from pending for each stolen child that has ended. The
-// owner adds the difference when it has found nothing more to take back, and whoever brings pending
+// owner adds the difference when it has found nothing more to take back, and the worker that brings pending
 // to 0 is the last. Until then pending holds the number open besides, and does not come to 0.
 //
 // A stolen child has ended when its own branch has: the thief runs what the child has added, and

@@ -584,7 +584,7 @@ func TestMillionChildrenOfOneWorker(t *testing.T) {
 }
 
 // TestWhatWaitsForTheEndOfAnInnerScope: a child of an outer scope waits until an inner scope has ended, in
-// the same worker. Whoever takes the child must not do it on top of the inner scope's end.
+// the same worker. The worker that takes the child must not do it on top of the inner scope's end.
 func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
 	ways := map[string]func(w *Worker, outer *Scope, child func(*Worker), in func(body func())){
 		"added before": func(w *Worker, outer *Scope, child func(*Worker), in func(body func())) {

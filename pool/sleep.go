@@ -150,7 +150,7 @@ func (p *Pool) sleptFor(ticks int64) {
 }
 
 // lacksWatch says whether a worker should watch and none does: the one that did may have left because
-// of somebody who wanted its place back, and did not want it any more a moment later.
+// of a worker that wanted its place back, and did not want it any more a moment later.
 func (p *Pool) lacksWatch() bool { return p.latency && !p.watched.Load() && !p.exit.Load() }
 
 const (
@@ -165,7 +165,7 @@ const (
 	// much as that, so in the end a worker stays awake in vain once for each 4 times that it did not.
 	lingerAfter, mostShortSleeps = 4, 8
 	// answerTime is how long ago the last look of a searcher, or wake-up of one, may be for others to
-	// trust that somebody searches. A look and the pause after it take 2 at most, a wake-up 4 to 10.
+	// trust that a worker searches. A look and the pause after it take 2 at most, a wake-up 4 to 10.
 	answerTime = 30 * time.Microsecond
 )
 

@@ -42,7 +42,7 @@ func WithSlowTask(d time.Duration, f func(s inspect.Slow)) Option {
 type slowTasks struct {
 	mu    sync.Mutex
 	ended []inspect.Slow // that nobody was told of
-	last  []inspect.Slow // that somebody was, the oldest first
+	last  []inspect.Slow // the latest reports, the oldest first
 
 	stop chan struct{} // closed at the pool's end
 	over chan struct{} // closed when the sentinel has ended

@@ -222,7 +222,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 			cancel(nil)
 		}
 	}
-	// A panic that somebody has handled does not come again.
+	// A panic that was handled does not come again.
 	at, _, cancel := WithCancel(p)
 	defer cancel(nil)
 	require.Same(t, errStop, at.Run(func(w *Worker) {

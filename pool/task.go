@@ -110,11 +110,11 @@ var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows, or 
 // room is what callers of Submit wait for when the queue is at its bound.
 type room struct {
 	waiting atomic.Int32 // those who wait; they write
-	// made holds a token for whoever waits, when there may be room. It is a hint.
+	// made holds a token for a waiter, when there may be room. It is a hint.
 	made chan struct{}
 }
 
-// offer is for whoever took something out of the injector.
+// offer is called after something was taken out of the injector.
 func (r *room) offer(p *Pool) {
 	if r.waiting.Load() > 0 && p.hasRoom() {
 		select {
@@ -196,7 +196,7 @@ func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 // of them were queued: all, unless there is an error. With a bound it may queue them
 // bit by bit. The end of ctx ends the wait for room; it skips nothing that was queued.
 //
-// Cost: one compare-and-swap for many, and one look for somebody to wake.
+// Cost: one compare-and-swap for many, and one look for a worker to wake.
 func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int, err error) {
 	for _, f := range fs {
 		if f == nil {

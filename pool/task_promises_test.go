@@ -166,7 +166,7 @@ func TestSleepIsNotMeasuredAsWork(t *testing.T) {
 	require.NoError(t, p.Go(func(w *Worker) {
 		whenOneParked(p)
 		w.tick.since, w.tick.tasks = 1, 1
-		p.sleep.Add(policy.OneSearching) // somebody searches
+		p.sleep.Add(policy.OneSearching) // a worker searches
 		_, found := w.searchWork()
 		p.sleep.Add(-policy.OneSearching)
 		if found || w.searching {
@@ -223,7 +223,7 @@ func TestTheSlotGivesWayToTheRingWhenTasksAreLong(t *testing.T) {
 	require.LessOrEqual(t, before, 2*maxLIFO)
 }
 
-// TestWaitsThatWereGivenUpLeaveNothingBehind: somebody may look at a future every now and
+// TestWaitsThatWereGivenUpLeaveNothingBehind: a goroutine may look at a future every now and
 // then for as long as the process runs.
 func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))

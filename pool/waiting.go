@@ -11,7 +11,7 @@ import (
 // The rule of waiting, and why no program hangs because of it, are in waiting.md.
 
 // latch is something that one worker waits for: a stolen fork, or the children of a scope. The
-// waiter moves it from pending to waiting before it sleeps; somebody else completes it.
+// waiter moves it from pending to waiting before it sleeps; another goroutine completes it.
 type latch struct{ state atomic.Uint32 }
 
 const (
@@ -189,7 +189,7 @@ func (w *Worker) comeBack() {
 		return
 	}
 	p.waits.Add(-1)
-	// First on the list, then the look at the bit: whoever puts the place to sleep does it in the
+	// First on the list, then the look at the bit: the worker that puts the place to sleep does it in the
 	// opposite order.
 	home.back = append(home.back, w)
 	home.owed.Store(int32(len(home.back)))

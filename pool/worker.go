@@ -53,7 +53,7 @@ type Worker struct {
 	worn         labels        // that its goroutine has of what it runs, see wear
 	merged       [2]merged     // see withName; thieves read them as they read labels
 	title        string        // of the task with a name that it began with last
-	waited       int64         // how long it has waited, in heist.Ticks, where somebody measures
+	waited       int64         // how long it has waited, in heist.Ticks, if the pool measures
 	waitedThen   int64         // what that was when its job began
 	region       *trace.Region // of the wait that it is in; nil if no trace is on
 
@@ -86,7 +86,7 @@ type Worker struct {
 	kept   bool                   // as an idle worker it is on its site's list, from where it is given a place; owner only
 
 	// granted is a place that the worker has been given and not taken up: by a waker, when it is
-	// idle, or by whoever had its home, when it computes without a place.
+	// idle, or by the worker that had its home, when it computes without a place.
 	granted atomic.Pointer[place]
 
 	_ pad
@@ -124,7 +124,7 @@ func (w *Worker) Pool() *Pool { return w.pool }
 // It never blocks.
 //
 // Cost: no allocation beyond the closure f; two sequentially consistent stores, and a
-// wake-up if somebody sleeps and nobody searches.
+// wake-up if a place sleeps and no worker searches.
 func (w *Worker) Go(f func(*Worker)) error {
 	if f == nil {
 		return errNilFunc("Worker.Go")
@@ -427,7 +427,7 @@ func (w *Worker) searchWork() (job, bool) {
 		}
 		switch action, spin := w.search.Next(r); action {
 		case policy.Spin:
-			if w.pool.closing.Load() { // somebody waits for this worker to rest
+			if w.pool.closing.Load() { // a caller of Close waits for this worker to rest
 				w.search.Backoff.End()
 			} else {
 				heist.Spin(spin)
@@ -442,7 +442,7 @@ func (w *Worker) searchWork() (job, bool) {
 
 // stealWork goes round the other places once, and then looks at the injectors again. It goes from
 // tier to tier, and begins each with the place that had something the last time, if it is
-// there; or it draws places. At a place it takes a fork before tasks: forks are what somebody waits for.
+// there; or it draws places. At a place it takes a fork before tasks: a worker waits for each fork.
 func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
@@ -594,7 +594,7 @@ func (w *Worker) start(ready chan<- error) {
 // goroutine, and its thread if it is locked, but not the worker, which goes on in another.
 func (w *Worker) live() {
 	w.wearer()
-	w.undress() // a goroutine inherits the labels of whoever started it
+	w.undress() // a goroutine inherits the labels of the goroutine that started it
 	over := false
 	w.goroutine = goroutineID()
 	w.cancelScope, w.inPlace, w.away, w.outer = nil, 0, 0, nil

@@ -16,7 +16,7 @@ const (
 	linger           = time.Minute // the recorder goes on so long after the last request
 )
 
-// recorder looks at the pools as long as somebody watches, and for a while after: a page that is loaded again without a script has its minute.
+// recorder looks at the pools as long as the page is open, and for a while after: a page that is loaded again without a script has its minute.
 type recorder struct {
 	process Process
 

@@ -88,7 +88,7 @@ func TestTierOfASlotIsThatOfItsDistance(t *testing.T) {
 	})
 }
 
-// TestAThiefGoesByItsOwnRow: with measured distances, whoever is near to me need not have me
+// TestAThiefGoesByItsOwnRow: with measured distances, a worker that is near to me need not have me
 // near.
 func TestAThiefGoesByItsOwnRow(t *testing.T) {
 	rows := [][]int{

@@ -1,6 +1,6 @@
 package policy
 
-// A loop runs in chunks, and between two of them its worker looks whether somebody wants a part.
+// A loop runs in chunks, and between two of them its worker checks whether another worker wants a part.
 // So a chunk should be short. But to call the loop's body may cost something whatever the number
 // of items: a buffer, an inversion, a table. So a chunk should be long. What is known is how long
 // chunks took. Two of different lengths tell the fixed part and the part per item, if they are

@@ -158,7 +158,7 @@ func TestTheFirstLooksStayNear(t *testing.T) {
 }
 
 // TestPatienceHoldsForMeasuredLatencies: near is what is within a bound by the thief's own
-// measurements, however many tiers that is and whoever else has it near. A look that lost a
+// measurements, however many tiers that is and whichever workers have it near. A look that lost a
 // race is a look.
 func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 	ns := [][]int{ // two nodes of three CPUs; the way to the second node is longer than the way back
@@ -362,8 +362,8 @@ func machine256() *Order {
 // machine16 is a machine of one tier.
 func machine16() *Order { return NewOrder(make([]int, 16), 1, func(int, int) int { return 0 }, 0) }
 
-// TestUniformLooksDrawEachVictimAlike: each visit of a look is any of the others, whoever the
-// visit before was, and whoever the last victim and the hint are; and never oneself.
+// TestUniformLooksDrawEachVictimAlike: each visit of a look is any of the others, whatever the
+// visit before was, and whatever the last victim and the hint are; and never oneself.
 func TestUniformLooksDrawEachVictimAlike(t *testing.T) {
 	for name, o := range map[string]*Order{"one tier": machine16(), "four nodes": machine256()} {
 		n := len(o.siteOf)

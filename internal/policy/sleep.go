@@ -23,7 +23,7 @@ func (s State) Searching() int { return int((s + 1<<31) >> 32 & 0xffff) }
 // Sleepers returns how many more places sleep than guests compute.
 func (s State) Sleepers() int { return int(int32(s)) }
 
-// WantsForks says whether a fork should wake somebody: there are more sleepers than guests,
+// WantsForks says whether a fork should wake a worker: there are more sleepers than guests,
 // and nobody searches, or at most one for each eight of them. If only one were woken at a
 // time, 512 workers would take 5 ms to wake up.
 func (s State) WantsForks() bool {
@@ -39,7 +39,7 @@ type Sleep struct {
 
 	_ [128]byte // forks read state all the time; the bitmaps change with each sleep
 
-	// parked holds the places that sleep, by node. Whoever has a place sets its bit; whoever
+	// parked holds the places that sleep, by node. The worker that puts a place to sleep sets its bit; the waker that
 	// clears the bit has the place, and must give it to a worker.
 	parked []Bitmap
 	nodeOf []int // by place; constant
@@ -83,7 +83,7 @@ func (s *Sleep) StartSearching(n int) bool {
 // (pool/sleep.md, "The last searcher").
 func (s *Sleep) StopSearching() (last bool) { return s.Add(-OneSearching).Searching() == 0 }
 
-// Announce says that a place is about to sleep, and whether whoever had it was a searcher.
+// Announce says that a place is about to sleep, and whether its worker was a searcher.
 // The caller has to look at every queue once more afterwards (pool/sleep.md, "Nothing is
 // missed"), and if it finds something to Choose the place and wake it as any waker does.
 func (s *Sleep) Announce(place int, searching bool) State {

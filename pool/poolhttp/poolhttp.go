@@ -14,7 +14,7 @@
 //
 // # Cost
 //
-// Without requests nothing runs. While somebody looks, and for a minute after, a goroutine reads the pools' counters ten times a second, which holds up no worker.
+// Without requests nothing runs. While the page is open, and for a minute after, a goroutine reads the pools' counters ten times a second, which holds up no worker.
 // At most 16 may watch at a time; one more gets status 503. Without JavaScript the page is one moment, and loads again every five seconds.
 package poolhttp
 

@@ -17,7 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// The keys of the attributes (testing.T.Attr) that carry a claim to whoever reads the test's
+// The keys of the attributes (testing.T.Attr) that carry a claim to the reader of the test's
 // output.
 const (
 	Key       = "claim"

@@ -19,7 +19,7 @@ import (
 // # The code that a model stands for
 //
 // A model is worth nothing once the code has moved on. So code.sum holds a hash of each
-// piece of code that a model stands for, taken when somebody last compared the two.
+// piece of code that a model stands for, taken when the two were last compared.
 
 // piece names something that heist declares: in a Go file a function, a type, a constant or
 // a variable by its name, a method by its receiver's type and its name; in an assembly file

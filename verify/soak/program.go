@@ -20,7 +20,7 @@ type program struct {
 	Quitters []*op // tasks that end by runtime.Goexit, before all else: see run.quit
 	Roots    []*op
 	Steps    []step
-	// CloseAfter is the number of leaves after which somebody closes the pool under the
+	// CloseAfter is the number of leaves after which the program closes the pool under the
 	// work; 0 is when the roots have returned, and tasks may be left.
 	CloseAfter int
 
@@ -69,7 +69,7 @@ const (
 	submitOn
 	batch // its children are members
 
-	// Tasks that somebody waits for.
+	// Tasks that are waited for.
 	group      // its children are members that get a worker
 	plainGroup // its children are members that get none
 	future
@@ -146,7 +146,7 @@ type surroundings struct {
 	depth  int
 	worker bool // there is one to hand on
 	other  bool // it is in the other pool
-	fuse   bool // there may be panics: somebody will recover them
+	fuse   bool // there may be panics, which are recovered
 }
 
 type generator struct {

@@ -25,7 +25,7 @@ type run struct {
 
 	ran       atomic.Int64
 	closeNow  chan struct{}  // closed when CloseAfter leaves have run
-	closing   [2]atomic.Bool // somebody is about to close a pool
+	closing   [2]atomic.Bool // a call is about to close a pool
 	over      [2]atomic.Bool // and has
 	recursive *pool.Recursion[*op, uint64]
 
@@ -192,7 +192,7 @@ func (r *run) step(s step) {
 }
 
 // close closes the pool, which may be at work, from two goroutines: one gives up at once and
-// waits again. Whoever is told that the pool was closed before knows that it is over, too.
+// waits again. A waiter that is told that the pool was closed before knows that it is over, too.
 func (r *run) close() {
 	p := r.pools[0]
 	r.closing[0].Store(true)

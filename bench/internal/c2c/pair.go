@@ -191,7 +191,7 @@ func (l *line) awaitLong(turn uint32) error {
 		case waited >= l.patience:
 			return fmt.Errorf("one has not answered the other for %v; leave the machine some time", l.patience)
 		case waited >= politeness:
-			heist.Yield()     // somebody else may want this CPU
+			heist.Yield()     // another goroutine may want this CPU
 			runtime.Gosched() // the partner may want a P
 		}
 	}

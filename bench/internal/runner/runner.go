@@ -67,7 +67,7 @@ type Impl struct {
 	Start func(Env) (run Run, stop func(), err error)
 }
 
-// Peer says whether the implementation is somebody else's.
+// Peer says whether the implementation is another project's.
 func (i Impl) Peer() bool { return i.Name != "heist" && !strings.HasPrefix(i.Name, "heist-") }
 
 // Run does the work of the case for about [Env].Time, checks the answer, and

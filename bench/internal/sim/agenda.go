@@ -2,7 +2,7 @@ package sim
 
 import "math"
 
-// never is when somebody is next who waits to be woken.
+// never is the time of an event that only a wake-up brings about.
 const never = math.MaxInt64
 
 // agenda says who is next: who has the earliest time, and of several the one with the lowest

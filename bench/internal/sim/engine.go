@@ -201,7 +201,7 @@ func (c *clock) wakeOne(node, place int) {
 	}
 }
 
-// wakeUp is the pool's, for whoever chose the place.
+// wakeUp is the pool's, for the waker that chose the place.
 func (c *clock) wakeUp(p *place) {
 	e := c.engine
 	c.write(e.stateWord())

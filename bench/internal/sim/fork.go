@@ -5,7 +5,7 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// frame is one fork: a range of a tree's nodes that somebody else may take.
+// frame is one fork: a range of a tree's nodes that another worker may take.
 type frame struct {
 	lo, hi int32
 	thief  int32 // 1 + who took it, 0 while nobody is known
@@ -45,7 +45,7 @@ func (w *worker) push(lo, hi int32) int {
 	return d
 }
 
-// hungry says whether somebody could take a fork. Here all forks read one word for that, and see it
+// hungry says whether a worker could take a fork. Here all forks read one word for that, and see it
 // at once. In the pool a thief that finds nothing on a stack tells its owner.
 func (w *worker) hungry() bool {
 	w.read(w.engine.stateWord())

@@ -26,7 +26,7 @@ type place struct {
 	hint       int // where the waker saw something, or -1
 	lifo, poll int
 
-	awake  bool // somebody has cleared the bit
+	awake  bool // a waker has cleared the bit
 	parked bool // the first of running sleeps, and is not only about to
 	since  int64
 }
@@ -76,7 +76,7 @@ func (p *place) divide(t int64) {
 	}
 }
 
-// leave leaves the place to whoever else computes there, or to a stand-in.
+// leave leaves the place to another worker that computes there, or to a stand-in.
 func (w *worker) leave() {
 	p := w.place
 	i := slices.Index(p.running, w)
@@ -149,7 +149,7 @@ func (w *worker) rise() {
 	w.divide(w.now)
 }
 
-// rouse is what the system does to the place when somebody wakes it at time t.
+// rouse is what the system does to the place when a waker wakes it at time t.
 func (p *place) rouse(t int64) {
 	p.awake = true
 	if p.parked { // otherwise it has not gone to sleep yet

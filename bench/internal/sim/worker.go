@@ -26,7 +26,7 @@ const (
 	leastPull = 4
 )
 
-// job is something to run: a request, or a fork of somebody.
+// job is something to run: a request, or a fork of a worker.
 type job struct {
 	request int32 // -1 for none
 	owner   *worker
@@ -153,7 +153,7 @@ func (w *worker) pull(node int) (int32, bool) {
 	n := max(leastPull, q.len()*e.nodes/len(e.places)+1)
 	n = min(n, heist.MaxPull, heist.MaxPull-w.batch.len()+1, q.len())
 	if n == 0 {
-		return -1, false // somebody was faster
+		return -1, false // another thief was faster
 	}
 	if node != e.nodeOf[w.at] {
 		e.stats.stole(n, true)
@@ -333,7 +333,7 @@ func (w *worker) notifySeen() {
 	}
 }
 
-// park puts the place to sleep until somebody wakes it, unless there is work to see once the
+// park puts the place to sleep until a waker wakes it, unless there is work to see once the
 // worker has announced that, or the fork at depth wait is done.
 func (w *worker) park(wait int) {
 	e, p := w.engine, w.place
@@ -371,7 +371,7 @@ func (w *worker) park(wait int) {
 	w.searching = true // counted by wakeUp
 }
 
-// retract takes the announcement back, unless somebody has chosen the place. If the worker
+// retract takes the announcement back, unless a waker has chosen the place. If the worker
 // was displaced, the bit is not its own, but may be that of its successor.
 func (w *worker) retract(bitmap int, searching bool) bool {
 	w.write(bitmap)

@@ -125,7 +125,7 @@ func busy(rounds int) uint64 {
 // lanesRun is one run.
 type lanesRun struct {
 	lanes
-	done    [4][]int    // how often each task was done; whoever does it writes
+	done    [4][]int    // how often each task was done; its worker writes
 	workers []laneShift // and one for a worker's stand-in
 
 	bounds func(t1, d time.Duration) (string, []runner.Extra) // of boundsOf, where there is stealing

@@ -67,7 +67,7 @@ const latencyWork = time.Microsecond
 type arrivals struct {
 	period time.Duration
 	hot    bool // the submitter spins until a task is due, else it sleeps
-	litter bool // somebody makes garbage meanwhile
+	litter bool // a goroutine makes garbage meanwhile
 	crowd  bool // others compute meanwhile
 }
 

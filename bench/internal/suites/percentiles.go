@@ -27,7 +27,7 @@ func (d durations) note(took time.Duration) {
 // count returns how many durations were noted.
 func (d durations) count() int { return int(d.histogram.TotalCount()) }
 
-// as returns the histogram for whoever draws it.
+// as returns the histogram for a plot.
 func (d durations) as(of string) (runner.Histogram, error) {
 	encoded, err := d.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	return runner.Histogram{Of: of, Encoded: encoded}, err

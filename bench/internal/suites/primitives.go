@@ -411,7 +411,7 @@ func checkCase() runner.Case {
 // asleep is how long who is to be woken has to fall asleep.
 const asleep = 2 * time.Millisecond
 
-// A bed starts somebody who calls awake whenever wake was called, and sleeps in between.
+// A bed starts a goroutine that calls awake whenever wake was called, and sleeps in between.
 type bed func(env runner.Env, awake func()) (wake func() error, stop func(), err error)
 
 var wakeMetrics = lower("p50-us", "p99-us", "call-us")

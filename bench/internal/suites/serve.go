@@ -108,7 +108,7 @@ func guestTask(p *pool.Pool) handler {
 	}
 }
 
-// awaiting hands a request over to somebody who sends the answer, and waits for that.
+// awaiting hands a request over to a goroutine that sends the answer, and waits for that.
 func awaiting(submit func(number uint64, to chan<- uint64) error) handler {
 	answer := make(chan uint64, 1)
 	return func(number uint64) (uint64, error) {

@@ -142,10 +142,10 @@ type line struct {
 	conn net.Conn
 
 	// unanswered is how many requests are due on the line and not answered, of which
-	// the first has been sent. Whoever makes it positive, or leaves it so, has to send
+	// the first has been sent. The goroutine that makes it positive, or leaves it so, has to send
 	// the next, and nobody else may.
 	unanswered atomic.Int64
-	out        packet // written by whoever has to send
+	out        packet // written by the goroutine that has to send
 }
 
 func dial(port int, answers []uint64) (*load, error) {
