@@ -1,70 +1,69 @@
-// Package pool is a work-stealing scheduler: fork-join and tasks on workers that steal from each
-// other, goroutines or threads that are bound to CPUs.
+// Package pool is a work-stealing scheduler: fork-join, loops and tasks on workers that steal from each
+// other. Workers are goroutines, or threads that are bound to CPUs.
+//
+// # How do I
+//
+//	run a loop                                  ForRange; elements and algorithms: package par
+//	run a recursive function                    Recursive; two different halves: Join
+//	run some functions and wait for them        Do; with a worker: Worker.Do
+//	add children that add children              Worker.Scope
+//	get one function's result later             Async, TryAsync
+//	run functions that may fail                 Pool.Group; with results GroupOf; one is enough: First
+//	  so many of them at a time                 Group.AtMost, a part of the pool
+//	run something that nobody waits for         Pool.Go; inside a task Worker.Go
+//	  with a priority, delay, deadline,
+//	  node, context or bound                    Pool.Submit, TrySubmit, SubmitAll
+//	refuse callers when there are too many      WithCallers, and TryRun or View.Try
+//	run something once on each worker           Pool.Broadcast; where a worker begins: WithHooks
+//	bound open files or connections             Group.SetLimit, or the window of par.Stream
+//	wait for something that heist does not know Worker.Block; without a worker Pool.Block
+//	end a call early                            Place.With; a search that one result ends: WithCancel, Worker.Stop
+//	end the pool                                Close, Shutdown, Abort
+//	do without a pool of my own                 Default, the process's; Serial, in the caller
+//	see what goes on                            Load, Stats, Config, Dump; WithName, WithTimings, WithSlowTask
+//
+// Blocking calls take a [Place]: a pool, a worker, or one of them with a context that ends the call early. A goroutine
+// that makes such a call from outside becomes a guest: it computes at once on its own stack, and the workers steal
+// what it forks.
 //
 // # Forks and tasks
 //
 // A fork is half of a computation whose other half the caller runs itself: [Recursive],
 // [Join] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
-// oldest, usually the largest, one at a time (fork.go). Loops divide their range by forks, but only
-// when the pool is hungry (loop.go): [ForRange] is the one of which all others are made. Loops over elements and
-// algorithms, sorts among them, are in package par.
+// oldest, usually the largest, one at a time. Loops divide their range by forks, but only
+// while the pool is hungry: while a worker searches or sleeps that could take a part.
 //
-// A task is run once, by whichever worker comes to it: [Pool.Go], [Worker.Go], [Group],
-// [Worker.Scope], and with more to choose [Pool.Submit] and [Async]: a bound, priorities,
-// delays, deadlines for the start. Tasks from outside lie in the pool's injectors, tasks
+// A task is run exactly once, by one worker: [Pool.Go], [Worker.Go], [Group],
+// [Worker.Scope], [Pool.Submit] and [Async]. Tasks from outside lie in the pool's injectors, tasks
 // from inside in their worker's LIFO slot and run queue, from which thieves take half. On a
 // machine with several memory nodes each has injectors of its own, and a loop is divided
-// among the nodes before it is divided further (affinity.go).
+// among the nodes before it is divided further.
 //
-// A goroutine that calls [Pool.Run] or a loop becomes a guest: it starts at once on its
-// own stack, and the workers take what it forks (guest.go). All
-// blocking calls take a [Place]: a pool, a worker, or one of them with a context that
-// ends the call early (cancelscope.go).
+// # Where a worker looks for work
 //
-// # Which call
+//  1. Its batch buffer, LIFO slot and run queue. Every so many tasks it looks at the injector first, and urgent
+//     tasks come before all that.
+//  2. Its node's injector, of which it takes a share into its batch buffer.
+//  3. The other workers and the guests, tier by tier, the nearest tier first. In a tier the last victim that had something
+//     comes first, and then the others from a random one on. It takes a fork, or else half of the run queue.
+//  4. The injectors of all nodes.
 //
-//	a loop                                      ForRange; elements and algorithms: package par
-//	a recursive function; two different halves  Recursive; Join
-//	some functions, by who has no worker        Do
-//	                by who has one              Worker.Do
-//	children that add children                  Worker.Scope
-//	one whose result is wanted later            Async, TryAsync
-//	functions that may fail                     Pool.Group; with results GroupOf; one is enough: First
-//	so many of them at a time                   Group.AtMost, a part of the pool
-//	something that nobody waits for             Pool.Go; inside a task Worker.Go
-//	  with a priority, delay, deadline,
-//	  node, context or bound                    Pool.Submit, TrySubmit, SubmitAll
-//	for too many callers                        WithCallers, and TryRun or View.Try to refuse them
-//	something once on each worker               Pool.Broadcast; where a worker begins: WithHooks
-//	files or connections, so many at a time     Group.SetLimit, or the window of par.Stream
-//	something that waits                        Worker.Block; without a worker Pool.Block
-//	the end                                     Close, Shutdown, Abort
-//	without a pool                              Serial in the caller, Default the process's
-//	a search that one result ends               WithCancel and Worker.Stop
-//
-// # Where a worker looks
-//
-//  1. its batch buffer, LIFO slot and run queue, but first the injector every so many
-//     tasks, and urgent tasks before all that (find.go)
-//  2. its node's injector, of which it takes a share into its batch buffer
-//  3. the other workers and the guests, the last one that had something first and then
-//     tier by tier, the nearest first, from a random one on: a fork, or else half of the
-//     run queue (placement.go)
-//  4. the injectors of all nodes
-//
-// and if there is nothing, it spins, yields and at last becomes idle, and its place goes to sleep;
-// sleep.md has the protocol by which it does so without missing anything. How a pool gets on with
-// the other goroutines of its process is the matter of fairness.go, and what becomes of workers
-// whose CPU goes that of rebind.go.
+// A worker that finds nothing spins, then yields, and at last parks, and its place sleeps until a waker claims it.
 //
 // # Waiting
 //
 // Nothing runs on top of a wait. A worker that waits for a stolen fork, a scope, a future, a group
 // or in [Worker.Block] lends its place, the right to compute, to another worker, and goes on when
-// what it waits for is done (waiting.md). So a program hangs only if it would hang with a goroutine
+// what it waits for is done. So a program hangs only if it would hang with a goroutine
 // for each task and each guest, and a lock may be held across a join. A task that waits for anything
 // that heist does not know of says so by [Worker.Block].
+//
+// # Other goroutines of the process
+//
+// A busy worker gives way to other goroutines every 25 microseconds where no P is idle, and lets the network be polled every
+// 100 microseconds. If the CPU of a bound worker goes offline, the worker continues on another CPU and returns
+// when its CPU does.
 //
 // # Bubbles
 //
@@ -75,20 +74,21 @@
 //
 // # Seeing inside
 //
-// [Pool.Load] is what the pool does now, [Pool.Stats] what it has done, [Pool.Config] what it is. [Pool.Dump] shows who runs what and who waits for
-// whom, and names the circle where tasks wait for one another. [WithTimings] measures how long tasks wait and run, [WithSlowTask] reports those that take too long.
-// Goroutine labels (runtime/pprof.Do) of who submits or calls follow the work to every worker; a stolen fork has those that its victim has when it is stolen. And a runtime/trace has tasks and regions for
-// what the pool does. What is not asked for costs next to nothing (observe.go, labels.go).
+// [Pool.Load] is what the pool does now, [Pool.Stats] what it has done, [Pool.Config] what it is. [Pool.Dump] shows what each worker runs and
+// what it waits for, and names the circle where tasks wait for one another. [WithTimings] measures how long tasks wait and run,
+// [WithSlowTask] reports those that take too long. Goroutine labels (runtime/pprof.Do) of a submitter or caller follow the work to
+// every worker; a stolen fork has those that its victim has when it is stolen. A runtime/trace has tasks and regions for
+// what the pool does. What is not asked for costs next to nothing.
 //
 // # What is promised
 //
 // What was accepted is done exactly once, before [Pool.Close] returns; what was not
 // accepted was refused with an error, and what is skipped because its context has ended is counted.
 // A panic reaches the goroutine that waits for the function
-// that panicked, with its stack; if nobody waits, it ends the process, as it does in
+// that panicked, with its stack; if there is none, it ends the process, as it does in
 // a goroutine, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a
 // task may submit, fork, open a group and wait for it. No more tasks run at a time than
-// there are workers, but for those that come back from a wait: each goes on at once, beside the worker that computes
+// there are places, but for those that come back from a wait: each goes on at once, beside the worker that computes
 // in its place, or it might hold what that one waits for. While a coroutine of iter.Pull waits, a
-// task a millisecond begins beside the workers (coroutine.go).
+// task a millisecond begins beside the workers.
 package pool

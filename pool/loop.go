@@ -140,8 +140,8 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 // percent at most. A body that forks, or that keeps data in a [Local], takes the worker as well.
 //
 // Called from outside, with a pool as the place, a short loop whose body takes no worker runs in the caller alone
-// and costs some 30 ns more than it would without a pool; see [Place] for what else
-// may call it. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
+// and costs some 30 ns more than it would without a pool; see [Place] for what
+// other callers cost. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
 // runs any more. The error is [ErrClosed], or that of the place's context: then some ranges, if there are any,
 // were left out.
 func ForRange[F func(lo, hi int) | func(w *Worker, lo, hi int)](at Place, n int, f F, g ...Granularity) error {
