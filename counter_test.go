@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // A reader sees values that the writer wrote, in their order.
 func TestCounterIsReadWhileItIsWritten(t *testing.T) {
 	var c Counter
 	require.Zero(t, c.Load())
-	n := stress(100_000)
+	n := testutil.Stress(100_000)
 	var done atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		for range n {
 			c.Add(2)
 		}

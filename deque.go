@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 // # The Chase-Lev deque
@@ -76,20 +78,20 @@ type deque struct {
 	last  Counter // pops of a last item; owner writes
 	grows Counter // owner writes
 
-	_ pad
+	_ pad.Line
 
 	// The thieves' cache line.
 
 	top atomic.Int64 // thieves and the owner, by CAS
 
-	_ pad
+	_ pad.Line
 
 	// Not on top's line: on arm64 without LSE, a store there breaks into the CAS of
 	// the others.
 
 	lost lostRaces // thieves, and the owner when it loses the last item
 
-	_ pad
+	_ pad.Line
 }
 
 // Deque is a work-stealing deque of pointers. Its owner, one goroutine at a time,

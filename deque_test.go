@@ -10,6 +10,8 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // queue is what the suite needs of a deque, whichever implementation it is.
@@ -181,14 +183,14 @@ func TestLenIsOfOneMoment(t *testing.T) {
 func requireLenOfOne(t *testing.T, length func() int, inAndOut func(*item)) {
 	t.Helper()
 	var enough atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		for it := newItem(0); !enough.Load(); {
 			inAndOut(it)
 		}
 	})
 	var longest [4]int
-	together(len(longest), func(who int) {
-		for range stress(500_000) {
+	testutil.Together(len(longest), func(who int) {
+		for range testutil.Stress(500_000) {
 			longest[who] = max(longest[who], length())
 		}
 	})()
@@ -366,15 +368,15 @@ func TestStatsDoNotTakePopsForSteals(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{})
 		var enough atomic.Bool
-		wait := together(1, func(int) {
+		wait := testutil.Together(1, func(int) {
 			for it := newItem(0); !enough.Load(); {
 				q.Push(it)
 				q.Pop()
 			}
 		})
 		var most [4]uint64
-		together(len(most), func(who int) {
-			for range stress(300_000) {
+		testutil.Together(len(most), func(who int) {
+			for range testutil.Stress(300_000) {
 				most[who] = max(most[who], q.Stats().Steals)
 			}
 		})()
@@ -474,7 +476,7 @@ func TestThiefLearnsTheIndex(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{Capacity: 2})
 		var over atomic.Bool
-		wait := together(3, func(who int) {
+		wait := testutil.Together(3, func(who int) {
 			for who > 0 {
 				last := over.Load()
 				it, index, r := q.StealAt()
@@ -486,7 +488,7 @@ func TestThiefLearnsTheIndex(t *testing.T) {
 				}
 			}
 			defer over.Store(true)
-			for i := range stress(20_000) {
+			for i := range testutil.Stress(20_000) {
 				it := newItem(int(q.Bottom()))
 				q.Push(it)
 				if i%3 == 2 {
@@ -523,7 +525,7 @@ func TestStackGrowsAtTheEndOfAnOperation(t *testing.T) {
 		q := im.new(t, DequeConfig{Capacity: 1})
 		it := newItem(0)
 		for depth := range 400 { // steps of less than what an operation needs
-			together(1, func(int) {
+			testutil.Together(1, func(int) {
 				atDepth(depth, func() {
 					q.Push(it) // grows the deque, the second time
 					q.Push(it)
@@ -587,7 +589,7 @@ func (p plan) run(t testing.TB, q queue) {
 	taken := make([][]*item, p.thieves+1)
 	var done atomic.Bool
 	var retries, inconsistent atomic.Uint64
-	wait := together(p.thieves, func(who int) {
+	wait := testutil.Together(p.thieves, func(who int) {
 		mine := make([]*item, 0, p.items)
 		lost := uint64(0)
 		for turn := 1; ; turn++ {
@@ -669,7 +671,7 @@ func TestEveryItemIsTakenExactlyOnce(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v,%+v", c.config, c.plan), func(t *testing.T) {
 			forEachDeque(t, func(t *testing.T, im implementation) {
-				c.plan.items = stress(50_000)
+				c.plan.items = testutil.Stress(50_000)
 				q := im.new(t, c.config)
 				c.plan.run(t, q)
 				requireForgotten(t, im.body(q).array.Load())
@@ -684,7 +686,7 @@ func TestLastItemIsTakenByOwnerOrThief(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for thieves := 1; thieves <= 2; thieves++ {
 			q := im.new(t, DequeConfig{})
-			plan{items: stress(200_000), thieves: thieves, burst: 1, pops: 1}.run(t, q)
+			plan{items: testutil.Stress(200_000), thieves: thieves, burst: 1, pops: 1}.run(t, q)
 		}
 	})
 }
@@ -696,7 +698,7 @@ func TestLastButOneItemIsTakenByOwnerOrThief(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for thieves := 1; thieves <= 2; thieves++ {
 			q := im.new(t, DequeConfig{})
-			plan{items: stress(300_000), thieves: thieves, burst: 3, pops: 2}.run(t, q)
+			plan{items: testutil.Stress(300_000), thieves: thieves, burst: 3, pops: 2}.run(t, q)
 		}
 	})
 }
@@ -708,7 +710,7 @@ func TestStealReadsSlotBeforeItsCAS(t *testing.T) {
 		for size := 1; size <= 2; size++ {
 			for thieves := 1; thieves <= 2; thieves++ {
 				q := im.new(t, DequeConfig{Capacity: size, Limit: size})
-				plan{items: stress(50_000), thieves: thieves, burst: 8}.run(t, q)
+				plan{items: testutil.Stress(50_000), thieves: thieves, burst: 8}.run(t, q)
 			}
 		}
 	})
@@ -718,7 +720,7 @@ func TestStealReadsSlotBeforeItsCAS(t *testing.T) {
 // thieves that may hold any of its arrays.
 func TestGrowthInTheMiddleOfStealing(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
-		for round := range stress(100) {
+		for round := range testutil.Stress(100) {
 			q := im.new(t, DequeConfig{Capacity: 1})
 			plan{items: 800 + round, thieves: 1 + round%2, burst: 800, pops: uint32(round % 3 * 250)}.run(t, q)
 			require.NotZero(t, q.Stats().Grows)
@@ -732,14 +734,14 @@ func TestItemsStayAliveUnderConstantCollection(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		defer collectAllTheTime()()
 		q := im.new(t, DequeConfig{Capacity: 1})
-		plan{items: stress(100_000), thieves: 2, burst: 100, pops: 60, fresh: true}.run(t, q)
+		plan{items: testutil.Stress(100_000), thieves: 2, burst: 100, pops: 60, fresh: true}.run(t, q)
 		requireForgotten(t, im.body(q).array.Load())
 	})
 }
 
 func TestLostRaceIsNotReportedAsEmpty(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
-		n := stress(50_000)
+		n := testutil.Stress(50_000)
 		q := im.new(t, DequeConfig{})
 		pushAll(t, q, newItems(n)...)
 		retries := requireNoFalseEmpty(t, n, q.Len, func(mine []*item) ([]*item, StealResult) {
@@ -760,7 +762,7 @@ func requireNoFalseEmpty(t *testing.T, n int, length func() int, take func(mine 
 	t.Helper()
 	var taken [3][]*item
 	var retries, wrong atomic.Uint64
-	together(len(taken), func(who int) {
+	testutil.Together(len(taken), func(who int) {
 		mine, lost := make([]*item, 0, n), uint64(0)
 		for r := Retry; r != Empty; {
 			if mine, r = take(mine); r == Retry {
@@ -784,11 +786,11 @@ func TestOwnershipIsHandedOver(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{Capacity: 1})
 		const owners, each = 4, 10
-		rounds := stress(2000)
+		rounds := testutil.Stress(2000)
 		items := newItems(rounds * each)
 		var stolen, popped []*item
 		var done atomic.Bool
-		wait := together(1, func(int) {
+		wait := testutil.Together(1, func(int) {
 			for turn := 1; ; turn++ {
 				last := done.Load()
 				it, r := q.Steal()
@@ -802,7 +804,7 @@ func TestOwnershipIsHandedOver(t *testing.T) {
 		})
 		turns := make(chan int, 1)
 		turns <- 0
-		together(owners, func(int) {
+		testutil.Together(owners, func(int) {
 			for turn := range turns {
 				if turn == rounds {
 					close(turns)

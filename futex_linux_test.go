@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // asleepOn returns how many threads sleep on a word: as many as the kernel would move to
@@ -33,7 +35,7 @@ func TestWakeOfAllWakesAllAndCountsThem(t *testing.T) {
 // that is not positive.
 func TestWakeOfNobodyWakesNobody(t *testing.T) {
 	var word atomic.Uint32
-	wait := together(2, func(int) {
+	wait := testutil.Together(2, func(int) {
 		for word.Load() == 0 {
 			FutexWait(&word, 0, -1)
 		}

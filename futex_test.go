@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // forEachFutex tests the system's futex and the one for systems that have none, which
@@ -76,8 +78,8 @@ func TestWakeWakesAsManyAsItShould(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {
 		const sleepers = 5
 		var word, other atomic.Uint32
-		asleep := together(sleepers, func(int) { f.wait(&word, 0, -1) })
-		bystander := together(1, func(int) {
+		asleep := testutil.Together(sleepers, func(int) { f.wait(&word, 0, -1) })
+		bystander := testutil.Together(1, func(int) {
 			for other.Load() == 0 {
 				f.wait(&other, 0, -1)
 			}
@@ -108,7 +110,7 @@ func testWakeOfAll(t *testing.T, f futex, asleepOn func(word *atomic.Uint32) int
 	const sleepers = 7
 	for _, n := range []int64{math.MaxInt64, math.MaxInt64 - 1, 1 << 40, 1 << 32, 1<<32 - 1, 1<<32 + 1, 1 << 31, math.MaxInt32, 1<<30 + 1, 1 << 30, sleepers} {
 		var word atomic.Uint32
-		wait := together(sleepers, func(int) {
+		wait := testutil.Together(sleepers, func(int) {
 			for word.Load() == 0 {
 				f.wait(&word, 0, -1)
 			}
@@ -162,7 +164,7 @@ func TestParkingLotWakesInTheOrderOfArrival(t *testing.T) {
 func TestParkingLotKeepsWordsApart(t *testing.T) {
 	var lot parkingLot
 	words := make([]atomic.Uint32, 1000) // some of them surely share a bucket
-	wait := together(len(words), func(i int) {
+	wait := testutil.Together(len(words), func(i int) {
 		for words[i].Load() == 0 {
 			lot.wait(&words[i], 0, -1)
 		}
@@ -192,14 +194,14 @@ func TestParkingLotForgetsSleepers(t *testing.T) {
 		}
 	}
 	for range 3 {
-		together(4, func(who int) {
+		testutil.Together(4, func(who int) {
 			for lot.wait(&word, 0, time.Duration(who+1)*time.Microsecond) {
 			}
 		})()
 	}
 	requireForgotten()
 
-	wait := together(4, func(int) { lot.wait(&word, 0, -1) })
+	wait := testutil.Together(4, func(int) { lot.wait(&word, 0, -1) })
 	for lot.asleepOn(&word) < 4 {
 		runtime.Gosched()
 	}
@@ -242,8 +244,8 @@ func TestParkingLotDoesNotDenyALateWakeUp(t *testing.T) {
 func TestNoWakeUpIsLost(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {
 		var turn atomic.Uint32
-		rounds := uint32(stress(10_000))
-		together(2, func(who int) {
+		rounds := uint32(testutil.Stress(10_000))
+		testutil.Together(2, func(who int) {
 			for {
 				now := turn.Load()
 				if now >= 2*rounds {
@@ -268,14 +270,14 @@ func TestEveryWakeUpThatIsCountedArrives(t *testing.T) {
 		var word atomic.Uint32
 		var woken, counted atomic.Int64
 		var done atomic.Bool
-		wait := together(2, func(int) {
+		wait := testutil.Together(2, func(int) {
 			for !done.Load() {
 				if f.wait(&word, 0, 20*time.Microsecond) {
 					woken.Add(1)
 				}
 			}
 		})
-		for range stress(2000) {
+		for range testutil.Stress(2000) {
 			counted.Add(int64(f.wake(&word, 1)))
 			runtime.Gosched()
 		}
@@ -291,7 +293,7 @@ func TestSleepersStopNobody(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		var word atomic.Uint32
-		wait := together(3, func(who int) {
+		wait := testutil.Together(3, func(who int) {
 			if who > 0 { // as workers do
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
@@ -317,8 +319,8 @@ func TestSleepersStackStaysWhereItIs(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {
 		defer collectAllTheTime()()
 		var word atomic.Uint32
-		together(2, func(int) {
-			for range stress(200) {
+		testutil.Together(2, func(int) {
+			for range testutil.Stress(200) {
 				growStack(64)
 				timeout := 50 * time.Microsecond
 				f.wait(&word, 0, timeout)

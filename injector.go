@@ -1,6 +1,10 @@
 package heist
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/pad"
+)
 
 // # The injector
 //
@@ -56,22 +60,22 @@ const (
 type Injector[T any] struct {
 	terminal *segment[T] // constant: the end of a closed injector
 
-	_    pad
+	_    pad.Line
 	head atomic.Pointer[segment[T]] // consumers, by CAS
-	_    pad
+	_    pad.Line
 	tail atomic.Pointer[segment[T]] // producers, by CAS
-	_    pad
+	_    pad.Line
 }
 
 type segment[T any] struct {
 	mask int64                      // constant
 	slot []injected[T]              // constant slice
 	next atomic.Pointer[segment[T]] // the producer that links first writes, once
-	_    pad
+	_    pad.Line
 	enq  atomic.Int64 // producers; negative once sealed
-	_    pad
+	_    pad.Line
 	deq  atomic.Int64 // consumers
-	_    pad
+	_    pad.Line
 }
 
 // injected is a slot. Its item belongs to the goroutine that claimed the index that seq stands

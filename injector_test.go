@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // pullAll empties an injector that nobody else uses, in batches of up to n.
@@ -281,10 +283,10 @@ func TestProducersOrderIsKeptAndNothingIsLost(t *testing.T) {
 	for _, c := range []struct{ producers, consumers int }{{1, 1}, {1, 3}, {3, 1}, {2, 2}, {3, 3}} {
 		t.Run(fmt.Sprintf("%d to %d", c.producers, c.consumers), func(t *testing.T) {
 			in := NewInjector[item]()
-			each := stress(60_000)
+			each := testutil.Stress(60_000)
 			n := c.producers * each
 			items := newItems(n)
-			produced := together(c.producers, func(who int) {
+			produced := testutil.Together(c.producers, func(who int) {
 				r := NewFastRand(uint64(who))
 				for mine := items[who*each : (who+1)*each]; len(mine) > 0; {
 					k := min(int(r.N(2*MaxPull)), len(mine))
@@ -300,7 +302,7 @@ func TestProducersOrderIsKeptAndNothingIsLost(t *testing.T) {
 			taken := make([][]*item, c.consumers)
 			var done atomic.Bool
 			var inconsistent atomic.Int64
-			consumed := together(c.consumers, func(who int) {
+			consumed := testutil.Together(c.consumers, func(who int) {
 				r := NewFastRand(uint64(100 + who))
 				mine := make([]*item, 0, n)
 				var dst [2 * MaxPull]*item
@@ -348,7 +350,7 @@ func requireOrderOfEach(t testing.TB, each int, taken []*item) {
 }
 
 func TestLostRaceForAnInjectorIsNotReportedAsEmpty(t *testing.T) {
-	for round := range stress(50) {
+	for round := range testutil.Stress(50) {
 		n := 100 * round
 		in := NewInjector[item]()
 		require.Equal(t, n, in.PushBatch(newItems(n)))
@@ -364,11 +366,11 @@ func TestLostRaceForAnInjectorIsNotReportedAsEmpty(t *testing.T) {
 // and no push is accepted after Close has returned.
 func TestCloseLosesNoAcceptedPush(t *testing.T) {
 	const producers, each = 3, 2000
-	for round := range stress(200) {
+	for round := range testutil.Stress(200) {
 		in := NewInjector[item]()
 		items := newItems(producers * each)
 		var accepted [producers]int
-		produced := together(producers, func(who int) {
+		produced := testutil.Together(producers, func(who int) {
 			for mine := items[who*each : (who+1)*each]; len(mine) > 0; {
 				k := min(1+(len(mine)+round)%50, len(mine))
 				done := 1
@@ -387,7 +389,7 @@ func TestCloseLosesNoAcceptedPush(t *testing.T) {
 		var taken [2][]*item
 		var total atomic.Int64
 		var closed atomic.Bool
-		consumed := together(len(taken), func(who int) {
+		consumed := testutil.Together(len(taken), func(who int) {
 			for turn := 1; ; turn++ {
 				last := closed.Load()
 				it, r := in.Pop()
@@ -433,10 +435,10 @@ func TestCloseLosesNoAcceptedPush(t *testing.T) {
 func TestInjectedItemsStayAliveUnderConstantCollection(t *testing.T) {
 	defer collectAllTheTime()()
 	in := NewInjector[item]()
-	n := stress(100_000)
+	n := testutil.Stress(100_000)
 	var taken [2][]*item
 	var done atomic.Bool
-	consumed := together(len(taken), func(who int) {
+	consumed := testutil.Together(len(taken), func(who int) {
 		var dst [10]*item
 		for turn := 1; ; turn++ {
 			last := done.Load()
@@ -463,7 +465,7 @@ func TestReadyOverlooksNothing(t *testing.T) {
 	in := NewInjector[item]()
 	require.True(t, in.Push(newItem(0))) // one more than are ever taken
 	var enough atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		dst := make([]*item, MaxPull)
 		for size := 1; !enough.Load(); size = size%(2*maxSegment) + 37 {
 			in.PushBatch(newItems(size))
@@ -474,7 +476,7 @@ func TestReadyOverlooksNothing(t *testing.T) {
 		}
 	})
 	overlooked := 0
-	for range stress(200_000) {
+	for range testutil.Stress(200_000) {
 		if !in.Ready() {
 			overlooked++
 		}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // masks returns the CPUs of all threads of the process.
@@ -548,7 +550,7 @@ func TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed(t *testing.T) {
 			}
 		})
 	}
-	for range stress(3000) {
+	for range testutil.Stress(3000) {
 		isolated := mustIsolate(t, cpus[0])
 		require.NoError(t, isolated.Restore())
 	}
@@ -572,7 +574,7 @@ func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
 			}
 		})
 	}
-	for range stress(150) {
+	for range testutil.Stress(150) {
 		isolated := mustIsolate(t, cpus[0])
 		requireMaskOfAll(t, cpus[1:])
 		require.NoError(t, isolated.Restore())

@@ -5,15 +5,6 @@ import (
 	"unsafe"
 )
 
-// falseSharing is the distance, in bytes, that keeps two fields from being moved
-// between cores together. Lines are 64 bytes on most CPUs that Go runs on, but
-// Intel's adjacent-line prefetcher pulls them in pairs and Apple's cores have
-// 128-byte lines; crossbeam and rayon use 128 for the same reason.
-const falseSharing = 128
-
-// pad separates fields with different writers. It costs no time, only space.
-type pad [falseSharing]byte
-
 const ptrSize = unsafe.Sizeof(unsafe.Pointer(nil))
 
 // slots is an array of pointers, indexed modulo its power-of-two length. Queues

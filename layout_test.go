@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 func TestNextPow2(t *testing.T) {
@@ -54,21 +56,21 @@ func TestSlotsAreClearedFromToAndNoFurther(t *testing.T) {
 // the allocator puts the whole.
 func TestWritersDoNotShareLines(t *testing.T) {
 	var d deque
-	require.GreaterOrEqual(t, unsafe.Offsetof(d.top)-unsafe.Offsetof(d.grows), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Sizeof(d)-unsafe.Offsetof(d.lost), uintptr(falseSharing))
+	require.GreaterOrEqual(t, unsafe.Offsetof(d.top)-unsafe.Offsetof(d.grows), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Sizeof(d)-unsafe.Offsetof(d.lost), uintptr(pad.Size))
 
 	var r Ring[item]
-	require.GreaterOrEqual(t, unsafe.Offsetof(r.tail)-unsafe.Offsetof(r.spilled), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Offsetof(r.head)-unsafe.Offsetof(r.clean), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Sizeof(r)-unsafe.Offsetof(r.head), uintptr(falseSharing))
+	require.GreaterOrEqual(t, unsafe.Offsetof(r.tail)-unsafe.Offsetof(r.spilled), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Offsetof(r.head)-unsafe.Offsetof(r.clean), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Sizeof(r)-unsafe.Offsetof(r.head), uintptr(pad.Size))
 
 	var in Injector[item]
-	require.GreaterOrEqual(t, unsafe.Offsetof(in.head)-unsafe.Offsetof(in.terminal), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Offsetof(in.tail)-unsafe.Offsetof(in.head), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Sizeof(in)-unsafe.Offsetof(in.tail), uintptr(falseSharing))
+	require.GreaterOrEqual(t, unsafe.Offsetof(in.head)-unsafe.Offsetof(in.terminal), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Offsetof(in.tail)-unsafe.Offsetof(in.head), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Sizeof(in)-unsafe.Offsetof(in.tail), uintptr(pad.Size))
 
 	var s segment[item]
-	require.GreaterOrEqual(t, unsafe.Offsetof(s.enq)-unsafe.Offsetof(s.next), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Offsetof(s.deq)-unsafe.Offsetof(s.enq), uintptr(falseSharing))
-	require.GreaterOrEqual(t, unsafe.Sizeof(s)-unsafe.Offsetof(s.deq), uintptr(falseSharing))
+	require.GreaterOrEqual(t, unsafe.Offsetof(s.enq)-unsafe.Offsetof(s.next), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Offsetof(s.deq)-unsafe.Offsetof(s.enq), uintptr(pad.Size))
+	require.GreaterOrEqual(t, unsafe.Sizeof(s)-unsafe.Offsetof(s.deq), uintptr(pad.Size))
 }

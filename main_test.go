@@ -1,15 +1,15 @@
 package heist
 
 import (
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // item is what the tests queue. Its checksum shows memory that was freed, and
@@ -84,38 +84,12 @@ func requireForgotten(t testing.TB, s *slots) {
 	}
 }
 
-// stress scales the number of rounds of a test that looks for races. HEIST_STRESS
-// multiplies it, say by 0.1 under GODEBUG=gccheckmark=1 or by 100 for a night.
-func stress(rounds int) int {
-	factor := 1.0
-	if underRace {
-		factor = 0.3
-	}
-	if testing.Short() {
-		factor = 0.1
-	}
-	if f, err := strconv.ParseFloat(os.Getenv("HEIST_STRESS"), 64); err == nil {
-		factor = f
-	}
-	return max(int(float64(rounds)*factor), 1)
-}
-
-// together runs n copies of body at the same time and returns a function that
-// waits for them.
-func together(n int, body func(who int)) (wait func()) {
-	var group sync.WaitGroup
-	for who := range n {
-		group.Go(func() { body(who) })
-	}
-	return group.Wait
-}
-
 // collectAllTheTime keeps the garbage collector running until the function that
 // it returns is called, so that write barriers are on and what is not marked is
 // freed soon.
 func collectAllTheTime() (stop func()) {
 	var enough atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		for !enough.Load() {
 			runtime.GC()
 		}
@@ -134,16 +108,16 @@ func collectAllTheTime() (stop func()) {
 func TestMachineKeepsStoresBeforeLaterLoads(t *testing.T) {
 	type line struct {
 		atomic.Int64
-		_ pad
+		_ pad.Line
 	}
-	n := stress(20_000)
+	n := testutil.Stress(20_000)
 	var stored [2][]line
 	var loaded [2][]int64
 	var reached [2]line
 	for me := range 2 {
 		stored[me], loaded[me] = make([]line, n), make([]int64, n)
 	}
-	together(2, func(me int) {
+	testutil.Together(2, func(me int) {
 		other := 1 - me
 		for i := range n {
 			reached[me].Store(int64(i + 1))

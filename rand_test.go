@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // The recurrence as Marsaglia's paper and Go's scheduler have it: two words of 32
@@ -113,7 +115,7 @@ func TestRandomSeedsOfOneMomentDiffer(t *testing.T) {
 		const goroutines, each = 8, 2000
 		moment := time.Now()
 		seeds := make([][]uint64, goroutines)
-		together(goroutines, func(who int) {
+		testutil.Together(goroutines, func(who int) {
 			for range each {
 				seeds[who] = append(seeds[who], RandomSeed())
 			}

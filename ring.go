@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 // # The ring
@@ -38,17 +40,17 @@ type Ring[T any] struct {
 	overflow *Injector[T] // constant
 	spilled  []*T         // owner only: what is on its way to overflow
 
-	_ pad
+	_ pad.Line
 
 	tail     atomic.Int64 // owner writes
 	headSeen int64        // owner only: a value that head once had
 	clean    int64        // owner only: the slots of all indices below it were cleared
 
-	_ pad
+	_ pad.Line
 
 	head atomic.Int64 // the owner and thieves, by CAS
 
-	_ pad
+	_ pad.Line
 }
 
 // NewRing returns an empty ring for capacity items: a power of two from 2 to

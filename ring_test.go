@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 func newRing(t testing.TB, capacity int, overflow *Injector[item]) *Ring[item] {
@@ -131,10 +134,10 @@ func TestOverflowIsOneBatch(t *testing.T) {
 	const batch = capacity/2 + 1
 	in := NewInjector[item]()
 	r := newRing(t, capacity, in)
-	n := stress(20_000)
+	n := testutil.Stress(20_000)
 	stranger := newItem(n)
 	var enough atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		for turn := 1; !enough.Load(); turn++ {
 			if in.Len() < firstSegment/2 { // a batch may be split where a segment ends
 				in.Push(stranger)
@@ -368,7 +371,7 @@ func TestStolenHalvesAreTakenExactlyOnce(t *testing.T) {
 		{2, 2, 1, 0}, {2, 2, 2, 0}, {2, 2, 2, 2}, {8, 4, 2, 1}, {256, 256, 2, 100},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			n := stress(100_000)
+			n := testutil.Stress(100_000)
 			items := newItems(n)
 			victim := newRing(t, c.capacity, nil)
 			rings := []*Ring[item]{victim}
@@ -377,7 +380,7 @@ func TestStolenHalvesAreTakenExactlyOnce(t *testing.T) {
 				rings = append(rings, newRing(t, c.thiefCapacity, nil))
 			}
 			var done atomic.Bool
-			wait := together(c.thieves, func(who int) {
+			wait := testutil.Together(c.thieves, func(who int) {
 				own := rings[who+1]
 				mine := make([]*item, 0, n)
 				for turn := 1; ; turn++ {
@@ -438,7 +441,7 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const workers = 4 // the first is the producer
-			n := stress(100_000)
+			n := testutil.Stress(100_000)
 			items := newItems(n)
 			var in *Injector[item]
 			if c.overflow {
@@ -451,7 +454,7 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 			var taken [workers][]*item
 			var counts [workers]struct {
 				Counter
-				_ pad
+				_ pad.Line
 			}
 			complete := func() bool {
 				sum := uint64(0)
@@ -461,7 +464,7 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 				return sum >= uint64(n)
 			}
 			var inconsistent atomic.Int64
-			together(workers, func(who int) {
+			testutil.Together(workers, func(who int) {
 				own, r := rings[who], NewFastRand(uint64(who))
 				mine := make([]*item, 0, n)
 				work := func() bool { // takes what is nearest
@@ -520,7 +523,7 @@ func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 
 func TestLostRaceForARingIsNotReportedAsEmpty(t *testing.T) {
 	const n = 256
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		victim := newRing(t, n, nil)
 		pushAll(t, victim, newItems(n)...)
 		requireNoFalseEmpty(t, n, victim.Len, func(mine []*item) ([]*item, StealResult) {
@@ -670,7 +673,7 @@ func TestThievesAmongBatchesTakeEveryItemExactlyOnce(t *testing.T) {
 		{"one at a time", 8, 2, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := stress(100_000)
+			n := testutil.Stress(100_000)
 			items := newItems(n)
 			victim := newRing(t, c.capacity, nil)
 			rings := []*Ring[item]{victim}
@@ -680,7 +683,7 @@ func TestThievesAmongBatchesTakeEveryItemExactlyOnce(t *testing.T) {
 			var done atomic.Bool
 			var disorder atomic.Int64
 			taken := make([][]*item, c.thieves+1)
-			wait := together(c.thieves, func(who int) {
+			wait := testutil.Together(c.thieves, func(who int) {
 				own, last := rings[who+1], -1
 				mine := make([]*item, 0, n)
 				take := func(it *item) {
@@ -731,7 +734,7 @@ func TestThievesAmongBatchesTakeEveryItemExactlyOnce(t *testing.T) {
 	}
 }
 
-// FuzzPushBatchAgainstASlice plays batches, single pushes, pops and thefts on a ring and on
+// FuzzPushBatchAgainstASlice plays batches, single pushes, pops and steals on a ring and on
 // a slice. The first byte chooses the capacity; of every other byte two bits choose the
 // operation and six how large it is.
 func FuzzPushBatchAgainstASlice(f *testing.F) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // Indices are 64-bit on all systems and only grow, so they pass 2^31 and 2^32 after seconds,
@@ -60,7 +62,7 @@ func TestDequeIndicesPassEveryBorderOfAWord(t *testing.T) {
 			items := newItems(aroundBorder)
 			taken := make([][]*item, 3)
 			var over atomic.Bool
-			together(3, func(who int) {
+			testutil.Together(3, func(who int) {
 				if who > 0 {
 					for turn := 1; ; turn++ {
 						last := over.Load()
@@ -110,7 +112,7 @@ func TestRingIndicesPassEveryBorderOfAWord(t *testing.T) {
 		items := newItems(aroundBorder)
 		taken := make([][]*item, 3)
 		var over atomic.Bool
-		together(3, func(who int) {
+		testutil.Together(3, func(who int) {
 			if who > 0 {
 				own := newRing(t, 8, nil)
 				own.startAt(start)
@@ -170,7 +172,7 @@ func throughInjector(t *testing.T, in *Injector[item]) {
 	items := newItems(aroundBorder)
 	taken := make([][]*item, 2)
 	var done atomic.Int64
-	together(3, func(who int) {
+	testutil.Together(3, func(who int) {
 		if who == 2 {
 			for i := 0; i < len(items); {
 				if int64(i)-done.Load() > firstSegment/2 {

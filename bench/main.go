@@ -149,7 +149,7 @@ func (c command) measureAll(o options, args []string) int {
 }
 
 // The pool of which the page shows who stole from whom.
-const theftWorkers, theftTime = 8, 300 * time.Millisecond
+const stealWorkers, theftTime = 8, 300 * time.Millisecond
 
 // writePage measures and simulates what only the page has, and writes it.
 func (c command) writePage(w io.Writer, o options, args []string) error {
@@ -159,10 +159,10 @@ func (c command) writePage(w io.Writer, o options, args []string) error {
 		length = time.Millisecond
 	}
 	var err error
-	if p.Thefts.Count, err = suites.Thefts(theftWorkers, length); err != nil {
+	if p.Steals.Count, err = suites.Steals(stealWorkers, length); err != nil {
 		return err
 	}
-	p.Thefts.Of = suites.TheftsOf
+	p.Steals.Of = suites.StealsOf
 	lanes := suites.Lanes()
 	p.Lanes.CPUs = len(lanes)
 	for _, tasks := range lanes {

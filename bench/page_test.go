@@ -66,7 +66,7 @@ func TestPageHasEverySectionAndEveryFigure(t *testing.T) {
 	require.NoError(t, err)
 	page := string(written)
 	ids, cells := readPage(t, page)
-	for _, id := range []string{"story", "forks", "speedup", "latency", "neighbours", "lanes", "thefts", "machine", "environment", "results", "cpu0"} {
+	for _, id := range []string{"story", "forks", "speedup", "latency", "neighbours", "lanes", "steals", "machine", "environment", "results", "cpu0"} {
 		require.True(t, ids[id], id)
 	}
 	require.False(t, ids["missing"])

@@ -20,13 +20,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
 // algoLens are lengths around the borders of blocks.
 func algoLens() []int {
 	lens := []int{0, 1, 2, 3, 7, 8, 9, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 8191, 8192, 8193, 20_000}
-	if !testing.Short() {
+	if !testutil.Short() {
 		lens = append(lens, 100_003, 1<<18)
 	}
 	return lens
@@ -267,7 +268,7 @@ func TestScanBesideBusyWorkers(t *testing.T) {
 	for range p.Workers() {
 		g.Go(func() error { <-release; return nil })
 	}
-	require.True(t, eventually(func() bool { return p.Stats().Total().Tasks >= 2 }))
+	require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Tasks >= 2 }))
 	requireScans(t, p, count(50_000), func(a, b int) int { return a + b })
 	close(release)
 	require.NoError(t, g.Wait())
@@ -374,7 +375,7 @@ func TestFindReturnsTheFirst(t *testing.T) {
 // another worker has found one.
 func TestFindReturnsTheFirstThoughALaterOneIsFoundBefore(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		requireAtRest(t, p)
 		found := make(gate)
 		var caller, finders atomic.Int64
@@ -408,7 +409,7 @@ func TestFindReturnsTheFirstThoughALaterOneIsFoundBefore(t *testing.T) {
 
 func TestFindStopsEarly(t *testing.T) {
 	n := 10_000_000
-	if testing.Short() {
+	if testutil.Short() {
 		n /= 10
 	}
 	for _, workers := range []int{1, 2} {
@@ -511,7 +512,7 @@ func TestCollectKeepsTheOrder(t *testing.T) {
 // place that is not safe for several goroutines, or is locked to a thread.
 func TestSequenceRunsInTheCaller(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(4))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		me := goroutineID()
 		handled := make(tally, 3000)
 		require.NoError(t, ForSeq(p, func(yield func(int) bool) {
@@ -530,7 +531,7 @@ func TestSequenceRunsInTheCaller(t *testing.T) {
 
 func TestEachSharesItsValues(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		requireAtRest(t, p)
 		var m meet
 		require.NoError(t, ForSeq(p, numbers(patientItems), func(int) { m.here() }))
@@ -569,7 +570,7 @@ func TestPanicOfASequenceArrives(t *testing.T) {
 		p := newPool(t, pool.WithWorkers(workers))
 		for _, n := range []int{0, 1, 100, 5000} {
 			var running atomic.Int64
-			v := caught(func() {
+			v := testutil.Caught(func() {
 				_ = ForSeq(p, func(yield func(int) bool) {
 					for i := range n {
 						if !yield(i) {
@@ -590,9 +591,9 @@ func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
 		for _, cost := range []int{0, 1000} {
-			for range stress(10) {
+			for range testutil.Stress(10) {
 				var running atomic.Int64
-				v := caught(func() {
+				v := testutil.Caught(func() {
 					_, err := MapSeq(p, numbers(-1), func(i int) int {
 						running.Add(1)
 						defer running.Add(-1)
@@ -618,9 +619,9 @@ func TestPanicOfAConsumerEndsTheSequence(t *testing.T) {
 func TestGoexitOfAConsumerEndsTheCaller(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, pool.WithWorkers(workers))
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			returned := false
-			require.True(t, returns(func() {
+			require.True(t, testutil.Returns(func() {
 				_ = ForSeq(p, numbers(-1), func(i int) {
 					if i == 3000 {
 						runtime.Goexit()
@@ -674,7 +675,7 @@ func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 				}
 			}
 			cancel(errStolen)
-			assert.True(t, eventually(w.Cancelled))
+			assert.True(t, testutil.Eventually(w.Cancelled))
 			for asked < mostBatch && yield(asked) {
 				asked++ // and now, one in a second
 			}
@@ -711,7 +712,7 @@ func TestCancelledAlgosEndEarly(t *testing.T) {
 				return err
 			},
 		} {
-			for range stress(10) {
+			for range testutil.Stress(10) {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				ticks := canceller{after: n / 16, cancel: cancel}
 				err := run(p.With(ctx), func() {
@@ -761,7 +762,7 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 				},
 				"each again": func(boom func(int)) error { return ForSeq(p, slices.Values(s), boom) },
 			} {
-				v := caught(func() { t.Error(name, "returned", f(at(n))) })
+				v := testutil.Caught(func() { t.Error(name, "returned", f(at(n))) })
 				if e, ok := v.(*pool.PanicError); ok {
 					v = e.Value
 				}
@@ -775,7 +776,7 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 func TestAlgosInsideAlgos(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
-		for range stress(10) {
+		for range testutil.Stress(10) {
 			var total atomic.Int64
 			require.NoError(t, pool.ForRange(p, 20, func(w *pool.Worker, lo, hi int) {
 				for range hi - lo {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -190,7 +191,7 @@ func TestTheFirstErrorEndsAnErrForm(t *testing.T) {
 func TestWhoWaitsInAnErrFormSeesTheErrorOfAnother(t *testing.T) {
 	boom := errors.New("boom")
 	p := newPool(t, pool.WithWorkers(2))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		begun := make(chan struct{})
 		var waited error
 		err := ForErr(p, 2, func(ctx context.Context, i int) error {
@@ -288,7 +289,7 @@ func TestErrFormsPassPanicsOn(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	for name, form := range errForms(1000) {
 		var calls atomic.Int64
-		e := caught(func() {
+		e := testutil.Caught(func() {
 			_, _, _ = form(p, func(context.Context, int) error {
 				if calls.Add(1) == 10 {
 					panic("boom")

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,32 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
-
-// stress scales the number of rounds of a test that looks for races, see pool's.
-func stress(rounds int) int {
-	factor := 1.0
-	if testing.Short() {
-		factor = 0.1
-	}
-	if f, err := strconv.ParseFloat(os.Getenv("HEIST_STRESS"), 64); err == nil {
-		factor = f
-	}
-	return max(int(float64(rounds)*factor), 1)
-}
-
-// patience is after how long something that never comes is taken for a hang.
-const patience = 30 * time.Second
-
-func eventually(condition func() bool) bool {
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
 
 func newPool(t testing.TB, options ...pool.Option) *pool.Pool {
 	t.Helper()
@@ -65,7 +39,7 @@ func forSizes(t *testing.T, test func(t *testing.T, p *pool.Pool)) {
 // requireAtRest waits until all workers are idle.
 func requireAtRest(t testing.TB, p *pool.Pool) {
 	t.Helper()
-	require.True(t, eventually(func() (rests bool) {
+	require.True(t, testutil.Eventually(func() (rests bool) {
 		err := p.Run(func(w *pool.Worker) { rests = w.Idle() == p.Workers()-1 }) // one leaves its turn to the guest
 		return err == nil && rests
 	}), "the pool does not come to rest")
@@ -102,12 +76,6 @@ func work(n int) {
 
 var worked atomic.Int64 // so that the compiler does not see that nobody wants the result
 
-func caught(f func()) (v any) {
-	defer func() { v = recover() }()
-	f()
-	return nil
-}
-
 func granularities() map[string][]pool.Granularity {
 	return map[string][]pool.Granularity{
 		"default":   nil,
@@ -139,8 +107,8 @@ func goroutineID() (id int) {
 	return id
 }
 
-// patientItems is how many items that linger take as long as patience.
-const patientItems = int(patience / time.Millisecond)
+// patientItems is how many items that linger take as long as testutil.Patience.
+const patientItems = int(testutil.Patience / time.Millisecond)
 
 // meet is where two goroutines meet.
 type meet struct {
@@ -172,7 +140,7 @@ func garbage() (*object, weak.Pointer[object]) {
 func requireCollected(t *testing.T, objects ...weak.Pointer[object]) {
 	t.Helper()
 	for i, o := range objects {
-		require.True(t, o.Value() == nil || eventually(func() bool {
+		require.True(t, o.Value() == nil || testutil.Eventually(func() bool {
 			runtime.GC()
 			return o.Value() == nil
 		}), "object %d is kept alive", i)
@@ -208,30 +176,6 @@ var inPlaces = map[string]func(p *pool.Pool, f func(at pool.Place) error) error{
 		_, err := pool.Async(p, func(*pool.Worker) (struct{}, error) { return struct{}{}, f(p) }).Wait(context.Background())
 		return err
 	},
-}
-
-// returns says whether f returned. If not, its goroutine is left behind.
-func returns(f func()) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done) // runtime.Goexit counts as well
-		f()
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(patience):
-		return false
-	}
-}
-
-// together runs n copies of body at the same time and returns a function that waits for them.
-func together(n int, body func(who int)) (wait func()) {
-	var group sync.WaitGroup
-	for who := range n {
-		group.Go(func() { body(who) })
-	}
-	return group.Wait
 }
 
 // explode is a function to look for in stacks.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -58,7 +59,7 @@ func TestMergeThatEndsEarlyKeepsAPermutation(t *testing.T) {
 	boom := errors.New("boom")
 	n := 5*mergeLen + 17
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			var calls atomic.Int64
 			k := 2 + rand.Int64N(int64(n))
 			at := func(do func()) func(a, b record) int {
@@ -72,7 +73,7 @@ func TestMergeThatEndsEarlyKeepsAPermutation(t *testing.T) {
 			}
 			s, _ := runs(n, rand.IntN(n+1), 1<<31)
 			keys := keysIn(s)
-			recovered := caught(func() { require.NoError(t, MergeFunc(p, s, len(s)/2, at(func() { panic(boom) }))) })
+			recovered := testutil.Caught(func() { require.NoError(t, MergeFunc(p, s, len(s)/2, at(func() { panic(boom) }))) })
 			if calls.Load() >= k {
 				require.ErrorIs(t, recovered.(error), boom)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -57,18 +58,15 @@ const barrierSpins = 2000
 // lateTime is how long a part of another member may be late until a member that has nothing else to do does it.
 const lateTime = 4 * time.Microsecond
 
-// pad keeps what follows out of the cache line of what comes before.
-type pad [128]byte
-
 // gang is what those who take part in a Phases share.
 type gang struct {
 	n, phases int                     // constant
 	f         func(phase, lo, hi int) // constant
 	members   atomic.Int32            // members add themselves
 	stop      atomic.Bool             // a member that leaves early writes
-	_         pad
+	_         pad.Line
 	done      atomic.Int64 // parts that were done, of all phases; members add
-	_         pad
+	_         pad.Line
 	claims    []claim
 }
 
@@ -76,7 +74,7 @@ type gang struct {
 type claim struct {
 	phase atomic.Int64 // how many phases it was taken for; members, by CAS
 	owned atomic.Bool  // a member has it as the own part; that member writes
-	_     pad
+	_     pad.Line
 }
 
 // join makes the worker a member, and offers the place of another one to the others, who

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -65,7 +66,7 @@ func TestPhasesRunEachItemOfEachPhaseOnceAndInOrder(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range []int{1, 2, 3, 63, 64, 65, 1000} {
 			for _, phases := range []int{1, 2, 3, 20} {
-				for range stress(20) {
+				for range testutil.Stress(20) {
 					l := newLedger(n, phases)
 					require.NoError(t, Phases(p, n, phases, l.book))
 					require.NoError(t, l.check(), "%d items, %d phases", n, phases)
@@ -95,7 +96,7 @@ func TestPhasesWhereverTheyAreCalled(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
 		for place, in := range inPlaces {
-			for range stress(50) {
+			for range testutil.Stress(50) {
 				require.NoError(t, in(p, func(at pool.Place) error {
 					l := newLedger(37, 10)
 					if err := Phases(at, l.n, l.phases, l.book); err != nil {
@@ -136,7 +137,7 @@ func TestPhasesRefuseWhatTheyCannotDo(t *testing.T) {
 func TestPhasesAreShared(t *testing.T) {
 	for _, workers := range []int{2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
-		for range stress(4) {
+		for range testutil.Stress(4) {
 			requireAtRest(t, p)
 			var m meet
 			require.NoError(t, Phases(p, workers, patientItems, func(_, _, _ int) { m.here() }))
@@ -154,7 +155,7 @@ func TestPhasesBesideBusyWorkers(t *testing.T) {
 	for range p.Workers() {
 		g.Go(func() error { busy.Add(1); <-release; return nil })
 	}
-	require.True(t, eventually(func() bool { return busy.Load() == int64(p.Workers()) }))
+	require.True(t, testutil.Eventually(func() bool { return busy.Load() == int64(p.Workers()) }))
 	l := newLedger(100, 50)
 	me := goroutineID()
 	require.NoError(t, Phases(p, l.n, l.phases, func(phase, lo, hi int) {
@@ -169,7 +170,7 @@ func TestPhasesBesideBusyWorkers(t *testing.T) {
 // TestWorkersComeLateToPhases frees the workers one by one in the middle.
 func TestWorkersComeLateToPhases(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(4))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		var free [4]gate
 		g := newGroup(p)
 		var busy atomic.Int64
@@ -177,7 +178,7 @@ func TestWorkersComeLateToPhases(t *testing.T) {
 			free[i] = make(gate)
 			g.Go(func() error { busy.Add(1); <-free[i]; return nil })
 		}
-		require.True(t, eventually(func() bool { return busy.Load() == int64(len(free)) }))
+		require.True(t, testutil.Eventually(func() bool { return busy.Load() == int64(len(free)) }))
 		l := newLedger(40, 40)
 		require.NoError(t, Phases(p, l.n, l.phases, func(phase, lo, hi int) {
 			if lo == 0 && phase%8 == 7 && phase/8 < len(free) {
@@ -194,8 +195,8 @@ func TestWorkersComeLateToPhases(t *testing.T) {
 func TestTwoPhasesAtTheSameTime(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
-		together(3, func(int) {
-			for range stress(100) {
+		testutil.Together(3, func(int) {
+			for range testutil.Stress(100) {
 				l := newLedger(20, 10)
 				assert.NoError(t, Phases(p, l.n, l.phases, l.book))
 				assert.NoError(t, l.check())
@@ -206,7 +207,7 @@ func TestTwoPhasesAtTheSameTime(t *testing.T) {
 
 func TestManyShortPhases(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(4))
-	phases := stress(10_000)
+	phases := testutil.Stress(10_000)
 	l := newLedger(4, phases)
 	require.NoError(t, Phases(p, l.n, l.phases, l.book))
 	require.NoError(t, l.check())
@@ -216,7 +217,7 @@ func TestManyShortPhases(t *testing.T) {
 // neighbours of the phase before, with plain loads and stores.
 func TestPhasesPublishWhatTheyWrite(t *testing.T) {
 	const n = 64
-	phases := stress(2000)
+	phases := testutil.Stress(2000)
 	step := func(from, to []uint64, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			to[i] = from[(i+n-1)%n]*3 + from[i] + from[(i+1)%n]*5
@@ -245,9 +246,9 @@ func TestPanicInAPhaseEndsThemAll(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, phase := range []int{0, 1, 7, 19} {
 			for _, item := range []int{0, 50, 99} {
-				for range stress(10) {
+				for range testutil.Stress(10) {
 					var running, late atomic.Int64
-					v := caught(func() {
+					v := testutil.Caught(func() {
 						_ = Phases(p, 100, 20, func(k, lo, hi int) {
 							running.Add(1)
 							defer running.Add(-1)
@@ -279,10 +280,10 @@ func TestPanicInAPhaseEndsThemAll(t *testing.T) {
 // TestPanicOfAnotherMemberArrives has it happen on a worker for certain.
 func TestPanicOfAnotherMemberArrives(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		requireAtRest(t, p)
 		me := goroutineID()
-		v := caught(func() {
+		v := testutil.Caught(func() {
 			_ = Phases(p, 2, math.MaxInt/2, func(_, _, _ int) {
 				if goroutineID() != me {
 					explode("boom")
@@ -300,9 +301,9 @@ func TestGoexitInAPhaseEndsTheCaller(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
 		for _, item := range []int{0, 99} {
-			for range stress(20) {
+			for range testutil.Stress(20) {
 				returned := false
-				require.True(t, returns(func() {
+				require.True(t, testutil.Returns(func() {
 					_ = Phases(p, 100, 10, func(phase, lo, hi int) {
 						if phase == 5 && lo <= item && item < hi {
 							runtime.Goexit()
@@ -319,7 +320,7 @@ func TestGoexitInAPhaseEndsTheCaller(t *testing.T) {
 func TestCancelledPhasesEnd(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var last, end atomic.Int64
 			const phases = 1_000_000
@@ -329,7 +330,7 @@ func TestCancelledPhasesEnd(t *testing.T) {
 					lower(&last, -int64(phase))
 					if phase >= 10 && goroutineID() == me && end.CompareAndSwap(0, int64(phase)) {
 						cancel(errStolen)
-						assert.True(t, eventually(w.Cancelled))
+						assert.True(t, testutil.Eventually(w.Cancelled))
 					}
 				})
 				assert.ErrorIs(t, err, errStolen)
@@ -369,7 +370,7 @@ func TestPhasesAllocateLittle(t *testing.T) {
 func TestPhasesWithLoopsInside(t *testing.T) {
 	for _, workers := range []int{2, 4} {
 		p := newPool(t, pool.WithWorkers(workers))
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			var items atomic.Int64
 			require.NoError(t, Phases(p, 4, 5, func(_, lo, hi int) {
 				for range hi - lo {

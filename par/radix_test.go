@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -42,7 +43,7 @@ func skewed(n int) map[string][]int64 {
 
 // radixLens are lengths around the boundaries in the radix sorts.
 func radixLens() []int {
-	if testing.Short() {
+	if testutil.Short() {
 		return []int{serialSort, radixLeaf, radixLeaf + 1, 2 * partLen}
 	}
 	return []int{serialSort, 300, radixLeaf - 1, radixLeaf, radixLeaf + 1,
@@ -71,7 +72,7 @@ func TestSortIsRightForEverySpread(t *testing.T) {
 }
 
 func TestSortIsRightForMillions(t *testing.T) {
-	if testing.Short() {
+	if testutil.Short() {
 		t.Skip()
 	}
 	p := newPool(t)
@@ -136,7 +137,7 @@ func testSortBy[K cmp.Ordered](p *pool.Pool, of func(k int64) K) func(*testing.T
 			}
 			all["random"], all["few"] = inputs(n)["random"], inputs(n)["few"]
 			for shape, keys := range all {
-				long := n >= 2*partLen-1 || testing.Short() && n >= radixLeaf
+				long := n >= 2*partLen-1 || testutil.Short() && n >= radixLeaf
 				if long && shape != "few" && shape != "exponential" {
 					continue
 				}
@@ -163,7 +164,7 @@ func TestSortByThatEndsEarlyLeavesTheElements(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		keys := inputs(5 * radixLeaf)["random"]
 		sorted := slices.Sorted(slices.Values(keys))
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			s := slices.Clone(keys)
 			var calls atomic.Int64
 			k := rand.Int64N(int64(len(s)))
@@ -219,12 +220,12 @@ func TestRadixSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 		ints := skewed(4 * partLen)["exponential"]
 		want := slices.Clone(ints)
 		slices.Sort(want)
-		for range stress(40) {
+		for range testutil.Stress(40) {
 			s := slices.Clone(ints)
 			c := new(atomic.Bool)
 			delay := rand.IntN(1_000_000)
 			started := make(chan struct{})
-			wait := together(1, func(int) {
+			wait := testutil.Together(1, func(int) {
 				<-started
 				for range delay {
 					if c.Load() {
@@ -260,7 +261,7 @@ func TestSortDoesNotDependOnTheWorkersWithKeys(t *testing.T) {
 func TestSortWhileTheCollectorRuns(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	p := newPool(t, pool.WithWorkers(4))
-	for range stress(5) {
+	for range testutil.Stress(5) {
 		type element struct{ text *string }
 		s := make([]element, 2*partLen)
 		texts := make([]string, len(s))

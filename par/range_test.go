@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -30,7 +31,7 @@ func forLens(t *testing.T, test func(t *testing.T, at pool.Place, s []int)) {
 				s[i] = rand.N(n/3 + 2)
 			}
 			for name, in := range inPlaces {
-				if (n > 10_000 || testing.Short() && n > 1000) && name != "outside" {
+				if (n > 10_000 || testutil.Short() && n > 1000) && name != "outside" {
 					continue
 				}
 				require.NoError(t, in(p, func(at pool.Place) error { test(t, at, s); return nil }))
@@ -271,7 +272,7 @@ func TestBadInputToAlgorithmsIsAnError(t *testing.T) {
 		require.EqualError(t, do(), negative)
 	}
 	for _, n := range []int{1, 10_000} {
-		e, ok := caught(func() { _, _ = FindRange(p, n, func(_, hi int) int { return hi }) }).(*pool.PanicError)
+		e, ok := testutil.Caught(func() { _, _ = FindRange(p, n, func(_, hi int) int { return hi }) }).(*pool.PanicError)
 		require.True(t, ok)
 		require.ErrorContains(t, e, "par: the function of FindRange returned")
 	}
@@ -323,14 +324,14 @@ func TestAlgorithmsEndEarly(t *testing.T) {
 	} {
 		for _, workers := range []int{1, 4} {
 			p := newPool(t, pool.WithWorkers(workers))
-			for range stress(10) {
+			for range testutil.Stress(10) {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				ticks := canceller{after: n / 16, cancel: cancel}
 				require.ErrorIs(t, run(p.With(ctx), func() { ticks.tick(); work(100) }), errStolen, name)
 				require.Less(t, ticks.Load(), int64(n), name)
 
 				var calls atomic.Int64
-				e, ok := caught(func() {
+				e, ok := testutil.Caught(func() {
 					_ = run(p, func() {
 						if calls.Add(1) == n/16 {
 							panic(io.EOF)
@@ -348,7 +349,7 @@ func TestAlgorithmsEndEarly(t *testing.T) {
 func TestAlgorithmsWhileEverythingIsCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	p := newPool(t, pool.WithWorkers(4))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		words := make([]string, 20_000)
 		for i := range words {
 			words[i] = strconv.Itoa(rand.N(5000))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -70,7 +71,7 @@ func shaped[E any](n int, shapes map[string]func(i int) E) map[string][]E {
 func sortLens() []int {
 	lens := []int{serialSort - 1, serialSort, serialSort + 1, leafLen - 1, leafLen, leafLen + 1,
 		2 * leafLen, 2*leafLen + 1, mergeLen - 1, mergeLen, mergeLen + 1, 3*mergeLen + 17}
-	if !testing.Short() {
+	if !testutil.Short() {
 		lens = append(lens, 100_000, 1<<17, 1<<17+1)
 	}
 	return lens
@@ -296,7 +297,7 @@ func TestSortDoesNotDependOnTheWorkers(t *testing.T) {
 // number of CPUs: the comparator yields now and then.
 func TestSortSurvivesTheft(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
-		for range stress(5) {
+		for range testutil.Stress(5) {
 			keys := inputs(5 * mergeLen)["few"]
 			var calls atomic.Int64
 			got := sortedStable(t, p, records(keys), func(a, b record) int {
@@ -347,7 +348,7 @@ func TestSortWithAnInconsistentComparatorKeepsAPermutation(t *testing.T) {
 func stops(n int) []int64 {
 	all := int64(float64(n) * math.Log2(float64(n)))
 	list := []int64{1, 2, int64(n) / 2, int64(n)}
-	for range stress(40) {
+	for range testutil.Stress(40) {
 		list = append(list, rand.Int64N(all), all-rand.Int64N(all/3))
 	}
 	return list
@@ -394,7 +395,7 @@ func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
 
 func TestSortOfAnAlwaysPanickingComparatorKeepsAPermutation(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(4))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		keys := inputs(3*mergeLen + 17)["random"]
 		s := records(keys)
 		var calls atomic.Int64
@@ -445,11 +446,11 @@ func TestOrderedSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 	}
 	want := slices.Clone(s)
 	slices.Sort(want)
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		s := slices.Clone(s)
 		c := new(atomic.Bool)
 		delay := rand.IntN(200_000)
-		wait := together(1, func(int) {
+		wait := testutil.Together(1, func(int) {
 			for range delay {
 				runtime.KeepAlive(c)
 			}
@@ -522,7 +523,7 @@ func TestSortKeepsNothingAlive(t *testing.T) {
 		sortStableFunc(w, s, func(a, b *big) int { return cmp.Compare(a.key, b.key) }, never)
 	}))
 	clear(s)
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		runtime.GC()
 		return first.Value() == nil
 	}))
@@ -612,7 +613,7 @@ func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
 		for _, at := range []int{1, n - 1} {
 			s := make([]int, n)
 			compared := 0
-			e, ok := caught(func() {
+			e, ok := testutil.Caught(func() {
 				_ = SortFunc(p, s, func(a, b int) int {
 					if compared++; compared == at {
 						panic(io.EOF)
@@ -622,7 +623,7 @@ func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
 			}).(*pool.PanicError)
 			require.True(t, ok)
 			require.ErrorIs(t, e, io.EOF)
-			e, ok = caught(func() { _ = SortBy(p, s, func(int) int { panic(io.EOF) }) }).(*pool.PanicError)
+			e, ok = testutil.Caught(func() { _ = SortBy(p, s, func(int) int { panic(io.EOF) }) }).(*pool.PanicError)
 			require.True(t, ok)
 			require.ErrorIs(t, e, io.EOF)
 		}
@@ -641,7 +642,7 @@ func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {
 				require.NoError(t, sort(s))
 				return weak.Make(&s[0])
 			}()
-			require.True(t, eventually(func() bool { runtime.GC(); return sorted.Value() == nil }))
+			require.True(t, testutil.Eventually(func() bool { runtime.GC(); return sorted.Value() == nil }))
 		})
 	}
 }
@@ -681,11 +682,11 @@ func seq(lo, hi int) (s []int) {
 func TestSortStopsSoonAfterAPanic(t *testing.T) {
 	const leaves = 64
 	p := newPool(t, pool.WithWorkers(2))
-	for range stress(10) {
+	for range testutil.Stress(10) {
 		s := rand.Perm(leaves * leafLen)
 		var calls atomic.Int64
 		var m meet
-		require.NotNil(t, caught(func() {
+		require.NotNil(t, testutil.Caught(func() {
 			_ = SortFunc(p, s, func(a, b int) int {
 				m.here() // until there are two
 				switch n := calls.Add(1); {

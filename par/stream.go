@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -106,7 +107,7 @@ type stream[T, R any] struct {
 	failedAt atomic.Int64                        // the number of the first batch with an error: none after it begins; who computes writes
 	ended    chan struct{}                       // a batch has ended, or several; who computes sends
 
-	_ [128]byte // two cache lines, for CPUs that fetch them in pairs
+	_ pad.Line // two cache lines, for CPUs that fetch them in pairs
 
 	// The consumer's, which it writes for each value.
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -103,7 +104,7 @@ func TestAStreamComputesSeveralAtATime(t *testing.T) {
 func TestAStreamEndsWithItsFirstError(t *testing.T) {
 	boom := errors.New("boom")
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			for name, stream := range streams[int, int]() {
 				bad := rand.IntN(2000)
 				var running, begun atomic.Int64
@@ -151,7 +152,7 @@ func TestAStreamEndsWithItsFirstError(t *testing.T) {
 
 func TestWhoBreaksOffAStreamLeavesNothingBehind(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			for name, stream := range streams[int, int]() {
 				stop := rand.IntN(500)
 				var running atomic.Int64
@@ -180,7 +181,7 @@ func TestWhoBreaksOffAStreamLeavesNothingBehind(t *testing.T) {
 				}
 				require.True(t, sourceEnded, name)
 				require.Zero(t, running.Load(), name)
-				require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= before+p.Workers()+1 }))
+				require.True(t, testutil.Eventually(func() bool { return runtime.NumGoroutine() <= before+p.Workers()+1 }))
 			}
 		}
 	})
@@ -215,7 +216,7 @@ func TestAStreamEndsWithItsPlace(t *testing.T) {
 // TestAPanicEndsAStream, be it in f, the source or the consumer.
 func TestAPanicEndsAStream(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			for name, stream := range streams[int, int]() {
 				for where := range 3 {
 					at := rand.IntN(1000)
@@ -224,7 +225,7 @@ func TestAPanicEndsAStream(t *testing.T) {
 							panic("boom")
 						}
 					}
-					v := caught(func() {
+					v := testutil.Caught(func() {
 						n := 0
 						for range stream(p, func(yield func(int) bool) {
 							for i := range 1_000_000 {
@@ -256,7 +257,7 @@ func TestGoexitInAStreamEndsItsConsumer(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	for _, stream := range streams[int, int]() {
 		came := false
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			for range stream(p, slices.Values(count(1000)), 32, func(_ context.Context, i int) (int, error) {
 				if i == 500 {
 					runtime.Goexit()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // stuck returns a pool whose workers all are in tasks that go on when release is called.
@@ -136,7 +138,7 @@ func TestWhoWaitsForWhatNeverBeginsIsToldByAbort(t *testing.T) {
 
 // Whichever side loses the race, each function runs or is given back, and each wait ends.
 func TestEachTaskBeginsOrIsGivenBackByAbort(t *testing.T) {
-	for i := range stress(300) {
+	for i := range testutil.Stress(300) {
 		p, err := New(WithWorkers(1 + i%3))
 		require.NoError(t, err)
 		var ran, accepted atomic.Int64
@@ -196,7 +198,7 @@ func TestEachTaskBeginsOrIsGivenBackByAbort(t *testing.T) {
 }
 
 func TestADelayThatBeginsBesideAbortIsRefusedOrGivenBack(t *testing.T) {
-	for i := range stress(200) {
+	for i := range testutil.Stress(200) {
 		p, err := New(WithWorkers(1))
 		require.NoError(t, err)
 		var accepted atomic.Int64

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // queued returns how many callers wait.
@@ -37,7 +39,7 @@ func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				for range stress(30) {
+				for range testutil.Stress(30) {
 					var err error
 					switch i % 5 {
 					case 0: // in the caller alone, as what is short or has one worker
@@ -59,7 +61,7 @@ func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
 			})
 		}
 		all.Wait()
-		require.EqualValues(t, 40*stress(30), ran.Load())
+		require.EqualValues(t, 40*testutil.Stress(30), ran.Load())
 		require.LessOrEqual(t, high.Load(), int64(most))
 		require.Zero(t, p.admission.inside)
 		require.Zero(t, p.admission.queued())
@@ -82,10 +84,10 @@ func TestCallersAreLetInInTheirOrder(t *testing.T) {
 					t.Error(i, err)
 				}
 			})
-			require.True(t, eventually(func() bool { return p.admission.queued() == i+1-(i+1)/3 }))
+			require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == i+1-(i+1)/3 }))
 			if i%3 == 1 {
 				cancel(gone)
-				require.True(t, eventually(func() bool { return p.admission.queued() == i-i/3 }))
+				require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == i-i/3 }))
 			}
 		}
 		require.Same(t, ErrFull, inGoroutine(func() error { return p.TryRun(func(*Worker) { t.Error("it has no room") }) }))
@@ -150,7 +152,7 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 		<-inside
 		waits, free := make(chan error), make(chan struct{})
 		require.NoError(t, other.Go(func(*Worker) { waits <- p.Run(func(*Worker) {}) }))
-		require.True(t, eventually(func() bool { return p.admission.queued() == 1 }))
+		require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == 1 }))
 		require.NoError(t, other.Go(func(*Worker) { close(free) }))
 		<-free
 		go func() { require.NoError(t, <-waits) }()
@@ -160,8 +162,8 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 // TestCallersLeaveHoweverTheyEnd: by a panic, by Goexit, by a cancellation.
 func TestCallersLeaveHoweverTheyEnd(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithCallers(2))
-	for range stress(50) {
-		require.Equal(t, 7, caught(func() { _ = p.Run(func(*Worker) { panic(7) }) }))
+	for range testutil.Stress(50) {
+		require.Equal(t, 7, testutil.Caught(func() { _ = p.Run(func(*Worker) { panic(7) }) }))
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -171,7 +173,7 @@ func TestCallersLeaveHoweverTheyEnd(t *testing.T) {
 		at, _, cancel := WithCancel(p)
 		require.Same(t, errStop, at.Run(func(w *Worker) { w.Stop(errStop) }))
 		cancel(nil)
-		require.Equal(t, 8, caught(func() { _ = p.Run(func(w *Worker) { w.Block(func() { panic(8) }) }) }))
+		require.Equal(t, 8, testutil.Caught(func() { _ = p.Run(func(w *Worker) { w.Block(func() { panic(8) }) }) }))
 	}
 	require.Zero(t, p.admission.inside)
 	for _, n := range []int{0, -1} {
@@ -199,9 +201,9 @@ func TestCloseRefusesCallersWhoWait(t *testing.T) {
 			}
 		})
 	}
-	require.True(t, eventually(func() bool { return p.admission.queued() == 5 }))
+	require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == 5 }))
 	require.NoError(t, p.Close())
-	require.True(t, eventually(func() bool { return p.admission.queued() == 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == 0 }))
 	close(leave)
 	all.Wait()
 	require.Zero(t, p.admission.inside)
@@ -213,7 +215,7 @@ func TestCallersWhoGiveUpLoseNobodysTurn(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range stress(300) {
+			for range testutil.Stress(300) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(20))*time.Microsecond)
 				err := p.With(ctx).Run(func(w *Worker) {
 					if rand.IntN(2) == 0 {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // # How a range is cut
@@ -80,13 +82,13 @@ func TestNodesGetPiecesByTheirWorkers(t *testing.T) {
 
 func TestAPieceIsClaimedOnce(t *testing.T) {
 	const n = 100
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		ps := &nodeChunks{next: [][]int{nil, nil}, taken: make([]atomic.Uint32, 2)}
 		for i := range n {
 			ps.next[i%2] = append(ps.next[i%2], i)
 		}
 		claimed := make(tally, n)
-		together(4, func(who int) {
+		testutil.Together(4, func(who int) {
 			for node := range 2 {
 				node = (node + who) % 2
 				for i := ps.claim(node); i >= 0; i = ps.claim(node) {
@@ -159,7 +161,7 @@ func TestDividedLoopsRunEachItemOnce(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			p := newNodes(t, c.nodes, c.cpus)
 			for name, g := range granularitiesAndAffinity() {
-				for _, n := range []int{0, 1, c.nodes*worthNodes - 1, c.nodes * worthNodes, c.nodes*worthNodes + 1, 100, 1021, stress(20_000)} {
+				for _, n := range []int{0, 1, c.nodes*worthNodes - 1, c.nodes * worthNodes, c.nodes*worthNodes + 1, 100, 1021, testutil.Stress(20_000)} {
 					for _, kind := range loopKinds {
 						for range 2 {
 							ran := make(tally, n)
@@ -190,7 +192,7 @@ func TestDividedLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
 		}, g...))
 		require.NoError(t, ran.once())
 	}
-	for range stress(10) {
+	for range testutil.Stress(10) {
 		for name, g := range granularitiesAndAffinity() {
 			loop(p, g...)
 			loop(p.With(ctx), g...)
@@ -220,7 +222,7 @@ func TestDividedLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
 func TestNestedDividedLoopsRunEachItemOnce(t *testing.T) {
 	p := newNodes(t, 3, 2)
 	const outer, inner = 60, 200
-	for range stress(10) {
+	for range testutil.Stress(10) {
 		ran := make(tally, outer*inner)
 		require.NoError(t, ForRange(p, outer, func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
@@ -244,7 +246,7 @@ func TestNestedDividedLoopsRunEachItemOnce(t *testing.T) {
 
 func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 	onMachine(t, pretended(3, 1))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p, err := New(WithWorkers(3), WithPinning(PinCores))
 		require.NoError(t, err)
 		const n = 300
@@ -268,7 +270,7 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 		begun.Wait()
 		closed := make(chan error)
 		go func() { closed <- p.Close() }()
-		require.True(t, eventually(func() bool { return p.closing.Load() }))
+		require.True(t, testutil.Eventually(func() bool { return p.closing.Load() }))
 		pause()
 		closing.Done()
 		require.NoError(t, <-closed)
@@ -276,18 +278,18 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 	}
 }
 
-func TestDividedLoopsWhileTheCrewChanges(t *testing.T) {
+func TestDividedLoopsWhileWorkersChange(t *testing.T) {
 	onMachine(t, pretended(3, 2))
 	p := newPool(t, WithPinning(PinCores), WithWorkers(6), WithTuning(Tuning{MaxWorkers: 8}))
 	var over atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		for i := 0; !over.Load(); i++ {
 			require.NoError(t, p.Resize(1+i%8))
 			pause()
 		}
 	})
 	var shared Affinity
-	for i := range stress(300) {
+	for i := range testutil.Stress(300) {
 		ran := make(tally, 200+i%3)
 		require.NoError(t, ForRange(p, len(ran), func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
@@ -311,11 +313,11 @@ func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended
 	t.Helper()
 	var once sync.Once
 	var was atomic.Bool
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		begun := make(gate)
 		me := goroutineID()
 		var here atomic.Int32 // 1 + the caller's node, once that has begun
-		ended = caught(func() {
+		ended = testutil.Caught(func() {
 			err = ForRange(at, n, func(w *Worker, _, _ int) {
 				if goroutineID() == me {
 					here.Store(int32(w.placement.node) + 1)
@@ -339,7 +341,7 @@ func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended
 
 func TestPanicOnAnotherNodeArrivesWithItsValueAndItsStack(t *testing.T) {
 	p := newNodes(t, 3, 1)
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		v, err := elsewhere(t, p, p, 300, func(*Worker) { explode("far away") })
 		require.NoError(t, err)
 		require.IsType(t, new(PanicError), v)
@@ -354,7 +356,7 @@ func TestAPanicStopsThePiecesOfOtherNodes(t *testing.T) {
 	p := newNodes(t, 3, 1)
 	for _, where := range []int{0, 150, 299} {
 		var inside, after atomic.Int32
-		v := caught(func() {
+		v := testutil.Caught(func() {
 			_ = ForRange(p, 300, func(_ *Worker, lo, hi int) {
 				inside.Add(1)
 				defer inside.Add(-1)
@@ -377,7 +379,7 @@ func TestAPanicStopsThePiecesOfOtherNodes(t *testing.T) {
 
 func TestGoexitOnAnotherNodeEndsTheCaller(t *testing.T) {
 	p := newNodes(t, 2, 1)
-	for range stress(10) {
+	for range testutil.Stress(10) {
 		returned := true
 		ended := make(chan struct{})
 		go func() {
@@ -394,11 +396,11 @@ func TestGoexitOnAnotherNodeEndsTheCaller(t *testing.T) {
 
 func TestCancellationOnAnotherNodeEndsTheLoop(t *testing.T) {
 	p := newNodes(t, 3, 1)
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		ctx, cancel := context.WithCancel(context.Background())
 		v, err := elsewhere(t, p, p.With(ctx), 100_000, func(*Worker) {
 			cancel()
-			require.True(t, eventually(func() bool { return seesCancellation(p) }))
+			require.True(t, testutil.Eventually(func() bool { return seesCancellation(p) }))
 		})
 		require.Nil(t, v)
 		require.ErrorIs(t, err, context.Canceled)
@@ -447,7 +449,7 @@ func (a *Affinity) prepare(p *Pool, n int, homes []int) {
 func TestAffinityNotesWhereEachPieceRan(t *testing.T) {
 	p := newNodes(t, 3, 1)
 	var a Affinity
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		homes := make([]int, 12)
 		for i := range homes {
 			homes[i] = rand.N(3)
@@ -548,7 +550,7 @@ func TestAnAffinityServesAnyLoop(t *testing.T) {
 	two, five := newNodes(t, 2, 2), newNodes(t, 5, 1)
 	one := newPool(t, WithPinning(PinNone), WithWorkers(3))
 	var a Affinity
-	for i := range stress(200) {
+	for i := range testutil.Stress(200) {
 		p := []*Pool{two, five, one, two, two}[i%5]
 		n := []int{1000, 1000, 17, 5000, 5000, 3, 1 << 12}[i%7]
 		ran := make(tally, n)
@@ -563,8 +565,8 @@ func TestAnAffinityServesAnyLoop(t *testing.T) {
 func TestAnAffinityIsSharedByGoroutines(t *testing.T) {
 	p := newNodes(t, 3, 1)
 	var a Affinity
-	together(6, func(who int) {
-		for i := range stress(100) {
+	testutil.Together(6, func(who int) {
+		for i := range testutil.Stress(100) {
 			n := 300 + (who+i)%2
 			ran := make(tally, n)
 			if err := ForRange(p, n, func(_ *Worker, lo, hi int) {
@@ -587,10 +589,10 @@ func TestALoopThatEndedEarlyLeavesTheAffinityAsItWas(t *testing.T) {
 	var a Affinity
 	const n = 12 * 64
 	before := []int{2, 1, 0, 1, 2, 0, 0, 0, 1, 1, 2, 2}
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		a.prepare(p, n, before)
 		where := rand.N(n)
-		require.NotNil(t, caught(func() {
+		require.NotNil(t, testutil.Caught(func() {
 			_ = ForRange(p, n, func(_ *Worker, lo, hi int) {
 				if lo <= where && where < hi {
 					explode("early")
@@ -602,7 +604,7 @@ func TestALoopThatEndedEarlyLeavesTheAffinityAsItWas(t *testing.T) {
 		err := ForRange(p.With(ctx), n, func(_ *Worker, lo, hi int) {
 			if lo <= where && where < hi {
 				cancel()
-				require.True(t, eventually(func() bool { return seesCancellation(p) }))
+				require.True(t, testutil.Eventually(func() bool { return seesCancellation(p) }))
 			}
 		}, a.Granularity())
 		require.ErrorIs(t, err, context.Canceled)

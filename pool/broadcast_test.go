@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // reached counts how often a broadcast ran in each place.
@@ -40,7 +42,7 @@ func (r *reached) requireEach(t *testing.T, p *Pool) {
 func TestABroadcastReachesEachWorkerOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		busy := func(*Worker) {}
-		for i := range stress(100) {
+		for i := range testutil.Stress(100) {
 			for range i % 7 {
 				require.NoError(t, p.Go(busy))
 			}
@@ -60,7 +62,7 @@ func TestBroadcastsAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range stress(100) {
+			for range testutil.Stress(100) {
 				var r reached
 				if err := p.Broadcast(context.Background(), r.here); err != nil || len(r.in) != 3 {
 					t.Errorf("%v, %d places", err, len(r.in))
@@ -124,7 +126,7 @@ func TestWhatFailsInABroadcast(t *testing.T) {
 
 func TestABroadcastWaitsForResume(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		require.NoError(t, p.Pause(context.Background()))
 		var r reached
 		over := make(chan error, 1)
@@ -142,7 +144,7 @@ func TestABroadcastWaitsForResume(t *testing.T) {
 // Places close and open, the pool pauses and closes, while letters are on their way: every broadcast ends.
 func TestBroadcastsEndWhateverBecomesOfThePlaces(t *testing.T) {
 	ctx := context.Background()
-	for i := range stress(60) {
+	for i := range testutil.Stress(60) {
 		p, err := New(WithWorkers(1+i%3), WithTuning(Tuning{MaxWorkers: 4, HotWorker: i%4 == 0}))
 		require.NoError(t, err)
 		var senders sync.WaitGroup
@@ -184,7 +186,7 @@ func TestAPlaceThatClosesIsLeftOut(t *testing.T) {
 	var r reached
 	over := make(chan error, 1)
 	go func() { over <- p.Broadcast(context.Background(), r.here) }()
-	require.True(t, eventually(func() bool { return p.placeOf(1).letters.Load() > 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.placeOf(1).letters.Load() > 0 }))
 	require.NoError(t, p.Resize(1))
 	p.Resume()
 	require.NoError(t, <-over)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,7 +73,7 @@ func TestCallThatIsNotCancelledReturnsNoError(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
 		ctx, cancel := context.WithCancel(context.Background())
 		for _, ctx := range []context.Context{ctx, context.Background()} {
-			for range stress(100) {
+			for range testutil.Stress(100) {
 				result := 0
 				require.NoError(t, enter(ctx, func(w *Worker) { result = fib(w, 10) }))
 				require.Equal(t, serialFib(10), result)
@@ -86,7 +87,7 @@ func TestCallThatIsNotCancelledReturnsNoError(t *testing.T) {
 // that would not stop would take years.
 func TestCancelStopsADeepRecursion(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
-		for round := range stress(30) {
+		for round := range testutil.Stress(30) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var calls, after atomic.Int64
 			var cancelled, enough atomic.Bool
@@ -142,7 +143,7 @@ func TestCancelStopsJoinDoBothAndScopes(t *testing.T) {
 	for name, fork := range forks {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, WithWorkers(3))
-			for range stress(30) {
+			for range testutil.Stress(30) {
 				ctx, cancel := context.WithTimeoutCause(context.Background(), 2*time.Millisecond, errStop)
 				var grow func(n int) func(w *Worker)
 				grow = func(n int) func(w *Worker) {
@@ -155,7 +156,7 @@ func TestCancelStopsJoinDoBothAndScopes(t *testing.T) {
 					}
 				}
 				var err error
-				require.True(t, returns(func() { err = p.With(ctx).Run(grow(40)) }))
+				require.True(t, testutil.Returns(func() { err = p.With(ctx).Run(grow(40)) }))
 				require.ErrorIs(t, err, errStop)
 				cancel()
 				requireAtRest(t, p)
@@ -167,7 +168,7 @@ func TestCancelStopsJoinDoBothAndScopes(t *testing.T) {
 // TestCancelStopsStolenHalves: both halves run on and on when the context ends.
 func TestCancelStopsStolenHalves(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var begun, ended atomic.Int32
 		endless := func(w *Worker) int {
@@ -178,7 +179,7 @@ func TestCancelStopsStolenHalves(t *testing.T) {
 			}
 		}
 		go func() {
-			eventually(func() bool { return begun.Load() == 3 })
+			testutil.Eventually(func() bool { return begun.Load() == 3 })
 			cancel(errStop)
 		}()
 		require.ErrorIs(t, p.With(ctx).Run(func(w *Worker) {
@@ -200,7 +201,7 @@ func TestCancelAfterTheLastForkIsTooLate(t *testing.T) {
 		require.NoError(t, enter(ctx, func(w *Worker) {
 			result = fib(w, 10)
 			cancel()
-			require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+			require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) > 0 }))
 		}))
 		require.Equal(t, serialFib(10), result)
 
@@ -225,7 +226,7 @@ func TestCancelOfTheInnerCallOnly(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
 		outer, stop := context.WithCancel(context.Background())
 		defer stop()
-		for range stress(25) {
+		for range testutil.Stress(25) {
 			var result [2]int
 			var innerErr error
 			stole := 0
@@ -261,7 +262,7 @@ func TestCancelOfTheInnerCallOnly(t *testing.T) {
 
 func TestCancelOfTheOuterCallEndsTheInnerOne(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
-		for range stress(15) {
+		for range testutil.Stress(15) {
 			outer, cancel := context.WithCancelCause(context.Background())
 			inner, stop := context.WithCancel(context.Background())
 			after := false
@@ -291,7 +292,7 @@ func TestCancelOfTheOuterCallEndsTheInnerOne(t *testing.T) {
 // TestBothCallsCancelled: the outermost one ends, whichever was cancelled first.
 func TestBothCallsCancelled(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for round := range stress(200) {
+	for round := range testutil.Stress(200) {
 		outer, stopOuter := context.WithCancelCause(context.Background())
 		inner, stopInner := context.WithCancelCause(context.Background())
 		err := p.With(outer).Run(func(w *Worker) {
@@ -313,17 +314,17 @@ func TestBothCallsCancelled(t *testing.T) {
 // last fork.
 func TestUnwindingThatUserCodeRecovers(t *testing.T) {
 	forEntries(t, func(t *testing.T, p *Pool, enter func(context.Context, func(*Worker)) error) {
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			recovered := 0
 			require.ErrorIs(t, enter(ctx, func(w *Worker) {
 				cancel(errStop)
-				require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+				require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) > 0 }))
 				for range 10 {
-					if caught(func() { fib(w, 10) }) != nil {
+					if testutil.Caught(func() { fib(w, 10) }) != nil {
 						recovered++
 					}
-					if caught(func() { w.Do(func(*Worker) {}, func(*Worker) {}) }) != nil {
+					if testutil.Caught(func() { w.Do(func(*Worker) {}, func(*Worker) {}) }) != nil {
 						recovered++
 					}
 				}
@@ -336,9 +337,9 @@ func TestUnwindingThatUserCodeRecovers(t *testing.T) {
 
 func TestPanicOfACancelledCall(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		v := caught(func() {
+		v := testutil.Caught(func() {
 			_ = p.With(ctx).Run(func(w *Worker) {
 				defer explode("on the way out")
 				cancel(errStop)
@@ -352,10 +353,10 @@ func TestPanicOfACancelledCall(t *testing.T) {
 
 func TestGoexitOfACancelledCall(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		after := false
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			_ = p.With(ctx).Run(func(w *Worker) {
 				stolenJoin(w, func(w *Worker) int {
 					cancel(errStop)
@@ -386,14 +387,14 @@ func TestCancelStopsStolenHalvesOfACallThatPanics(t *testing.T) {
 				return x + y
 			})
 			time.AfterFunc(2*time.Second, func() { enough.Store(true) })
-			require.Equal(t, "f", caught(func() {
+			require.Equal(t, "f", testutil.Caught(func() {
 				_ = p.With(ctx).Run(func(w *Worker) {
 					stolenJoin(w,
 						func(*Worker) int {
 							time.Sleep(10 * time.Millisecond) // the thief is somewhere deep
 							if counted {
 								cancel(errStop)
-								require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+								require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) > 0 }))
 							} else {
 								time.AfterFunc(10*time.Millisecond, func() { cancel(errStop) })
 							}
@@ -411,7 +412,7 @@ func TestCancelStopsStolenHalvesOfACallThatPanics(t *testing.T) {
 // is free waits for a fork of a cancelled call and helps with a task.
 func TestTasksAreNotCancelledWithTheCall(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		result := make(chan int, 1)
 		release := make(chan struct{})
@@ -448,7 +449,7 @@ func TestTasksAreNotCancelledWithTheCall(t *testing.T) {
 // TestScopeOfACancelledCall runs no more children, and ends with the call.
 func TestScopeOfACancelledCall(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var late atomic.Int32
 		after := false
@@ -459,7 +460,7 @@ func TestScopeOfACancelledCall(t *testing.T) {
 					w.Scope(func(s *Scope) { s.Go(w, func(w *Worker) { fib(w, 60) }) })
 				})
 				cancel(errStop)
-				require.True(t, eventually(func() bool { return cancelledCalls(p) > 0 }))
+				require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) > 0 }))
 				s.Go(w, func(*Worker) { late.Add(1) })
 			})
 			after = true
@@ -502,7 +503,7 @@ func TestFramesKeepTheirCall(t *testing.T) {
 			hungry(false)
 		case n == depth+4:
 			cancel(errStop)
-			require.True(t, eventually(func() bool { return cancelledCalls(w.pool) > 0 }))
+			require.True(t, testutil.Eventually(func() bool { return cancelledCalls(w.pool) > 0 }))
 			for range depth {
 				index, _ := s.claim()
 				s.run(thief, index)
@@ -512,7 +513,7 @@ func TestFramesKeepTheirCall(t *testing.T) {
 		return 1
 	})
 	sum := 0
-	require.Nil(t, caught(func() { sum = r.Call(w, 1) }), "the outer call was not cancelled")
+	require.Nil(t, testutil.Caught(func() { sum = r.Call(w, 1) }), "the outer call was not cancelled")
 	require.ErrorIs(t, innerErr, errStop)
 	require.Equal(t, depth+1, sum)
 }
@@ -545,10 +546,10 @@ func TestInnerCallsOfABusyPool(t *testing.T) {
 		x, y := f.Join(n-1, n-1)
 		return x + y
 	})
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		var got int
 		var err error
-		require.Nil(t, caught(func() { got, err = grow.Run(p, 10) }))
+		require.Nil(t, testutil.Caught(func() { got, err = grow.Run(p, 10) }))
 		require.NoError(t, err)
 		require.Equal(t, 1<<8, got)
 		requireAtRest(t, p)
@@ -557,8 +558,8 @@ func TestInnerCallsOfABusyPool(t *testing.T) {
 
 func TestDeadlinesOfManyCalls(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	together(12, func(who int) {
-		for i := range stress(100) {
+	testutil.Together(12, func(who int) {
+		for i := range testutil.Stress(100) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i%20)*20*time.Microsecond)
 			got, err := forkFib.Run(p.With(ctx), 16)
 			if err == nil && got != serialFib(16) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -588,7 +589,7 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 		return n
 	}
 	before := runtime.NumGoroutine() - workers()
-	for i := range stress(5000) {
+	for i := range testutil.Stress(5000) {
 		require.NoError(t, p.With(shared).Run(func(w *Worker) { fib(w, 3) }))
 		ctx, cancel := context.WithCancel(shared)
 		if i%2 == 0 {
@@ -597,7 +598,7 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 		_ = p.With(ctx).Run(func(w *Worker) { cancel(); fib(w, 3) })
 		cancel()
 	}
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		pools := 0
 		if p.network.Load() != nil { // it has a goroutine until it ends
 			pools++

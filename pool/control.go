@@ -15,7 +15,7 @@ import (
 // A pool has places and workers that take turns in them. How many places there are
 // can change (Resize); how many workers there are follows from how many of them wait: each place
 // that is neither asleep nor closed has one who computes in it. Workers without a place are idle,
-// on the list of their site, and beyond some that are kept for the next wake-up they end.
+// on the list of their placement, and beyond some that are kept for the next wake-up they end.
 
 // workerSet is who works for a pool. Its fields are under mu unless it says otherwise.
 type workerSet struct {
@@ -342,16 +342,16 @@ func (b *View) Block(f func()) {
 
 // # Idle workers
 
-// sparesPerSite is how many idle workers a site keeps beyond those that its places need: for the
+// sparesPerPlacement is how many idle workers a placement keeps beyond those that its places need: for the
 // next ones that lend their places. Each is a goroutine, or a thread if it is bound.
-const sparesPerSite = 8
+const sparesPerPlacement = 8
 
-// push makes w one of the site's idle workers, and says whether it is. If there are enough, or
+// push makes w one of the placement's idle workers, and says whether it is. If there are enough, or
 // the pool has ended, w has to end.
 func (s *placement) push(w *Worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.idle) >= s.places+sparesPerSite {
+	if s.closed || len(s.idle) >= s.places+sparesPerPlacement {
 		return false
 	}
 	s.idle = append(s.idle, w)
@@ -410,7 +410,7 @@ func (s *placement) close() {
 
 // mostBound is how many workers of the process are bound to CPUs at a time, each by a thread of
 // its own. The Go runtime ends a process that has 10,000 threads (debug.SetMaxThreads). A
-// site's share is as many as it keeps when they are idle. Those who come beyond that, because as
+// placement's share is as many as it keeps when they are idle. Those who come beyond that, because as
 // many others wait, are not bound.
 const mostBound = maxWorkers
 
@@ -419,14 +419,14 @@ var boundWorkers atomic.Int32
 var errTooManyBound = fmt.Errorf("the process has bound %d threads for pools already, and the Go runtime ends "+
 	"a process with 10,000 threads; use fewer workers, or PinNone", mostBound)
 
-// bind says whether the next worker of the site is to be bound, and counts it.
+// bind says whether the next worker of the placement is to be bound, and counts it.
 func (s *placement) bind() bool {
 	if s.cpus == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bound >= s.places+sparesPerSite {
+	if s.bound >= s.places+sparesPerPlacement {
 		return false
 	}
 	if boundWorkers.Add(1) > mostBound {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // within is closed for what may take a while but not for ever. It gives up sooner, since
@@ -16,7 +18,7 @@ func within[T any](c <-chan T) bool {
 	select {
 	case <-c:
 		return true
-	case <-time.After(patience / 6):
+	case <-time.After(testutil.Patience / 6):
 		return false
 	}
 }
@@ -36,7 +38,7 @@ func (c *workerSet) pass() {
 func TestForkOfABlockedGuestIsTaken(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			require.True(t, whenParked(p))
 			taken := true
 			require.NoError(t, p.Run(func(w *Worker) {
@@ -84,7 +86,7 @@ func TestForkOfABlockedGuestInATaskIsTaken(t *testing.T) {
 // leaves the fork alone, and goes to sleep over it.
 func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		taken, blocked := make(chan bool, 1), make(chan struct{})
 		require.NoError(t, p.Run(func(*Worker) {
 			require.NoError(t, p.Go(func(w *Worker) {
@@ -99,7 +101,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 					func(*Worker) { close(ran) })
 			}))
 			require.True(t, closed(blocked))
-			require.True(t, eventually(func() bool { // the spare sleeps
+			require.True(t, testutil.Eventually(func() bool { // the spare sleeps
 				state := p.sleep.Load()
 				return state.Searching() == 0 && state.Sleepers() == 0
 			}))
@@ -115,7 +117,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 // again brings that about now and then.
 func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(5000) {
+	for range testutil.Stress(5000) {
 		ran, went := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { <-ran }); close(went) }))
 		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
@@ -129,7 +131,7 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	c := &p.workerSet
-	for range stress(30) {
+	for range testutil.Stress(30) {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
 		for range 2 {
 			require.NoError(t, p.Go(func(*Worker) { begun <- struct{}{}; <-release }))
@@ -141,7 +143,7 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 		c.mu.Lock()
 		close(release)
 		time.Sleep(3 * time.Millisecond) // the second worker comes to the lock
-		wait := together(1, func(int) {
+		wait := testutil.Together(1, func(int) {
 			if err := p.Resize(2); err != nil {
 				t.Error(err)
 			}
@@ -173,7 +175,7 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 // Pause before it has begun with anything.
 func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		require.NoError(t, p.Pause(context.Background()))
 		var ran atomic.Int32
 		for range 3 {
@@ -186,7 +188,7 @@ func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 		time.Sleep(100 * time.Microsecond)
 		require.Equal(t, before, ran.Load(), "a task started after Pause had returned")
 		p.Resume()
-		require.True(t, eventually(func() bool { return ran.Load() == 3 }))
+		require.True(t, testutil.Eventually(func() bool { return ran.Load() == 3 }))
 	}
 }
 
@@ -194,7 +196,7 @@ func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			begun, release := make(chan struct{}), make(chan struct{})
 			var sum atomic.Int32
 			require.NoError(t, p.Go(func(w *Worker) {
@@ -224,7 +226,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
 func requireHot(t *testing.T, p *Pool) {
 	t.Helper()
 	why := ""
-	hot := eventually(func() bool {
+	hot := testutil.Eventually(func() bool {
 		if why = unrest(p); why == "" && !p.watched.Load() {
 			why = "nobody watches"
 		}
@@ -238,7 +240,7 @@ func requireHot(t *testing.T, p *Pool) {
 func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 	requireHot(t, p)
-	for range stress(1000) {
+	for range testutil.Stress(1000) {
 		blocked, release := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) {
 			w.Block(func() {
@@ -247,7 +249,7 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 			})
 		}))
 		require.True(t, closed(blocked))
-		require.True(t, eventually(func() bool { // the spare watches
+		require.True(t, testutil.Eventually(func() bool { // the spare watches
 			return p.sleep.Load().Sleepers() == 1 && p.watched.Load()
 		}))
 		close(release)
@@ -292,7 +294,7 @@ func TestLeaverForgetsItsForks(t *testing.T) {
 	meet.wait()
 	require.NoError(t, p.Resize(1))
 	close(release)
-	require.True(t, eventually(func() bool { return unrest(p) == "" }))
+	require.True(t, testutil.Eventually(func() bool { return unrest(p) == "" }))
 }
 
 // TestPanicHandlerThatCallsGoexitLosesNoWorker, as a handler does that calls FailNow.

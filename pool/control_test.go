@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // crowd counts who is in the middle of something at the same time.
@@ -33,14 +34,14 @@ func (c *crowd) leave() { c.now.Add(-1) }
 
 func TestBlockedTaskDoesNotHoldUpTheOnlyWorker(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		ran, went := make(chan struct{}), make(chan bool, 1)
 		require.NoError(t, p.Go(func(w *Worker) {
 			w.Block(func() { went <- closed(ran) })
 		}))
 		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 		var did bool
-		require.True(t, returns(func() { did = <-went }), "the task did not run")
+		require.True(t, testutil.Returns(func() { did = <-went }), "the task did not run")
 		require.True(t, did, "the other task did not run")
 		pause()
 	}
@@ -52,7 +53,7 @@ func TestBlocksOnTopOfOneAnother(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, depth := range []int{0, 1, 5, 300} {
 			p := newPool(t, WithWorkers(workers))
-			for range stress(20) {
+			for range testutil.Stress(20) {
 				var failed atomic.Int32
 				var chain func(w *Worker, left int, done chan struct{})
 				chain = func(w *Worker, left int, done chan struct{}) {
@@ -85,7 +86,7 @@ func TestAnyNumberOfTasksCanLendTheirPlaces(t *testing.T) {
 	for _, pinning := range []Pinning{PinNone, PinCores} {
 		for _, workers := range []int{1, 3} {
 			p := newPool(t, WithWorkers(workers), WithPinning(pinning))
-			for range stress(20) {
+			for range testutil.Stress(20) {
 				const tasks = 300
 				var inside crowd
 				release, ended := make(chan struct{}), make(chan struct{}, tasks)
@@ -97,7 +98,7 @@ func TestAnyNumberOfTasksCanLendTheirPlaces(t *testing.T) {
 						ended <- struct{}{}
 					}))
 				}
-				require.True(t, eventually(func() bool { return int(inside.now.Load()) == tasks }),
+				require.True(t, testutil.Eventually(func() bool { return int(inside.now.Load()) == tasks }),
 					"%d tasks of %d wait, with %d workers", inside.now.Load(), tasks, workers)
 				close(release)
 				for range tasks {
@@ -113,7 +114,7 @@ func TestAnyNumberOfTasksCanLendTheirPlaces(t *testing.T) {
 func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for _, n := range []int{1, 2, 100, 1000} {
-		for range stress(10) {
+		for range testutil.Stress(10) {
 			ran := make(tally, 2*n)
 			missing := newBarrier(2*n + 1)
 			went, queued := make(chan bool, 1), make(chan struct{})
@@ -140,7 +141,7 @@ func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
 
 func TestBlockInAStolenFork(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ran, went := make(chan struct{}), false
 		require.NoError(t, p.Run(func(w *Worker) {
 			stolenJoin(w,
@@ -160,7 +161,7 @@ func TestBlockInAStolenFork(t *testing.T) {
 // TestForksAreTakenFromABlockedWorker, in whatever way they were made.
 func TestForksAreTakenFromABlockedWorker(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var went atomic.Int32
 		wait := func(w *Worker, ran chan struct{}) {
 			w.Block(func() {
@@ -190,7 +191,7 @@ func TestForksAreTakenFromABlockedWorker(t *testing.T) {
 
 func TestBlockedGuestFreesItsPlace(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.True(t, whenParked(p))
 		var inside, outside int
 		require.NoError(t, p.Run(func(w *Worker) {
@@ -205,8 +206,8 @@ func TestBlockedGuestFreesItsPlace(t *testing.T) {
 
 func TestGuestBlocksUntilATaskHasRun(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	together(4, func(int) {
-		for range stress(200) {
+	testutil.Together(4, func(int) {
+		for range testutil.Stress(200) {
 			err := p.Run(func(w *Worker) {
 				ran := make(chan struct{})
 				if err := w.Go(func(*Worker) { close(ran) }); err != nil {
@@ -232,17 +233,17 @@ func TestGuestBlocksUntilATaskHasRun(t *testing.T) {
 func TestPlaceComesBackHoweverTheBlockedFunctionEnds(t *testing.T) {
 	var handled atomic.Int32
 	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
-	n := stress(50)
+	n := testutil.Stress(50)
 	for range n {
 		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { explode(io.EOF) }) }))
 		require.NoError(t, p.Go(func(w *Worker) { w.Block(runtime.Goexit) }))
 		require.NoError(t, p.Go(func(w *Worker) {
-			require.Same(t, io.EOF, caught(func() { w.Block(func() { explode(io.EOF) }) }))
+			require.Same(t, io.EOF, testutil.Caught(func() { w.Block(func() { explode(io.EOF) }) }))
 		}))
-		require.Same(t, io.EOF, caught(func() {
+		require.Same(t, io.EOF, testutil.Caught(func() {
 			_ = p.Run(func(w *Worker) { w.Block(func() { explode(io.EOF) }) })
 		}))
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			_ = p.Run(func(w *Worker) { w.Block(runtime.Goexit) })
 		}))
 		ran, went := make(chan struct{}), make(chan bool, 1)
@@ -257,7 +258,7 @@ func TestPlaceComesBackHoweverTheBlockedFunctionEnds(t *testing.T) {
 func TestBlockRefusesNil(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.ErrorContains(t, caught(func() { w.Block(nil) }).(error), "Worker.Block was given a nil function")
+		require.ErrorContains(t, testutil.Caught(func() { w.Block(nil) }).(error), "Worker.Block was given a nil function")
 	}))
 }
 
@@ -265,7 +266,7 @@ func TestBlockRefusesNil(t *testing.T) {
 // to fork for, however many idle workers there are.
 func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		inside := newBarrier(5)
 		release, ended := make(chan struct{}), make(chan struct{}, 4)
 		for range 4 {
@@ -290,7 +291,7 @@ func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 // there are places: what is queued does not begin before the one who has come back has ended.
 func TestStandInGivesThePlaceBack(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		inside, back, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		var over, early atomic.Bool
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -341,7 +342,7 @@ func requireRunsTogether(t *testing.T, p *Pool, n int) {
 
 func TestAllWhoJoinWork(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithTuning(Tuning{MaxWorkers: 16}))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		for _, n := range []int{1, 2, 16, 3, 16, 1, 7} {
 			require.NoError(t, p.Resize(n))
 			require.Equal(t, n, p.Workers())
@@ -356,14 +357,14 @@ func TestAllWhoJoinWork(t *testing.T) {
 // TestNoMoreRunThanThereShouldBe after those who are too many have had the time to leave.
 func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 	p := newPool(t, WithWorkers(8))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		n := 1 + rand.N(4)
 		require.NoError(t, p.Resize(8))
 		var stop atomic.Bool
 		var inside atomic.Pointer[crowd]
 		inside.Store(new(crowd))
 		var submitted, ran atomic.Int64
-		wait := together(2, func(int) {
+		wait := testutil.Together(2, func(int) {
 			for !stop.Load() {
 				for submitted.Load()-ran.Load() > 200 {
 					runtime.Gosched()
@@ -382,9 +383,9 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 				}
 			}
 		})
-		require.True(t, eventually(func() bool { return ran.Load() > 100 }))
+		require.True(t, testutil.Eventually(func() bool { return ran.Load() > 100 }))
 		require.NoError(t, p.Resize(n))
-		left := eventually(func() bool { // those who sleep leave as soon as they are woken
+		left := testutil.Eventually(func() bool { // those who sleep leave as soon as they are woken
 			p.workerSet.mu.Lock()
 			defer p.workerSet.mu.Unlock()
 			return !p.anyTooMany()
@@ -392,13 +393,13 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 		fewer := new(crowd)
 		inside.Store(fewer)
 		before := ran.Load()
-		more := eventually(func() bool { return ran.Load() > before+200 })
+		more := testutil.Eventually(func() bool { return ran.Load() > before+200 })
 		stop.Store(true)
 		wait()
 		require.True(t, left, "nobody leaves")
 		require.True(t, more, "nobody works")
 		require.LessOrEqual(t, int(fewer.most.Load()), n)
-		require.True(t, eventually(func() bool { return ran.Load() == submitted.Load() }))
+		require.True(t, testutil.Eventually(func() bool { return ran.Load() == submitted.Load() }))
 		requireAtRest(t, p)
 	}
 }
@@ -407,7 +408,7 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 // leave.
 func TestLeaverHandsItsTasksOver(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		require.NoError(t, p.Resize(4))
 		each := 1 + rand.N(400)
 		ran := make(tally, 4*each)
@@ -491,14 +492,14 @@ func (l *load) submit(t *testing.T) {
 
 func (l *load) requireAllDone(t *testing.T) {
 	t.Helper()
-	require.True(t, eventually(func() bool { return l.done.Load() == l.accepted.Load() }),
+	require.True(t, testutil.Eventually(func() bool { return l.done.Load() == l.accepted.Load() }),
 		"%d tasks were accepted, %d ran", l.accepted.Load(), l.done.Load())
 }
 
 // loads keeps n goroutines submitting until the function that it returns is called.
 func loads(t *testing.T, n int, l *load) (stop func()) {
 	var enough atomic.Bool
-	wait := together(n, func(int) {
+	wait := testutil.Together(n, func(int) {
 		for !enough.Load() {
 			l.submit(t)
 		}
@@ -516,8 +517,8 @@ func TestResizeUnderLoadLosesNothing(t *testing.T) {
 		p := newPool(t, WithWorkers(2), WithTuning(Tuning{MaxWorkers: 8}))
 		l := &load{p: p, blocks: blocks}
 		stop := loads(t, 2, l)
-		together(3, func(int) {
-			for range stress(300) {
+		testutil.Together(3, func(int) {
+			for range testutil.Stress(300) {
 				if err := p.Resize(1 + rand.N(8)); err != nil {
 					t.Error(err)
 				}
@@ -535,7 +536,7 @@ func TestResizeUnderLoadLosesNothing(t *testing.T) {
 func TestResizeAmongGuests(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	var enough atomic.Bool
-	wait := together(3, func(int) {
+	wait := testutil.Together(3, func(int) {
 		for !enough.Load() {
 			_ = p.Run(func(w *Worker) {
 				if fib(w, 12) != serialFib(12) {
@@ -544,7 +545,7 @@ func TestResizeAmongGuests(t *testing.T) {
 			})
 		}
 	})
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		require.NoError(t, p.Resize(1+rand.N(4)))
 		pause()
 	}
@@ -553,11 +554,11 @@ func TestResizeAmongGuests(t *testing.T) {
 }
 
 func TestResizeDuringClose(t *testing.T) {
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		p, err := New(WithWorkers(1+rand.N(4)), WithTuning(Tuning{MaxWorkers: 6}))
 		require.NoError(t, err)
 		l := &load{p: p, blocks: true}
-		wait := together(3, func(who int) {
+		wait := testutil.Together(3, func(who int) {
 			for range 100 {
 				if who > 0 {
 					l.submit(t)
@@ -573,7 +574,7 @@ func TestResizeDuringClose(t *testing.T) {
 		wait()
 		require.Equal(t, l.accepted.Load(), l.done.Load(), "tasks that were accepted and tasks that ran")
 		require.False(t, p.anyTask())
-		require.True(t, eventually(func() bool { // one whom Resize woke at the last moment ends by itself
+		require.True(t, testutil.Eventually(func() bool { // one whom Resize woke at the last moment ends by itself
 			n := 0
 			p.workers.each(func(w *Worker) {
 				if !w.guest {
@@ -615,7 +616,7 @@ func TestPauseOutsideOnly(t *testing.T) {
 func TestTasksQueueUpWhileThePoolIsPaused(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			if rand.N(2) == 0 {
 				requireRunsTogether(t, p, workers) // so that they are awake
 			}
@@ -648,7 +649,7 @@ func TestNoTaskRunsWhenPauseHasReturned(t *testing.T) {
 		var inside crowd
 		var stop atomic.Bool
 		var submitted, ran atomic.Int64
-		wait := together(2, func(int) {
+		wait := testutil.Together(2, func(int) {
 			for !stop.Load() {
 				if submitted.Load()-ran.Load() > 200 {
 					runtime.Gosched()
@@ -666,7 +667,7 @@ func TestNoTaskRunsWhenPauseHasReturned(t *testing.T) {
 				}
 			}
 		})
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			if err := p.Pause(context.Background()); err != nil {
 				t.Error(err)
 			}
@@ -685,7 +686,7 @@ func TestNoTaskRunsWhenPauseHasReturned(t *testing.T) {
 		}
 		stop.Store(true)
 		wait()
-		require.True(t, eventually(func() bool { return ran.Load() == submitted.Load() }))
+		require.True(t, testutil.Eventually(func() bool { return ran.Load() == submitted.Load() }))
 	}
 }
 
@@ -697,12 +698,12 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	result := make(chan error, 1)
 	go func() { result <- p.Pause(ctx) }()
-	require.True(t, eventually(func() bool { return p.control.Load()&controlHold != 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.control.Load()&controlHold != 0 }))
 	cancel(io.EOF)
 	select {
 	case err := <-result:
 		require.Same(t, io.EOF, err)
-	case <-time.After(patience):
+	case <-time.After(testutil.Patience):
 		t.Fatal("Pause does not return")
 	}
 	close(release)
@@ -713,7 +714,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 
 func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		begun, release := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
 		require.True(t, closed(begun))
@@ -721,14 +722,14 @@ func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 		for range 3 {
 			go func() { results <- p.Pause(context.Background()) }()
 		}
-		require.True(t, eventually(func() bool { return p.workerSet.waiting.Load() == 3 }))
+		require.True(t, testutil.Eventually(func() bool { return p.workerSet.waiting.Load() == 3 }))
 		p.Resume()
 		// Those who came to look only when others had paused again would wait on.
 		for range 3 {
 			select {
 			case err := <-results:
 				require.ErrorContains(t, err, "Resume was called before all workers had paused")
-			case <-time.After(patience):
+			case <-time.After(testutil.Patience):
 				t.Fatal("Pause does not return")
 			}
 		}
@@ -738,7 +739,7 @@ func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 }
 
 func TestCloseEndsAPause(t *testing.T) {
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		p := newPool(t, WithWorkers(1+rand.N(4)))
 		require.NoError(t, p.Pause(context.Background()))
 		var ran atomic.Int64
@@ -762,8 +763,8 @@ func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
 	require.True(t, closed(begun))
 	result := make(chan error, 1)
 	go func() { result <- p.Pause(context.Background()) }()
-	require.True(t, eventually(func() bool { return p.workerSet.waiting.Load() == 1 }))
-	wait := together(1, func(int) {
+	require.True(t, testutil.Eventually(func() bool { return p.workerSet.waiting.Load() == 1 }))
+	wait := testutil.Together(1, func(int) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
@@ -771,19 +772,19 @@ func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
 	select {
 	case err := <-result:
 		require.Error(t, err)
-	case <-time.After(patience):
+	case <-time.After(testutil.Patience):
 		t.Fatal("Pause does not return")
 	}
 	close(release)
-	require.True(t, returns(wait))
+	require.True(t, testutil.Returns(wait))
 }
 
 func TestGuestsWorkWhileThePoolIsPaused(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		require.NoError(t, p.Pause(context.Background()))
 		var ran atomic.Bool
-		together(3, func(int) {
+		testutil.Together(3, func(int) {
 			require.NoError(t, p.Run(func(w *Worker) {
 				require.Equal(t, serialFib(12), fib(w, 12))
 				require.NoError(t, w.Go(func(*Worker) { ran.Store(true) }))
@@ -792,7 +793,7 @@ func TestGuestsWorkWhileThePoolIsPaused(t *testing.T) {
 		})()
 		require.False(t, ran.Load())
 		p.Resume()
-		require.True(t, eventually(ran.Load))
+		require.True(t, testutil.Eventually(ran.Load))
 	}
 }
 
@@ -801,7 +802,7 @@ func TestGuestsWorkWhileThePoolIsPaused(t *testing.T) {
 func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			begun, release := make(chan struct{}), make(chan struct{})
 			var ran atomic.Int32
 			require.NoError(t, p.Go(func(w *Worker) {
@@ -819,10 +820,10 @@ func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 			require.True(t, closed(begun))
 			result := make(chan error, 1)
 			go func() { result <- p.Pause(context.Background()) }()
-			require.True(t, eventually(func() bool { return p.control.Load()&controlHold != 0 }))
+			require.True(t, testutil.Eventually(func() bool { return p.control.Load()&controlHold != 0 }))
 			pause()
 			close(release)
-			require.True(t, returns(func() {
+			require.True(t, testutil.Returns(func() {
 				if err := <-result; err != nil {
 					t.Error(err)
 				}
@@ -835,7 +836,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 
 func TestResizeWhileThePoolIsPaused(t *testing.T) {
 	p := newPool(t, WithWorkers(4), WithTuning(Tuning{MaxWorkers: 8}))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		require.NoError(t, p.Pause(context.Background()))
 		ran := make(tally, 50)
 		for i := range ran {
@@ -860,8 +861,8 @@ func TestPausesAtRandomLoseNothing(t *testing.T) {
 		p := newPool(t, WithWorkers(workers))
 		l := &load{p: p, blocks: true}
 		stop := loads(t, 2, l)
-		together(4, func(who int) {
-			for range stress(200) {
+		testutil.Together(4, func(who int) {
+			for range testutil.Stress(200) {
 				if who%2 == 0 {
 					ctx, cancel := context.WithTimeout(context.Background(), rand.N(time.Millisecond))
 					_ = p.Pause(ctx)
@@ -905,7 +906,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	var err error
-	require.True(t, returns(func() { err = p.Shutdown(ctx) }))
+	require.True(t, testutil.Returns(func() { err = p.Shutdown(ctx) }))
 	slow := time.Since(start) >= delay
 	var left *UnfinishedError
 	require.ErrorAs(t, err, &left)
@@ -918,7 +919,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 
 	gone, cancel2 := context.WithCancelCause(context.Background())
 	cancel2(io.EOF)
-	require.True(t, returns(func() { err = p.Shutdown(gone) }))
+	require.True(t, testutil.Returns(func() { err = p.Shutdown(gone) }))
 	require.ErrorIs(t, err, io.EOF, "somebody may give up twice")
 
 	close(release)
@@ -940,7 +941,7 @@ func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
 	require.True(t, closed(inside.open))
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.True(t, eventually(func() bool { // those who look for work are counted as well
+	require.True(t, testutil.Eventually(func() bool { // those who look for work are counted as well
 		var left *UnfinishedError
 		return errors.As(p.Shutdown(gone), &left) && left.Running == 3 && left.Queued == 0 && left.Delayed == 0
 	}))
@@ -949,7 +950,7 @@ func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
 }
 
 func TestWorkersEndWithoutAnybodyWhoWaits(t *testing.T) {
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2))
 		release := make(chan struct{})
 		var ran atomic.Int32
@@ -971,7 +972,7 @@ func TestWorkersEndWithoutAnybodyWhoWaits(t *testing.T) {
 
 // TestCloseUnderFullLoad: tasks go on giving others to their own pool, which closes.
 func TestCloseUnderFullLoad(t *testing.T) {
-	for round := range stress(40) {
+	for round := range testutil.Stress(40) {
 		options := []Option{WithWorkers(1 + round%5)}
 		if round%3 == 0 {
 			options = append(options, WithPinning(PinNone))
@@ -1043,7 +1044,7 @@ func everything(t *testing.T, p *Pool, sizes ...int) {
 				return nil
 			})
 		}
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			if err := g.Wait(); err != nil {
 				t.Error(err)
 			}
@@ -1062,7 +1063,7 @@ func TestManyMoreWorkersThanCPUs(t *testing.T) {
 	}
 }
 
-func TestCrewOnASingleP(t *testing.T) {
+func TestControlOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, workers := range []int{1, 3, 16} {
 		p := newPool(t, WithWorkers(workers))
@@ -1075,14 +1076,14 @@ func TestCrewOnASingleP(t *testing.T) {
 
 // whenHot waits until one worker watches and the others sleep.
 func whenHot(p *Pool) bool {
-	return eventually(func() bool { return p.watched.Load() && unrest(p) == "" })
+	return testutil.Eventually(func() bool { return p.watched.Load() && unrest(p) == "" })
 }
 
 func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers), WithTuning(Tuning{HotWorker: true}))
 		rounds, woken := 0, 0
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			require.True(t, whenHot(p), unrest(p))
 			parks := p.Stats().Total().Parks
 			ran := make(chan struct{})
@@ -1113,12 +1114,12 @@ func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 }
 
 func TestHotPoolPausesResizesAndCloses(t *testing.T) {
-	for range stress(30) {
+	for range testutil.Stress(30) {
 		p := newPool(t, WithWorkers(3), WithTuning(Tuning{MaxWorkers: 5}), WithTuning(Tuning{HotWorker: true}))
 		if rand.N(2) == 0 {
 			require.True(t, whenHot(p))
 		}
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			if err := p.Pause(context.Background()); err != nil {
 				t.Error(err)
 			}
@@ -1128,7 +1129,7 @@ func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 		pause()
 		require.False(t, ran.Load())
 		p.Resume()
-		require.True(t, eventually(ran.Load))
+		require.True(t, testutil.Eventually(ran.Load))
 		for _, n := range []int{5, 1, 3} {
 			require.NoError(t, p.Resize(n))
 			requireRunsTogether(t, p, n)
@@ -1148,7 +1149,7 @@ func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 // A worker whose place was too many let it sleep when the pool closed. The place was still too many, or
 // the pool in need of one that watches: so it woke itself up, for ever.
 func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 		require.True(t, whenHot(p))
 		for i := 0; p.sleep.Parked(1); i++ { // until the second is the hot one
@@ -1164,7 +1165,7 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 			defer close(done)
 			_ = p.Close()
 		}()
-		closing := eventually(p.closing.Load)
+		closing := testutil.Eventually(p.closing.Load)
 		p.setControl(controlClose, true)
 		p.workerSet.mu.Unlock()
 		require.True(t, closing)
@@ -1177,7 +1178,7 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 func TestHotWorkerOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		requireRunsTogether(t, p, 2)
 		require.NoError(t, p.Run(func(w *Worker) { fib(w, 8) }))
 		pause()
@@ -1187,9 +1188,9 @@ func TestHotWorkerOnASingleP(t *testing.T) {
 
 // # All of it
 
-// TestCrewSoak has one seed drive everything that changes a crew, and what tasks do to it,
+// TestControlSoak has one seed drive everything that changes the workers, and what tasks do to it,
 // from several goroutines at random. In the end each task that was accepted has run.
-func TestCrewSoak(t *testing.T) {
+func TestControlSoak(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("HEIST_SEED"); s != "" {
 		var err error
@@ -1197,13 +1198,13 @@ func TestCrewSoak(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("HEIST_SEED=%d", seed)
-	deadline := time.Now().Add(time.Duration(stress(1000)) * time.Millisecond)
+	deadline := time.Now().Add(time.Duration(testutil.Stress(1000)) * time.Millisecond)
 	for round := uint64(0); round == 0 || time.Now().Before(deadline) && !t.Failed(); round++ {
-		crewSoak(t, seed, round)
+		controlSoak(t, seed, round)
 	}
 }
 
-func crewSoak(t *testing.T, seed, round uint64) {
+func controlSoak(t *testing.T, seed, round uint64) {
 	r := rand.New(rand.NewPCG(seed, round))
 	size := 1 + r.IntN(6)
 	var handled, exploded atomic.Int64
@@ -1288,7 +1289,7 @@ func crewSoak(t *testing.T, seed, round uint64) {
 		}
 	}
 	const goroutines = 4
-	ended := returns(together(goroutines, func(who int) {
+	ended := testutil.Returns(testutil.Together(goroutines, func(who int) {
 		r := rand.New(rand.NewPCG(seed, round<<32+uint64(who)+1))
 		ctx := context.Background()
 		for range 150 {
@@ -1333,7 +1334,7 @@ func crewSoak(t *testing.T, seed, round uint64) {
 	require.True(t, ended, "those who submit hang")
 	if r.IntN(2) == 0 {
 		p.Resume()
-		require.True(t, eventually(func() bool { return ran.Load()+p.skipped.Load() == accepted.Load() && p.delayed.Load() == 0 }),
+		require.True(t, testutil.Eventually(func() bool { return ran.Load()+p.skipped.Load() == accepted.Load() && p.delayed.Load() == 0 }),
 			"%d tasks were accepted, %d ran", accepted.Load(), ran.Load())
 		if !p.latency {
 			requireAtRest(t, p)
@@ -1357,9 +1358,9 @@ func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 			ran := make(chan struct{})
 			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 			require.True(t, closed(ran))
-			require.True(t, returns(func() { err = wait(p) }))
+			require.True(t, testutil.Returns(func() { err = wait(p) }))
 			require.NoError(t, err)
-			require.True(t, returns(func() { err = p.Close() }))
+			require.True(t, testutil.Returns(func() { err = p.Close() }))
 			require.NoError(t, err)
 		})
 	}
@@ -1370,7 +1371,7 @@ func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
 	for name, options := range map[string][]Option{"one": {WithWorkers(1)}, "two": {WithWorkers(2)}, "hot": {WithWorkers(2), WithTuning(Tuning{HotWorker: true})}} {
 		p := newPool(t, append(options, WithPinning(PinNone))...)
 		require.NoError(t, p.WaitIdle(t.Context()), "nothing was submitted")
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			var left atomic.Int64
 			done := func() { work(rand.IntN(1000)); left.Add(-1) }
 			left.Add(9)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // TestTheDefaultPoolIsOneForAll who ask for it, at the same time too, and none of them can end it for the others. In a process of its
@@ -19,7 +21,7 @@ func TestTheDefaultPoolIsOneForAll(t *testing.T) {
 		require.NoError(t, err, output)
 		return
 	}
-	synctest.Test(t, func(t *testing.T) { require.ErrorContains(t, caught(func() { Default() }).(error), "bubble") })
+	synctest.Test(t, func(t *testing.T) { require.ErrorContains(t, testutil.Caught(func() { Default() }).(error), "bubble") })
 	const libraries = 16
 	var pools [libraries]*Pool
 	var all sync.WaitGroup

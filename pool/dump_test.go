@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -23,7 +24,7 @@ func dump(t *testing.T, p *Pool) string {
 // requireDump waits until a dump has all of these.
 func requireDump(t *testing.T, p *Pool, parts ...string) {
 	t.Helper()
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		s := dump(t, p)
 		for _, part := range parts {
 			if !strings.Contains(s, part) {
@@ -215,7 +216,7 @@ func TestSnapshotsWhileThePoolWorks(t *testing.T) {
 			}
 		})
 	}
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		g, _ := p.Group(context.Background())
 		g.AtMost(2)
 		for range 5 {

@@ -140,7 +140,7 @@ func ExampleTuning_isolate() {
 	// Output: 42
 }
 
-func ExamplePool_Thefts() {
+func ExamplePool_StealMatrix() {
 	p, err := pool.New(pool.WithWorkers(4))
 	if err != nil {
 		log.Fatal(err)
@@ -153,7 +153,7 @@ func ExamplePool_Thefts() {
 	p.Close()
 
 	sum := uint64(0)
-	for thief, victims := range p.Thefts() {
+	for thief, victims := range p.StealMatrix() {
 		for victim, n := range victims {
 			if thief != victim {
 				sum += n
@@ -162,8 +162,8 @@ func ExamplePool_Thefts() {
 	}
 	// A worker that waits for a fork may take one of its own, which counts as well; tasks
 	// are only taken from others.
-	fmt.Println("all thefts were counted:", sum == p.Stats().Total().Steals)
-	// Output: all thefts were counted: true
+	fmt.Println("all steals were counted:", sum == p.Stats().Total().Steals)
+	// Output: all steals were counted: true
 }
 
 // The system may move a worker whose CPU is busy, but only to CPUs under the same cache.

@@ -68,7 +68,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	}
 	p := w.pool
 	p.follow(now)
-	if w.parker.bell == nil || now < w.politeAfter || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
+	if w.parker.channel == nil || now < w.politeAfter || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
 		return now
 	}
 	if w.pollNetwork(now) {

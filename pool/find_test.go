@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,7 +40,7 @@ func occupyAll(t testing.TB, p *Pool) (release func()) {
 	for range p.Workers() {
 		require.NoError(t, p.Go(func(*Worker) { begun.wait(); <-done }))
 	}
-	require.True(t, returns(begun.wait))
+	require.True(t, testutil.Returns(begun.wait))
 	return sync.OnceFunc(func() { close(done) })
 }
 
@@ -169,15 +170,15 @@ func TestInjectorComesFirstOnceInAPeriod(t *testing.T) {
 			for range 3 { // so that the ring is in use, too
 				require.NoError(t, p.Go(again))
 			}
-			require.True(t, eventually(func() bool { return ran.Load() > 100 }))
-			for range stress(200) {
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() > 100 }))
+			for range testutil.Stress(200) {
 				started := make(chan int64, 1)
 				require.NoError(t, p.Go(func(*Worker) { started <- ran.Load() }))
 				before := ran.Load() // after the push, so the task counts from here
 				select {
 				case after := <-started:
 					require.LessOrEqual(t, after-before, c.within+1) // and one that is about to begin
-				case <-time.After(patience):
+				case <-time.After(testutil.Patience):
 					require.Fail(t, "the task starves")
 				}
 			}
@@ -334,7 +335,7 @@ func TestWorkersAdapt(t *testing.T) {
 func TestTheSlotOfABusyWorkerIsStolen(t *testing.T) {
 	for _, workers := range []int{2, 4, 16} {
 		p := newPool(t, WithWorkers(workers))
-		for round := range stress(100) {
+		for round := range testutil.Stress(100) {
 			result := make(chan error, 1)
 			require.NoError(t, p.Go(func(w *Worker) {
 				if round%2 == 0 && !whenOneParked(p) {
@@ -363,13 +364,13 @@ func TestTheBatchOfABusyWorkerIsStolen(t *testing.T) {
 	for _, workers := range []int{2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		pulled := 0
-		for round := 0; round < stress(50) || pulled == 0 && round < 1000; round++ {
+		for round := 0; round < testutil.Stress(50) || pulled == 0 && round < 1000; round++ {
 			const n = 40
 			var ran atomic.Int32
 			result := make(chan bool, 1)
 			batch := []*task{taskOf(func(w *Worker) {
 				pulled += w.batch.Len()
-				result <- eventually(func() bool { return ran.Load() == n })
+				result <- testutil.Eventually(func() bool { return ran.Load() == n })
 			})}
 			for range n {
 				batch = append(batch, taskOf(func(*Worker) { ran.Add(1) }))
@@ -432,7 +433,7 @@ func TestPullLeavesTheOthersTheirShare(t *testing.T) {
 		close(done)
 		first.run(w)
 	}))
-	require.True(t, eventually(func() bool { return len(got) == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return len(got) == 1 }))
 	require.Equal(t, lie/workers+1, <-got)
 }
 
@@ -515,7 +516,7 @@ func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
 				}
 				require.NoError(t, p.Go(again))
 				require.NoError(t, p.Go(again))
-				require.True(t, eventually(func() bool { return ran.Load() > 100 }))
+				require.True(t, testutil.Eventually(func() bool { return ran.Load() > 100 }))
 			}
 			for _, priority := range c.endless {
 				var again func(*Worker)
@@ -528,15 +529,15 @@ func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
 					require.NoError(t, p.enqueue(again, priority, 0))
 				}
 			}
-			require.True(t, eventually(func() bool { return ran.Load() > 1000 }))
-			for range stress(50) {
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() > 1000 }))
+			for range testutil.Stress(50) {
 				started := make(chan int64, 1)
 				require.NoError(t, p.Submit(context.Background(), func(*Worker) { started <- ran.Load() }, c.starts))
 				before := ran.Load()
 				select {
 				case after := <-started:
 					require.LessOrEqual(t, after-before, c.within)
-				case <-time.After(patience):
+				case <-time.After(testutil.Patience):
 					require.Fail(t, "it starves")
 				}
 			}
@@ -548,9 +549,9 @@ func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
 func TestPrioritiesAmongManyWorkersLoseNothing(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		const submitters = 6
-		n := stress(3000)
+		n := testutil.Stress(3000)
 		ran := make(tally, submitters*n)
-		together(submitters, func(who int) {
+		testutil.Together(submitters, func(who int) {
 			for i := range n {
 				priority := Priority((who + i) % priorities)
 				err := p.Submit(context.Background(), func(*Worker) { ran[who*n+i].Add(1) }, priority)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // # GOMAXPROCS
@@ -30,7 +31,7 @@ func TestWorkersFollowGOMAXPROCS(t *testing.T) {
 	for _, n := range []int{2, 1, 2, 1000} {
 		runtime.GOMAXPROCS(n)
 		want := min(n, runtime.NumCPU())
-		require.True(t, eventually(func() bool { return p.Workers() == want }), n)
+		require.True(t, testutil.Eventually(func() bool { return p.Workers() == want }), n)
 		var sum atomic.Int64
 		require.NoError(t, For(p, 1000, func(i int) { sum.Add(int64(i)) }))
 		require.EqualValues(t, 499500, sum.Load())
@@ -50,7 +51,7 @@ func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 	for range 10 {
 		require.NoError(t, p.Go(func(*Worker) { tasks.Add(1) }))
 	}
-	require.True(t, eventually(func() bool { return p.size() == 2 && tasks.Load() == 10 }))
+	require.True(t, testutil.Eventually(func() bool { return p.size() == 2 && tasks.Load() == 10 }))
 
 	var over atomic.Bool
 	defer over.Store(true)
@@ -62,7 +63,7 @@ func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 	}
 	require.NoError(t, p.Go(again))
 	runtime.GOMAXPROCS(1)
-	require.True(t, eventually(func() bool { return p.size() == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return p.size() == 1 }))
 }
 
 func TestAChosenNumberOfWorkersStays(t *testing.T) {

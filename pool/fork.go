@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -82,7 +83,7 @@ type stack struct {
 	levels     int
 	breathedAt int64
 
-	_ pad
+	_ pad.Line
 
 	// Forks and joins at a smaller depth take the slow path. It is never less than split, so
 	// what the fast path takes back is private. The owner writes it, and who raises an alarm, who
@@ -91,7 +92,7 @@ type stack struct {
 
 	public atomic.Uint64 // top<<32 | split; owner and thieves, by atomic addition and CAS
 
-	_ pad
+	_ pad.Line
 }
 
 func borders(public uint64) (top, split int) { return int(public >> 32), int(uint32(public)) }

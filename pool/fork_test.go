@@ -10,13 +10,14 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
 func TestJoinReturnsTheResultsOfBoth(t *testing.T) {
 	type point struct{ x, y float64 }
 	p := newPool(t, WithWorkers(2))
-	for range stress(1000) {
+	for range testutil.Stress(1000) {
 		var length int
 		var far *point
 		var name string
@@ -39,7 +40,7 @@ func TestJoinReturnsTheResultsOfBoth(t *testing.T) {
 func TestRecursionIsRightWhoeverRunsIt(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		n := 18
-		if testing.Short() {
+		if testutil.Short() {
 			n = 13
 		}
 		for range 10 {
@@ -73,7 +74,7 @@ func TestEveryForkRunsOnce(t *testing.T) {
 		return x + y + 1
 	}
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(10) {
+		for range testutil.Stress(10) {
 			visits := make([]atomic.Int32, 1<<depth-1)
 			count := 0
 			require.NoError(t, p.Run(func(w *Worker) { count = walk(w, node{visits, 0}) }))
@@ -117,7 +118,7 @@ func stages() []func(*Worker, int) int {
 func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		depth := 14
-		if testing.Short() {
+		if testutil.Short() {
 			depth = 10
 		}
 		for _, f := range stages() {
@@ -143,7 +144,7 @@ func TestDeepRecursion(t *testing.T) {
 		return x + y
 	}
 	depth := 100_000
-	if testing.Short() {
+	if testutil.Short() {
 		depth = 20_000
 	}
 	for _, workers := range []int{1, 4} {
@@ -366,13 +367,13 @@ func TestStolenForkRunsOnAnotherWorker(t *testing.T) {
 				func(w *Worker) *Worker { return w })
 			return f == w && g != w && !g.guest
 		}
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			require.NoError(t, p.Run(func(w *Worker) { require.True(t, check(w)) }))
 			ok := make(chan bool)
 			require.NoError(t, p.Go(func(w *Worker) { ok <- check(w) }))
 			require.True(t, <-ok)
 		}
-		require.GreaterOrEqual(t, p.Stats().Total().Steals, uint64(2*stress(100)))
+		require.GreaterOrEqual(t, p.Stats().Total().Steals, uint64(2*testutil.Stress(100)))
 	}
 }
 
@@ -388,7 +389,7 @@ func TestForksOfAStolenForkAreStolen(t *testing.T) {
 		_, ids := stolenJoin(w, func(*Worker) int { return 0 }, func(w *Worker) []int { return climb(w, n-1) })
 		return append(ids, w.ID())
 	}
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			require.Len(t, climb(w, workers-1), workers)
 		}))
@@ -441,13 +442,13 @@ func TestArgumentsAndResultsSurviveTheGarbageCollector(t *testing.T) {
 	}
 	p := newPool(t, WithWorkers(4))
 	stop := collectAllTheTime()
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		require.NoError(t, p.Run(func(w *Worker) { require.True(t, tree(w, args{8, newList(5)}).check()) }))
 	}
 	stop()
 
 	// While the fork is stolen, its argument is referred to by the frame alone.
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			begun, collected := make(chan struct{}), make(chan struct{})
 			_, ok := Join(w,
@@ -478,7 +479,7 @@ func TestForkAllocatesNothing(t *testing.T) {
 		}
 		if workers > 1 {
 			for range workers {
-				together(workers, func(int) { _ = p.Run(task) })()
+				testutil.Together(workers, func(int) { _ = p.Run(task) })()
 			}
 		}
 		allowed := 0.1
@@ -555,7 +556,7 @@ func TestDoKeepsToTheOrderWhereNobodySteals(t *testing.T) {
 func TestDoRunsItsFunctionsAtTheSameTime(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
 		p := newPool(t, WithWorkers(n))
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			meet := newBarrier(n)
 			fs := make([]func(*Worker), n)
 			for i := range fs {
@@ -590,7 +591,7 @@ func garbage() (*list, weak.Pointer[list]) {
 func requireCollected(t *testing.T, objects ...weak.Pointer[list]) {
 	t.Helper()
 	for i, o := range objects {
-		require.True(t, o.Value() == nil || eventually(func() bool {
+		require.True(t, o.Value() == nil || testutil.Eventually(func() bool {
 			runtime.GC()
 			return o.Value() == nil
 		}), "object %d is kept alive", i)

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // waitFor waits for a future, but not for ever.
 func waitFor[T any](t testing.TB, f *Future[T]) (value T, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(background, patience, errors.New("the future never comes"))
+	ctx, cancel := context.WithTimeoutCause(background, testutil.Patience, errors.New("the future never comes"))
 	defer cancel()
 	return f.Wait(ctx)
 }
@@ -35,7 +37,7 @@ func inTask(t testing.TB, p *Pool, f func(w *Worker)) {
 
 func TestFutureHasWhatTheFunctionReturned(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for i := range stress(100) {
+		for i := range testutil.Stress(100) {
 			f := Async(p, func(w *Worker) (int, error) { return fib(w, i%12), nil })
 			failed := Async(p, func(*Worker) (string, error) { return "some", io.EOF }, Priority(i%priorities))
 			n, err := waitFor(t, f)
@@ -58,7 +60,7 @@ func TestFutureIsNotDoneBeforeItsFunction(t *testing.T) {
 	f := Async(p, func(*Worker) (int, error) { <-release; return 1, nil })
 	require.False(t, f.Done())
 	close(release)
-	require.True(t, eventually(f.Done))
+	require.True(t, testutil.Eventually(f.Done))
 }
 
 func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
@@ -110,7 +112,7 @@ func TestAsyncKeepsToTheBound(t *testing.T) {
 func TestPanicReachesEveryWaitForAFuture(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for round := range stress(100) {
+		for round := range testutil.Stress(100) {
 			f := Async(p, func(w *Worker) (int, error) {
 				if round%2 == 0 && workers > 1 {
 					stolenJoin(w, nop[int], func(*Worker) int { return explode(io.EOF) })
@@ -118,7 +120,7 @@ func TestPanicReachesEveryWaitForAFuture(t *testing.T) {
 				return explode(io.EOF), nil
 			})
 			check := func(where string) {
-				e, ok := caught(func() { _, _ = waitFor(t, f) }).(*PanicError)
+				e, ok := testutil.Caught(func() { _, _ = waitFor(t, f) }).(*PanicError)
 				if !ok || e.Value != io.EOF || !errors.Is(e, io.EOF) {
 					t.Error(where, ok, e)
 					return
@@ -138,13 +140,13 @@ func TestPanicReachesEveryWaitForAFuture(t *testing.T) {
 func TestPanicNilIsNotTakenForGoexit(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	f := Async(p, func(*Worker) (int, error) { return explode(nil), nil })
-	require.ErrorAs(t, caught(func() { _, _ = waitFor(t, f) }).(error), new(*runtime.PanicNilError))
+	require.ErrorAs(t, testutil.Caught(func() { _, _ = waitFor(t, f) }).(error), new(*runtime.PanicNilError))
 }
 
 func TestGoexitOfAFutureIsAnError(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			f := Async(p, func(w *Worker) (int, error) { fib(w, 5); runtime.Goexit(); return 1, nil })
 			n, err := waitFor(t, f)
 			require.ErrorIs(t, err, ErrGoexit)
@@ -170,13 +172,13 @@ func TestTheWaitForAFutureEndsWithTheContext(t *testing.T) {
 			_, err := f.Wait(ctx)
 			failed <- err
 		}()
-		require.True(t, eventually(func() bool {
+		require.True(t, testutil.Eventually(func() bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			return f.over != nil
 		}), "it does not wait")
 		cancel(io.EOF)
-		require.True(t, eventually(func() bool { return len(failed) == 1 }), "the wait does not end")
+		require.True(t, testutil.Eventually(func() bool { return len(failed) == 1 }), "the wait does not end")
 		require.Same(t, io.EOF, <-failed)
 		require.False(t, f.Done())
 	}
@@ -195,7 +197,7 @@ func TestTheWaitForAFutureEndsWithTheContext(t *testing.T) {
 func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 	for _, state := range []string{"before", "asleep", "helping", "at some time"} {
 		t.Run(state, func(t *testing.T) {
-			for round := range stress(25) {
+			for round := range testutil.Stress(25) {
 				p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 				future := &Future[int]{pool: p} // of a function that does not return
 				ctx, cancel := context.WithCancelCause(background)
@@ -223,7 +225,7 @@ func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 					time.Sleep(time.Duration(round) * time.Microsecond)
 				}
 				cancel(io.EOF)
-				require.True(t, eventually(func() bool { return len(waited) == 1 }), "the wait does not end")
+				require.True(t, testutil.Eventually(func() bool { return len(waited) == 1 }), "the wait does not end")
 				require.Same(t, io.EOF, <-waited)
 
 				// Nothing of it is left that would do harm when the future comes.
@@ -243,7 +245,7 @@ func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 // TestFutureComesWhileTheContextEnds: both at the same moment.
 func TestFutureComesWhileTheContextEnds(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(250) {
+	for range testutil.Stress(250) {
 		ctx, cancel := context.WithCancel(background)
 		release := make(chan struct{})
 		f := Async(p, func(*Worker) (int, error) { <-release; return 3, nil })
@@ -264,7 +266,7 @@ func TestFutureComesWhileTheContextEnds(t *testing.T) {
 func TestManyWaitForOneFuture(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			release := make(chan struct{})
 			f := Async(p, func(*Worker) (int, error) { <-release; return 5, io.EOF })
 			var right atomic.Int32
@@ -274,7 +276,7 @@ func TestManyWaitForOneFuture(t *testing.T) {
 				}
 			}
 			const n = 12
-			outside := together(n, func(who int) {
+			outside := testutil.Together(n, func(who int) {
 				switch who % 3 {
 				case 0:
 					_ = p.Run(func(*Worker) { wait() })
@@ -285,8 +287,8 @@ func TestManyWaitForOneFuture(t *testing.T) {
 				}
 			})
 			close(release)
-			require.True(t, returns(outside))
-			require.True(t, eventually(func() bool { return right.Load() == n }), "somebody was not told")
+			require.True(t, testutil.Returns(outside))
+			require.True(t, testutil.Eventually(func() bool { return right.Load() == n }), "somebody was not told")
 		}
 	}
 }
@@ -295,7 +297,7 @@ func TestManyWaitForOneFuture(t *testing.T) {
 func TestWaitForAFutureHelps(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	for _, options := range [][]TaskOption{nil, {PriorityHigh}, {PriorityLow}, {Delay(time.Microsecond)}} {
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			inTask(t, p, func(w *Worker) {
 				n, err := Async(p, func(*Worker) (int, error) { return 9, nil }, options...).Wait(background)
 				if n != 9 || err != nil {
@@ -327,7 +329,7 @@ func TestChainOfFutures(t *testing.T) {
 				return m + 1, err
 			})
 		}
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			n, err := waitFor(t, chain(100))
 			require.NoError(t, err)
 			require.Equal(t, 100, n)
@@ -360,7 +362,7 @@ func TestTreeOfFutures(t *testing.T) {
 		})
 	}
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			n, err := waitFor(t, tree(p, 5))
 			require.NoError(t, err)
 			require.Equal(t, 243, n)
@@ -383,7 +385,7 @@ func TestErrorsAndPanicsGoUpAChain(t *testing.T) {
 		}
 		_, err := waitFor(t, chain(10, func() (int, error) { return 0, io.EOF }))
 		require.Same(t, io.EOF, err)
-		e, ok := caught(func() { _, _ = waitFor(t, chain(10, func() (int, error) { return explode("far away"), nil })) }).(*PanicError)
+		e, ok := testutil.Caught(func() { _, _ = waitFor(t, chain(10, func() (int, error) { return explode("far away"), nil })) }).(*PanicError)
 		require.True(t, ok)
 		require.Equal(t, "far away", e.Value)
 		require.Contains(t, string(e.Stack), "pool.explode(")
@@ -393,7 +395,7 @@ func TestErrorsAndPanicsGoUpAChain(t *testing.T) {
 // TestFuturesOfTwoPools wait for each other.
 func TestFuturesOfTwoPools(t *testing.T) {
 	p, q := newPool(t, WithWorkers(1), WithPinning(PinNone)), newPool(t, WithWorkers(1))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		n, err := waitFor(t, Async(p, func(*Worker) (int, error) {
 			return Async(q, func(*Worker) (int, error) { return 4, nil }).Wait(background)
 		}))
@@ -423,10 +425,10 @@ func TestFutureOfAClosedPool(t *testing.T) {
 
 // TestFuturesAmongClose: each comes, with a value or with ErrClosed.
 func TestFuturesAmongClose(t *testing.T) {
-	for round := range stress(100) {
+	for round := range testutil.Stress(100) {
 		p := newPool(t, WithWorkers(1+round%2))
 		var made atomic.Int64
-		wait := together(3, func(int) {
+		wait := testutil.Together(3, func(int) {
 			for range 10_000 {
 				f := Async(p, func(*Worker) (int, error) { made.Add(1); return 1, nil })
 				n, err := waitFor(t, f)
@@ -441,9 +443,9 @@ func TestFuturesAmongClose(t *testing.T) {
 				}
 			}
 		})
-		require.True(t, eventually(func() bool { return made.Load() > 0 }))
+		require.True(t, testutil.Eventually(func() bool { return made.Load() > 0 }))
 		requireCloses(t, p)
-		require.True(t, returns(wait), "a future never comes")
+		require.True(t, testutil.Returns(wait), "a future never comes")
 	}
 }
 
@@ -476,7 +478,7 @@ func TestFuturesAndOtherTasksTogether(t *testing.T) {
 					return x + y
 				}
 			}
-			for range stress(15) {
+			for range testutil.Stress(15) {
 				n, err := waitFor(t, Async(p, func(w *Worker) (int, error) { return mix(w, 8), nil }))
 				require.NoError(t, err)
 				require.Equal(t, 1<<8, n)
@@ -541,7 +543,7 @@ func TestACancelledFutureNeverRuns(t *testing.T) {
 func TestAFutureRunsOrIsCancelled(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(2000) {
+		for range testutil.Stress(2000) {
 			var ran, cancelled atomic.Int32
 			f := Async(p, func(*Worker) (int, error) { ran.Add(1); return 7, nil })
 			var all sync.WaitGroup
@@ -576,7 +578,7 @@ func TestCloseDoesNotWaitForADelayThatWasCancelled(t *testing.T) {
 		require.True(t, f.Cancel())
 		require.True(t, late.Cancel())
 		cancelled := 2
-		for range stress(1000) {
+		for range testutil.Stress(1000) {
 			var ran atomic.Bool
 			f := Async(p, func(*Worker) (int, error) { ran.Store(true); return 1, nil }, Delay(time.Microsecond))
 			runtime.Gosched()

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 func TestWaitReturnsWhenAllHaveEnded(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for round := range stress(200) {
+		for round := range testutil.Stress(200) {
 			var ended atomic.Int64
 			g := newGroup(p)
 			n := round % 20
@@ -36,11 +38,11 @@ func TestWaitReturnsWhenAllHaveEnded(t *testing.T) {
 // last one is given: the end of the first must not be taken for the end of all.
 func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		g := newGroup(p)
 		g.mu.Lock() // the first task counts down and gets no further
 		g.Go(func() error { return nil })
-		require.True(t, eventually(func() bool { return g.tasks.Load() == 0 }))
+		require.True(t, testutil.Eventually(func() bool { return g.tasks.Load() == 0 }))
 
 		var ended atomic.Bool
 		g.Go(func() error {
@@ -56,7 +58,7 @@ func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
 
 // whenOneParked waits until all workers but one sleep.
 func whenOneParked(p *Pool) bool {
-	return eventually(func() bool {
+	return testutil.Eventually(func() bool {
 		state := p.sleep.Load()
 		return state.Searching() == 0 && state.Sleepers() == p.Workers()-1
 	})
@@ -64,7 +66,7 @@ func whenOneParked(p *Pool) bool {
 
 func TestFirstErrorWinsAndCancels(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		g, ctx := p.Group(context.Background())
 		first := errors.New("first")
 		for range 3 {
@@ -98,7 +100,7 @@ func TestWaitCancelsTheContext(t *testing.T) {
 
 func TestPanicReachesWait(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for round := range stress(100) {
+	for round := range testutil.Stress(100) {
 		g, ctx := p.Group(context.Background())
 		if round%2 == 0 {
 			g.Go(func() error { explode(io.EOF); return nil })
@@ -112,7 +114,7 @@ func TestPanicReachesWait(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), io.EOF)
 		g.Go(func() error { return errors.New("a panic is worse than an error") })
 		for range 2 { // each waiter is told
-			e, ok := caught(func() { _ = g.Wait() }).(*PanicError)
+			e, ok := testutil.Caught(func() { _ = g.Wait() }).(*PanicError)
 			require.True(t, ok)
 			require.Same(t, io.EOF, e.Value)
 			require.Contains(t, string(e.Stack), "pool.explode(")
@@ -123,7 +125,7 @@ func TestPanicReachesWait(t *testing.T) {
 func TestGoexitInAGroupIsAnError(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			g, ctx := p.Group(context.Background())
 			g.Go(func() error { runtime.Goexit(); return nil })
 			g.GoWorker(func(w *Worker) error { fib(w, 5); runtime.Goexit(); return nil })
@@ -176,7 +178,7 @@ func TestGroupsInsideGroups(t *testing.T) {
 		return counts[0] + counts[1] + counts[2] + 1, err
 	}
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			n, err := tree(p, 5)
 			require.NoError(t, err)
 			require.Equal(t, 364, n)
@@ -212,7 +214,7 @@ func TestGroupsInsideForks(t *testing.T) {
 	}
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<7, mix(w, 7)) }))
 			result := make(chan int)
 			require.NoError(t, p.Go(func(w *Worker) { result <- mix(w, 7) }))
@@ -223,7 +225,7 @@ func TestGroupsInsideForks(t *testing.T) {
 
 func TestManyWaitForOneGroup(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			g := newGroup(p)
 			var ended atomic.Int64
 			release := make(chan struct{})
@@ -238,7 +240,7 @@ func TestManyWaitForOneGroup(t *testing.T) {
 				}
 				waited.Add(1)
 			}
-			outside := together(4, func(who int) {
+			outside := testutil.Together(4, func(who int) {
 				<-release
 				switch who {
 				case 0:
@@ -251,7 +253,7 @@ func TestManyWaitForOneGroup(t *testing.T) {
 			})
 			close(release)
 			outside()
-			require.True(t, eventually(func() bool { return waited.Load() == 4 }))
+			require.True(t, testutil.Eventually(func() bool { return waited.Load() == 4 }))
 			require.Zero(t, wrong.Load())
 		}
 	})
@@ -326,12 +328,12 @@ func TestForksThatWaitForGroups(t *testing.T) {
 	})
 	t.Run("in Do after a panic", func(t *testing.T) {
 		test(t, func(w *Worker, before func(), f func(*Worker)) {
-			_ = caught(func() { w.Do(func(*Worker) { before(); explode("Do") }, f) })
+			_ = testutil.Caught(func() { w.Do(func(*Worker) { before(); explode("Do") }, f) })
 		})
 	})
 	t.Run("after a panic", func(t *testing.T) {
 		test(t, func(w *Worker, before func(), f func(*Worker)) {
-			_ = caught(func() { fork(w, func() { before(); explode("f") }, f) })
+			_ = testutil.Caught(func() { fork(w, func() { before(); explode("f") }, f) })
 		})
 	})
 	t.Run("in guests inside tasks", func(t *testing.T) {
@@ -355,7 +357,7 @@ func TestGroupGrowsFromInside(t *testing.T) {
 			}
 		}
 		depth := 12
-		if testing.Short() {
+		if testutil.Short() {
 			depth = 8
 		}
 		spread(depth)
@@ -393,7 +395,7 @@ func TestGroupNeverExceedsItsLimit(t *testing.T) {
 			g := newGroup(p)
 			g.SetLimit(limit)
 			var running, most, ended atomic.Int64
-			n := stress(40)
+			n := testutil.Stress(40)
 			f := func() error {
 				now := running.Add(1)
 				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
@@ -403,7 +405,7 @@ func TestGroupNeverExceedsItsLimit(t *testing.T) {
 				ended.Add(1)
 				return nil
 			}
-			require.True(t, returns(together(4, func(who int) {
+			require.True(t, testutil.Returns(testutil.Together(4, func(who int) {
 				for i := range n {
 					switch (i + who) % 3 {
 					case 0:
@@ -441,7 +443,7 @@ func TestGroupAtItsLimitWaits(t *testing.T) {
 		g.Go(func() error { close(ran); return nil })
 		close(added)
 	}()
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		g.room.mu.Lock()
 		defer g.room.mu.Unlock()
 		return g.room.over != nil
@@ -478,7 +480,7 @@ func TestNegativeLimitIsNone(t *testing.T) {
 	g := newGroup(p)
 	g.SetLimit(1)
 	g.SetLimit(-1)
-	require.True(t, returns(func() {
+	require.True(t, testutil.Returns(func() {
 		for range 1000 {
 			g.Go(func() error { return nil })
 			if !g.TryGo(func() error { return nil }) {
@@ -506,7 +508,7 @@ func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 	g := newGroup(p)
 	release := make(chan struct{})
 	g.Go(func() error { <-release; return nil })
-	err, ok := caught(func() { g.SetLimit(3) }).(error)
+	err, ok := testutil.Caught(func() { g.SetLimit(3) }).(error)
 	require.True(t, ok)
 	require.EqualError(t, err, "pool: Group.SetLimit was called while the group has 1 tasks; call it before Go, or after Wait")
 	close(release)
@@ -520,7 +522,7 @@ func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(30) {
+		for range testutil.Stress(30) {
 			var ran atomic.Int32
 			result := make(chan error, 1)
 			require.NoError(t, p.Go(func(w *Worker) {
@@ -531,7 +533,7 @@ func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
 				}
 				result <- g.Wait()
 			}))
-			require.True(t, eventually(func() bool { return len(result) == 1 }), "it waits for itself")
+			require.True(t, testutil.Eventually(func() bool { return len(result) == 1 }), "it waits for itself")
 			require.NoError(t, <-result)
 			require.EqualValues(t, 10, ran.Load())
 		}
@@ -542,7 +544,7 @@ func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
 func TestGoAtTheLimitInsideATaskOfTheGroup(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(30) {
+		for range testutil.Stress(30) {
 			g := newGroup(p)
 			g.SetLimit(2)
 			var ran atomic.Int32
@@ -552,7 +554,7 @@ func TestGoAtTheLimitInsideATaskOfTheGroup(t *testing.T) {
 				}
 				return nil
 			})
-			require.True(t, returns(func() { _ = g.Wait() }), "it waits for itself")
+			require.True(t, testutil.Returns(func() { _ = g.Wait() }), "it waits for itself")
 			require.EqualValues(t, 10, ran.Load())
 		}
 	}
@@ -568,14 +570,14 @@ func TestTasksThatEndBadlyMakeRoomToo(t *testing.T) {
 	} {
 		g := newGroup(p)
 		g.SetLimit(1)
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			for range 5 {
 				g.Go(f)
 			}
 		}), "the limit counts those who have ended")
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			var err error
-			if v := caught(func() { err = g.Wait() }); v == nil && err == nil {
+			if v := testutil.Caught(func() { err = g.Wait() }); v == nil && err == nil {
 				t.Error("the end was lost")
 			}
 		}))
@@ -591,7 +593,7 @@ func TestTryGoRefusesNilAndClosedPools(t *testing.T) {
 	g = newGroup(p)
 	g.SetLimit(1)
 	for range 3 {
-		require.True(t, returns(func() { g.Go(func() error { t.Error("it runs"); return nil }) }), "it counts what was refused")
+		require.True(t, testutil.Returns(func() { g.Go(func() error { t.Error("it runs"); return nil }) }), "it counts what was refused")
 		require.True(t, g.TryGo(func() error { t.Error("it runs"); return nil }))
 	}
 	require.ErrorIs(t, g.Wait(), ErrClosed)

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 func TestRunRunsInTheCaller(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(1000) {
+	for range testutil.Stress(1000) {
 		ran := false // without a lock: the race detector would tell
 		require.NoError(t, p.Run(func(w *Worker) {
 			require.Same(t, p, w.Pool())
@@ -37,8 +39,8 @@ func TestRunAllocatesNothing(t *testing.T) {
 func TestMoreGuestsThanSlots(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
-		together(200, func(int) {
-			for range stress(20) {
+		testutil.Together(200, func(int) {
+			for range testutil.Stress(20) {
 				result := 0
 				err := p.Run(func(w *Worker) {
 					w.Do(
@@ -62,7 +64,7 @@ func TestAnyNumberOfGuestsComputesAtOnce(t *testing.T) {
 		meet := newBarrier(guests)
 		var mu sync.Mutex
 		times := make(map[int]int)
-		together(guests, func(int) {
+		testutil.Together(guests, func(int) {
 			_ = p.Run(func(w *Worker) {
 				mu.Lock()
 				times[w.ID()]++
@@ -154,9 +156,9 @@ func TestRunInsideRun(t *testing.T) {
 		require.Equal(t, serialFib(8), fib(w, 8))
 		return append(ids, w.ID())
 	}
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		const depth = 20 // more than there are slots
-		together(10, func(int) {
+		testutil.Together(10, func(int) {
 			var ids []int
 			if err := p.Run(func(w *Worker) { ids = nest(w, depth) }); err != nil || len(ids) != depth+1 {
 				t.Error(err, ids)
@@ -169,7 +171,7 @@ func TestRunInsideTasks(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		var wrong atomic.Int64
 		g := newGroup(p)
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			g.GoWorker(func(w *Worker) error {
 				return p.Run(func(inner *Worker) {
 					if inner != w || fib(inner, 8)+fib(w, 5) != serialFib(8)+serialFib(5) {
@@ -201,7 +203,7 @@ func TestRunInAnotherPool(t *testing.T) {
 		})
 		return result
 	}
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		require.NoError(t, a.Run(func(w *Worker) { require.Equal(t, 1<<7, there(w, 7)) }))
 	}
 }
@@ -213,7 +215,7 @@ func TestOneWorkerLeavesTheForksToTheGuest(t *testing.T) {
 	requireAtRest(t, p)
 	before := p.Stats()
 	var mine func(w *Worker, n int) int
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.NoError(t, p.Run(func(guest *Worker) {
 			mine = func(w *Worker, n int) int {
 				if w != guest {
@@ -235,10 +237,10 @@ func TestOneWorkerLeavesTheForksToTheGuest(t *testing.T) {
 // the task's fork. When it leaves, a worker must be.
 func TestGuestThatLeavesHandsOnItsPlace(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		require.True(t, whenParked(p))
 		inside, leave := make(chan struct{}), make(chan struct{})
-		wait := together(1, func(int) {
+		wait := testutil.Together(1, func(int) {
 			_ = p.Run(func(*Worker) {
 				close(inside)
 				<-leave
@@ -263,7 +265,7 @@ func TestGuestThatLeavesHandsOnItsPlace(t *testing.T) {
 
 func TestGuestCanSubmitAndWait(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			var ran atomic.Int32
 			require.NoError(t, p.Run(func(w *Worker) {
 				require.NoError(t, w.Go(func(*Worker) { ran.Add(1) }))
@@ -273,7 +275,7 @@ func TestGuestCanSubmitAndWait(t *testing.T) {
 				}
 				require.NoError(t, g.Wait())
 			}))
-			require.True(t, eventually(func() bool { return ran.Load() == 6 }))
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() == 6 }))
 		}
 	})
 }
@@ -299,7 +301,7 @@ func TestGuestFinishesOnItsOwnAfterClose(t *testing.T) {
 		inside, goOn := make(chan struct{}), make(chan struct{})
 		result := 0
 		var late error
-		wait := together(1, func(int) {
+		wait := testutil.Together(1, func(int) {
 			_ = p.Run(func(w *Worker) {
 				fib(w, 10)
 				close(inside)

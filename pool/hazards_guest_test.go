@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,14 +13,14 @@ import (
 // so nobody but the thief of its fork wakes it.
 func TestAGuestAsleepIsWokenWhenItsForkIsDone(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.True(t, whenParked(p))
 		asleep := false
-		returned := returns(func() {
+		returned := testutil.Returns(func() {
 			_ = p.Run(func(w *Worker) {
 				stolenJoin(w, nop[int], func(*Worker) int {
 					// The thief is awake, the other worker and the guest sleep.
-					asleep = eventually(func() bool { return p.sleep.Load().Sleepers() == 1 })
+					asleep = testutil.Eventually(func() bool { return p.sleep.Load().Sleepers() == 1 })
 					heist.Spin(time.Millisecond) // from the announcement to the sleep
 					return 0
 				})

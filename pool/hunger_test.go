@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // private says which frames of a worker thieves cannot see. The worker must wait for
@@ -85,7 +86,7 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 	const depth = 3 * policy.AlwaysPublic
 	for _, at := range []string{"fork", "join"} {
 		t.Run(at, func(t *testing.T) {
-			for range stress(50) {
+			for range testutil.Stress(50) {
 				p := newPool(t, WithWorkers(2))
 				release := occupy(p)
 				var stolen atomic.Int32
@@ -102,18 +103,18 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 								return 1
 							}
 							if stolen.Load() == 0 {
-								eventually(func() bool { return stolen.Load() > 0 })
+								testutil.Eventually(func() bool { return stolen.Load() > 0 })
 							}
 							return 1
 						case n == depth && at == "fork":
 							hidden = f.bottom - f.split
 							release()
-							eventually(func() bool { return f.slow.Load() == alarmed })
+							testutil.Eventually(func() bool { return f.slow.Load() == alarmed })
 						case n == depth+1:
 							if at == "join" {
 								hidden = f.bottom - f.split
 								release()
-								eventually(func() bool { return f.slow.Load() == alarmed })
+								testutil.Eventually(func() bool { return f.slow.Load() == alarmed })
 							}
 							return 1
 						}
@@ -138,7 +139,7 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 // TestWhoWaitsHidesNothing: whatever a task or guest waits for, thieves can see all of
 // its forks meanwhile, in whatever place and of whatever type.
 func TestWhoWaitsHidesNothing(t *testing.T) {
-	if underRace {
+	if testutil.UnderRace {
 		t.Skip("it looks at what only a sleeping worker may")
 	}
 	const depth = 3 * policy.AlwaysPublic
@@ -191,7 +192,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 				}
 				in(p, func(w *Worker) {
 					steps.Call(w, func(*Fork[step, any]) any {
-						require.True(t, eventually(func() bool { return int(p.active.Load()) == busy })) // who began last may still search
+						require.True(t, testutil.Eventually(func() bool { return int(p.active.Load()) == busy })) // who began last may still search
 						dive(w, depth, func(w *Worker) {
 							if len(private(w)) == 0 {
 								t.Error("nothing was private before")
@@ -201,7 +202,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 							}
 							waiter := goroutineID()
 							wait(p, w, func() {
-								eventually(func() bool { // it may not wait yet
+								testutil.Eventually(func() bool { // it may not wait yet
 									hidden = nil
 									p.workers.each(func(w *Worker) {
 										if w.goroutine == waiter {

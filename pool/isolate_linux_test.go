@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // masks returns the CPUs of all threads of the process.
@@ -84,7 +86,7 @@ func (before maskedThreads) requireShared(t testing.TB) {
 	t.Helper()
 	var lacking map[int][]int
 	moreThreads(func() {
-		require.True(t, eventually(func() bool { // threads that end locked take a moment
+		require.True(t, testutil.Eventually(func() bool { // threads that end locked take a moment
 			lacking = make(map[int][]int)
 			for tid, mask := range masks(t) {
 				if !slices.Equal(mask, allowed(t)) && !slices.Equal(mask, before[tid]) {
@@ -143,7 +145,7 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		})
 	}
 	check()
-	for range stress(5) {
+	for range testutil.Stress(5) {
 		for _, n := range []int{4, 1, 3, 2} {
 			require.NoError(t, p.Resize(n))
 			requireRunsTogether(t, p, n)

@@ -94,7 +94,7 @@ func tiersOf(sorted []float64) (firsts []float64) {
 // unmeasured is the distance of a CPU that was not measured.
 const unmeasured = math.MaxInt32
 
-// between returns how far apart two sites are.
+// between returns how far apart two placements are.
 func (l latencies) between(t *numa.Topology, a, b *placement) int {
 	x, y := a.cpus[0], b.cpus[0]
 	if l == nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // # No program hangs here that would not hang with goroutines
@@ -30,7 +31,7 @@ func forLawPools(t *testing.T, test func(t *testing.T, p *Pool)) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, options...)
-			require.True(t, returns(func() { test(t, p) }), "it hangs")
+			require.True(t, testutil.Returns(func() { test(t, p) }), "it hangs")
 		})
 	}
 }
@@ -39,7 +40,7 @@ func TestFuturesMayWaitForFutures(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		for round := range stress(1000) {
+		for round := range testutil.Stress(1000) {
 			how := []context.Context{context.Background(), ctx}[round%2] // in place, or not
 			f := Async(p, func(w *Worker) (int, error) { return fib(w, 5), nil })
 			for range 8 {
@@ -58,7 +59,7 @@ func TestFuturesMayWaitForFutures(t *testing.T) {
 
 func TestAGroupAtItsLimitMayBeFilledInAJoin(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
-		for range stress(1000) {
+		for range testutil.Stress(1000) {
 			g := newGroup(p)
 			g.SetLimit(2)
 			var ran atomic.Int32
@@ -81,7 +82,7 @@ func TestAGroupAtItsLimitMayBeFilledInAJoin(t *testing.T) {
 
 func TestATaskMayBlockForATaskBehindIt(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
-		for range stress(1000) {
+		for range testutil.Stress(1000) {
 			c, done := make(chan int), make(chan int, 1)
 			require.NoError(t, p.Go(func(w *Worker) {
 				stolenOrNot := func(w *Worker) int { return fib(w, 6) }
@@ -96,7 +97,7 @@ func TestATaskMayBlockForATaskBehindIt(t *testing.T) {
 
 func TestATaskMayYieldUntilAnotherHasRun(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
-		for range stress(300) {
+		for range testutil.Stress(300) {
 			var flag atomic.Bool
 			g := newGroup(p)
 			for range 2 {
@@ -117,14 +118,14 @@ func TestATaskMayYieldUntilAnotherHasRun(t *testing.T) {
 // server whose handlers call loops whose bodies start goroutines that call loops.
 func TestGuestsMayWaitForLoopsOfTheirGoroutines(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			var items atomic.Int64
 			loop := func() {
 				if err := For(p, 100, func(int) { items.Add(1) }, Grain(10)); err != nil {
 					t.Error(err)
 				}
 			}
-			together(16, func(int) {
+			testutil.Together(16, func(int) {
 				err := For(p, 4, func(int) {
 					var inner sync.WaitGroup
 					inner.Go(loop)
@@ -148,7 +149,7 @@ func TestGuestsMayWaitForLoopsOfTheirGoroutines(t *testing.T) {
 
 func TestAThousandTasksMayWaitForTheirPredecessors(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			const n = 1000
 			c := make([]chan struct{}, n+1)
 			for i := range c {
@@ -164,9 +165,9 @@ func TestAThousandTasksMayWaitForTheirPredecessors(t *testing.T) {
 }
 
 func TestTwoPoolsMayWaitForEachOthersFutures(t *testing.T) {
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		a, b := newPool(t, WithWorkers(1)), newPool(t, WithWorkers(1))
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			background := context.Background()
 			first := Async(a, func(*Worker) (int, error) { return 1, nil })
 			second := Async(b, func(*Worker) (int, error) { return first.Wait(background) })
@@ -287,7 +288,7 @@ func TestACoroutineMayWaitForAPoolThatWaitsForItsOwn(t *testing.T) {
 				n, _ := next()
 				return n, nil
 			})
-			require.True(t, returns(func() { _, _ = f.Wait(ctx) }), "it hangs")
+			require.True(t, testutil.Returns(func() { _, _ = f.Wait(ctx) }), "it hangs")
 		})
 	}
 }
@@ -295,7 +296,7 @@ func TestACoroutineMayWaitForAPoolThatWaitsForItsOwn(t *testing.T) {
 func TestWhatACoroutineWaitsForGoesOnInAPause(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		p := newPool(t, WithWorkers(1))
 		begun, pausing := make(chan struct{}), make(chan struct{})
 		f := Async(p, func(*Worker) (int, error) {
@@ -314,7 +315,7 @@ func TestWhatACoroutineWaitsForGoesOnInAPause(t *testing.T) {
 		end()
 		require.Error(t, p.Pause(ended)) // begins the pause
 		close(pausing)
-		require.True(t, returns(func() { require.NoError(t, p.Pause(ctx)) }), "it hangs")
+		require.True(t, testutil.Returns(func() { require.NoError(t, p.Pause(ctx)) }), "it hangs")
 		require.True(t, f.Done())
 		p.Resume()
 	}
@@ -322,7 +323,7 @@ func TestWhatACoroutineWaitsForGoesOnInAPause(t *testing.T) {
 
 // TestCloseWaitsForAFutureThatAGuestRunsInPlace and is refused inside of it.
 func TestCloseWaitsForAFutureThatAGuestRunsInPlace(t *testing.T) {
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(1))
 		release := occupy(p)
 		begun, over := make(chan struct{}), make(chan struct{})
@@ -335,18 +336,18 @@ func TestCloseWaitsForAFutureThatAGuestRunsInPlace(t *testing.T) {
 			ended.Store(true)
 			return 1, nil
 		})
-		guest := together(1, func(int) {
+		guest := testutil.Together(1, func(int) {
 			_ = p.Run(func(*Worker) { _, _ = f.Wait(context.Background()) })
 		})
 		<-begun
 		release()
-		closing := together(1, func(int) {
+		closing := testutil.Together(1, func(int) {
 			_ = p.Close()
 			if !ended.Load() {
 				t.Error("Close has returned")
 			}
 		})
-		require.True(t, eventually(p.closing.Load))
+		require.True(t, testutil.Eventually(p.closing.Load))
 		close(over)
 		guest()
 		closing()
@@ -362,14 +363,14 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }, Delay(time.Hour)))
 	}
 	cancel()
-	require.True(t, eventually(func() bool { return p.delayed.Load() == 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.delayed.Load() == 0 }))
 	require.EqualValues(t, n, p.Stats().Skipped, "a task is counted before its delay ends")
 
 	// However the two meet, the task runs or is skipped.
 	p = newPool(t, WithWorkers(2))
 	var ran atomic.Int64
 	var running sync.WaitGroup
-	for i := range stress(2000) {
+	for i := range testutil.Stress(2000) {
 		ctx, cancel := context.WithCancel(context.Background())
 		require.NoError(t, p.Submit(ctx, func(*Worker) { ran.Add(1) }, Delay(time.Duration(i%50)*time.Microsecond)))
 		running.Add(1)
@@ -377,13 +378,13 @@ func TestADelayEndsWithItsContext(t *testing.T) {
 	}
 	running.Wait()
 	requireCloses(t, p)
-	require.EqualValues(t, stress(2000), uint64(ran.Load())+p.Stats().Skipped)
+	require.EqualValues(t, testutil.Stress(2000), uint64(ran.Load())+p.Stats().Skipped)
 }
 
 func TestAPanicOfATaskBesideACoroutineIsHandled(t *testing.T) {
 	var handled atomic.Int32
 	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
-	require.True(t, returns(func() {
+	require.True(t, testutil.Returns(func() {
 		begun := make(chan struct{})
 		_ = Async(p, func(w *Worker) (int, error) {
 			_ = w.Go(func(*Worker) { panic("in a task") })
@@ -407,7 +408,7 @@ func TestAPanicOfATaskBesideACoroutineIsHandled(t *testing.T) {
 
 func TestNoMoreTasksThanWorkersWhileOneWaitsInsideABlock(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var c crowd
 		done := make(chan error, 1)
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -466,14 +467,14 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	ctx, cancel := context.WithCancel(context.Background())
 	in, release := make(chan struct{}), make(chan struct{})
-	ended := together(1, func(int) {
+	ended := testutil.Together(1, func(int) {
 		_ = p.With(ctx).Run(func(*Worker) { close(in); <-release })
 	})
 	<-in
 	cancel()
-	require.True(t, eventually(func() bool { return p.Stats().Cancelled == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return p.Stats().Cancelled == 1 }))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.True(t, eventually(func() bool { // the worker may search at first
+		require.True(t, testutil.Eventually(func() bool { // the worker may search at first
 			fib(w, 12) // answers the alarm
 			alarms := 0
 			for _, s := range w.forkStacks() {
@@ -546,7 +547,7 @@ func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 			untilGiveWayIsDue()
 			return gives() && w.politeAfter > w.gaveWayAt
 		}
-		require.True(t, eventually(long)) // once in 61 times the worker is the next one itself
+		require.True(t, testutil.Eventually(long)) // once in 61 times the worker is the next one itself
 		require.Greater(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(time.Millisecond))
 		require.LessOrEqual(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(maxTurn))
 		w.politeAfter = heist.Ticks() + heist.TicksIn(time.Hour)
@@ -715,7 +716,7 @@ func TestWhatNobodyMadeIsCalledThat(t *testing.T) {
 			})
 		},
 	} {
-		err, ok := caught(use).(error)
+		err, ok := testutil.Caught(use).(error)
 		require.True(t, ok, what)
 		require.ErrorContains(t, err, "pool: ", what)
 	}
@@ -750,7 +751,7 @@ func TestWhatIsNilIsCalledThat(t *testing.T) {
 		require.ErrorContains(t, err, "not made by New")
 	}
 	var noContext context.Context
-	require.ErrorContains(t, caught(func() { p.With(noContext) }).(error), "nil context")
+	require.ErrorContains(t, testutil.Caught(func() { p.With(noContext) }).(error), "nil context")
 	require.ErrorContains(t, p.Submit(noContext, nothing), "nil context")
 	require.ErrorContains(t, p.Shutdown(noContext), "nil context")
 	f := Async(p, func(*Worker) (int, error) { return 1, nil })
@@ -771,7 +772,7 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 			for _, use := range []func(){
 				func() { outer.Do(func(*Worker) {}, func(*Worker) {}) },
 				func() {
-					if underRace { // which sees the misuse itself, before it is refused
+					if testutil.UnderRace { // which sees the misuse itself, before it is refused
 						panic(errors.New("a worker of another function"))
 					}
 					Join(outer, fib, 1, fib, 1)
@@ -790,7 +791,7 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 				func() { outer.Block(func() {}) },
 				outer.Yield,
 			} {
-				err, _ := caught(use).(error)
+				err, _ := testutil.Caught(use).(error)
 				require.ErrorContains(t, err, "worker of another function")
 			}
 			return 0
@@ -827,7 +828,7 @@ func TestWorkersHaveNoLabelsOfOthers(t *testing.T) {
 		close(looked)
 	}))
 	<-looked
-	require.True(t, eventually(func() bool { return count() == 0 }))
+	require.True(t, testutil.Eventually(func() bool { return count() == 0 }))
 }
 
 type writer []byte
@@ -836,9 +837,9 @@ func (w *writer) Write(b []byte) (int, error) { *w = append(*w, b...); return le
 
 func TestAPanicInALoopArrivesTheSameWayWhoeverRanTheItem(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for i := range stress(100) {
+	for i := range testutil.Stress(100) {
 		for _, n := range []int{1, 100, 100_000} {
-			v := caught(func() {
+			v := testutil.Caught(func() {
 				_ = For(p, n, func(j int) {
 					if j == n-1-i%n {
 						panic(io.EOF)
@@ -883,8 +884,8 @@ func TestWhatIsCancelledBeforeItBeginsIsSkippedAndCounted(t *testing.T) {
 
 func TestFreePsAreGivenBackOnce(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
-	for range stress(30) {
-		together(8, func(int) {
+	for range testutil.Stress(30) {
+		testutil.Together(8, func(int) {
 			p, err := New(WithWorkers(1), WithTuning(Tuning{FreePs: 1}))
 			if err != nil {
 				t.Error(err)
@@ -904,7 +905,7 @@ func TestFreePsAreGivenBackOnce(t *testing.T) {
 func TestScopesLeaveNothingBehind(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	onlyWorker(t, p, func(w *Worker) {
-		for range stress(10_000) {
+		for range testutil.Stress(10_000) {
 			w.Scope(func(s *Scope) {
 				for range 4 {
 					s.Go(w, func(*Worker) {})
@@ -924,7 +925,7 @@ func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
 			var most int
 			dive(w, depth, func(w *Worker) {
 				for range 5000 {
-					caught(func() {
+					testutil.Caught(func() {
 						Join(w, func(*Worker, int) int { panic("recovered") }, 0, nop1, 0)
 					})
 					for _, s := range w.forkStacks() {
@@ -949,7 +950,7 @@ func TestALargeArgumentIsGarbageWhenItsJoinIsOver(t *testing.T) {
 			runtime.SetFinalizer(large, func(*[1 << 20]byte) { close(collected) })
 			Join(w, nop1, 0, func(_ *Worker, b *[1 << 20]byte) byte { return b[0] }, large)
 		}()
-		require.True(t, eventually(func() bool {
+		require.True(t, testutil.Eventually(func() bool {
 			runtime.GC()
 			select {
 			case <-collected:
@@ -1022,7 +1023,7 @@ func TestInnerCallsLeaveNoMarks(t *testing.T) {
 		for range 10 {
 			require.NoError(t, For(w.With(ctx), 10, func(int) {}))
 			w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
-			_ = caught(func() { w.Scope(func(*Scope) { panic(io.EOF) }) })
+			_ = testutil.Caught(func() { w.Scope(func(*Scope) { panic(io.EOF) }) })
 		}
 		require.Empty(t, w.unwindPoints)
 	}))
@@ -1060,13 +1061,13 @@ func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
 	<-busy
 	closed := make(chan error)
 	go func() { closed <- p.Close() }()
-	require.True(t, eventually(func() bool { return !p.places[0].injector().Push(taskOf(func(*Worker) {})) }))
+	require.True(t, testutil.Eventually(func() bool { return !p.places[0].injector().Push(taskOf(func(*Worker) {})) }))
 	loot, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	require.NoError(t, err)
 	for range tasks { // some take several
 		p.runBeside(loot)
 	}
-	require.True(t, eventually(func() bool { return ran.Load() == tasks && p.active.Load() == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return ran.Load() == tasks && p.active.Load() == 1 }))
 	select {
 	case <-closed:
 		require.Fail(t, "a task still runs")
@@ -1107,7 +1108,7 @@ func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
 		}
 		begun := make(chan struct{})
 		x, _ := both(w, func(w *Worker) int {
-			begins := eventually(func() bool {
+			begins := testutil.Eventually(func() bool {
 				both(w, nop[int], nop[int])
 				select {
 				case <-begun:

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 // Local is a T for each worker that asks for one: counters, buffers, sums that are merged in the
@@ -19,9 +21,9 @@ type Local[T any] struct {
 
 // cell is on cache lines of its own: it is there to be written.
 type cell[T any] struct {
-	_     pad
+	_     pad.Line
 	value T
-	_     pad
+	_     pad.Line
 }
 
 // Of returns the worker's T, which stays the same for a function from its beginning to its end.

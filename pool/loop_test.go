@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 
 	"github.com/seed53057037/heist/internal/policy"
 )
@@ -91,7 +92,7 @@ func TestLoopsRunEachItemOnce(t *testing.T) {
 		for _, kind := range loopKinds {
 			for name, g := range granularities() {
 				ns := []int{0, 1, 2, 3, 10, 255, 256, 257, 511, 512, 513, 5000}
-				if !testing.Short() {
+				if !testutil.Short() {
 					ns = append(ns, 100_000)
 				}
 				for _, n := range ns {
@@ -171,7 +172,7 @@ func TestLoopsRunEachItemOnceWhereverTheyAreCalled(t *testing.T) {
 		for place, in := range inPlaces {
 			for name, g := range granularities() {
 				for _, kind := range loopKinds {
-					for range stress(20) {
+					for range testutil.Stress(20) {
 						require.NoError(t, in(p, func(at Place) error {
 							ran := make(tally, 700)
 							err := kind.run(at, len(ran), func(i int) { ran[i].Add(1); work(i % 64) }, g...)
@@ -188,7 +189,7 @@ func TestLoopsInsideLoops(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		const a, b, c = 6, 17, 40
 		for name, g := range granularities() {
-			for range stress(10) {
+			for range testutil.Stress(10) {
 				ran := make(tally, a*b*c)
 				require.NoError(t, ForRange(p, a, func(w *Worker, lo, hi int) {
 					for i := lo; i < hi; i++ {
@@ -228,8 +229,8 @@ func TestLoopBodiesForkAndWait(t *testing.T) {
 
 func TestManyLoopsAtOnce(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	together(20, func(int) { // more than there are guest slots
-		for range stress(50) {
+	testutil.Together(20, func(int) { // more than there are guest slots
+		for range testutil.Stress(50) {
 			ran := make(tally, 600)
 			assert.NoError(t, For(p, len(ran), func(i int) { ran[i].Add(1); work(100) }))
 			assert.NoError(t, ran.once())
@@ -373,8 +374,8 @@ type meet struct {
 	met   atomic.Bool
 }
 
-// patientItems is how many items that linger take as long as patience.
-const patientItems = int(patience / time.Millisecond)
+// patientItems is how many items that linger take as long as testutil.Patience.
+const patientItems = int(testutil.Patience / time.Millisecond)
 
 // linger takes a while, unless two have met already. A body must not wait until another
 // worker comes: it comes between two chunks.
@@ -403,7 +404,7 @@ func TestLongLoopWakesTheOthers(t *testing.T) {
 			if strings.HasPrefix(place, "guest in") {
 				continue // it counts twice, so a pool of 2 has nobody left
 			}
-			for range stress(20) {
+			for range testutil.Stress(20) {
 				require.NoError(t, in(p, func(at Place) error {
 					var m meet
 					err := ForRange(at, patientItems, func(w *Worker, lo, hi int) {
@@ -422,7 +423,7 @@ func TestLongLoopWakesTheOthers(t *testing.T) {
 // not take the items for short.
 func TestLoopOfLongItemsIsShared(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(5) {
+	for range testutil.Stress(5) {
 		requireAtRest(t, p)
 		var m meet
 		require.NoError(t, For(p, patientItems, func(int) { m.here() }))
@@ -458,7 +459,7 @@ func TestTriangularLoopIsShared(t *testing.T) {
 		"down": func(i, n int) int { return n - i },
 	} {
 		const n, cost = 2000, 20
-		shared := eventually(func() bool {
+		shared := testutil.Eventually(func() bool {
 			requireAtRest(t, p)
 			done := make([]int, 64*p.Slots()) // per worker, on lines of their own
 			require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
@@ -519,9 +520,9 @@ func TestAdaptiveGrainLearnsFromLoops(t *testing.T) {
 	require.Panics(t, func() { _ = For(p, 5000, func(int) { panic("boom") }, a.Granularity()) })
 	require.Equal(t, 100_000, a.Grain())
 
-	// Many thefts: each chunk is waited for by another one.
+	// Many steals: each chunk is waited for by another one.
 	q := newPool(t, WithWorkers(2))
-	shrunk := eventually(func() bool {
+	shrunk := testutil.Eventually(func() bool {
 		b := new(AdaptiveGrain)
 		var m meet
 		require.NoError(t, ForRange(q, 4000, func(w *Worker, lo, hi int) { m.linger(w.ID()) }, b.Granularity()))
@@ -533,8 +534,8 @@ func TestAdaptiveGrainLearnsFromLoops(t *testing.T) {
 func TestAdaptiveGrainIsSharedByGoroutines(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	a := new(AdaptiveGrain)
-	together(4, func(int) {
-		for range stress(200) {
+	testutil.Together(4, func(int) {
+		for range testutil.Stress(200) {
 			ran := make(tally, 2500)
 			assert.NoError(t, For(p, len(ran), func(i int) { ran[i].Add(1) }, a.Granularity()))
 			assert.NoError(t, ran.once())
@@ -549,7 +550,7 @@ func TestAdaptiveGrainIsSharedByGoroutines(t *testing.T) {
 func panicsAt(at Place, n, where int, kind loopKind, g []Granularity) error {
 	var running, ran atomic.Int64
 	var over atomic.Bool
-	v := caught(func() {
+	v := testutil.Caught(func() {
 		_ = kind.run(at, n, func(i int) {
 			running.Add(1)
 			defer running.Add(-1)
@@ -585,7 +586,7 @@ func TestPanicInALoopArrivesWhenNoBodyRuns(t *testing.T) {
 		for place, in := range inPlaces {
 			for name, g := range granularities() {
 				for _, kind := range loopKinds {
-					if testing.Short() && (len(place)+len(name)+len(kind.name))%3 != 0 {
+					if testutil.Short() && (len(place)+len(name)+len(kind.name))%3 != 0 {
 						continue
 					}
 					for _, where := range []int{0, 1, 2, 5, n / 2, n - 1} {
@@ -603,13 +604,13 @@ func TestPanicInALoopArrivesWhenNoBodyRuns(t *testing.T) {
 func TestPanicInAStolenPartStopsTheOthers(t *testing.T) {
 	for _, g := range [][]Granularity{nil, {Grain(1)}} {
 		p := newPool(t, WithWorkers(4))
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			var ran atomic.Int64
 			var e *PanicError
 			var caller int
 			require.NoError(t, p.Run(func(w *Worker) {
 				caller = w.ID()
-				v := caught(func() {
+				v := testutil.Caught(func() {
 					_ = ForRange(w, 1_000_000, func(w *Worker, lo, hi int) {
 						if w.ID() != caller {
 							explode("boom")
@@ -631,11 +632,11 @@ func TestPanicInAStolenPartStopsTheOthers(t *testing.T) {
 
 func TestPanicInALoopCanBeRecoveredInABody(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		var caughtPanics, ran atomic.Int64
 		require.NoError(t, ForRange(p, 40, func(w *Worker, lo, hi int) {
 			for i := lo; i < hi; i++ {
-				if caught(func() {
+				if testutil.Caught(func() {
 					_ = For(w, 300, func(j int) {
 						if j == 7*i {
 							panic(i)
@@ -662,7 +663,7 @@ func TestGoexitInALoopEndsTheCaller(t *testing.T) {
 				for _, where := range []int{0, 3, 300, 599} {
 					var running atomic.Int64
 					returnedNormally := false
-					require.True(t, returns(func() {
+					require.True(t, testutil.Returns(func() {
 						_ = kind.run(p, 600, func(i int) {
 							running.Add(1)
 							defer running.Add(-1)
@@ -708,7 +709,7 @@ func (c *canceller) tick() {
 
 // seesCancellation waits until a call has been cancelled.
 func seesCancellation(p *Pool) bool {
-	return eventually(func() bool { return cancelledCalls(p) > 0 })
+	return testutil.Eventually(func() bool { return cancelledCalls(p) > 0 })
 }
 
 func TestCancelledLoopLeavesItemsOut(t *testing.T) {
@@ -719,7 +720,7 @@ func TestCancelledLoopLeavesItemsOut(t *testing.T) {
 				if name == "grain max" {
 					continue // one chunk
 				}
-				for range stress(4) {
+				for range testutil.Stress(4) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					const n = 20_000
 					ran := canceller{pool: p, after: 1000, cancel: cancel}
@@ -792,7 +793,7 @@ func TestContextThatIsNeverCancelledChangesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for _, ctx := range []context.Context{context.Background(), ctx} {
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			ran := make(tally, 500)
 			require.NoError(t, For(p.With(ctx), len(ran), func(i int) { ran[i].Add(1); work(100) }))
 			require.NoError(t, ran.once())
@@ -809,7 +810,7 @@ func TestCancelledCallEndsTheLoopsInside(t *testing.T) {
 			if name == "grain max" {
 				continue
 			}
-			for range stress(10) {
+			for range testutil.Stress(10) {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				inner, cancelInner := context.WithCancel(context.Background())
 				ran := canceller{pool: p, after: 3000, cancel: cancel}
@@ -840,7 +841,7 @@ func TestCancelledCallEndsTheLoopsInside(t *testing.T) {
 
 func TestCancelledInnerLoopLeavesTheOuterCallAlone(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(5) {
+	for range testutil.Stress(5) {
 		outer, cancelOuter := context.WithCancel(context.Background())
 		var ended, whole atomic.Int64
 		require.NoError(t, ForRange(p.With(outer), 20, func(w *Worker, lo, hi int) {
@@ -867,7 +868,7 @@ func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
 	loops := 0
 	err := p.With(ctx).Run(func(w *Worker) {
 		cancel(errStolen)
-		eventually(func() bool { return w.cancelScope.stopped() })
+		testutil.Eventually(func() bool { return w.cancelScope.stopped() })
 		for ; loops < 10_000; loops++ {
 			_ = For(w, 10, func(int) {})
 		}
@@ -879,10 +880,10 @@ func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
 // every item was run.
 func TestCancellationRacesWithTheEnd(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for round := range stress(2000) {
+	for round := range testutil.Stress(2000) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ran := make(tally, 64)
-		wait := together(1, func(int) { work(round % 100 * 100); cancel() })
+		wait := testutil.Together(1, func(int) { work(round % 100 * 100); cancel() })
 		err := For(p.With(ctx), len(ran), func(i int) { ran[i].Add(1); work(100) }, Grain(4))
 		if err == nil {
 			require.NoError(t, ran.once())

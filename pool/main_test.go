@@ -9,8 +9,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,63 +18,17 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 )
-
-// stress scales the number of rounds of a test that looks for races. HEIST_STRESS
-// multiplies it: 0.1 on an emulator, 100 for a night.
-func stress(rounds int) int {
-	factor := 1.0
-	if testing.Short() {
-		factor = 0.1
-	}
-	if f, err := strconv.ParseFloat(os.Getenv("HEIST_STRESS"), 64); err == nil {
-		factor = f
-	}
-	return max(int(float64(rounds)*factor), 1)
-}
-
-// patience is after how long something that never comes is taken for a hang. It is
-// no promise about time: on a machine that works it is never reached.
-const patience = 30 * time.Second
-
-// eventually says whether the condition came to hold.
-func eventually(condition func() bool) bool {
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
-
-// returns says whether f returned. If not, its goroutine is left behind.
-func returns(f func()) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done) // runtime.Goexit counts as well
-		f()
-	}()
-	return closed(done)
-}
 
 // closed says whether the channel was closed, or sent to.
 func closed[T any](c <-chan T) bool {
 	select {
 	case <-c:
 		return true
-	case <-time.After(patience):
+	case <-time.After(testutil.Patience):
 		return false
 	}
-}
-
-// together runs n copies of body at the same time and returns a function that
-// waits for them.
-func together(n int, body func(who int)) (wait func()) {
-	var group sync.WaitGroup
-	for who := range n {
-		group.Go(func() { body(who) })
-	}
-	return group.Wait
 }
 
 // barrier lets nobody through before all have come.
@@ -98,7 +50,7 @@ func (b *barrier) wait() {
 	<-b.open
 }
 
-// gate holds functions up so that thefts happen in a certain order.
+// gate holds functions up so that steals happen in a certain order.
 type gate chan struct{}
 
 func (g gate) open() { close(g) }
@@ -123,7 +75,7 @@ func untilGiveWayIsDue() {
 // returns is called.
 func collectAllTheTime() (stop func()) {
 	var enough atomic.Bool
-	wait := together(1, func(int) {
+	wait := testutil.Together(1, func(int) {
 		for !enough.Load() {
 			runtime.GC()
 		}
@@ -166,7 +118,7 @@ func newPool(t testing.TB, options ...Option) *Pool {
 func requireCloses(t testing.TB, p *Pool) {
 	t.Helper()
 	err := errors.New("Close did not return")
-	returned := returns(func() { err = p.Close() })
+	returned := testutil.Returns(func() { err = p.Close() })
 	require.True(t, returned, "Close hangs")
 	require.NoError(t, err)
 }
@@ -176,7 +128,7 @@ func requireCloses(t testing.TB, p *Pool) {
 func requireAtRest(t testing.TB, p *Pool) {
 	t.Helper()
 	var why string
-	rests := eventually(func() bool {
+	rests := testutil.Eventually(func() bool {
 		why = unrest(p)
 		return why == ""
 	})
@@ -221,7 +173,7 @@ func unrest(p *Pool) string {
 	case p.control.Load()&controlClose != 0:
 		return "there are too many places"
 	case (p.control.Load()&controlHold != 0) != p.workerSet.paused:
-		return fmt.Sprintf("the orders are %b", p.control.Load())
+		return fmt.Sprintf("control is %b", p.control.Load())
 	}
 	parked := 0
 	for rank := range p.maxWorkers {
@@ -280,7 +232,7 @@ func (s *frames[W, R]) leftovers() string {
 
 // whenParked waits until all workers sleep, without a look at anything else.
 func whenParked(p *Pool) bool {
-	return eventually(func() bool {
+	return testutil.Eventually(func() bool {
 		state := p.sleep.Load()
 		return state.Searching() == 0 && state.Sleepers() == p.Workers()
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // somebodyWaits starts a goroutine that waits for a byte, and returns who sends it and whether it
@@ -45,10 +46,10 @@ func TestWhoWaitsForTheNetworkRunsBeforeTheWorker(t *testing.T) {
 		ended.Add(1)
 		n, err := newNetwork(ended.Done)
 		require.NoError(t, err)
-		require.True(t, eventually(func() bool { return n.poller.Load() > 0 }), "the poller was not found")
+		require.True(t, testutil.Eventually(func() bool { return n.poller.Load() > 0 }), "the poller was not found")
 		if asks {
-			require.True(t, eventually(func() bool { return !n.ready() }))
-			require.True(t, eventually(func() bool { return !n.poll() }))
+			require.True(t, testutil.Eventually(func() bool { return !n.ready() }))
+			require.True(t, testutil.Eventually(func() bool { return !n.poll() }))
 		} else {
 			n.poller.Store(-1)
 		}
@@ -102,7 +103,7 @@ func TestABusyPoolPollsTheNetwork(t *testing.T) {
 		require.NoError(t, err)
 		var over atomic.Bool
 		begin(p, &over)
-		require.True(t, eventually(func() bool { return p.network.Load() != nil }), name)
+		require.True(t, testutil.Eventually(func() bool { return p.network.Load() != nil }), name)
 		over.Store(true)
 		require.NoError(t, p.Close())
 	}

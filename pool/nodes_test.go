@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool/inspect"
 )
@@ -81,8 +82,8 @@ func newNodes(t testing.TB, nodes, cpusPerNode int, options ...Option) *Pool {
 	return newPool(t, append([]Option{WithPinning(PinCores), WithWorkers(nodes * cpusPerNode)}, options...)...)
 }
 
-// newNodesCrew is newNodes for a pool whose crew changes.
-func newNodesCrew(t testing.TB, nodes, cpusPerNode int, options ...Option) *Pool {
+// newNodesOfChangingSize is newNodes for a pool whose number of workers changes.
+func newNodesOfChangingSize(t testing.TB, nodes, cpusPerNode int, options ...Option) *Pool {
 	t.Helper()
 	onMachine(t, pretended(nodes, cpusPerNode))
 	return newPool(t, append([]Option{WithPinning(PinCores), WithWorkers(nodes * cpusPerNode)}, options...)...)
@@ -219,7 +220,7 @@ func TestATaskLiesOnTheNodeThatWasAskedFor(t *testing.T) {
 			require.NoError(t, p.TrySubmit(nothing, priority, OnNode(id)))
 			require.NoError(t, submitOn(p, ctx, id, nothing, priority, Delay(time.Microsecond)))
 			require.NoError(t, submitOn(p, ctx, id, nothing, priority, StartBy(time.Now(), nothing)))
-			require.True(t, eventually(func() bool { return queues(p, priority)[node] == 4 }), "node %d, priority %d", id, priority)
+			require.True(t, testutil.Eventually(func() bool { return queues(p, priority)[node] == 4 }), "node %d, priority %d", id, priority)
 		}
 	}
 }
@@ -276,7 +277,7 @@ func TestTheWakeUpPrefersASleeperOnTheNode(t *testing.T) {
 
 // TestTasksOfANodeWithoutWorkersAreRun: they have left, or never came.
 func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
-	p := newNodesCrew(t, 3, 2)
+	p := newNodesOfChangingSize(t, 3, 2)
 	ctx := context.Background()
 	for _, workers := range []int{1, 6, 2, 1} {
 		require.NoError(t, p.Pause(ctx))
@@ -287,9 +288,9 @@ func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
 		}
 		require.NoError(t, p.Resize(workers))
 		p.Resume()
-		require.True(t, eventually(func() bool { return ran.once() == nil }), "with %d workers: %v", workers, ran.once())
+		require.True(t, testutil.Eventually(func() bool { return ran.once() == nil }), "with %d workers: %v", workers, ran.once())
 		requireAtRest(t, p)
-		for i := range stress(100) { // one by one
+		for i := range testutil.Stress(100) { // one by one
 			done := make(chan struct{})
 			require.NoError(t, submitOn(p, ctx, 10*(i%3), func(*Worker) { close(done) }))
 			require.True(t, closed(done))
@@ -323,7 +324,7 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 		{"low under all", []Priority{PriorityHigh, PriorityNormal, PriorityLow}, true, PriorityLow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newNodesCrew(t, 2, 1, WithTuning(Tuning{PollPeriod: period}))
+			p := newNodesOfChangingSize(t, 2, 1, WithTuning(Tuning{PollPeriod: period}))
 			require.NoError(t, p.Resize(1))
 			var ran atomic.Int64
 			var enough atomic.Bool
@@ -345,8 +346,8 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 			for _, priority := range c.endless {
 				endless(nil, func(_ *Worker, f func(*Worker)) error { return p.enqueue(f, priority, 0) })
 			}
-			require.True(t, eventually(func() bool { return ran.Load() > 1000 }))
-			for range stress(50) {
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() > 1000 }))
+			for range testutil.Stress(50) {
 				started := make(chan int64, 1)
 				require.NoError(t, p.enqueue(func(*Worker) { started <- ran.Load() }, c.starts, 1))
 				before := ran.Load()
@@ -371,7 +372,7 @@ func TestNearLooksLeaveNothingBehind(t *testing.T) {
 		for _, uniform := range []float64{0, 1.0 / 64, 1} {
 			t.Run(fmt.Sprint(looks, " ", uniform), func(t *testing.T) {
 				p := newNodes(t, 3, 1, WithTuning(Tuning{Patience: looks, UniformLooks: uniform}))
-				for round := range stress(20) {
+				for round := range testutil.Stress(20) {
 					if round%4 == 0 {
 						require.True(t, whenParked(p))
 					}
@@ -408,7 +409,7 @@ func TestAGuestIsOnTheNodeOnWhichItCame(t *testing.T) {
 func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 	for _, nodes := range []int{2, 3, 7} {
 		p := newNodes(t, nodes, 2)
-		for round := range stress(100) {
+		for round := range testutil.Stress(100) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
@@ -420,7 +421,7 @@ func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 				}
 				require.NoError(t, submitOn(p, context.Background(), 10*node, func(*Worker) { meet.wait() }))
 			}
-			require.True(t, returns(meet.wait), "somebody sleeps over a task")
+			require.True(t, testutil.Returns(meet.wait), "somebody sleeps over a task")
 		}
 	}
 }
@@ -429,13 +430,13 @@ func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 // and other sizes at once.
 func TestSeveralNodesUnderEverything(t *testing.T) {
 	for _, nodes := range []int{2, 5} {
-		everything(t, newNodesCrew(t, nodes, 2, WithTuning(Tuning{MaxWorkers: 3 * nodes})), 1, nodes, 2*nodes, 3*nodes)
+		everything(t, newNodesOfChangingSize(t, nodes, 2, WithTuning(Tuning{MaxWorkers: 3 * nodes})), 1, nodes, 2*nodes, 3*nodes)
 	}
 }
 
 func TestCloseRunsTheTasksOfAllNodes(t *testing.T) {
 	onMachine(t, pretended(4, 1))
-	for round := range stress(100) {
+	for round := range testutil.Stress(100) {
 		p, err := New(WithPinning([]Pinning{PinCores, PinNodes}[round%2]), WithWorkers(4))
 		require.NoError(t, err)
 		ran := make(tally, 48)
@@ -467,7 +468,7 @@ func TestABoundHoldsForAllNodesTogether(t *testing.T) {
 	}
 	submitted := make(chan error)
 	go func() { submitted <- submitOn(p, ctx, 20, func(*Worker) {}) }()
-	require.True(t, eventually(func() bool { return p.room.waiting.Load() == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return p.room.waiting.Load() == 1 }))
 	p.Resume()
 	require.NoError(t, <-submitted)
 }
@@ -556,13 +557,13 @@ func TestTheftsOfTiersAndPairsAddUpToThoseOfWorkers(t *testing.T) {
 			}
 			return p.Stats().Total().Steals > 50
 		}
-		require.True(t, eventually(steals))
+		require.True(t, testutil.Eventually(steals))
 		require.NoError(t, p.Resize(10))
 		before := p.Stats().Total().Steals
-		require.True(t, eventually(func() bool { steals(); return p.Stats().Total().Steals > before+50 }))
+		require.True(t, testutil.Eventually(func() bool { steals(); return p.Stats().Total().Steals > before+50 }))
 		requireAtRest(t, p)
 
-		s, pairs, total := p.Stats(), p.Thefts(), p.Stats().Total()
+		s, pairs, total := p.Stats(), p.StealMatrix(), p.Stats().Total()
 		require.Len(t, pairs, len(s.Workers))
 		var tiers inspect.TierStats
 		byTier := make([]uint64, len(s.Tiers))

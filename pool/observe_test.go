@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -29,7 +30,7 @@ func TestEachDurationLiesInItsBucket(t *testing.T) {
 			require.Greater(t, uint64(ticks), bucketEnd(b-1))
 		}
 	}
-	for range stress(10_000) {
+	for range testutil.Stress(10_000) {
 		ticks := rand.Int64() >> rand.IntN(63)
 		end := bucketEnd(bucketOf(ticks))
 		require.LessOrEqual(t, uint64(ticks), end)
@@ -40,7 +41,7 @@ func TestEachDurationLiesInItsBucket(t *testing.T) {
 
 func TestTimingsCountEachTaskAndSomeWaits(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithTimings())
-	n := stress(4000)
+	n := testutil.Stress(4000)
 	for range n {
 		require.NoError(t, p.Go(func(*Worker) {}))
 	}
@@ -113,7 +114,7 @@ func TestSubmittedCountsWhatNoWorkerComesTo(t *testing.T) {
 		require.NoError(t, p.Submit(ctx, func(*Worker) {}, Delay(time.Hour)))
 	}
 	cancel()
-	require.True(t, eventually(func() bool { return p.Stats().Skipped == 5 }))
+	require.True(t, testutil.Eventually(func() bool { return p.Stats().Skipped == 5 }))
 	require.EqualValues(t, 5, p.Stats().Submitted)
 
 	g, _ := p.Group(context.Background())
@@ -170,7 +171,7 @@ func TestStatsTellWakeUpsThatFoundNothing(t *testing.T) {
 		p.places[0].wakeUp()
 	}
 	requireAtRest(t, p)
-	require.True(t, eventually(func() bool { return p.Stats().Total().Fruitless > before.Fruitless }))
+	require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Fruitless > before.Fruitless }))
 }
 
 func TestAddedPlacesAreTheirOwnRows(t *testing.T) {
@@ -199,7 +200,7 @@ func TestLoadTellsWhoRunsWaitsAndSleeps(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() { defer close(waiting); _ = p.Run(func(*Worker) {}) }()
 	want := inspect.Load{Workers: 2, Running: 1, Parked: 1, Waiting: 1, CallersInside: 1, CallersWaiting: 1, Delayed: 1}
-	require.True(t, eventually(func() bool { return p.Load() == want }), "%v", p.Load())
+	require.True(t, testutil.Eventually(func() bool { return p.Load() == want }), "%v", p.Load())
 	close(release)
 	<-waiting
 	_, err := p.Abort(context.Background())
@@ -276,7 +277,7 @@ func TestStatsSayWhatIsDoneInEachPlace(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	state := func(place int, want inspect.State) {
 		t.Helper()
-		require.True(t, eventually(func() bool { return p.Stats().Workers[place].State == want }), want)
+		require.True(t, testutil.Eventually(func() bool { return p.Stats().Workers[place].State == want }), want)
 	}
 	state(0, inspect.Parked)
 	state(1, inspect.Parked)
@@ -294,9 +295,9 @@ func TestStatsSayWhatIsDoneInEachPlace(t *testing.T) {
 	require.False(t, guests(inspect.Runs)())
 	guest := make(chan struct{})
 	go func() { _ = p.Run(func(*Worker) { <-guest }) }()
-	require.True(t, eventually(guests(inspect.Runs)))
+	require.True(t, testutil.Eventually(guests(inspect.Runs)))
 	close(guest)
-	require.True(t, eventually(func() bool { return !guests(inspect.Runs)() }))
+	require.True(t, testutil.Eventually(func() bool { return !guests(inspect.Runs)() }))
 	close(hold)
 	state(0, inspect.Parked)
 	require.NoError(t, p.Resize(1))

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // requirePlaces checks on which CPUs the workers may run, and do.
@@ -68,7 +70,7 @@ func TestWorkersThatAreNotBoundKeepTheWholeMask(t *testing.T) {
 // start inherit a worker's CPU.
 func TestNobodyElseIsBound(t *testing.T) {
 	cpus := allowed(t)
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		p := newPool(t, WithWorkers(2), WithPinning(PinCores))
 		masks := make(chan []int)
 		require.NoError(t, p.Go(func(*Worker) {

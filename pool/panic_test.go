@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,21 +20,14 @@ import (
 //go:noinline
 func explode(v any) int { panic(v) }
 
-// caught runs f and returns the value with which it panicked.
-func caught(f func()) (v any) {
-	defer func() { v = recover() }()
-	f()
-	return nil
-}
-
 func nop[X any](*Worker) (zero X) { return zero }
 
 func TestPanicOfTheFirstFunctionArrivesAsItIs(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	boom := errors.New("boom")
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		require.NoError(t, p.Run(func(w *Worker) {
-			require.Same(t, boom, caught(func() {
+			require.Same(t, boom, testutil.Caught(func() {
 				Join(w, func(*Worker, int) int { return explode(boom) }, 0, func(*Worker, int) int { return 0 }, 0)
 			}))
 		}))
@@ -45,7 +39,7 @@ func TestPanicInAForkThatWasTakenBackArrivesAsItIs(t *testing.T) {
 	requireAtRest(t, p)
 	boom := errors.New("boom")
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.Same(t, boom, caught(func() {
+		require.Same(t, boom, testutil.Caught(func() {
 			Join(w, func(*Worker, int) int { return 0 }, 0, func(*Worker, int) int { return explode(boom) }, 0)
 		}))
 		require.Equal(t, serialFib(12), fib(w, 12))
@@ -55,9 +49,9 @@ func TestPanicInAForkThatWasTakenBackArrivesAsItIs(t *testing.T) {
 func TestPanicInAStolenForkArrivesWithItsValueAndItsStack(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	boom := fmt.Errorf("boom: %w", io.EOF)
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.NoError(t, p.Run(func(w *Worker) {
-			v := caught(func() {
+			v := testutil.Caught(func() {
 				stolenJoin(w, nop[int], func(*Worker) int { return explode(boom) })
 			})
 			e, ok := v.(*PanicError)
@@ -82,10 +76,10 @@ func TestPanicErrorUnwrapsErrorsOnly(t *testing.T) {
 
 func TestOfTwoPanicsThatOfTheFirstFunctionArrives(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ended := false
 		require.NoError(t, p.Run(func(w *Worker) {
-			require.Equal(t, "f", caught(func() {
+			require.Equal(t, "f", testutil.Caught(func() {
 				stolenJoin(w,
 					func(*Worker) int { return explode("f") },
 					func(*Worker) int {
@@ -102,17 +96,17 @@ func TestOfTwoPanicsThatOfTheFirstFunctionArrives(t *testing.T) {
 func TestPanicNilArrives(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	require.NoError(t, p.Run(func(w *Worker) {
-		v := caught(func() { stolenJoin(w, nop[int], func(*Worker) int { return explode(nil) }) })
+		v := testutil.Caught(func() { stolenJoin(w, nop[int], func(*Worker) int { return explode(nil) }) })
 		var nilPanic *runtime.PanicNilError
 		require.ErrorAs(t, v.(error), &nilPanic)
 	}))
-	require.ErrorAs(t, caught(func() { _ = p.Run(func(*Worker) { explode(nil) }) }).(error), new(*runtime.PanicNilError))
+	require.ErrorAs(t, testutil.Caught(func() { _ = p.Run(func(*Worker) { explode(nil) }) }).(error), new(*runtime.PanicNilError))
 }
 
 // TestPanicKeepsItsFirstStack on its way from thief to thief.
 func TestPanicKeepsItsFirstStack(t *testing.T) {
-	const thefts = 4
-	p := newPool(t, WithWorkers(thefts+1))
+	const steals = 4
+	p := newPool(t, WithWorkers(steals+1))
 	var relay func(w *Worker, n int) int
 	relay = func(w *Worker, n int) int {
 		if n == 0 {
@@ -122,7 +116,7 @@ func TestPanicKeepsItsFirstStack(t *testing.T) {
 		return y
 	}
 	require.NoError(t, p.Run(func(w *Worker) {
-		e, ok := caught(func() { relay(w, thefts) }).(*PanicError)
+		e, ok := testutil.Caught(func() { relay(w, steals) }).(*PanicError)
 		require.True(t, ok)
 		require.Equal(t, "at the end", e.Value)
 		require.Contains(t, string(e.Stack), "pool.explode(")
@@ -131,7 +125,7 @@ func TestPanicKeepsItsFirstStack(t *testing.T) {
 
 func TestPanicInDoArrivesWhenNoFunctionRunsAnyMore(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for round := range stress(200) {
+	for round := range testutil.Stress(200) {
 		const n = 6
 		culprit := round % n
 		var running atomic.Int32
@@ -149,7 +143,7 @@ func TestPanicInDoArrivesWhenNoFunctionRunsAnyMore(t *testing.T) {
 			}
 		}
 		require.NoError(t, p.Run(func(w *Worker) {
-			v := caught(func() { w.Do(fs...) })
+			v := testutil.Caught(func() { w.Do(fs...) })
 			if e, ok := v.(*PanicError); ok {
 				v = e.Value
 			}
@@ -165,7 +159,7 @@ func TestPanicInDoArrivesWhenNoFunctionRunsAnyMore(t *testing.T) {
 func TestPanicLeavesRunAndFreesTheSlot(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for i := range 4 * p.Slots() {
-		require.Equal(t, i, caught(func() {
+		require.Equal(t, i, testutil.Caught(func() {
 			_ = p.Run(func(w *Worker) {
 				Join(w,
 					func(w *Worker, _ int) int { return w.ID() }, 0,
@@ -229,13 +223,13 @@ func TestOrphanThatNobodyStoleNeverRuns(t *testing.T) {
 		Join(w, func(*Worker, int) int { return explode("f") }, 0,
 			func(*Worker, int) int { ran.Store(true); return 0 }, 0)
 	}
-	require.Equal(t, "f", caught(func() { _ = p.Run(abandon) }))
+	require.Equal(t, "f", testutil.Caught(func() { _ = p.Run(abandon) }))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.Equal(t, "f", caught(func() { abandon(w) }))
+		require.Equal(t, "f", testutil.Caught(func() { abandon(w) }))
 	}))
 	require.NoError(t, p.Run(func(w *Worker) {
 		x, y := Join(w, func(w *Worker, n int) int {
-			require.Equal(t, "f", caught(func() { abandon(w) }))
+			require.Equal(t, "f", testutil.Caught(func() { abandon(w) }))
 			return n
 		}, 1, func(_ *Worker, n int) int { return n }, 2)
 		require.Equal(t, []int{1, 2}, []int{x, y})
@@ -249,7 +243,7 @@ func TestOrphanThatNobodyStoleNeverRuns(t *testing.T) {
 // abandon leaves an orphan behind that was stolen and runs until release is closed.
 // Both functions say when they are gone.
 func abandon(w *Worker, release <-chan struct{}, running *atomic.Int32) {
-	_ = caught(func() {
+	_ = testutil.Caught(func() {
 		stolenJoin(w,
 			func(*Worker) int { return explode("f") },
 			func(*Worker) int {
@@ -275,7 +269,7 @@ func later() <-chan struct{} {
 
 func TestOrphanIsWaitedForBeforeRunReturns(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		var running atomic.Int32
 		require.NoError(t, p.Run(func(w *Worker) {
 			abandon(w, later(), &running)
@@ -294,7 +288,7 @@ func TestOrphanIsWaitedForBeforeRunReturns(t *testing.T) {
 
 func TestOrphanIsWaitedForAtTheEnclosingJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(300) {
+	for range testutil.Stress(300) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			var running atomic.Int32
 			_, y := stolenJoin(w,
@@ -318,19 +312,19 @@ func TestOrphanEndsWithItsTask(t *testing.T) {
 			var over, late atomic.Bool
 			require.NoError(t, p.Go(func(w *Worker) {
 				_ = w.Go(func(*Worker) { over.Store(true) })
-				_ = caught(func() {
+				_ = testutil.Caught(func() {
 					Join(w, func(*Worker, int) int { return explode("f") }, 0,
 						func(*Worker, int) int { late.Store(over.Load()); return 0 }, 0)
 				})
 			}))
-			require.True(t, eventually(over.Load))
+			require.True(t, testutil.Eventually(over.Load))
 			require.True(t, whenParked(p))
 			require.False(t, late.Load(), "the orphan ran after its task had ended")
 		}
 	})
 	t.Run("stolen", func(t *testing.T) {
 		p := newPool(t, WithWorkers(4))
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			var running atomic.Int32
 			result := make(chan int)
 			require.NoError(t, p.Go(func(w *Worker) {
@@ -358,7 +352,7 @@ func TestOrphanEndsWithItsGroupFunction(t *testing.T) {
 					func(*Worker, int) int { late.Store(over.Load()); return 0 }, 0)
 				return nil
 			})
-			_ = caught(func() { _ = g.Wait() })
+			_ = testutil.Caught(func() { _ = g.Wait() })
 			over.Store(true)
 			require.True(t, whenParked(p))
 			require.False(t, late.Load(), "the orphan ran after Wait had returned")
@@ -366,7 +360,7 @@ func TestOrphanEndsWithItsGroupFunction(t *testing.T) {
 	})
 	t.Run("stolen", func(t *testing.T) {
 		p := newPool(t, WithWorkers(4))
-		for round := range stress(200) {
+		for round := range testutil.Stress(200) {
 			var running atomic.Int32
 			g := newGroup(p)
 			g.GoWorker(func(w *Worker) error {
@@ -376,7 +370,7 @@ func TestOrphanEndsWithItsGroupFunction(t *testing.T) {
 				}
 				return nil
 			})
-			_ = caught(func() { _ = g.Wait() })
+			_ = testutil.Caught(func() { _ = g.Wait() })
 			require.Zero(t, running.Load(), "Wait returned while an orphan ran")
 		}
 	})
@@ -385,7 +379,7 @@ func TestOrphanEndsWithItsGroupFunction(t *testing.T) {
 // TestOrphanEndsWithItsStolenFork, which recovers a panic in a join of its own.
 func TestOrphanEndsWithItsStolenFork(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			var running atomic.Int32
 			_, y := stolenJoin(w, nop[int], func(thief *Worker) int {
@@ -403,13 +397,13 @@ func TestOrphanEndsWithItsStolenFork(t *testing.T) {
 // the result of the next fork at its depth.
 func TestPanicOfAnOrphanDoesNotComeBack(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			nested := func(f, g func(*Worker) int) any {
-				return caught(func() {
+				return testutil.Caught(func() {
 					x, y := stolenJoin(w,
 						func(w *Worker) int {
-							_ = caught(func() { stolenJoin(w, f, g) })
+							_ = testutil.Caught(func() { stolenJoin(w, f, g) })
 							return 1
 						},
 						func(*Worker) int { return 2 })
@@ -419,7 +413,7 @@ func TestPanicOfAnOrphanDoesNotComeBack(t *testing.T) {
 			require.Nil(t, nested(
 				func(*Worker) int { return explode("f") },
 				func(*Worker) int { return explode("an orphan") }))
-			require.Nil(t, caught(func() {
+			require.Nil(t, testutil.Caught(func() {
 				stolenJoin(w,
 					func(w *Worker) int {
 						_, y := stolenJoin(w, nop[int], func(*Worker) int { return 3 })
@@ -489,14 +483,14 @@ func TestRecoverAndForkOn(t *testing.T) {
 	depth := 9
 	for _, workers := range []int{2, 4, 16} {
 		p := newPool(t, WithWorkers(workers))
-		for seed := range uint32(stress(100)) {
+		for seed := range uint32(testutil.Stress(100)) {
 			var want, got uint64
 			require.NoError(t, lone.Run(func(w *Worker) { want = tree(w, seed, depth) }))
 
 			over := new(atomic.Bool)
 			require.NoError(t, p.Run(func(w *Worker) {
 				for range 3 { // orphans of the first are there in the second
-					_ = caught(func() { grow(w, branch{seed, depth, over}) })
+					_ = testutil.Caught(func() { grow(w, branch{seed, depth, over}) })
 				}
 				got = tree(w, seed, depth)
 			}))
@@ -506,7 +500,7 @@ func TestRecoverAndForkOn(t *testing.T) {
 			over = new(atomic.Bool)
 			task := newGroup(p)
 			task.GoWorker(func(w *Worker) error {
-				_ = caught(func() { grow(w, branch{seed, depth, over}) })
+				_ = testutil.Caught(func() { grow(w, branch{seed, depth, over}) })
 				got = tree(w, seed, depth)
 				return nil
 			})
@@ -525,7 +519,7 @@ func TestGoexitInATaskReplacesTheWorker(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		var deferred atomic.Int64
-		n := stress(200)
+		n := testutil.Stress(200)
 		for range n {
 			require.NoError(t, p.Go(func(w *Worker) {
 				defer deferred.Add(1)
@@ -559,7 +553,7 @@ func TestGoexitInATaskReplacesTheWorker(t *testing.T) {
 
 func TestGoexitInAJoinTakesItsForksBack(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ended := make(chan struct{})
 		var running atomic.Int32
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -581,9 +575,9 @@ func TestGoexitInAJoinTakesItsForksBack(t *testing.T) {
 
 func TestGoexitInAStolenForkArrivesAtTheJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var deferred, after bool
-		together(1, func(int) {
+		testutil.Together(1, func(int) {
 			_ = p.Run(func(w *Worker) {
 				defer func() {
 					deferred = true
@@ -637,22 +631,22 @@ func TestGoexitWhileForksAreWaitedFor(t *testing.T) {
 		}
 		t.Run(name+" of a guest", func(t *testing.T) {
 			p := newPool(t, WithWorkers(2))
-			for range stress(5) {
-				require.True(t, returns(func() { _ = p.Run(job) }), "the guest does not leave")
+			for range testutil.Stress(5) {
+				require.True(t, testutil.Returns(func() { _ = p.Run(job) }), "the guest does not leave")
 				requireAtRest(t, p)
 			}
 		})
 		t.Run(name+" of a task", func(t *testing.T) {
 			p := newPool(t, WithWorkers(2))
-			for range stress(5) {
+			for range testutil.Stress(5) {
 				require.NoError(t, p.Go(job))
 				requireAtRest(t, p)
 			}
 		})
 		t.Run(name+" of a stolen fork", func(t *testing.T) {
 			p := newPool(t, WithWorkers(3))
-			for range stress(5) {
-				require.True(t, returns(func() {
+			for range testutil.Stress(5) {
+				require.True(t, testutil.Returns(func() {
 					_ = p.Run(func(w *Worker) {
 						stolenJoin(w, nop[int], func(w *Worker) int { job(w); return 0 })
 					})
@@ -673,7 +667,7 @@ func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 			func(w *Worker, _ int) int {
 				begun.await()
 				ended := make(gate)
-				_ = caught(func() {
+				_ = testutil.Caught(func() {
 					stolenJoin(w,
 						func(*Worker) int { return explode("f") },
 						func(*Worker) int { ended.open(); return 0 })
@@ -693,8 +687,8 @@ func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 			}, 0)
 	}
 	p := newPool(t, WithWorkers(3))
-	for range stress(50) {
-		require.True(t, returns(func() { _ = p.Run(job) }), "the guest does not leave")
+	for range testutil.Stress(50) {
+		require.True(t, testutil.Returns(func() { _ = p.Run(job) }), "the guest does not leave")
 		requireAtRest(t, p)
 		require.NoError(t, p.Go(job))
 		requireAtRest(t, p)
@@ -705,7 +699,7 @@ func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 // way out, it runs a task that opens a group. There is nobody else to run that one's.
 func TestWorkerLeftByGoexitHelpsAsAWorker(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		done := make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) {
 			stolenJoin(w,

@@ -14,13 +14,13 @@ import (
 // the process has no more threads than without heist. A goroutine that is locked to a thread
 // sleeps on a futex, since on a channel it would cost two switches of threads.
 type parker struct {
-	bell chan struct{} // of an ordinary goroutine, else nil; constant while anybody may unpark
-	word atomic.Uint32 // of a locked one: 1 if there was an unpark; the waker sets it, the sleeper clears it
+	channel chan struct{} // of an ordinary goroutine, else nil; constant while anybody may unpark
+	word    atomic.Uint32 // of a locked one: 1 if there was an unpark; the waker sets it, the sleeper clears it
 }
 
 func (k *parker) park() {
-	if k.bell != nil {
-		<-k.bell
+	if k.channel != nil {
+		<-k.channel
 		return
 	}
 	for k.word.Load() == 0 {
@@ -30,8 +30,8 @@ func (k *parker) park() {
 }
 
 func (k *parker) unpark() {
-	if k.bell != nil {
-		k.bell <- struct{}{} // it has room: one unpark for each sleep
+	if k.channel != nil {
+		k.channel <- struct{}{} // it has room: one unpark for each sleep
 		return
 	}
 	k.word.Store(1)

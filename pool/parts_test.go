@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 func TestAPartOfThePoolIsNeverLargerThanItsBound(t *testing.T) {
@@ -109,13 +111,13 @@ func TestAPartDoesNotKeepOthersFromThePool(t *testing.T) {
 		require.NoError(t, p.Go(func(*Worker) { close(done) }))
 		<-done
 	}
-	require.True(t, eventually(func() bool { return g.Running() == 1 && g.Queued() == 99 }))
+	require.True(t, testutil.Eventually(func() bool { return g.Running() == 1 && g.Queued() == 99 }))
 	close(gate)
 	require.NoError(t, g.Wait())
 }
 
 func TestWhatIsInTheBacklogRunsBeforeCloseReturns(t *testing.T) {
-	for i := range stress(200) {
+	for i := range testutil.Stress(200) {
 		p, err := New(WithWorkers(1 + i%3))
 		require.NoError(t, err)
 		g, _ := p.Group(context.Background())
@@ -179,7 +181,7 @@ func TestTheEndOfTheContextDropsTheBacklog(t *testing.T) {
 	for range 100 {
 		g.Go(func() error { <-gate; ran.Add(1); return nil })
 	}
-	require.True(t, eventually(func() bool { return g.Running() == 2 }))
+	require.True(t, testutil.Eventually(func() bool { return g.Running() == 2 }))
 	cancel(io.ErrUnexpectedEOF)
 	close(gate)
 	require.ErrorIs(t, g.Wait(), io.ErrUnexpectedEOF)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -68,13 +69,13 @@ type place struct {
 	displaced  heist.Counter
 	stealStats stealStats
 
-	_ pad
+	_ pad.Line
 
 	// lifoSlot is the LIFO lifoSlot: the task that was queued last. The holder exchanges it, thieves
 	// empty it by CAS. It has lines of its own: what follows changes seldom.
 	lifoSlot atomic.Pointer[task]
 
-	_ pad
+	_ pad.Line
 
 	top  atomic.Pointer[Worker] // the first of the workers that are linked here; under mu, anybody reads
 	owed atomic.Int32           // len(back); under mu, anybody reads
@@ -90,7 +91,7 @@ type place struct {
 }
 
 func newPlace(p *Pool, index, rank int) *place {
-	pl := &place{pool: p, index: index, rank: rank, placement: &p.sites[p.siteOf[index]], victim: -1, firstVictim: -1}
+	pl := &place{pool: p, index: index, rank: rank, placement: &p.placements[p.placementOf[index]], victim: -1, firstVictim: -1}
 	pl.search.Init(p.victimOrder, index, &p.search, heist.RandomSeed())
 	pl.search.Backoff.Spin, pl.search.Backoff.Yields = p.spin, p.yields
 	pl.stealStats.init(p)
@@ -175,7 +176,7 @@ func (pl *place) doze() {
 	state := p.sleep.Announce(pl.index, searching)
 	switch {
 	case pl.owed.Load() > 0,
-		pl.isTooMany(), // Resize came between the look at orders and the bit
+		pl.isTooMany(), // Resize came between the look at control and the bit
 		!p.held() && (pl.letters.Load() > 0 || p.worthWaking(state) || p.lacksWatch()):
 	default:
 		return

@@ -10,10 +10,10 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// # Sites and nodes
+// # Placements and nodes
 //
-// A site is where the thread of a place may run: on one CPU, under one cache, on one node,
-// or anywhere. How far apart the sites are makes the tiers in which thieves go through the
+// A **placement** is where the thread of a place may run: on one CPU, under one cache, on one node,
+// or anywhere. How far apart the placements are makes the tiers in which thieves go through the
 // places (internal/policy): same core, same L3, same package or node, then the other nodes by
 // their distance.
 //
@@ -28,7 +28,7 @@ import (
 type placement struct {
 	cpus  []int // ascending; nil for any; constant
 	node  int   // index into Pool.nodes; constant
-	width int   // the distance within the site; constant
+	width int   // the distance within the placement; constant
 
 	mu     sync.Mutex
 	idle   []*Worker // workers that have no place and are there to take one; the last first
@@ -46,21 +46,21 @@ type node struct {
 	queues  [priorities]*heist.Injector[task]
 }
 
-// layOut finds the nodes of the pool and the sites of its places.
+// layOut finds the nodes of the pool and the placements of its places.
 func (p *Pool) layOut() {
 	p.layOutNodes()
-	p.siteOf = make([]int, p.maxWorkers+p.nGuests)
-	known := make(map[string]int) // the sites that there are
+	p.placementOf = make([]int, p.maxWorkers+p.nGuests)
+	known := make(map[string]int) // the placements that there are
 	put := func(index int, cpus []int, node, width int) *placement {
 		key := fmt.Sprint(cpus, node, width)
 		i, ok := known[key]
 		if !ok {
-			i = len(p.sites)
+			i = len(p.placements)
 			known[key] = i
-			p.sites = append(p.sites, placement{cpus: cpus, node: node, width: width})
+			p.placements = append(p.placements, placement{cpus: cpus, node: node, width: width})
 		}
-		p.siteOf[index] = i
-		return &p.sites[i]
+		p.placementOf[index] = i
+		return &p.placements[i]
 	}
 	for rank := range p.maxWorkers {
 		var s *placement
@@ -157,17 +157,17 @@ func (p *Pool) here() int {
 
 // nodesOfPlaces returns each place's node.
 func (p *Pool) nodesOfPlaces() []int {
-	nodes := make([]int, len(p.siteOf))
-	for place, site := range p.siteOf {
-		nodes[place] = p.sites[site].node
+	nodes := make([]int, len(p.placementOf))
+	for place, placement := range p.placementOf {
+		nodes[place] = p.placements[placement].node
 	}
 	return nodes
 }
 
 // newOrder makes the order in which thieves go through the places.
 func (p *Pool) newOrder() *policy.Order {
-	return policy.NewOrder(p.siteOf, len(p.sites), func(thief, victim int) int {
-		a, b := &p.sites[thief], &p.sites[victim]
+	return policy.NewOrder(p.placementOf, len(p.placements), func(thief, victim int) int {
+		a, b := &p.placements[thief], &p.placements[victim]
 		if p.topology == nil || len(a.cpus) == 0 || len(b.cpus) == 0 {
 			return policy.SameNode
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/census"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool/inspect"
 )
@@ -49,8 +50,8 @@ type Pool struct {
 	first   int          // number of workers at first; constant
 	nGuests int          // number of places for guests; constant
 
-	sites       []placement      // the list itself is constant
-	siteOf      []int            // place -> site; constant
+	placements  []placement      // the list itself is constant
+	placementOf []int            // place -> placement; constant
 	nodes       []node           // constant
 	nodeOfCPU   []int            // CPU -> node, nil if there is one node; constant
 	onCPU       []int            // CPU -> the first place that is bound to just that, or -1; nil if none is; constant
@@ -80,11 +81,11 @@ type Pool struct {
 	aborted atomic.Bool  // Abort writes, once
 	urgent  atomic.Int64 // tasks of high priority in their queues; their submitters and takers write
 
-	_ pad
+	_ pad.Line
 
 	sleep policy.Sleep
 
-	_ pad
+	_ pad.Line
 
 	// What changes when a worker goes to sleep or waits, or a guest comes.
 
@@ -462,8 +463,8 @@ func (p *Pool) end() {
 	p.workerSet.mu.Lock()
 	p.exit.Store(true) // under the lock: from here on no place is opened
 	p.workerSet.mu.Unlock()
-	for i := range p.sites {
-		p.sites[i].close()
+	for i := range p.placements {
+		p.placements[i].close()
 	}
 	if n := p.network.Load(); n != nil {
 		n.stop()

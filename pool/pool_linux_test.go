@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +46,7 @@ func TestNoThreadIsLeftNarrowedAfterClose(t *testing.T) {
 		t.Skip("with a single CPU, pinned and not pinned are the same")
 	}
 	before, narrowedBefore := threads(t)
-	for round := range stress(100) {
+	for round := range testutil.Stress(100) {
 		p, err := New(WithWorkers(4), WithPinning(PinCores))
 		require.NoError(t, err)
 		require.NoError(t, p.Run(func(w *Worker) { fib(w, 5) }))
@@ -55,7 +56,7 @@ func TestNoThreadIsLeftNarrowedAfterClose(t *testing.T) {
 		}
 		require.NoError(t, p.Close())
 	}
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		_, narrowed := threads(t)
 		return narrowed <= narrowedBefore
 	}))
@@ -70,7 +71,7 @@ func TestAPoolOfGoroutinesAddsNoThreads(t *testing.T) {
 	if inChild() {
 		loop := func(n int, f func(lo, hi int)) {
 			k := runtime.GOMAXPROCS(0)
-			together(k, func(i int) { f(border(n, i, k), border(n, i+1, k)) })()
+			testutil.Together(k, func(i int) { f(border(n, i, k), border(n, i+1, k)) })()
 		}
 		task := func(f func()) { go f() }
 		if os.Getenv(with) != "" {
@@ -80,7 +81,7 @@ func TestAPoolOfGoroutinesAddsNoThreads(t *testing.T) {
 		}
 		most := 0
 		for range 100 {
-			together(4, func(int) { // callers, each with goroutines of its own
+			testutil.Together(4, func(int) { // callers, each with goroutines of its own
 				var beside sync.WaitGroup
 				beside.Add(2)
 				go func() { defer beside.Done(); work(20_000) }()
@@ -125,7 +126,7 @@ func TestReplacedWorkerIsPinnedAgain(t *testing.T) {
 	skipIfPretended(t)
 	cpus := threadCPUs(t)
 	p := newPool(t, WithCPUs(cpus[len(cpus)-1]))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		require.NoError(t, p.Go(func(*Worker) { runtime.Goexit() }))
 		on := make(chan []int)
 		require.NoError(t, p.Go(func(*Worker) { on <- threadCPUs(t) }))

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // tally counts how often each of n tasks ran.
@@ -15,7 +17,7 @@ type tally []atomic.Int32
 
 func (c tally) requireEachOnce(t testing.TB) {
 	t.Helper()
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		for i := range c {
 			if c[i].Load() == 0 {
 				return false
@@ -31,10 +33,10 @@ func (c tally) requireEachOnce(t testing.TB) {
 func TestEveryTaskRunsOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		const goroutines = 4
-		n := stress(100_000) / goroutines * goroutines
+		n := testutil.Stress(100_000) / goroutines * goroutines
 		ran := make(tally, n)
 		// Half of the tasks come from outside, and each of them brings another.
-		together(goroutines, func(who int) {
+		testutil.Together(goroutines, func(who int) {
 			for i := who; i < n/2; i += goroutines {
 				err := p.Go(func(w *Worker) {
 					ran[i].Add(1)
@@ -58,12 +60,12 @@ func TestTasksOnASingleP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
-		ran := make(tally, stress(10_000))
+		ran := make(tally, testutil.Stress(10_000))
 		for i := range ran {
 			require.NoError(t, p.Go(func(*Worker) { ran[i].Add(1) }))
 		}
 		ran.requireEachOnce(t)
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(12), fib(w, 12)) }))
 			require.NoError(t, p.Run(func(w *Worker) {
 				if workers > 1 {
@@ -77,7 +79,7 @@ func TestTasksOnASingleP(t *testing.T) {
 // TestTasksThatOverflowTheRunQueue spawns more in one task than a run queue holds.
 func TestTasksThatOverflowTheRunQueue(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for _, n := range []int{255, 256, 257, 385, 1000, stress(50_000)} {
+		for _, n := range []int{255, 256, 257, 385, 1000, testutil.Stress(50_000)} {
 			ran := make(tally, n)
 			require.NoError(t, p.Go(func(w *Worker) {
 				for i := range n {
@@ -107,7 +109,7 @@ func TestTasksFromOutsideDoNotStarve(t *testing.T) {
 		}
 		// With a worker on each P, the test itself has to wait until the runtime takes
 		// one of them away.
-		for range stress(25) {
+		for range testutil.Stress(25) {
 			ran := make(chan struct{})
 			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 			require.True(t, closed(ran))
@@ -141,9 +143,9 @@ func TestGoRefusesNil(t *testing.T) {
 
 func TestCloseFinishesWhatWasAccepted(t *testing.T) {
 	for _, workers := range sizes {
-		for range stress(3) {
+		for range testutil.Stress(3) {
 			p := newPool(t, WithWorkers(workers))
-			n := stress(5000)
+			n := testutil.Stress(5000)
 			accepted := make(tally, 2*n)
 			var refused, late atomic.Int64
 			for i := range n {
@@ -181,13 +183,13 @@ func TestCloseWaitsForTheTaskThatRuns(t *testing.T) {
 		ended.Store(true)
 	}))
 	<-begun
-	wait := together(3, func(int) {
+	wait := testutil.Together(3, func(int) {
 		_ = p.Close()
 		if !ended.Load() {
 			t.Error("Close returned while a task ran")
 		}
 	})
-	require.True(t, eventually(p.closing.Load))
+	require.True(t, testutil.Eventually(p.closing.Load))
 	require.ErrorIs(t, p.Go(func(*Worker) { t.Error("ran") }), ErrClosed)
 	close(release)
 	wait()
@@ -211,8 +213,8 @@ func TestClosedPoolRefusesEverything(t *testing.T) {
 	}))
 	require.NoError(t, p.Run(func(w *Worker) { guest = w }))
 	<-begun
-	wait := together(1, func(int) { _ = p.Close() })
-	require.True(t, eventually(p.closing.Load))
+	wait := testutil.Together(1, func(int) { _ = p.Close() })
+	require.True(t, testutil.Eventually(p.closing.Load))
 	close(release)
 	for range 4 {
 		require.ErrorIs(t, <-inside, ErrClosed)
@@ -230,13 +232,13 @@ func TestClosedPoolRefusesEverything(t *testing.T) {
 }
 
 func TestCloseTwice(t *testing.T) {
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2))
 		for range 100 {
 			require.NoError(t, p.Go(func(w *Worker) { fib(w, 5) }))
 		}
 		var first, again atomic.Int64
-		together(4, func(int) {
+		testutil.Together(4, func(int) {
 			switch err := p.Close(); {
 			case err == nil:
 				first.Add(1)
@@ -270,7 +272,7 @@ func TestCloseInsideATaskIsAnError(t *testing.T) {
 		}))
 		refused()
 		if workers > 1 {
-			wait := together(1, func(int) {
+			wait := testutil.Together(1, func(int) {
 				_ = p.Run(func(w *Worker) {
 					stolenJoin(w, nop[int], func(*Worker) int { result <- p.Close(); return 0 })
 				})
@@ -296,13 +298,13 @@ func TestCloseOfAnotherPoolInsideATask(t *testing.T) {
 // TestCloseAmongSubmitters: every task that was accepted ran exactly once when
 // Close returns, and every one that was refused never runs.
 func TestCloseAmongSubmitters(t *testing.T) {
-	for round := range stress(60) {
+	for round := range testutil.Stress(60) {
 		p, err := New(WithWorkers(1 + round%4))
 		require.NoError(t, err)
 		const goroutines, each = 6, 1000
 		var accepted, ran [goroutines]atomic.Int64
 		start := newBarrier(goroutines + 1)
-		wait := together(goroutines, func(who int) {
+		wait := testutil.Together(goroutines, func(who int) {
 			start.wait()
 			count := func(*Worker) { ran[who].Add(1) }
 			for i := range each {
@@ -364,9 +366,9 @@ func TestCloseAmongSubmitters(t *testing.T) {
 }
 
 func TestNothingIsLeftAfterClose(t *testing.T) {
-	require.True(t, eventually(func() bool { runtime.GC(); return runtime.NumGoroutine() < 100 }))
+	require.True(t, testutil.Eventually(func() bool { runtime.GC(); return runtime.NumGoroutine() < 100 }))
 	before := runtime.NumGoroutine()
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		p, err := New(WithWorkers(4))
 		require.NoError(t, err)
 		for range 10 {
@@ -375,12 +377,12 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		require.NoError(t, p.Run(func(w *Worker) { fib(w, 8) }))
 		require.NoError(t, p.Close())
 	}
-	require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= before }),
+	require.True(t, testutil.Eventually(func() bool { return runtime.NumGoroutine() <= before }),
 		"%d goroutines before, %d after", before, runtime.NumGoroutine())
 }
 
 func TestCloseOfAnIdlePool(t *testing.T) {
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		p, err := New(WithWorkers(1 + rand.N(8)))
 		require.NoError(t, err)
 		if rand.N(2) == 0 {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // A CPU that goes offline leaves a thread on another one, without its binding. To the worker it
@@ -54,7 +55,7 @@ func TestADisplacedSleeperIsBoundAgainWhenItWakesUp(t *testing.T) {
 	mine, other := twoCPUs(t)
 	p := newPool(t, WithCPUs(mine), WithPinning(PinCores))
 	tid := threadOf(t, p)
-	for i := range stress(20) {
+	for i := range testutil.Stress(20) {
 		requireAtRest(t, p)
 		require.EqualValues(t, i, displaced(p))
 		move(t, tid, other)
@@ -85,7 +86,7 @@ func TestADisplacedWorkerIsBoundAgainAtTheEndOfATick(t *testing.T) {
 	}
 	require.NoError(t, p.Go(again))
 	thread := <-tid
-	for i := range stress(10) {
+	for i := range testutil.Stress(10) {
 		move(t, thread, other)
 		requireSoon(t, func() bool { return isBoundTo(t, thread, mine) })
 		requireSoon(t, func() bool { return displaced(p) == uint64(i+1) })
@@ -97,7 +98,7 @@ func TestADisplacedWorkerIsBoundAgainAtTheEndOfATick(t *testing.T) {
 
 func requireSoon(t testing.TB, condition func() bool) {
 	t.Helper()
-	require.True(t, eventually(condition))
+	require.True(t, testutil.Eventually(condition))
 }
 
 // asWorker runs f in a task of the pool's only worker.
@@ -160,7 +161,7 @@ func TestAWorkerThatIsBackByChanceIsBoundAgain(t *testing.T) {
 		var both unix.CPUSet
 		both.Set(mine)
 		both.Set(other)
-		require.True(t, eventually(func() bool {
+		require.True(t, testutil.Eventually(func() bool {
 			require.NoError(t, unix.SchedSetaffinity(0, &both))
 			w.binding.away, w.binding.tried = true, heist.Ticks()-p.ticksRebind
 			back := cpuNow(t) == mine
@@ -190,7 +191,7 @@ func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 func TestAWorkerThatIsAnotherGoroutineIsStillBound(t *testing.T) {
 	mine, other := twoCPUs(t)
 	p := newPool(t, WithCPUs(mine), WithPinning(PinCores))
-	for i := range stress(20) {
+	for i := range testutil.Stress(20) {
 		require.NoError(t, p.Go(func(*Worker) { runtime.Goexit() }))
 		requireAtRest(t, p)
 		tid := threadOf(t, p)

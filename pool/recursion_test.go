@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 var forkFib = Recursive(func(f *Fork[int, int], n int) int {
@@ -42,7 +43,7 @@ func nothing(*Fork[step, any]) any { return nil }
 func TestRecursiveIsRightWhoeverRunsIt(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		n := 18
-		if testing.Short() {
+		if testutil.Short() {
 			n = 13
 		}
 		for range 10 {
@@ -72,7 +73,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 			run()
 		}
 		for range 2 * workers {
-			together(p.nGuests, func(int) { run() })()
+			testutil.Together(p.nGuests, func(int) { run() })()
 		}
 		allowed := 0.1
 		if goroutineIDAllocates {
@@ -92,7 +93,7 @@ func TestDeepRecursive(t *testing.T) {
 		return x + y
 	})
 	depth := 100_000
-	if testing.Short() {
+	if testutil.Short() {
 		depth = 20_000
 	}
 	for _, workers := range []int{1, 4} {
@@ -129,7 +130,7 @@ func TestJoinAllCountsQueens(t *testing.T) {
 		return sum
 	})
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(10) {
+		for range testutil.Stress(10) {
 			got, err := queens.Run(p, board{})
 			require.NoError(t, err)
 			require.Equal(t, 92, got)
@@ -187,7 +188,7 @@ func TestJoinAllInPlace(t *testing.T) {
 		}
 		return 0
 	})
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		got, err := squares.Run(p, -1)
 		require.NoError(t, err)
 		require.Zero(t, got)
@@ -297,7 +298,7 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 	for _, workers := range sizes {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			p := newPool(t, WithWorkers(workers))
-			for seed := range uint64(stress(200)) {
+			for seed := range uint64(testutil.Stress(200)) {
 				n := twin{seed*0x9E3779B97F4A7C15 + 1, 11}
 				got, err := a.Run(p, n)
 				require.NoError(t, err)
@@ -354,8 +355,8 @@ func TestFramesKeepTheirRecursion(t *testing.T) {
 func TestRecursionUsedByManyGoroutinesAndPools(t *testing.T) {
 	a, b := twins()
 	pools := []*Pool{newPool(t, WithWorkers(2)), newPool(t, WithWorkers(3))}
-	together(20, func(who int) {
-		for i := range stress(50) {
+	testutil.Together(20, func(who int) {
+		for i := range testutil.Stress(50) {
 			n := twin{uint64(who*1000+i)*0x9E3779B97F4A7C15 + 1, 9}
 			r, want := a, serialTwins(7, 11, n)
 			if i%2 == 0 {
@@ -386,7 +387,7 @@ func TestRecursionUsedByManyGoroutinesAndPools(t *testing.T) {
 		x, y := f.Join(n-1, n-2)
 		return x + y
 	})
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		got, err := there.Run(pools[0], 14)
 		require.NoError(t, err)
 		require.Equal(t, serialFib(14), got)
@@ -405,7 +406,7 @@ func TestPanicsInRecursionsArrive(t *testing.T) {
 			require.Equal(t, v, arrived)
 		}
 		bang := func(*Fork[step, any]) any { return explode(v) }
-		run := func(s step) any { return caught(func() { _, _ = steps.Run(p, s) }) }
+		run := func(s step) any { return testutil.Caught(func() { _, _ = steps.Run(p, s) }) }
 		t.Run(name+" in the first half", func(t *testing.T) {
 			check(t, v, run(func(f *Fork[step, any]) any { f.Join(bang, nothing); return nil }))
 			check(t, v, run(func(f *Fork[step, any]) any { stolenSteps(f, bang, nothing); return nil }))
@@ -413,7 +414,7 @@ func TestPanicsInRecursionsArrive(t *testing.T) {
 		t.Run(name+" in the second half", func(t *testing.T) {
 			lone := newPool(t, WithWorkers(1))
 			requireAtRest(t, lone)
-			check(t, v, caught(func() {
+			check(t, v, testutil.Caught(func() {
 				_, _ = steps.Run(lone, func(f *Fork[step, any]) any { f.Join(nothing, bang); return nil })
 			}))
 		})
@@ -452,9 +453,9 @@ func TestGoexitInARecursion(t *testing.T) {
 		"orphan": func(f *Fork[step, any]) any { stolenSteps(f, exit, nothing); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range stress(50) {
+			for range testutil.Stress(50) {
 				var deferred, after bool
-				require.True(t, returns(func() {
+				require.True(t, testutil.Returns(func() {
 					defer func() { deferred = true }()
 					_, _ = steps.Run(p, s)
 					after = true
@@ -463,7 +464,7 @@ func TestGoexitInARecursion(t *testing.T) {
 				require.False(t, after)
 			}
 			requireAtRest(t, p)
-			for range stress(20) {
+			for range testutil.Stress(20) {
 				require.NoError(t, p.Go(func(w *Worker) { steps.Call(w, s) }))
 				requireAtRest(t, p) // each needs a worker for the other half
 			}
@@ -522,7 +523,7 @@ func TestRecursionAfterRecoveredPanics(t *testing.T) {
 	}
 	for _, workers := range []int{2, 4} {
 		p := newPool(t, WithWorkers(workers))
-		for seed := range uint64(stress(200)) {
+		for seed := range uint64(testutil.Stress(200)) {
 			n := twin{seed*0x9E3779B97F4A7C15 + 1, 9}
 			var want, got uint64
 			over.Store(false)
@@ -568,7 +569,7 @@ func TestRecursionsForgetWhatTheyHeld(t *testing.T) {
 		case 5:
 			at := make(chan struct{})
 			f.Join(arg{object(), 1, at}, arg{object(), 2, at})
-			_ = caught(func() { f.Join(arg{object(), 3, nil}, arg{l: object()}) })
+			_ = testutil.Caught(func() { f.Join(arg{object(), 3, nil}, arg{l: object()}) })
 			f.JoinAll([]arg{{l: object()}, {l: object()}, {l: object(), kind: 4}}, make([]*list, 3))
 		}
 		if a.kind > 10 { // deep
@@ -602,7 +603,7 @@ func closureFib(w *Worker, n int) int {
 
 func TestJoinOfClosuresIsRightWhoeverRunsIt(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			require.NoError(t, p.Run(func(w *Worker) {
 				require.Equal(t, serialFib(13), closureFib(w, 13))
 				x, y := both(w,
@@ -618,13 +619,13 @@ func TestJoinOfClosuresIsRightWhoeverRunsIt(t *testing.T) {
 func TestPanicsInJoinedClosuresArrive(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	boom := errors.New("boom")
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		begun := make(chan struct{})
 		require.NoError(t, p.Run(func(w *Worker) {
-			require.Same(t, boom, caught(func() {
+			require.Same(t, boom, testutil.Caught(func() {
 				both(w, func(*Worker) int { return explode(boom) }, func(*Worker) int { return 0 })
 			}))
-			v := caught(func() {
+			v := testutil.Caught(func() {
 				both(w, func(*Worker) int { <-begun; return 0 }, func(*Worker) int { close(begun); return explode(boom) })
 			})
 			e, ok := v.(*PanicError)
@@ -636,7 +637,7 @@ func TestPanicsInJoinedClosuresArrive(t *testing.T) {
 	requireAtRest(t, p)
 	lone := newPool(t, WithWorkers(1))
 	requireAtRest(t, lone)
-	require.Same(t, boom, caught(func() {
+	require.Same(t, boom, testutil.Caught(func() {
 		_ = lone.Run(func(w *Worker) { both(w, nop[int], func(*Worker) int { return explode(boom) }) })
 	}))
 }

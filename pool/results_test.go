@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // TestResultsComeInTheOrderOfTheFunctions, whichever ends first, and however they were added.
 func TestResultsComeInTheOrderOfTheFunctions(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			g, _ := GroupOf[int](p, t.Context())
 			for i := range 60 {
 				f := func() (int, error) {
@@ -69,7 +71,7 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 
 	g, _ = GroupOf[int](p, t.Context())
 	g.Go(func() (int, error) { panic(7) })
-	require.Equal(t, 7, caught(func() { _, _ = g.Wait() }).(*PanicError).Value)
+	require.Equal(t, 7, testutil.Caught(func() { _, _ = g.Wait() }).(*PanicError).Value)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStop)
@@ -88,9 +90,9 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 		add(g)
 		_, err = g.Wait()
 		require.ErrorContains(t, err, "nil function")
-		require.ErrorContains(t, caught(func() { add(new(ResultGroup[int])) }).(error), "not made by")
+		require.ErrorContains(t, testutil.Caught(func() { add(new(ResultGroup[int])) }).(error), "not made by")
 	}
-	require.ErrorContains(t, caught(func() { new(ResultGroup[int]).Go(func() (int, error) { return 1, nil }) }).(error), "not made by")
+	require.ErrorContains(t, testutil.Caught(func() { new(ResultGroup[int]).Go(func() (int, error) { return 1, nil }) }).(error), "not made by")
 	require.NoError(t, p.Close())
 	g, _ = GroupOf[int](p, t.Context())
 	g.Go(func() (int, error) { return 1, nil })
@@ -114,7 +116,7 @@ func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 		}
 		g.Go(func() error { ran.Add(1); return err })
 	}
-	require.True(t, eventually(func() bool { return ran.Load() == 50 }))
+	require.True(t, testutil.Eventually(func() bool { return ran.Load() == 50 }))
 	require.NoError(t, ctx.Err(), "nothing is cancelled")
 	err := g.Wait()
 	for _, e := range want {
@@ -128,7 +130,7 @@ func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	g.JoinErrors()
 	g.Go(func() error { return io.EOF })
 	g.Go(func() error { runtime.Goexit(); return nil })
-	require.True(t, eventually(func() bool { return g.tasks.Load() == 0 }))
+	require.True(t, testutil.Eventually(func() bool { return g.tasks.Load() == 0 }))
 	cancel(errStop)
 	g.Go(func() error { t.Error("the group is over"); return nil })
 	err = g.Wait()
@@ -140,17 +142,17 @@ func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	g, _ = p.Group(t.Context())
 	release := make(chan struct{})
 	g.Go(func() error { <-release; return nil })
-	require.ErrorContains(t, caught(g.JoinErrors).(error), "before Go")
+	require.ErrorContains(t, testutil.Caught(g.JoinErrors).(error), "before Go")
 	close(release)
 	require.NoError(t, g.Wait())
-	require.ErrorContains(t, caught(new(Group).JoinErrors).(error), "not made by")
+	require.ErrorContains(t, testutil.Caught(new(Group).JoinErrors).(error), "not made by")
 }
 
 // TestFirstReturnsOneResultAndEndsTheOthers, which have ended when it returns.
 func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	type f = func(ctx context.Context, w *Worker) (int, error)
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var inside atomic.Int64
 		slow := func(ctx context.Context, w *Worker) (int, error) {
 			inside.Add(1)
@@ -186,7 +188,7 @@ func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
 		require.NoError(t, <-result)
 	}))
 	wins := func(context.Context, *Worker) (int, error) { return 3, nil }
-	require.Equal(t, 7, caught(func() { _, _ = First(p, t.Context(), func(context.Context, *Worker) (int, error) { panic(7) }) }).(*PanicError).Value)
+	require.Equal(t, 7, testutil.Caught(func() { _, _ = First(p, t.Context(), func(context.Context, *Worker) (int, error) { panic(7) }) }).(*PanicError).Value)
 	_, err := First(p, t.Context(), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil })
 	require.ErrorIs(t, err, ErrGoexit)
 	v, err := First(p, t.Context(), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil }, wins)
@@ -214,7 +216,7 @@ func TestHooksAreCalledAtBothEndsOfAWorker(t *testing.T) {
 		func(w *Worker) { begun.Add(1); *here.Of(w)++ },
 		func(w *Worker) { ended.Add(1); *here.Of(w)-- }))
 	require.NoError(t, err)
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.NoError(t, p.Go(func(w *Worker) {
 			if *here.Of(w) != 1 {
 				t.Error("it has not begun, or twice")
@@ -225,10 +227,10 @@ func TestHooksAreCalledAtBothEndsOfAWorker(t *testing.T) {
 	}
 	require.NoError(t, p.Run(func(w *Worker) { require.Zero(t, *here.Of(w), "a guest is none") }))
 	require.NoError(t, p.WaitIdle(t.Context()))
-	require.True(t, eventually(func() bool { return begun.Load()-ended.Load() >= 2 }))
+	require.True(t, testutil.Eventually(func() bool { return begun.Load()-ended.Load() >= 2 }))
 	require.NoError(t, p.Close())
-	require.True(t, eventually(func() bool { return begun.Load() == ended.Load() }))
-	require.Greater(t, begun.Load(), int64(stress(100)))
+	require.True(t, testutil.Eventually(func() bool { return begun.Load() == ended.Load() }))
+	require.Greater(t, begun.Load(), int64(testutil.Stress(100)))
 	for n := range here.All() {
 		require.Zero(t, *n)
 	}
@@ -238,7 +240,7 @@ func TestHooksAreCalledAtBothEndsOfAWorker(t *testing.T) {
 
 // TestWhatGroupsOfResultsAndAdmissionAllocate is what their comments say.
 func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
-	if underRace {
+	if testutil.UnderRace {
 		t.Skip("the race detector allocates, too")
 	}
 	const n = 1000

@@ -11,6 +11,8 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // inScope runs a function where a scope can be opened: as a guest, in a task, and as a
@@ -48,7 +50,7 @@ func TestScopeWaitsForChildrenOfChildren(t *testing.T) {
 	for where, in := range inScope {
 		t.Run(where, func(t *testing.T) {
 			forSizes(t, func(t *testing.T, p *Pool) {
-				for range stress(20) {
+				for range testutil.Stress(20) {
 					var ran atomic.Int64
 					var after int64
 					in(p, func(w *Worker) {
@@ -66,7 +68,7 @@ func TestScopeWaitsForChildrenOfChildren(t *testing.T) {
 // does not.
 func TestChildOutlivesWhoAddedIt(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var parentGone, ended bool // without a lock: the race detector would tell
 		require.NoError(t, p.Run(func(w *Worker) {
 			w.Scope(func(s *Scope) {
@@ -91,7 +93,7 @@ func TestChildOutlivesWhoAddedIt(t *testing.T) {
 
 func TestChildrenFork(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			var sum atomic.Int64
 			require.NoError(t, p.Run(func(w *Worker) {
 				x, _ := Join(w,
@@ -116,7 +118,7 @@ func TestScopeOfThousands(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			p := newPool(t, WithWorkers(4))
 			n := 20_000
-			if testing.Short() {
+			if testutil.Short() {
 				n = 2000
 			}
 			ran := make([]atomic.Int32, n)
@@ -138,7 +140,7 @@ func TestScopeOfThousands(t *testing.T) {
 
 func TestScopeInScope(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			var ran atomic.Int64
 			var nest func(w *Worker, depth int)
 			nest = func(w *Worker, depth int) {
@@ -180,11 +182,11 @@ func TestPanicInAChildReachesTheScope(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			p := newPool(t, WithWorkers(3))
 			boom := errors.New("boom")
-			for range stress(100) {
+			for range testutil.Stress(100) {
 				var v any
 				var running atomic.Int32
 				in(p, func(w *Worker) {
-					v = caught(func() {
+					v = testutil.Caught(func() {
 						w.Scope(func(s *Scope) {
 							for i := range 8 {
 								s.Go(w, func(w *Worker) {
@@ -222,7 +224,7 @@ func TestFirstPanicOfTheChildrenCounts(t *testing.T) {
 	var ran []int
 	done := make(chan any)
 	require.NoError(t, p.Go(func(w *Worker) {
-		done <- caught(func() {
+		done <- testutil.Caught(func() {
 			w.Scope(func(s *Scope) {
 				for i := range 100 {
 					s.Go(w, func(*Worker) {
@@ -243,11 +245,11 @@ func TestPanicInTheBodyWaitsForTheChildren(t *testing.T) {
 	for where, in := range inScope {
 		t.Run(where, func(t *testing.T) {
 			p := newPool(t, WithWorkers(2))
-			for range stress(50) {
+			for range testutil.Stress(50) {
 				var running, begun atomic.Int32
 				var v any
 				in(p, func(w *Worker) {
-					v = caught(func() {
+					v = testutil.Caught(func() {
 						w.Scope(func(s *Scope) {
 							at := make(gate)
 							s.Go(w, func(*Worker) {
@@ -293,10 +295,10 @@ func TestGoexitInAScope(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range stress(50) {
+			for range testutil.Stress(50) {
 				var running atomic.Int32
 				var after, deferred bool
-				require.True(t, returns(func() {
+				require.True(t, testutil.Returns(func() {
 					_ = p.Run(func(w *Worker) {
 						defer func() { deferred = true }()
 						w.Scope(func(s *Scope) { body(w, s, &running) })
@@ -336,18 +338,18 @@ func TestScopeOfAClosingPool(t *testing.T) {
 		}
 		inside.Add(2)
 		require.NoError(t, p.Go(job))
-		guest := together(1, func(int) {
+		guest := testutil.Together(1, func(int) {
 			if err := p.Run(job); err != nil {
 				t.Error(err)
 			}
 		})
 		inside.Wait()
-		closing := together(1, func(int) {
+		closing := testutil.Together(1, func(int) {
 			if err := p.Close(); err != nil {
 				t.Error(err)
 			}
 		})
-		require.True(t, eventually(p.closing.Load))
+		require.True(t, testutil.Eventually(p.closing.Load))
 		close(goOn)
 		closing()
 		guest()
@@ -362,7 +364,7 @@ func TestScopeOfAClosingPool(t *testing.T) {
 				spawn(s, w, 4, &ran)
 			})
 			require.EqualValues(t, 31, ran.Load())
-			require.Equal(t, "late", caught(func() {
+			require.Equal(t, "late", testutil.Caught(func() {
 				w.Scope(func(s *Scope) {
 					s.Go(w, func(*Worker) { explode("late") })
 				})
@@ -403,9 +405,9 @@ func TestGuestWhoseScopeFailsTidiesUpItself(t *testing.T) {
 			require.NoError(t, p.Go(func(*Worker) { close(busy); <-free }))
 			<-busy
 			over := make(chan struct{})
-			wait := together(1, func(int) {
+			wait := testutil.Together(1, func(int) {
 				_ = p.Run(func(w *Worker) {
-					_ = caught(func() {
+					_ = testutil.Caught(func() {
 						w.Scope(func(s *Scope) {
 							s.Go(w, func(*Worker) {})
 							body(s, w)
@@ -432,7 +434,7 @@ func TestCloseWaitsForTasksBesideAGuest(t *testing.T) {
 	inChild, leaveChild := make(chan struct{}), make(chan struct{})
 	inTask, leaveTask := make(chan struct{}), make(chan struct{})
 	var done atomic.Bool
-	guest := together(1, func(int) {
+	guest := testutil.Together(1, func(int) {
 		_ = p.Run(func(w *Worker) {
 			w.Scope(func(s *Scope) {
 				s.Go(w, func(*Worker) { close(inChild); <-leaveChild })
@@ -550,7 +552,7 @@ func TestStolenChildFindsItsScope(t *testing.T) {
 	for where, in := range inScope {
 		t.Run(where, func(t *testing.T) {
 			forSizes(t, func(t *testing.T, p *Pool) {
-				for range stress(30) {
+				for range testutil.Stress(30) {
 					in(p, func(w *Worker) { grow(t, w, 4, nil) })
 				}
 			})
@@ -608,7 +610,7 @@ func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
 			for where, in := range inScope {
 				t.Run(where, func(t *testing.T) {
 					forSizes(t, func(t *testing.T, p *Pool) {
-						for range stress(50) {
+						for range testutil.Stress(50) {
 							var ran, inner atomic.Int64
 							job := func(w *Worker, outer *Scope) {
 								over := make(chan struct{})
@@ -621,7 +623,7 @@ func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
 									close(over)
 								})
 							}
-							require.True(t, returns(func() {
+							require.True(t, testutil.Returns(func() {
 								in(p, func(w *Worker) {
 									w.Scope(func(outer *Scope) {
 										outer.Go(w, func(w *Worker) { job(w, outer) }) // may be stolen
@@ -643,7 +645,7 @@ func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
 // ended, so neither has the scope.
 func TestStolenChildWaitsForItsOwn(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var ended atomic.Bool
 		first, second := make(gate), make(gate)
 		require.NoError(t, p.Run(func(w *Worker) {
@@ -694,12 +696,12 @@ func TestHowAStolenChildEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range stress(100) {
+			for range testutil.Stress(100) {
 				var running atomic.Int64
 				var value any
 				var returned bool
 				var err error
-				require.True(t, returns(func() {
+				require.True(t, testutil.Returns(func() {
 					ctx, cancel := context.WithCancel(context.Background())
 					defer cancel()
 					defer func() { value = recover() }()
@@ -784,11 +786,11 @@ func TestChildIsAddedByAnotherGoroutine(t *testing.T) {
 		t.Skip("nobody looks whose the worker is")
 	}
 	p := newPool(t, WithWorkers(2))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		var ran atomic.Int64
 		require.NoError(t, p.Run(func(w *Worker) {
 			w.Scope(func(s *Scope) {
-				wait := together(2, func(int) {
+				wait := testutil.Together(2, func(int) {
 					for range 100 {
 						s.Go(w, func(*Worker) { ran.Add(1) })
 						s.Go(nil, func(*Worker) { ran.Add(1) })

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // TestSerialRunsEverythingInItsOrderInTheCaller, whatever the granularity, and nobody takes anything from anybody.
@@ -58,7 +60,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	require.Equal(t, 6765, v)
 
 	// Panics, Goexit and the end of a context arrive as at any pool.
-	require.Equal(t, 7, caught(func() { _ = ForRange(at, 10, func(int, int) { panic(7) }) }).(*PanicError).Value)
+	require.Equal(t, 7, testutil.Caught(func() { _ = ForRange(at, 10, func(int, int) { panic(7) }) }).(*PanicError).Value)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -80,7 +82,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.True(t, eventually(func() bool { return runtime.NumGoroutine() <= goroutines }))
+	require.True(t, testutil.Eventually(func() bool { return runtime.NumGoroutine() <= goroutines }))
 
 	synctest.Test(t, func(t *testing.T) { // it is nobody's
 		require.NoError(t, Do(at, func(w *Worker) {

@@ -57,7 +57,7 @@ func (p *Pool) notifySeen() {
 // it, some milliseconds later. It says whether it has woken one.
 //
 //go:noinline
-func (p *Pool) wakeOne(node, hint int) bool {
+func (p *Pool) wakeOne(node, firstVictim int) bool {
 	if p.sleep.Nobody() || p.held() { // nobody, as always in a busy pool
 		return false
 	}
@@ -66,8 +66,8 @@ func (p *Pool) wakeOne(node, hint int) bool {
 		return false
 	}
 	pl := p.places[i]
-	if hint >= 0 {
-		pl.firstVictim = hint
+	if firstVictim >= 0 {
+		pl.firstVictim = firstVictim
 	} else { // for a task
 		p.sleptFor(heist.Ticks() - pl.dozedAt)
 	}
@@ -81,7 +81,7 @@ func (p *Pool) wakeOne(node, hint int) bool {
 // system's timer slack. But it takes a goroutine from the global queue at once. So w gives its P to the worker, and goes on
 // on the other one.
 func (w *Worker) wakeHelper() {
-	if !w.pool.wakeOne(w.placement.node, w.home.index) || w.parker.bell == nil {
+	if !w.pool.wakeOne(w.placement.node, w.home.index) || w.parker.channel == nil {
 		return
 	}
 	if now := heist.Ticks(); now >= w.politeAfter {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +30,7 @@ func TestTasksThatComeOneByOneAreRun(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		ran := make(chan int)
-		for i := range stress(4000) {
+		for i := range testutil.Stress(4000) {
 			require.NoError(t, p.Go(func(*Worker) { ran <- i }))
 			require.Equal(t, i, <-ran)
 			pause()
@@ -39,7 +40,7 @@ func TestTasksThatComeOneByOneAreRun(t *testing.T) {
 
 func TestBurstsOfTasksAreRun(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(200) {
+		for range testutil.Stress(200) {
 			n := 1 + rand.N(10)
 			meet := newBarrier(n + 1)
 			for range n {
@@ -48,7 +49,7 @@ func TestBurstsOfTasksAreRun(t *testing.T) {
 				}))
 				pause()
 			}
-			require.True(t, eventually(func() bool { return meet.missing.Load() == 1 }))
+			require.True(t, testutil.Eventually(func() bool { return meet.missing.Load() == 1 }))
 		}
 	})
 }
@@ -58,7 +59,7 @@ func TestBurstsOfTasksAreRun(t *testing.T) {
 func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		n := p.Workers()
-		for round := range stress(3000 / (n + 10)) {
+		for round := range testutil.Stress(3000 / (n + 10)) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
@@ -99,7 +100,7 @@ func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 func TestTaskThatWaitsForTheNextOne(t *testing.T) {
 	for _, workers := range []int{2, 3, 16} {
 		p := newPool(t, WithWorkers(workers))
-		for round := range stress(500) {
+		for round := range testutil.Stress(500) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
@@ -117,7 +118,7 @@ func TestPingPong(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		for _, inside := range []bool{true, false} {
-			left := stress(10_000)
+			left := testutil.Stress(10_000)
 			over := make(chan struct{})
 			var ping, pong func(w *Worker)
 			next := func(w *Worker, f func(*Worker)) {
@@ -141,7 +142,7 @@ func TestPingPong(t *testing.T) {
 // nobody hangs.
 func TestForksThatAppearWhileOthersSleepAreStolen(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	for round := range stress(2000) {
+	for round := range testutil.Stress(2000) {
 		if round%4 == 0 {
 			require.True(t, whenParked(p))
 		}
@@ -161,11 +162,11 @@ func TestALongComputationIsShared(t *testing.T) {
 	}
 	p := newPool(t, WithWorkers(4))
 	n := 25
-	if testing.Short() {
+	if testutil.Short() {
 		n = 16
 	}
 	before := p.Stats().Total()
-	shared := eventually(func() bool {
+	shared := testutil.Eventually(func() bool {
 		require.True(t, whenParked(p))
 		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, serialFib(n), fib(w, n)) }))
 		now := p.Stats().Total()
@@ -188,7 +189,7 @@ func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
 		})
 		return y
 	}
-	for range stress(700) {
+	for range testutil.Stress(700) {
 		require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, join(w)) }))
 		result := make(chan int)
 		require.NoError(t, p.Go(func(w *Worker) { result <- join(w) }))
@@ -203,7 +204,7 @@ func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
 // TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin, which waits for a fork that waits for the task.
 func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		joining := make(chan *Worker)
 		ran := make(chan *Worker, 1)
 		released, ended := make(chan struct{}), make(chan struct{})
@@ -216,7 +217,7 @@ func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 			})
 		}))
 		w := <-joining
-		require.True(t, eventually(func() bool { return p.waits.Load() == 1 }))
+		require.True(t, testutil.Eventually(func() bool { return p.waits.Load() == 1 }))
 		require.NoError(t, p.Go(func(w *Worker) { ran <- w }))
 		require.NotSame(t, w, <-ran)
 		close(released)
@@ -227,7 +228,7 @@ func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 // TestTaskIsRunBesideASleeperInAJoin puts a sleeper in the way that waits for a fork.
 func TestTaskIsRunBesideASleeperInAJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		release, ended := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) {
 			defer close(ended)
@@ -246,7 +247,7 @@ func TestTaskIsRunBesideASleeperInAJoin(t *testing.T) {
 // worker is free while the guest waits for a stolen fork, which waits for a task.
 func TestWorkerOfAGuestThatWaitsRunsTasks(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		ended, ran := make(chan struct{}), make(chan struct{})
 		busy, release := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.Go(func(*Worker) {
@@ -270,9 +271,9 @@ func TestWorkerOfAGuestThatWaitsRunsTasks(t *testing.T) {
 // guests are what they were at the start, after everything that moves them.
 func TestPoolComesToRest(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			requireAtRest(t, p)
-			wait := together(8, func(who int) {
+			wait := testutil.Together(8, func(who int) {
 				for i := range 20 {
 					switch (who + i) % 4 {
 					case 0:
@@ -285,7 +286,7 @@ func TestPoolComesToRest(t *testing.T) {
 						g.GoWorker(func(w *Worker) error { fib(w, 8); return nil })
 						_ = g.Wait()
 					case 3:
-						_ = caught(func() {
+						_ = testutil.Caught(func() {
 							_ = p.Run(func(w *Worker) {
 								Join(w, fib, 8, func(*Worker, int) int { return explode("g") }, 0)
 							})
@@ -304,7 +305,7 @@ func TestPoolComesToRest(t *testing.T) {
 // searcher and woke nobody.
 func TestNoPlaceSleepsOverATask(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.True(t, whenParked(p))
 		require.True(t, p.sleep.Choose(0)) // the place is the test's
 		p.sleep.Taken()
@@ -374,13 +375,13 @@ func phantom(p *Pool) (leave func()) {
 
 // TestASearcherThatDoesNotRunIsNotTrusted by the next submitter.
 func TestASearcherThatDoesNotRunIsNotTrusted(t *testing.T) {
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2))
 		requireAtRest(t, p)
 		leave := phantom(p)
 		ran := make(chan struct{})
 		require.NoError(t, p.Go(func(*Worker) { close(ran) }))
-		require.True(t, returns(func() { <-ran }), "the task waits for a worker that does not run")
+		require.True(t, testutil.Returns(func() { <-ran }), "the task waits for a worker that does not run")
 		leave()
 	}
 }
@@ -393,7 +394,7 @@ func TestASearcherShowsThatItRuns(t *testing.T) {
 			ended := make(chan int64)
 			require.NoError(t, p.Go(func(*Worker) { ended <- heist.Ticks() }))
 			end := <-ended // it searches once more before it sleeps
-			require.True(t, eventually(func() bool { return p.searchedAt.Load() > end }))
+			require.True(t, testutil.Eventually(func() bool { return p.searchedAt.Load() > end }))
 		})
 	}
 }
@@ -420,7 +421,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 		}
 		p.searchedAt.Store(heist.Ticks() - 2*p.ticksAnswer)
 	}))
-	require.True(t, eventually(func() bool { return p.Stats().Total().Tasks > 200 }))
+	require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Tasks > 200 }))
 	require.True(t, second.Load())
 	leave()
 }
@@ -438,7 +439,7 @@ func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
 	}
 	requireAtRest(t, p)
 	require.Zero(t, p.shortSleeps.Load())
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		for range mostShortSleeps {
 			p.sleptFor(p.ticksLinger)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // The soak grows random trees in which everything nests in everything: joins of
@@ -188,13 +190,13 @@ func TestSoak(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Logf("HEIST_SEED=%d", seed)
-	deadline := time.Now().Add(time.Duration(stress(2000)) * time.Millisecond)
+	deadline := time.Now().Add(time.Duration(testutil.Stress(2000)) * time.Millisecond)
 	for round := uint64(0); time.Now().Before(deadline) && !t.Failed(); round++ {
 		r := rand.New(rand.NewPCG(seed, round))
 		p := newPool(t, WithWorkers(1+r.IntN(6)))
 		goroutines := 1 + r.IntN(4)
 		var faults faults
-		together(goroutines, func(who int) {
+		testutil.Together(goroutines, func(who int) {
 			r := rand.New(rand.NewPCG(seed, round<<32+uint64(who)))
 			for range 5 {
 				n := plant{seed: r.Uint64(), depth: 12, scope: &scope{faults: &faults}}

@@ -150,23 +150,23 @@ func (p *Pool) queued() int {
 	return n
 }
 
-// Thefts returns how often each worker has stolen from each: thefts[thief][victim], by
+// StealMatrix returns how often each worker has stolen from each: steals[thief][victim], by
 // [Worker.ID].
-func (p *Pool) Thefts() [][]uint64 {
+func (p *Pool) StealMatrix() [][]uint64 {
 	if err := p.usable(); err != nil {
 		panic(err)
 	}
 	workers := p.victims()
-	thefts := make([][]uint64, len(workers))
+	steals := make([][]uint64, len(workers))
 	for i, w := range workers {
-		thefts[i] = make([]uint64, len(workers))
-		for victim := range thefts[i] {
+		steals[i] = make([]uint64, len(workers))
+		for victim := range steals[i] {
 			if page := w.stealStats.pages[victim/victimsPerPage].Load(); page != nil {
-				thefts[i][victim] = page[victim%victimsPerPage].Load()
+				steals[i][victim] = page[victim%victimsPerPage].Load()
 			}
 		}
 	}
-	return thefts
+	return steals
 }
 
 // stealStats is a worker's account of whom it tried to steal from. Owner writes, anybody reads.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // endless is a search that does not come to its end by itself.
@@ -107,15 +109,15 @@ func TestStopEndsTheInnermostSearch(t *testing.T) {
 	}))
 	require.NoError(t, p.Run(func(w *Worker) {
 		require.Equal(t, context.Background(), w.Context())
-		require.ErrorContains(t, caught(func() { w.Stop(inner) }).(error), "WithCancel")
+		require.ErrorContains(t, testutil.Caught(func() { w.Stop(inner) }).(error), "WithCancel")
 	}))
 	require.ErrorContains(t, at.Run(func(*Worker) {}), "outer", "it is over")
 	fresh, _, end := WithCancel(p)
 	defer end(nil)
 	require.NoError(t, fresh.Run(func(w *Worker) {
-		require.ErrorContains(t, caught(func() { w.Stop(nil) }).(error), "nil error")
+		require.ErrorContains(t, testutil.Caught(func() { w.Stop(nil) }).(error), "nil error")
 		w.Uncancelled(func(func() bool) {
-			require.ErrorContains(t, caught(func() { w.Stop(inner) }).(error), "WithCancel")
+			require.ErrorContains(t, testutil.Caught(func() { w.Stop(inner) }).(error), "WithCancel")
 		})
 	}))
 }
@@ -154,7 +156,7 @@ func TestDoAtAPlace(t *testing.T) {
 	require.EqualValues(t, 8, ran.Load())
 	require.ErrorContains(t, Do(p, f, nil), "nil")
 	require.ErrorContains(t, Do(nil, f), "place")
-	require.Equal(t, 7, caught(func() { _ = Do(p, f, func(*Worker) { panic(7) }) }).(*PanicError).Value)
+	require.Equal(t, 7, testutil.Caught(func() { _ = Do(p, f, func(*Worker) { panic(7) }) }).(*PanicError).Value)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, Do(p.With(ctx), f), context.Canceled)
@@ -197,10 +199,10 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 		},
 	}
 	for name, shape := range shapes {
-		for range stress(50) {
+		for range testutil.Stress(50) {
 			at, _, cancel := WithCancel(p)
 			started, stopped := make(chan struct{}), make(chan struct{})
-			got := caught(func() {
+			got := testutil.Caught(func() {
 				err := at.Run(func(w *Worker) {
 					shape(w, func(w *Worker) {
 						w.Block(func() { <-started })
@@ -226,7 +228,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 	at, _, cancel := WithCancel(p)
 	defer cancel(nil)
 	require.Same(t, errStop, at.Run(func(w *Worker) {
-		require.NotNil(t, caught(func() { w.Do(func(*Worker) {}, func(*Worker) { panic("boom") }) }))
+		require.NotNil(t, testutil.Caught(func() { w.Do(func(*Worker) {}, func(*Worker) { panic("boom") }) }))
 		w.Stop(errStop)
 	}))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // # Bubbles of testing/synctest, in which time passes only when all goroutines wait
@@ -79,7 +80,7 @@ func TestDelaysAndDeadlinesFollowTheTimeOfTheBubble(t *testing.T) {
 // TestPoolsOutsideAreNoMatterOfABubble: what is measured once in a process is right for both.
 func TestPoolsOutsideAreNoMatterOfABubble(t *testing.T) {
 	outside := newPool(t, WithWorkers(2))
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := New(WithWorkers(2), WithPinning(PinNone))
 			require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestCoroutinesOutsideLeaveTheBubbleAlone(t *testing.T) {
 	outside, over := newPool(t, WithWorkers(1)), make(chan struct{})
 	waits(outside, over)
 	defer close(over)
-	for range stress(20) {
+	for range testutil.Stress(20) {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := New(WithWorkers(2))
 			require.NoError(t, err)

@@ -186,7 +186,7 @@ func TestGoexitInAPanicHandlerKeepsTheWorker(t *testing.T) {
 	require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 	select {
 	case <-ran:
-	case <-time.After(2 * time.Second): // less than patience, for a worker that has gone never comes back
+	case <-time.After(2 * time.Second): // less than testutil.Patience, for a worker that has gone never comes back
 		t.Fatal("the worker is gone")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +30,7 @@ var background = context.Background()
 
 func TestTasksOfGuestsRunOnWorkers(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		n := stress(5000) // more than the guest's ring holds
+		n := testutil.Stress(5000) // more than the guest's ring holds
 		ran := make(tally, n)
 		require.NoError(t, p.Run(func(w *Worker) {
 			for i := range n {
@@ -40,7 +41,7 @@ func TestTasksOfGuestsRunOnWorkers(t *testing.T) {
 					ran[i].Add(1)
 				}))
 			}
-			require.True(t, eventually(func() bool { return ran[0].Load() == 1 }), "none runs while the guest is there")
+			require.True(t, testutil.Eventually(func() bool { return ran[0].Load() == 1 }), "none runs while the guest is there")
 		}))
 		ran.requireEachOnce(t)
 	})
@@ -49,7 +50,7 @@ func TestTasksOfGuestsRunOnWorkers(t *testing.T) {
 // TestTasksOfAGuestThatIsHereStillRun while it waits for them.
 func TestTasksOfAGuestThatIsHereStillRun(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.True(t, whenParked(p))
 		require.NoError(t, p.Run(func(w *Worker) {
 			ran := make(chan struct{})
@@ -104,7 +105,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 				release()
 				require.Zero(t, accepted.Load(), "only the injector takes tasks of guests")
 			}
-			require.True(t, eventually(func() bool { return ran.Load() == accepted.Load() }))
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() == accepted.Load() }))
 			requireCloses(t, p)
 			require.Equal(t, accepted.Load(), ran.Load())
 			require.Zero(t, ranRefused.Load())
@@ -114,7 +115,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 
 func TestCloseAmongTasksOfWorkersAndGuests(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			p := newPool(t, WithWorkers(workers))
 			var accepted, ran atomic.Int64
 			var spread func(w *Worker)
@@ -134,14 +135,14 @@ func TestCloseAmongTasksOfWorkersAndGuests(t *testing.T) {
 				}
 			}
 			count(p.Go(spread))
-			wait := together(2, func(int) {
+			wait := testutil.Together(2, func(int) {
 				_ = p.Run(func(w *Worker) {
 					for range 400 {
 						count(w.Go(func(*Worker) { ran.Add(1) }))
 					}
 				})
 			})
-			require.True(t, eventually(func() bool { return ran.Load() > 100 }))
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() > 100 }))
 			requireCloses(t, p)
 			wait()
 			require.Equal(t, accepted.Load(), ran.Load())
@@ -202,9 +203,9 @@ func TestBadQueueOptionsAreNamedInTheError(t *testing.T) {
 func TestSubmitWithoutABoundNeverWaits(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	release := occupyAll(t, p)
-	n := stress(10_000)
+	n := testutil.Stress(10_000)
 	ran := make(tally, n)
-	require.True(t, returns(func() {
+	require.True(t, testutil.Returns(func() {
 		for i := range n {
 			submit := p.TrySubmit
 			if i%2 == 0 {
@@ -230,7 +231,7 @@ func boundedPool(t *testing.T, bound int) (p *Pool, release func()) {
 }
 
 func waits(p *Pool, n int32) bool {
-	return eventually(func() bool { return p.room.waiting.Load() == n })
+	return testutil.Eventually(func() bool { return p.room.waiting.Load() == n })
 }
 
 func TestSubmitWaitsAtTheBound(t *testing.T) {
@@ -260,7 +261,7 @@ func TestTheWaitForRoomEndsWithTheContext(t *testing.T) {
 	go func() { submitted <- p.Submit(ctx, func(*Worker) { t.Error("it runs") }) }()
 	require.True(t, waits(p, 1))
 	cancel(io.EOF)
-	require.True(t, eventually(func() bool { return len(submitted) == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return len(submitted) == 1 }))
 	require.Same(t, io.EOF, <-submitted, "the cause")
 	require.True(t, waits(p, 0))
 	require.Equal(t, 1, p.waiting())
@@ -273,11 +274,11 @@ func TestTheWaitForRoomEndsWithTheContext(t *testing.T) {
 
 // TestOneWhoGivesUpLeavesTheRoomToAnother: there may be a single token for both.
 func TestOneWhoGivesUpLeavesTheRoomToAnother(t *testing.T) {
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		p, release := boundedPool(t, 1)
 		ctx, cancel := context.WithCancel(background)
 		var left atomic.Int32
-		wait := together(4, func(who int) {
+		wait := testutil.Together(4, func(who int) {
 			c := background
 			if who%2 == 0 {
 				c = ctx
@@ -289,14 +290,14 @@ func TestOneWhoGivesUpLeavesTheRoomToAnother(t *testing.T) {
 			}
 		})
 		require.True(t, waits(p, 4))
-		together(2, func(who int) {
+		testutil.Together(2, func(who int) {
 			if who == 0 {
 				cancel()
 			} else {
 				release()
 			}
 		})()
-		require.True(t, returns(wait), "somebody waits for ever")
+		require.True(t, testutil.Returns(wait), "somebody waits for ever")
 		require.GreaterOrEqual(t, left.Load(), int32(2))
 		requireCloses(t, p)
 	}
@@ -322,13 +323,13 @@ func TestTheWaitForRoomEndsWithThePool(t *testing.T) {
 		select {
 		case err := <-errs:
 			require.ErrorIs(t, err, ErrClosed)
-		case <-time.After(patience):
+		case <-time.After(testutil.Patience):
 			require.Fail(t, "it waits for ever")
 		}
 	}
 	require.Empty(t, closes, "the worker is busy")
 	release()
-	require.True(t, eventually(func() bool { return len(closes) == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return len(closes) == 1 }))
 	require.NoError(t, <-closes)
 	require.ErrorIs(t, p.Submit(background, func(*Worker) {}), ErrClosed)
 	require.ErrorIs(t, p.TrySubmit(func(*Worker) {}), ErrClosed)
@@ -384,7 +385,7 @@ func TestGuestsInsideTasksDoNotWaitForRoom(t *testing.T) {
 			submitted <- err
 		})
 	}))
-	require.True(t, eventually(func() bool { return len(submitted) == 1 }), "it waits for itself")
+	require.True(t, testutil.Eventually(func() bool { return len(submitted) == 1 }), "it waits for itself")
 	require.NoError(t, <-submitted)
 }
 
@@ -394,19 +395,19 @@ func TestWhatHasAPriorityOrADelayDoesNotCount(t *testing.T) {
 	var ran atomic.Int32
 	f := func(*Worker) { ran.Add(1) }
 	for _, option := range []TaskOption{PriorityHigh, PriorityLow, Delay(time.Millisecond)} {
-		require.True(t, returns(func() {
+		require.True(t, testutil.Returns(func() {
 			if err := errors.Join(p.Submit(background, f, option), p.TrySubmit(f, option)); err != nil {
 				t.Error(err)
 			}
 		}))
 	}
 	require.NoError(t, p.Go(f), "Go never waits")
-	require.True(t, returns(func() {
+	require.True(t, testutil.Returns(func() {
 		g := newGroup(p)
 		g.Go(func() error { ran.Add(1); return nil })
 	}))
 	release()
-	require.True(t, eventually(func() bool { return ran.Load() == 8 }))
+	require.True(t, testutil.Eventually(func() bool { return ran.Load() == 8 }))
 }
 
 func TestManySubmittersAtABoundLoseNothingAndNoneStays(t *testing.T) {
@@ -414,10 +415,10 @@ func TestManySubmittersAtABoundLoseNothingAndNoneStays(t *testing.T) {
 		t.Run(fmt.Sprintf("%d workers, bound %d", c.workers, c.bound), func(t *testing.T) {
 			p := newPool(t, WithWorkers(c.workers), WithQueueBound(c.bound))
 			const submitters = 12
-			n := (stress(30) + 9) / 10 * 10
+			n := (testutil.Stress(30) + 9) / 10 * 10
 			ran := make(tally, submitters*n)
 			var most atomic.Int64
-			wait := together(submitters, func(who int) {
+			wait := testutil.Together(submitters, func(who int) {
 				for i := 0; i < n; {
 					task := func(i int) func(*Worker) { return func(*Worker) { ran[who*n+i].Add(1) } }
 					switch who % 3 {
@@ -444,7 +445,7 @@ func TestManySubmittersAtABoundLoseNothingAndNoneStays(t *testing.T) {
 					most.Store(max(most.Load(), int64(p.waiting())))
 				}
 			})
-			require.True(t, returns(wait), "somebody waits for ever")
+			require.True(t, testutil.Returns(wait), "somebody waits for ever")
 			ran.requireEachOnce(t)
 			require.LessOrEqual(t, most.Load(), int64(c.bound+5*submitters), "about the bound")
 			require.Zero(t, p.room.waiting.Load())
@@ -499,7 +500,7 @@ func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
 			var ran atomic.Int32
 			var queued int
 			var err error
-			wait := together(1, func(int) {
+			wait := testutil.Together(1, func(int) {
 				fs := make([]func(*Worker), n)
 				for i := range fs {
 					fs[i] = func(*Worker) {
@@ -513,11 +514,11 @@ func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
 			})
 			require.True(t, waits(p, 1))
 			c.give(p, cancel)
-			require.True(t, returns(wait))
+			require.True(t, testutil.Returns(wait))
 			require.Equal(t, bound, queued)
 			require.Same(t, c.want, err)
 			release()
-			require.True(t, eventually(func() bool { return int(ran.Load()) == bound }))
+			require.True(t, testutil.Eventually(func() bool { return int(ran.Load()) == bound }))
 			cancel(nil)
 			_ = p.Close()
 		})
@@ -526,10 +527,10 @@ func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
 
 // TestSubmitAllAmongClose: what it counts is what runs.
 func TestSubmitAllAmongClose(t *testing.T) {
-	for round := range stress(40) {
+	for round := range testutil.Stress(40) {
 		p := newPool(t, WithWorkers(1+round%3))
 		var ran, queued atomic.Int64
-		wait := together(3, func(int) {
+		wait := testutil.Together(3, func(int) {
 			fs := make([]func(*Worker), 150)
 			for i := range fs {
 				fs[i] = func(*Worker) { ran.Add(1) }
@@ -545,7 +546,7 @@ func TestSubmitAllAmongClose(t *testing.T) {
 				}
 			}
 		})
-		require.True(t, eventually(func() bool { return queued.Load() > 0 }))
+		require.True(t, testutil.Eventually(func() bool { return queued.Load() > 0 }))
 		requireCloses(t, p)
 		wait()
 		require.Equal(t, queued.Load(), ran.Load())
@@ -561,16 +562,16 @@ func TestDelayedTasksRunNotBeforeTheirTime(t *testing.T) {
 			begin := time.Now()
 			ran := make(chan time.Duration, 1)
 			require.NoError(t, p.Submit(background, func(*Worker) { ran <- time.Since(begin) }, Delay(d), priority))
-			require.True(t, eventually(func() bool { return len(ran) == 1 }))
+			require.True(t, testutil.Eventually(func() bool { return len(ran) == 1 }))
 			require.GreaterOrEqual(t, <-ran, d)
 		}
 	}
-	require.True(t, eventually(func() bool { return p.delayed.Load() == 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.delayed.Load() == 0 }))
 }
 
 func TestCloseWaitsForDelayedTasks(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			p := newPool(t, WithWorkers(workers))
 			const n = 20
 			ran := make(tally, n)
@@ -588,10 +589,10 @@ func TestCloseWaitsForDelayedTasks(t *testing.T) {
 
 // TestDelaysAmongClose: each is either refused or runs.
 func TestDelaysAmongClose(t *testing.T) {
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2))
 		var accepted, ran atomic.Int64
-		wait := together(3, func(int) {
+		wait := testutil.Together(3, func(int) {
 			for range 1000 {
 				err := p.Submit(background, func(*Worker) { ran.Add(1) }, Delay(time.Microsecond))
 				if err != nil {
@@ -603,7 +604,7 @@ func TestDelaysAmongClose(t *testing.T) {
 				accepted.Add(1)
 			}
 		})
-		require.True(t, eventually(func() bool { return accepted.Load() > 0 }))
+		require.True(t, testutil.Eventually(func() bool { return accepted.Load() > 0 }))
 		requireCloses(t, p)
 		wait()
 		require.Equal(t, accepted.Load(), ran.Load())
@@ -662,7 +663,7 @@ func TestWhatStartsLateIsReplaced(t *testing.T) {
 			}
 			options := append(c.options, StartBy(time.Now().Add(c.deadline), late))
 			require.NoError(t, p.Submit(background, d.task("in time"), options...))
-			require.True(t, eventually(func() bool { return len(d.read()) > 0 }))
+			require.True(t, testutil.Eventually(func() bool { return len(d.read()) > 0 }))
 			require.True(t, whenParked(p))
 			require.Equal(t, []string{c.want}, d.read())
 		})
@@ -672,7 +673,7 @@ func TestWhatStartsLateIsReplaced(t *testing.T) {
 // TestExactlyOneOfTheTwoRuns while the deadline passes.
 func TestExactlyOneOfTheTwoRuns(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	n := stress(2000)
+	n := testutil.Stress(2000)
 	ran := make(tally, n)
 	for i := range n {
 		f := func(*Worker) { ran[i].Add(1) }
@@ -691,7 +692,7 @@ func TestWhatWaitsTooLongInTheQueueIsReplaced(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	release()
-	require.True(t, eventually(func() bool { return len(d.read()) > 0 }))
+	require.True(t, testutil.Eventually(func() bool { return len(d.read()) > 0 }))
 	require.Equal(t, []string{"late"}, d.read())
 }
 
@@ -719,7 +720,7 @@ func TestPanicsAreHandledOnceEachAndTheWorkersGoOn(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		var h handled
 		p := newPool(t, WithWorkers(workers), WithPanicHandler(h.handle))
-		n := stress(300)
+		n := testutil.Stress(300)
 		for i := range n {
 			f := func(*Worker) { explode(i) }
 			switch i % 4 {
@@ -733,7 +734,7 @@ func TestPanicsAreHandledOnceEachAndTheWorkersGoOn(t *testing.T) {
 				require.NoError(t, p.Go(func(w *Worker) { _ = w.Go(f); fib(w, 5) }))
 			}
 		}
-		require.True(t, eventually(func() bool { return len(h.read()) >= n }))
+		require.True(t, testutil.Eventually(func() bool { return len(h.read()) >= n }))
 		requireAtRest(t, p)
 		times := make(map[any]int)
 		for _, e := range h.read() {
@@ -750,7 +751,7 @@ func TestPanicsAreHandledOnceEachAndTheWorkersGoOn(t *testing.T) {
 		for range workers {
 			g.Go(func() error { meet.wait(); return nil })
 		}
-		require.True(t, returns(func() { _ = g.Wait() }), "a worker has ended")
+		require.True(t, testutil.Returns(func() { _ = g.Wait() }), "a worker has ended")
 		require.EqualValues(t, n+n/4+workers, p.Stats().Total().Tasks)
 	}
 }
@@ -759,7 +760,7 @@ func TestPanicsAreHandledOnceEachAndTheWorkersGoOn(t *testing.T) {
 func TestPanicOfATaskInTheMiddleOfAWaitIsHandled(t *testing.T) {
 	var h handled
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(h.handle))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		g := newGroup(p)
 		g.GoWorker(func(w *Worker) error {
 			inner := newGroup(p)
@@ -770,7 +771,7 @@ func TestPanicOfATaskInTheMiddleOfAWaitIsHandled(t *testing.T) {
 		require.NoError(t, g.Wait())
 	}
 	// The last one may come after its group's end: the injector has its turns.
-	require.True(t, eventually(func() bool { return len(h.read()) == stress(100) }))
+	require.True(t, testutil.Eventually(func() bool { return len(h.read()) == testutil.Stress(100) }))
 	for _, e := range h.read() {
 		require.ErrorIs(t, e, io.EOF)
 	}
@@ -781,15 +782,15 @@ func TestPanicsThatSomebodyWaitsForAreNotHandled(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithPanicHandler(func(*PanicError) { t.Error("the handler is called") }))
 	g := newGroup(p)
 	g.Go(func() error { explode("group"); return nil })
-	require.NotNil(t, caught(func() { _ = g.Wait() }))
+	require.NotNil(t, testutil.Caught(func() { _ = g.Wait() }))
 	f := Async(p, func(*Worker) (int, error) { return explode("future"), nil })
-	require.NotNil(t, caught(func() { _, _ = f.Wait(background) }))
-	require.Equal(t, "guest", caught(func() { _ = p.Run(func(*Worker) { explode("guest") }) }))
+	require.NotNil(t, testutil.Caught(func() { _, _ = f.Wait(background) }))
+	require.Equal(t, "guest", testutil.Caught(func() { _ = p.Run(func(*Worker) { explode("guest") }) }))
 }
 
 func TestGoexitIsNoPanic(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(func(*PanicError) { t.Error("the handler is called") }))
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		require.NoError(t, p.Go(func(*Worker) { runtime.Goexit() }))
 	}
 	ran := make(chan struct{})
@@ -802,7 +803,7 @@ func TestLateTasksAreHandledToo(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(h.handle))
 	require.NoError(t, p.Submit(background, func(*Worker) {}, StartBy(time.Now().Add(-1), func(*Worker) { explode("late") })))
 	require.NoError(t, p.Submit(background, func(*Worker) { explode("delayed") }, Delay(time.Microsecond)))
-	require.True(t, eventually(func() bool { return len(h.read()) == 2 }))
+	require.True(t, testutil.Eventually(func() bool { return len(h.read()) == 2 }))
 }
 
 // TestAPanicHandlerMayUseThePool, for example to try again: it is inside the task.
@@ -818,7 +819,7 @@ func TestAPanicHandlerMayUseThePool(t *testing.T) {
 		results <- p.Close() // an error at once
 	}))
 	require.NoError(t, p.Go(func(*Worker) { explode("handled") }))
-	require.True(t, eventually(func() bool { return len(results) == 2 }), "the handler waits for its own worker")
+	require.True(t, testutil.Eventually(func() bool { return len(results) == 2 }), "the handler waits for its own worker")
 	require.NoError(t, <-results)
 	require.ErrorContains(t, <-results, "inside a task")
 }
@@ -827,7 +828,7 @@ func TestAPanicHandlerMayUseThePool(t *testing.T) {
 func TestWorkerIsAsBeforeAfterAPanic(t *testing.T) {
 	var h handled
 	p := newPool(t, WithWorkers(2), WithPanicHandler(h.handle))
-	for round := range stress(100) {
+	for round := range testutil.Stress(100) {
 		require.NoError(t, p.Go(func(w *Worker) {
 			_ = w.Go(func(*Worker) {})
 			if round%2 == 0 {
@@ -836,7 +837,7 @@ func TestWorkerIsAsBeforeAfterAPanic(t *testing.T) {
 				stolenJoin(w, nop[int], func(*Worker) int { return explode("in a stolen fork") })
 			}
 		}))
-		require.True(t, eventually(func() bool { return len(h.read()) == round+1 }))
+		require.True(t, testutil.Eventually(func() bool { return len(h.read()) == round+1 }))
 	}
 	requireAtRest(t, p)
 	g := newGroup(p)
@@ -896,7 +897,7 @@ func TestPanicWithoutAHandlerEndsTheProcess(t *testing.T) {
 func TestStatsCountTasksOfAllKindsOnce(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		p := newPool(t, WithWorkers(workers), WithPanicHandler(func(*PanicError) {}))
-		n := stress(500)
+		n := testutil.Stress(500)
 		want := 0
 		for range n {
 			require.NoError(t, p.Submit(background, func(*Worker) {}))
@@ -912,7 +913,7 @@ func TestStatsCountTasksOfAllKindsOnce(t *testing.T) {
 			require.NoError(t, g.Wait())
 			want += 9
 		}
-		require.True(t, eventually(func() bool { return p.Stats().Total().Tasks >= uint64(want) }))
+		require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Tasks >= uint64(want) }))
 		requireAtRest(t, p)
 		require.EqualValues(t, want, p.Stats().Total().Tasks)
 	}

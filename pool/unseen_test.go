@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // The tests here are of promises that mutants of the code broke unseen.
@@ -17,12 +19,12 @@ func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
 	const n, thieves = 10_000_000, 3
 	for _, g := range [][]Granularity{nil, {Grain(1)}} {
 		p := newPool(t, WithWorkers(thieves), WithPinning(PinNone))
-		for range stress(10) {
+		for range testutil.Stress(10) {
 			var seen sync.Map
 			var inside, after atomic.Int64
 			var exploded atomic.Bool
 			require.NoError(t, p.Run(func(guest *Worker) {
-				err, ok := caught(func() {
+				err, ok := testutil.Caught(func() {
 					_ = ForRange(guest, n, func(w *Worker, lo, hi int) {
 						if exploded.Load() {
 							after.Add(int64(hi - lo))
@@ -74,7 +76,7 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 func TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater(t *testing.T) {
 	const n = 12
 	p := newPool(t, WithWorkers(2))
-	for range stress(50) {
+	for range testutil.Stress(50) {
 		release := occupy(p)
 		var begun atomic.Int32
 		fs := make([]func(*Worker), n)
@@ -114,7 +116,7 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 	defer cancel()
 	ctx := &countingContext{Context: ended}
 	p := newPool(t, WithWorkers(2), WithQueueBound(4))
-	for range stress(200) {
+	for range testutil.Stress(200) {
 		n, err := Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
@@ -134,10 +136,10 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 
 // TestResizeWakesSomebodyForForksThatWereLeftAlone because as many guests computed as places slept.
 func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
-	for range stress(100) {
+	for range testutil.Stress(100) {
 		p := newPool(t, WithWorkers(1), WithTuning(Tuning{MaxWorkers: 2}), WithPinning(PinNone))
 		published, stolen := make(chan struct{}), make(chan struct{})
-		guest := together(1, func(int) {
+		guest := testutil.Together(1, func(int) {
 			_ = p.Run(func(w *Worker) {
 				w.Do(func(*Worker) {
 					close(published)
@@ -147,7 +149,7 @@ func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
 		})
 		<-published
 		require.NoError(t, p.Resize(2))
-		require.True(t, returns(guest), "the fork was not stolen")
+		require.True(t, testutil.Returns(guest), "the fork was not stolen")
 	}
 }
 
@@ -175,15 +177,15 @@ func TestDefaultsOfSizeAndSpares(t *testing.T) {
 	inside.Wait()
 	close(release)
 	requireAtRest(t, p)
-	s := &p.sites[0]
+	s := &p.placements[0]
 	idle := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.idle)
 	}
-	require.True(t, eventually(func() bool { return idle() == s.places+sparesPerSite }), "%d are idle", idle())
+	require.True(t, testutil.Eventually(func() bool { return idle() == s.places+sparesPerPlacement }), "%d are idle", idle())
 	n := 0
-	require.True(t, eventually(func() bool {
+	require.True(t, testutil.Eventually(func() bool {
 		n = 0
 		p.workers.each(func(w *Worker) {
 			if !w.guest {
@@ -215,7 +217,7 @@ func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
 	require.True(t, pl.injector().Push(taskOf(func(*Worker) { close(ran) })))
 	require.True(t, p.sleep.Choose(pl.index))
 	pl.wakeUp()
-	require.True(t, returns(func() { <-ran }), "nobody runs what the waker saw")
+	require.True(t, testutil.Returns(func() { <-ran }), "nobody runs what the waker saw")
 	require.Same(t, pl, back.granted.Load())
 	pl.doze()
 }

@@ -7,12 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 )
-
-// pad keeps fields with different writers from being moved between cores together. Its
-// length is that of falseSharing in the root package, for the same reasons.
-type pad [128]byte
 
 // Worker is what a function of the pool computes as: a goroutine of the pool, or one from
 // outside that is a guest for the length of a [Pool.Run]. A function gets its worker as an
@@ -70,7 +67,7 @@ type Worker struct {
 	number    atomic.Uint64     // of its goroutine, with WithSlowTask
 	timings   *timings          // nil without WithTimings; constant
 
-	_ pad
+	_ pad.Line
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
 	labels *labels                     // where its goroutine's labels are; it writes, thieves read while that cannot change
@@ -83,16 +80,16 @@ type Worker struct {
 
 	below  atomic.Pointer[Worker] // of those that are linked to home; under home.mu, thieves read
 	linked bool                   // under home.mu
-	kept   bool                   // as an idle worker it is on its site's list, from where it is given a place; owner only
+	kept   bool                   // as an idle worker it is on its placement's list, from where it is given a place; owner only
 
 	// granted is a place that the worker has been given and not taken up: by a waker, when it is
 	// idle, or by the worker that had its home, when it computes without a place.
 	granted atomic.Pointer[place]
 
-	_ pad
+	_ pad.Line
 }
 
-// newWorker makes a worker. One whose site is bound sleeps on a futex.
+// newWorker makes a worker. One whose placement is bound sleeps on a futex.
 func (p *Pool) newWorker(s *placement, guest, bound bool) *Worker {
 	w := &Worker{pool: p, placement: s, guest: guest}
 	w.labels = &w.worn
@@ -100,7 +97,7 @@ func (p *Pool) newWorker(s *placement, guest, bound bool) *Worker {
 		w.timings = new(timings)
 	}
 	if !bound {
-		w.parker.bell = make(chan struct{}, 1)
+		w.parker.channel = make(chan struct{}, 1)
 	}
 	p.workers.add(w)
 	return w
@@ -291,7 +288,7 @@ func (w *Worker) step() {
 		w.run(job{task: t})
 		return
 	}
-	if w.woke && w.parker.bell != nil {
+	if w.woke && w.parker.channel != nil {
 		// A search would keep the one that was woken waiting, until another thread takes it over: some 40 microseconds.
 		w.woke = false
 		runtime.Gosched()
@@ -450,9 +447,9 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
 	forks := p.sleep.Load().Sleepers() >= 0
 	places := p.victims()
-	hint := w.firstVictim
+	firstVictim := w.firstVictim
 	w.firstVictim = -1
-	w.search.Look(hint, w.victim, len(places))
+	w.search.Look(firstVictim, w.victim, len(places))
 	if w.search.Drawn() {
 		// Others may have forks here, who have lent the place: those are its own, and no steals.
 		if j, r := w.place.stealFork(forks, w.placement.node); r == heist.Success {
@@ -559,7 +556,7 @@ func (w *Worker) stole(victim, items int) {
 // other goroutines.
 func (w *Worker) start(ready chan<- error) {
 	p := w.pool
-	bound := w.parker.bell == nil
+	bound := w.parker.channel == nil
 	var pinned *heist.Pinned
 	var err error
 	if bound {

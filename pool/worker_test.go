@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
 	"github.com/stretchr/testify/require"
 )
@@ -13,7 +14,7 @@ import (
 // TestWorkerIDs has all workers busy at once.
 func TestWorkerIDs(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
-		for range stress(20) {
+		for range testutil.Stress(20) {
 			n := p.Workers()
 			meet := newBarrier(n)
 			times := make([]atomic.Int32, p.Slots())
@@ -55,8 +56,8 @@ func TestLocalServesForPerWorkerData(t *testing.T) {
 		return struct{}{}
 	}
 	const goroutines = 30
-	rounds := stress(20)
-	together(goroutines, func(int) {
+	rounds := testutil.Stress(20)
+	testutil.Together(goroutines, func(int) {
 		for range rounds {
 			_ = p.Run(func(w *Worker) { tree(w, 6) })
 			_ = p.Go(count)
@@ -80,7 +81,7 @@ func TestIDsAreBelowSlots(t *testing.T) {
 	var mu sync.Mutex
 	running := make(map[int]int)
 	meet := newBarrier(100)
-	together(100, func(who int) {
+	testutil.Together(100, func(who int) {
 		f := func(w *Worker) {
 			mu.Lock()
 			running[w.ID()]++
@@ -103,7 +104,7 @@ func TestIDsAreBelowSlots(t *testing.T) {
 func TestStatsAddUp(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	require.Zero(t, p.Stats().Total().Tasks)
-	n := stress(2000)
+	n := testutil.Stress(2000)
 	for range n {
 		require.NoError(t, p.Go(func(w *Worker) { fib(w, 3) }))
 	}
@@ -138,7 +139,7 @@ func TestStatsAddUp(t *testing.T) {
 func TestTasksOfABusyWorkerAreStolen(t *testing.T) {
 	for _, workers := range []int{2, 4, 16} {
 		p := newPool(t, WithWorkers(workers))
-		for range stress(100) {
+		for range testutil.Stress(100) {
 			const n = 300 // so that some of them spill into the injector
 			var ran atomic.Int32
 			done := make(chan bool)
@@ -146,7 +147,7 @@ func TestTasksOfABusyWorkerAreStolen(t *testing.T) {
 				for range n {
 					_ = w.Go(func(*Worker) { ran.Add(1) })
 				}
-				done <- eventually(func() bool { return ran.Load() == n })
+				done <- testutil.Eventually(func() bool { return ran.Load() == n })
 			}))
 			require.True(t, <-done)
 		}

@@ -2,9 +2,9 @@
 // checked, how much, and the result.
 //
 //	go run ./verify                     everything, in full: some 65 minutes on two CPUs
-//	go run ./verify -short              the same in small amounts
+//	go run ./verify -amounts ci         the same in the amounts of CI, in some five minutes
 //	go run ./verify linear model        only these folders of verify
-//	go run ./verify -markdown           the table for the README
+//	go run ./verify -markdown           the table in docs/trust.md
 //
 // What it runs are the tests of the folders beside it, which `go test ./verify/...` runs as
 // well, in smaller amounts:
@@ -57,7 +57,7 @@ func run(args []string, out, progress io.Writer) error {
 		fmt.Fprintln(progress, "Usage: verify [flags] [FOLDER...]   checks all claims, or those of some folders of verify")
 		flags.PrintDefaults()
 	}
-	short := flags.Bool("short", false, "check small amounts")
+	amounts := flags.String("amounts", "full", "how much is checked: little, as go test does; ci, in some minutes; full")
 	markdown := flags.Bool("markdown", false, "print the table in Markdown")
 	limit := flags.Duration("timeout", time.Hour, "how long a folder may take")
 	if err := flags.Parse(args); err != nil {
@@ -65,10 +65,13 @@ func run(args []string, out, progress io.Writer) error {
 	}
 	test := []string{"test", "-json", "-p", "1", "-count", "1", "-timeout", limit.String()}
 	environment := os.Environ()
-	if *short {
-		test = append(test, "-short")
-	} else {
-		environment = append(environment, claim.FullVariable+"=full")
+	switch *amounts {
+	case "little":
+		environment = append(environment, claim.AmountVariable+"=")
+	case "ci", "full":
+		environment = append(environment, claim.AmountVariable+"="+*amounts)
+	default:
+		return fmt.Errorf("-amounts is %q; it can be little, ci or full", *amounts)
 	}
 	if flags.NArg() == 0 {
 		test = append(test, module+"/...")

@@ -147,16 +147,16 @@ func (rec *record) sparkline(gauge int) (svg string, most float64) {
 
 // heat is how often each worker stole from each: a row for each thief, a column for each victim, both in the order of the machine, guests last.
 func (rec *record) heat() string {
-	places := make([]int, 0, len(rec.thefts))
-	names := make([]string, 0, len(rec.thefts))
-	nodes := make([]int, 0, len(rec.thefts))
+	places := make([]int, 0, len(rec.steals))
+	names := make([]string, 0, len(rec.steals))
+	nodes := make([]int, 0, len(rec.steals))
 	for _, r := range rec.rows {
-		if r.place < len(rec.thefts) {
+		if r.place < len(rec.steals) {
 			places, names, nodes = append(places, r.place), append(names, fmt.Sprint(r.worker)), append(nodes, r.node)
 		}
 	}
 	for place, w := range rec.stats.Workers {
-		if w.Role == inspect.RoleGuest && place < len(rec.thefts) && rec.stole(place) {
+		if w.Role == inspect.RoleGuest && place < len(rec.steals) && rec.stole(place) {
 			places, names, nodes = append(places, place), append(names, "guests"), append(nodes, -1)
 		}
 	}
@@ -164,7 +164,7 @@ func (rec *record) heat() string {
 	var least, most uint64
 	for _, t := range places {
 		for _, v := range places {
-			if count := rec.thefts[t][v]; count > 0 {
+			if count := rec.steals[t][v]; count > 0 {
 				least, most = min(cmp.Or(least, count), count), max(most, count)
 			}
 		}
@@ -193,8 +193,8 @@ func (rec *record) heat() string {
 	var levels [heatLevels + 1]strings.Builder
 	for i, t := range places {
 		for j := 0; j < n; {
-			level, from := heatLevel(rec.thefts[t][places[j]], least, most), j
-			for j++; j < n && n > titled && heatLevel(rec.thefts[t][places[j]], least, most) == level; j++ {
+			level, from := heatLevel(rec.steals[t][places[j]], least, most), j
+			for j++; j < n && n > titled && heatLevel(rec.steals[t][places[j]], least, most) == level; j++ {
 			}
 			if level > 0 {
 				fmt.Fprintf(&levels[level], "M%.2f %.2fh%.2fv%.2fh-%.2fz", float64(from)*cell, float64(i)*cell, float64(j-from)*cell, cell, float64(j-from)*cell)
@@ -209,7 +209,7 @@ func (rec *record) heat() string {
 	if n <= titled {
 		for i, t := range places {
 			for j, v := range places {
-				if count := rec.thefts[t][v]; count > 0 {
+				if count := rec.steals[t][v]; count > 0 {
 					class := "low"
 					if heatLevel(count, least, most) > heatLevels/2 {
 						class = "high"
@@ -256,8 +256,8 @@ func step(least float64) int {
 
 // stole says whether a place stole, or was stolen from.
 func (rec *record) stole(place int) bool {
-	for other := range rec.thefts {
-		if rec.thefts[other][place] > 0 || rec.thefts[place][other] > 0 {
+	for other := range rec.steals {
+		if rec.steals[other][place] > 0 || rec.steals[place][other] > 0 {
 			return true
 		}
 	}

@@ -54,7 +54,7 @@ func (q quiet) Stats() inspect.Stats {
 	return inspect.Stats{Workers: make([]inspect.WorkerStats, q.workers)}
 }
 func (quiet) Timings() (t inspect.Timings) { return t }
-func (q quiet) Thefts() [][]uint64         { return make([][]uint64, 0) }
+func (q quiet) StealMatrix() [][]uint64    { return make([][]uint64, 0) }
 func (q quiet) Snapshot() inspect.Snapshot {
 	return inspect.Snapshot{Pool: q.String(), Circles: []string{q.name + " waits for itself"}}
 }

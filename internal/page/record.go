@@ -25,7 +25,7 @@ type record struct {
 	sampled inspect.Stats
 
 	timings  []inspect.Timings // every two seconds for a minute, the oldest first
-	thefts   [][]uint64
+	steals   [][]uint64
 	stolen   uint64 // steals when it was asked for
 	snapshot inspect.Snapshot
 
@@ -114,8 +114,8 @@ func (rec *record) detail() {
 
 // heatUp asks for the matrix of steals if there were any since: it grows with the square of the workers.
 func (rec *record) heatUp() {
-	if steals := rec.stats.Total().Steals; rec.thefts == nil || steals != rec.stolen {
-		rec.stolen, rec.thefts = steals, rec.Thefts()
+	if steals := rec.stats.Total().Steals; rec.steals == nil || steals != rec.stolen {
+		rec.stolen, rec.steals = steals, rec.StealMatrix()
 	}
 }
 

@@ -24,7 +24,7 @@ type Source interface {
 	Load() inspect.Load
 	Stats() inspect.Stats
 	Timings() inspect.Timings
-	Thefts() [][]uint64
+	StealMatrix() [][]uint64
 	Snapshot() inspect.Snapshot
 }
 

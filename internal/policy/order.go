@@ -6,8 +6,8 @@ import (
 )
 
 // Order says in which order thieves go through a pool's places: in tiers, nearest first.
-// It depends on the site of the thief, which is where its thread may run: thieves at the
-// same site share their list.
+// It depends on the placement of the thief, which is where its thread may run: thieves at the
+// same placement share their list.
 type Order struct {
 	// Tiers are the distances that the order was made from, ascending. The tier of a
 	// thief and a place is an index into it.
@@ -16,11 +16,11 @@ type Order struct {
 	// Near is the number of tiers, the first ones, that count as near.
 	Near int
 
-	siteOf []int // by place
-	lists  []list
+	placementOf []int // by place
+	lists       []list
 }
 
-// list is the order for one site.
+// list is the order for one placement.
 type list struct {
 	places []uint16 // tier after tier
 	ends   []int32  // by tier: the index in places where it ends
@@ -30,15 +30,15 @@ type list struct {
 // MaxTiers bounds the number of tiers. Distances beyond it share the last one.
 const MaxTiers = 16
 
-// NewOrder makes an order for places at these sites, which are numbers from 0 to sites-1.
-// Distance says how far apart two sites are, a site from itself included; distances up to
-// near are near. It costs as many calls as there are pairs of sites, and two bytes for
-// each place and site.
-func NewOrder(siteOf []int, sites int, distance func(thief, victim int) int, near int) *Order {
-	o := &Order{siteOf: siteOf, lists: make([]list, sites)}
-	distances := make([][]int, sites)
+// NewOrder makes an order for places at these placements, which are numbers from 0 to placements-1.
+// Distance says how far apart two placements are, a placement from itself included; distances up to
+// near are near. It costs as many calls as there are pairs of placements, and two bytes for
+// each place and placement.
+func NewOrder(placementOf []int, placements int, distance func(thief, victim int) int, near int) *Order {
+	o := &Order{placementOf: placementOf, lists: make([]list, placements)}
+	distances := make([][]int, placements)
 	for thief := range distances {
-		distances[thief] = make([]int, sites)
+		distances[thief] = make([]int, placements)
 		for victim := range distances[thief] {
 			distances[thief][victim] = distance(thief, victim)
 		}
@@ -56,15 +56,15 @@ func NewOrder(siteOf []int, sites int, distance func(thief, victim int) int, nea
 	return o
 }
 
-// list makes the list of a site from its distances to all sites.
+// list makes the list of a placement from its distances to all placements.
 func (o *Order) list(distances []int) list {
 	l := list{
-		places: make([]uint16, len(o.siteOf)),
+		places: make([]uint16, len(o.placementOf)),
 		ends:   make([]int32, len(o.Tiers)),
-		tierOf: make([]uint8, len(o.siteOf)),
+		tierOf: make([]uint8, len(o.placementOf)),
 	}
-	for place, site := range o.siteOf {
-		tier, _ := slices.BinarySearch(o.Tiers, distances[site])
+	for place, placement := range o.placementOf {
+		tier, _ := slices.BinarySearch(o.Tiers, distances[placement])
 		l.places[place] = uint16(place)
 		l.tierOf[place] = uint8(min(tier, len(o.Tiers)-1))
 	}

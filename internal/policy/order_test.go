@@ -8,30 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plan is a random set of places and sites.
+// plan is a random set of places and placements.
 type plan struct {
-	siteOf    []int
-	distances [][]int // by thief and victim
-	near      int
+	placementOf []int
+	distances   [][]int // by thief and victim
+	near        int
 }
 
 func (p *plan) order() *Order {
-	return NewOrder(p.siteOf, len(p.distances), func(thief, victim int) int { return p.distances[thief][victim] }, p.near)
+	return NewOrder(p.placementOf, len(p.distances), func(thief, victim int) int { return p.distances[thief][victim] }, p.near)
 }
 
 // randomPlan has up to as many different distances as it is told. They need not be
 // symmetric, as measured ones are not.
-func randomPlan(r *rand.Rand, places, sites, distances int) *plan {
+func randomPlan(r *rand.Rand, places, placements, distances int) *plan {
 	var levels []int
 	for range distances {
 		levels = append(levels, r.IntN(300))
 	}
 	p := &plan{near: r.IntN(300)}
 	for range places {
-		p.siteOf = append(p.siteOf, r.IntN(sites))
+		p.placementOf = append(p.placementOf, r.IntN(placements))
 	}
-	for range sites {
-		row := make([]int, sites)
+	for range placements {
+		row := make([]int, placements)
 		for i := range row {
 			row[i] = levels[r.IntN(len(levels))]
 		}
@@ -78,11 +78,11 @@ func TestTiersAreTheDistances(t *testing.T) {
 func TestTierOfASlotIsThatOfItsDistance(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
-		for place, site := range p.siteOf {
+		for place, placement := range p.placementOf {
 			var s Search
 			s.Init(o, place, &Parameters{}, 1)
-			for victim, other := range p.siteOf {
-				require.Equal(t, tier(o, p.distances[site][other]), s.Tier(victim))
+			for victim, other := range p.placementOf {
+				require.Equal(t, tier(o, p.distances[placement][other]), s.Tier(victim))
 			}
 		}
 	})
@@ -109,11 +109,11 @@ func TestAThiefGoesByItsOwnRow(t *testing.T) {
 // TestDistancesBeyondTheLastTierShareIt, so nobody is left out where there are more.
 func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
 	const places = 100
-	siteOf := make([]int, places)
-	for i := range siteOf {
-		siteOf[i] = i
+	placementOf := make([]int, places)
+	for i := range placementOf {
+		placementOf[i] = i
 	}
-	o := NewOrder(siteOf, places, func(thief, victim int) int { return (victim - thief + places) % places }, 1)
+	o := NewOrder(placementOf, places, func(thief, victim int) int { return (victim - thief + places) % places }, 1)
 	require.Len(t, o.Tiers, MaxTiers)
 	require.Equal(t, 2, o.Near)
 	var s Search
@@ -122,16 +122,16 @@ func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
 		require.Equal(t, min(victim, MaxTiers-1), s.Tier(victim))
 	}
 	s.final = true
-	require.Equal(t, siteOf, sorted(victims(&s, -1)))
+	require.Equal(t, placementOf, sorted(victims(&s, -1)))
 }
 
 func TestPlacesOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
 	const places = 1<<13 + 64 // workers and guests
-	siteOf := make([]int, places)
-	for i := range siteOf {
-		siteOf[i] = i % 3
+	placementOf := make([]int, places)
+	for i := range placementOf {
+		placementOf[i] = i % 3
 	}
-	o := NewOrder(siteOf, 3, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
+	o := NewOrder(placementOf, 3, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
 	for thief := range 3 {
 		var s Search
 		s.Init(o, thief, &Parameters{}, 7)

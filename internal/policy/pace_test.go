@@ -175,7 +175,7 @@ func TestNoLoopLoses(t *testing.T) {
 						slices.Sort(calls)
 						name := fmt.Sprintf("%d workers, %s items, %v ms of %v ns, %v ns a call", workers, kind.name, total/1e6, item, c.call)
 						// Besides the share of the calls that it takes to learn, of those that come with
-						// thefts, and of the others' wake-ups.
+						// steals, and of the others' wake-ups.
 						most := 1.06 + ((2+float64(workers))*c.call+wake/2*float64(workers))/(total/float64(workers))
 						t.Logf("%s: %.2f (%.2f), %.0f calls", name, ratios[15], most, calls[15])
 						assert.LessOrEqual(t, ratios[15], most, name)

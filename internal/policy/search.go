@@ -38,7 +38,7 @@ const Always = 1 << 16
 //
 //	s.Begin()
 //	for {
-//		s.Look(hint, last, places)
+//		s.Look(firstVictim, last, places)
 //		for v := s.Victim(); v >= 0; v = s.Victim() {
 //			... if there is something: return
 //		}
@@ -61,7 +61,7 @@ type Search struct {
 
 	// Of the look:
 
-	hint            int32  // the victim that comes before all others; -1 for none
+	firstVictim     int32  // the victim that comes before all others; -1 for none
 	last            int32  // the victim that comes first in its tier; -1 for none
 	at, lo, hi      int32  // the next victim, and the part of the list that is gone through
 	left            int32  // victims of that part that are left
@@ -73,7 +73,7 @@ type Search struct {
 
 // Init makes the search one of the worker in a place. The same seed gives the same victims.
 func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
-	s.list, s.near, s.parameters = &o.lists[o.siteOf[place]], o.Near, p
+	s.list, s.near, s.parameters = &o.lists[o.placementOf[place]], o.Near, p
 	s.rand, s.own = heist.NewFastRand(seed), uint32(place)
 	s.Backoff.Seed(seed)
 }
@@ -93,13 +93,13 @@ func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.fina
 // Look begins a look over the victims, the first of so many places. Hint, if it is not -1,
 // comes before all others, and last before the others of its tier; but a look that draws its
 // victims prefers nobody.
-func (s *Search) Look(hint, last, places int) {
-	s.hint, s.last, s.left = int32(hint), int32(last), 0
+func (s *Search) Look(firstVictim, last, places int) {
+	s.firstVictim, s.last, s.left = int32(firstVictim), int32(last), 0
 	s.drawn, s.draws = false, 0
 	s.tier, s.lastTiers = 0, len(s.list.ends)
 	switch {
 	case s.parameters.Uniform > 0 && s.rand.Uint32()&(Always-1) < s.parameters.Uniform:
-		s.hint, s.last = -1, -1
+		s.firstVictim, s.last = -1, -1
 		s.tier = s.lastTiers
 		if s.final {
 			s.lo, s.hi = 0, int32(len(s.list.places))
@@ -127,9 +127,9 @@ func (s *Search) Victim() int {
 		}
 		return int(victim)
 	}
-	if hint := s.hint; hint >= 0 {
-		s.hint = -1
-		return int(hint)
+	if firstVictim := s.firstVictim; firstVictim >= 0 {
+		s.firstVictim = -1
+		return int(firstVictim)
 	}
 	for s.left == 0 {
 		if s.tier >= s.lastTiers {

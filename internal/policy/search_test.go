@@ -11,10 +11,10 @@ import (
 )
 
 // victims returns those of one look, in order.
-func victims(s *Search, hint int) []int { return victimsAfter(s, hint, nobody) }
+func victims(s *Search, firstVictim int) []int { return victimsAfter(s, firstVictim, nobody) }
 
-func victimsAfter(s *Search, hint, last int) (all []int) {
-	s.Look(hint, last, places(s))
+func victimsAfter(s *Search, firstVictim, last int) (all []int) {
+	s.Look(firstVictim, last, places(s))
 	for v := s.Victim(); v >= 0; v = s.Victim() {
 		all = append(all, v)
 	}
@@ -37,11 +37,11 @@ func TestTheLastLookVisitsEverySlotOnce(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
 		for _, uniform := range []uint32{0, always / 2, always} {
-			s := newSearch(o, len(p.siteOf)-1, Parameters{Uniform: uniform}, 3)
+			s := newSearch(o, len(p.placementOf)-1, Parameters{Uniform: uniform}, 3)
 			s.final = true
 			for range 5 {
 				seen := victims(s, nobody)
-				require.Len(t, seen, len(p.siteOf))
+				require.Len(t, seen, len(p.placementOf))
 				for want, v := range sorted(seen) {
 					require.Equal(t, want, v)
 				}
@@ -56,7 +56,7 @@ func TestALookVisitsAllThatAreNearAndSomeOfEachFarTier(t *testing.T) {
 	forPlans(func(p *plan) {
 		s := newSearch(p.order(), 0, Parameters{}, 3)
 		want := make([]int, len(p.order().Tiers))
-		for place := range p.siteOf {
+		for place := range p.placementOf {
 			want[s.Tier(place)]++
 		}
 		for tier := range want {
@@ -79,7 +79,7 @@ func TestALookVisitsAllThatAreNearAndSomeOfEachFarTier(t *testing.T) {
 func TestNearerTiersComeFirst(t *testing.T) {
 	forPlans(func(p *plan) {
 		o := p.order()
-		for place := range min(len(p.siteOf), 10) {
+		for place := range min(len(p.placementOf), 10) {
 			s := newSearch(o, place, Parameters{}, uint64(place))
 			last := 0
 			for _, v := range victims(s, nobody) {
@@ -95,7 +95,7 @@ func TestNearerTiersComeFirst(t *testing.T) {
 func TestTheLastVictimComesFirstInItsTier(t *testing.T) {
 	forPlans(func(p *plan) {
 		s := newSearch(p.order(), 0, Parameters{}, 3)
-		for last := range p.siteOf {
+		for last := range p.placementOf {
 			seen := victimsAfter(s, nobody, last)
 			first := slices.IndexFunc(seen, func(v int) bool { return s.Tier(v) == s.Tier(last) })
 			require.Equal(t, last, seen[first])
@@ -111,7 +111,7 @@ func TestTheHintComesFirst(t *testing.T) {
 		o := p.order()
 		for _, c := range []Parameters{{}, {Patience: 3}} {
 			s := newSearch(o, 0, c, 3)
-			for first := range p.siteOf {
+			for first := range p.placementOf {
 				seen := victims(s, first)
 				require.Equal(t, first, seen[0])
 				if s.Near() {
@@ -120,8 +120,8 @@ func TestTheHintComesFirst(t *testing.T) {
 				s.final = true
 				seen = victims(s, first)
 				s.final = false
-				require.Len(t, seen, 1+len(p.siteOf), "it is visited in its tier again")
-				require.Equal(t, len(p.siteOf)-1, sorted(seen[1:])[len(p.siteOf)-1])
+				require.Len(t, seen, 1+len(p.placementOf), "it is visited in its tier again")
+				require.Equal(t, len(p.placementOf)-1, sorted(seen[1:])[len(p.placementOf)-1])
 			}
 		}
 	})
@@ -136,7 +136,7 @@ func TestTheFirstLooksStayNear(t *testing.T) {
 		const looks = 3
 		s := newSearch(o, 0, Parameters{Patience: looks}, 5)
 		near := 0
-		for place := range p.siteOf {
+		for place := range p.placementOf {
 			if s.Tier(place) < o.Near {
 				near++
 			}
@@ -151,7 +151,7 @@ func TestTheFirstLooksStayNear(t *testing.T) {
 			s.Next(heist.Empty)
 		}
 		require.False(t, s.Near())
-		require.True(t, near == len(p.siteOf) || len(victims(s, nobody)) > near)
+		require.True(t, near == len(p.placementOf) || len(victims(s, nobody)) > near)
 		s.Begin()
 		require.True(t, s.Near(), "each search begins near")
 	})
@@ -170,11 +170,11 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 		{99, 94, 93, 47, 49, 0},
 	}
 	const bound, patience = 49, 3
-	siteOf := []int{0, 1, 2, 3, 4, 5, 0, 5} // two places more
-	o := NewOrder(siteOf, len(ns), func(thief, victim int) int { return ns[thief][victim] }, bound)
-	for place, cpu := range siteOf {
+	placementOf := []int{0, 1, 2, 3, 4, 5, 0, 5} // two places more
+	o := NewOrder(placementOf, len(ns), func(thief, victim int) int { return ns[thief][victim] }, bound)
+	for place, cpu := range placementOf {
 		var near, all []int
-		for victim, other := range siteOf {
+		for victim, other := range placementOf {
 			all = append(all, victim)
 			if ns[cpu][other] <= bound {
 				near = append(near, victim)
@@ -222,7 +222,7 @@ func TestTheLastLookSeesEverything(t *testing.T) {
 					seen := victims(s, nobody)
 					action, _ := s.Next(heist.Empty)
 					if action == Park {
-						require.Len(t, seen, len(p.siteOf))
+						require.Len(t, seen, len(p.placementOf))
 						break
 					}
 					require.Equal(t, action == Again, s.Last())
@@ -321,7 +321,7 @@ func TestTheSameSeedGivesTheSameVictims(t *testing.T) {
 				}
 			}
 		}
-		if len(p.siteOf) >= 10 && o.Near > 0 {
+		if len(p.placementOf) >= 10 && o.Near > 0 {
 			require.True(t, differ, "another seed gives the same")
 		}
 	})
@@ -352,29 +352,29 @@ func chiSquare(counts []int) (x float64) {
 
 // machine256 is a machine with 4 nodes of 64 places.
 func machine256() *Order {
-	siteOf := make([]int, 256)
-	for i := range siteOf {
-		siteOf[i] = i % 4
+	placementOf := make([]int, 256)
+	for i := range placementOf {
+		placementOf[i] = i % 4
 	}
-	return NewOrder(siteOf, 4, func(a, b int) int { return max(a-b, b-a) }, 0)
+	return NewOrder(placementOf, 4, func(a, b int) int { return max(a-b, b-a) }, 0)
 }
 
 // machine16 is a machine of one tier.
 func machine16() *Order { return NewOrder(make([]int, 16), 1, func(int, int) int { return 0 }, 0) }
 
 // TestUniformLooksDrawEachVictimAlike: each visit of a look is any of the others, whatever the
-// visit before was, and whatever the last victim and the hint are; and never oneself.
+// visit before was, and whatever the last victim and the firstVictim are; and never oneself.
 func TestUniformLooksDrawEachVictimAlike(t *testing.T) {
 	for name, o := range map[string]*Order{"one tier": machine16(), "four nodes": machine256()} {
-		n := len(o.siteOf)
+		n := len(o.placementOf)
 		for _, own := range []int{0, 1, n - 1} {
 			const rounds = 100
 			s := newSearch(o, own, Parameters{Uniform: always, Patience: 1 << 30}, uint64(own))
-			last, hint := (own+3)%n, (own+5)%n
+			last, firstVictim := (own+3)%n, (own+5)%n
 			var firsts, seconds, steps []int // by victim, and by the way from the first to the second
 			firsts, seconds, steps = make([]int, n), make([]int, n), make([]int, n)
 			for range n * rounds {
-				seen := victimsAfter(s, hint, last)
+				seen := victimsAfter(s, firstVictim, last)
 				require.Len(t, seen, min(n-1, sample))
 				require.NotContains(t, seen, own, name)
 				firsts[seen[0]]++

@@ -1,6 +1,10 @@
 package policy
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/pad"
+)
 
 // State is what [Sleep] says at one moment. It packs two numbers, so that one load
 // tells whether anybody should be woken for a fork:
@@ -37,7 +41,7 @@ type Sleep struct {
 	// state is a State. Written by workers, wakers and guests, by addition.
 	state atomic.Int64
 
-	_ [128]byte // forks read state all the time; the bitmaps change with each sleep
+	_ pad.Line // forks read state all the time; the bitmaps change with each sleep
 
 	// parked holds the places that sleep, by node. The worker that puts a place to sleep sets its bit; the waker that
 	// clears the bit has the place, and must give it to a worker.

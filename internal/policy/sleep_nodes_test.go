@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // newSleep returns what is known of places on nodes, place by place in turn.
@@ -128,7 +130,7 @@ func TestAPlaceThatIsChosenIsAnnouncedNoMore(t *testing.T) {
 func TestNobodySleepsOverAnItem(t *testing.T) {
 	const nodes, workers, submitters = 3, 6, 3
 	rounds := 20_000
-	if testing.Short() {
+	if testutil.Short() {
 		rounds = 2000
 	}
 	s, _ := newSleep(workers, nodes)
@@ -161,10 +163,10 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 		return false
 	}
 	var over atomic.Bool
-	var crew sync.WaitGroup
+	var threads sync.WaitGroup
 	for place := range workers {
 		wake[place] = make(chan struct{}, 1)
-		crew.Go(func() {
+		threads.Go(func() {
 			for searching := false; !over.Load(); {
 				if take() {
 					if searching && s.StopSearching() && anyItem() {
@@ -219,5 +221,5 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 	for range workers {
 		choose(0, -1)
 	}
-	crew.Wait()
+	threads.Wait()
 }

@@ -23,7 +23,7 @@ type simulated struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	thefts [][]uint64
+	steals [][]uint64
 	tasks  uint64
 }
 
@@ -34,9 +34,9 @@ func simulate(t *testing.T, workers, nodes int, machine string) *simulated {
 		require.NoError(t, os.CopyFS(root, os.DirFS("../../numa/testdata/"+machine)))
 		s.machine, _ = numa.ReadRoot(root) // can be used, whatever is wrong with it
 	}
-	s.thefts = make([][]uint64, workers)
-	for i := range s.thefts {
-		s.thefts[i] = make([]uint64, workers)
+	s.steals = make([][]uint64, workers)
+	for i := range s.steals {
+		s.steals[i] = make([]uint64, workers)
 	}
 	return s
 }
@@ -91,12 +91,12 @@ func (s *simulated) Stats() inspect.Stats {
 			if s.random.IntN(10) == 0 {
 				near = 1 + s.random.IntN(s.workers)
 			}
-			s.thefts[w][(w+near)%s.workers] += uint64(s.random.IntN(30))
+			s.steals[w][(w+near)%s.workers] += uint64(s.random.IntN(30))
 		}
 		stats.Workers = append(stats.Workers, inspect.WorkerStats{Role: inspect.RoleWorker, State: state})
 	}
 	stats.Workers[0].Tasks = s.tasks
-	for i, row := range s.thefts {
+	for i, row := range s.steals {
 		for _, n := range row {
 			stats.Workers[i].Steals += n
 			stats.Tiers[1].Steals += n
@@ -130,12 +130,12 @@ func (s *simulated) Timings() (t inspect.Timings) {
 	return t
 }
 
-func (s *simulated) Thefts() [][]uint64 {
+func (s *simulated) StealMatrix() [][]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([][]uint64, s.workers)
 	for i := range all {
-		all[i] = append([]uint64(nil), s.thefts[i]...)
+		all[i] = append([]uint64(nil), s.steals[i]...)
 	}
 	return all
 }

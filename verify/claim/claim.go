@@ -25,9 +25,12 @@ const (
 	AmountKey = "amount"
 )
 
-// FullVariable is the environment variable that asks for full amounts, if it is set to
-// "full".
-const FullVariable = "HEIST_VERIFY"
+// AmountVariable is the environment variable that says how much the tests check: a little if it is not set, as much as
+// CI has time for if it is Ordinary, and all if it is "full". Package testutil reads it too.
+const (
+	AmountVariable = "HEIST_VERIFY"
+	Ordinary       = AmountVariable + "=ci" // what a test sets for the tests that it runs
+)
 
 // That says what the test shows if it passes, and how, each in a short sentence without a
 // full stop. Call it first.
@@ -41,9 +44,8 @@ func Amount(t testing.TB, format string, args ...any) {
 	t.Attr(AmountKey, fmt.Sprintf(format, args...))
 }
 
-// Full says whether the amounts are to be those of `go run ./verify`, not those of a quick
-// `go test`.
-func Full() bool { return os.Getenv(FullVariable) == "full" }
+// Full says whether the amounts are to be those of `go run ./verify`.
+func Full() bool { return os.Getenv(AmountVariable) == "full" }
 
 // Count writes a number so that it can be read: 1,234,567.
 func Count[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }

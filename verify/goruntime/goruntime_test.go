@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 	"github.com/seed53057037/heist/verify/goruntime/child"
 	"github.com/seed53057037/heist/verify/goruntime/load"
@@ -34,7 +35,7 @@ func duration() time.Duration {
 	switch {
 	case claim.Full():
 		return 3 * time.Second
-	case testing.Short():
+	case testutil.Short():
 		return 300 * time.Millisecond
 	}
 	return time.Second

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 	"github.com/seed53057037/heist/verify/goruntime/child"
@@ -80,7 +81,7 @@ func TestStoppedProcessGoesOnWhereItWas(t *testing.T) {
 		"signals to a child whose workers compute, or sleep on their futexes")
 	stops := 8
 	switch {
-	case testing.Short():
+	case testutil.Short():
 		stops = 3
 	case claim.Full():
 		stops = 60

@@ -23,7 +23,7 @@ func TestMachinesWithSeveralNodes(t *testing.T) {
 	claim.That(t, "on machines with several nodes topology, pinning, memory, thieves, hotplug and throttling are as they should be",
 		"guests under qemu with 4 nodes of 2 CPUs (x86_64) and 2 of 4 (aarch64): what qemu was told, and what the guest's kernel says")
 	if !claim.Full() {
-		t.Skip("only with " + claim.FullVariable + "=full; verify/guest/run boots them by itself")
+		t.Skip("only with " + claim.AmountVariable + "=full; verify/guest/run boots them by itself")
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		t.Skip("the kernels of the machines come from Debian, by apt-get")
@@ -34,7 +34,7 @@ func TestMachinesWithSeveralNodes(t *testing.T) {
 		}
 	}
 	run := exec.Command("./run", "-packages", "./verify/guest/inside", "--", "-test.v", "-test.short")
-	run.Env = append(os.Environ(), claim.FullVariable+"=")
+	run.Env = append(os.Environ(), claim.Ordinary)
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, 2, bytes.Count(out, []byte(": turned off")), "%s", out)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -54,7 +55,7 @@ func TestCrossbeam726NobodyStealsFromAnArrayThatWasReplaced(t *testing.T) {
 			d := newDeque(1)
 			its := make(items, perDeque)
 			var over atomic.Bool
-			together(1+thieves, func(who int) {
+			testutil.Together(1+thieves, func(who int) {
 				if who > 0 {
 					for !over.Load() {
 						if item, r := d.Steal(); r == heist.Success {
@@ -77,7 +78,7 @@ func TestCrossbeam726NobodyStealsFromAnArrayThatWasReplaced(t *testing.T) {
 					item.Add(1)
 				}
 				over.Store(true)
-			})
+			})()
 			its.requireOnceEach(t)
 			taken += len(its)
 			stats := d.Stats()
@@ -159,7 +160,7 @@ func raceForAll(t *testing.T, d deque, its items) {
 			item.Add(1)
 		}
 	}
-	together(2, func(who int) {
+	testutil.Together(2, func(who int) {
 		if who == 0 {
 			for !over.Load() {
 				if item, r := d.Steal(); r == heist.Success {
@@ -175,7 +176,7 @@ func raceForAll(t *testing.T, d deque, its items) {
 			item.Add(1)
 		}
 		over.Store(true)
-	})
+	})()
 	require.Zero(t, missing, "slots of the new array that nothing was stored into")
 }
 
@@ -213,7 +214,7 @@ func TestCrossbeam609NoLoopWaitsForACompareAndSwapThatNeverSucceeds(t *testing.T
 				require.Less(t, try, tries, "steals that fail though nobody else is there")
 			}
 			item.Add(1)
-			together(takers, func(who int) {
+			testutil.Together(takers, func(who int) {
 				for left := true; left; {
 					var item *atomic.Uint32
 					if who == 0 {
@@ -228,7 +229,7 @@ func TestCrossbeam609NoLoopWaitsForACompareAndSwapThatNeverSucceeds(t *testing.T
 						item.Add(1)
 					}
 				}
-			})
+			})()
 			its.requireOnceEach(t)
 			races := d.Stats().LostRaces
 			require.LessOrEqual(t, races, uint64(batch*takers), "more lost races than others can have won")

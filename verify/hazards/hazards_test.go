@@ -5,13 +5,13 @@ package hazards
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -22,9 +22,9 @@ const patience = time.Minute
 // rounds returns how often to do what is done n times in an ordinary go test.
 func rounds(n int) int {
 	switch {
-	case claim.Full() && !underRace:
+	case claim.Full() && !testutil.UnderRace:
 		return 5 * n
-	case testing.Short() || underRace:
+	case testutil.Short() || testutil.UnderRace:
 		return max(1, n/10)
 	}
 	return n
@@ -59,15 +59,6 @@ func eventually(t *testing.T, what string, condition func() bool) {
 			t.Fatalf("%s: still waiting after %v", what, patience)
 		}
 	}
-}
-
-// together calls f for 0 to n-1 at the same time, and returns when all calls have.
-func together(n int, f func(who int)) {
-	var group sync.WaitGroup
-	for who := range n {
-		group.Go(func() { f(who) })
-	}
-	group.Wait()
 }
 
 // crowd lets more goroutines run at once than there are CPUs until the test ends, so that the

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -35,13 +36,13 @@ func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
 		each := rounds(500)
 		const submitters = 4
 		finishes(t, "Submit after panics", func() {
-			together(submitters, func(int) {
+			testutil.Together(submitters, func(int) {
 				for range each {
 					if p.Submit(context.Background(), func(*pool.Worker) { panic("task") }) == nil {
 						accepted.Add(1)
 					}
 				}
-			})
+			})()
 		})
 		finishes(t, "a group at its limit after panics", func() {
 			for range each / 10 {
@@ -189,7 +190,7 @@ func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
 			ran.Add(1)
 		}
 		finishes(t, "Close while others submit", func() {
-			together(1+submitters, func(who int) {
+			testutil.Together(1+submitters, func(who int) {
 				if who == submitters {
 					time.Sleep(time.Duration(rand.IntN(int(2 * time.Millisecond))))
 					if err := p.Close(); err != nil {
@@ -210,7 +211,7 @@ func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
 					}
 					return
 				}
-			})
+			})()
 		})
 		require.Zero(t, wrong.Load(), "submissions that ended with another error than ErrClosed")
 		require.Equal(t, here.Load()+there.Load(), ran.Load(), "tasks accepted, and tasks that ran before Close returned")
@@ -256,7 +257,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 		future := pool.Async(p, func(*pool.Worker) (int, error) { return 7, untilCancelled() })
 		accepted.Add(1)
 		finishes(t, "waits whose context ends", func() {
-			together(4, func(who int) {
+			testutil.Together(4, func(who int) {
 				switch who {
 				case 0:
 					for {
@@ -284,7 +285,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 					heist.Spin(time.Duration(rand.IntN(50_000)))
 					cancel()
 				}
-			})
+			})()
 		})
 		require.Error(t, groupCtx.Err())
 		requireCloses(t, p)

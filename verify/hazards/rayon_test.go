@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -107,7 +108,7 @@ func TestRayon929LatchOutlivesItsOwner(t *testing.T) {
 	for range rounds(20) {
 		p := newPool(t, pool.WithWorkers(2*guests), pool.WithPinning(pool.PinNone))
 		finishes(t, "a join", func() {
-			together(guests, func(int) {
+			testutil.Together(guests, func(int) {
 				for i := range uint64(100) {
 					_ = p.Run(func(w *pool.Worker) {
 						for j := range i % 8 {
@@ -115,7 +116,7 @@ func TestRayon929LatchOutlivesItsOwner(t *testing.T) {
 						}
 					})
 				}
-			})
+			})()
 		})
 		requireCloses(t, p)
 	}

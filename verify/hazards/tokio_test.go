@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
@@ -73,7 +74,7 @@ func TestTokio2387RingIsStolenFromWhileItIsStolenInto(t *testing.T) {
 			}
 			its := make(items, owners*5000)
 			moved := make([]int, owners)
-			together(owners, func(who int) {
+			testutil.Together(owners, func(who int) {
 				own, victim := rings[who], rings[(who+1)%owners]
 				share := its[who*len(its)/owners : (who+1)*len(its)/owners]
 				random := rand.New(rand.NewPCG(uint64(capacity), uint64(who)))
@@ -94,7 +95,7 @@ func TestTokio2387RingIsStolenFromWhileItIsStolenInto(t *testing.T) {
 						}
 					}
 				}
-			})
+			})()
 			for _, r := range rings {
 				for item := r.Pop(); item != nil; item = r.Pop() {
 					item.Add(1)
@@ -171,7 +172,7 @@ func stealWhileHeadMoves(t *testing.T, distance int) (overtaken bool) {
 		victim.Push(&its[i])
 	}
 	var begun, moved atomic.Bool
-	together(2, func(who int) {
+	testutil.Together(2, func(who int) {
 		if who == 0 {
 			yieldUntil(begun.Load)
 			heist.Spin(10 * time.Microsecond)
@@ -187,7 +188,7 @@ func stealWhileHeadMoves(t *testing.T, distance int) (overtaken bool) {
 		if item != nil {
 			item.Add(1)
 		}
-	})
+	})()
 	for _, r := range []*heist.Ring[atomic.Uint32]{victim, thief} {
 		for item := r.Pop(); item != nil; item = r.Pop() {
 			item.Add(1)

@@ -40,9 +40,9 @@ var arm64 = []string{"GOARCH=arm64", "CGO_ENABLED=0"}
 
 func qemu(cpu string) []string { return []string{"taskset", "-c", "0", "qemu-aarch64", "-cpu", cpu} }
 
-// environmentWith is this process's, less the request for full amounts.
+// environmentWith is this process's, with ordinary amounts.
 func environmentWith(more ...string) []string {
-	return append(append(os.Environ(), claim.FullVariable+"="), more...)
+	return append(append(os.Environ(), claim.Ordinary), more...)
 }
 
 // TestHistoriesInEveryBuild runs the other tests of this package in each build.
@@ -50,7 +50,7 @@ func TestHistoriesInEveryBuild(t *testing.T) {
 	claim.That(t, "the queues are linearizable in every build",
 		"the same histories in binaries built with assembly, in Go, with the race detector, and for arm64 under qemu with and without LSE")
 	if !claim.Full() {
-		t.Skip("only with " + claim.FullVariable + "=full; the other tests are of this build")
+		t.Skip("only with " + claim.AmountVariable + "=full; the other tests are of this build")
 	}
 	seed := os.Getenv("HEIST_SEED")
 	if seed == "" {

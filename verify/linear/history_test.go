@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -163,7 +164,7 @@ const historiesKey = "histories"
 // amounts is how many histories each test has judged.
 func amounts() int {
 	switch {
-	case testing.Short():
+	case testutil.Short():
 		return 1000
 	case claim.Full():
 		return 30_000

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 	"github.com/seed53057037/heist/verify/goruntime/child"
 )
@@ -34,7 +35,7 @@ func duration() time.Duration {
 	switch {
 	case claim.Full():
 		return 2 * time.Second
-	case testing.Short():
+	case testutil.Short():
 		return 100 * time.Millisecond
 	}
 	return 500 * time.Millisecond

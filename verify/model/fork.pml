@@ -345,7 +345,7 @@ mtype = { unborn, forked, left, gone, done };
 mtype fork[FORKS + 1]; // by number, from 1
 bool held[DEPTH];      // a thief has claimed the frame and not completed its latch
 
-bool bell; // the owner's parker: there was an unpark
+bool unparked; // the owner's parker: there was an unpark
 
 #if defined(ALARM) || defined(HUNGER)
 
@@ -660,7 +660,7 @@ inline await() {
 		if
 		:: ok ->
 			trim();
-			d_step { bell -> bell = false; acquire() }
+			d_step { unparked -> unparked = false; acquire() }
 		:: else // it is done
 		fi
 	fi;
@@ -924,7 +924,7 @@ inline claim() {
 inline unpark() {
 	if
 #ifndef MUTANT_COMPLETE_WITHOUT_UNPARK
-	:: latch == WAITING -> d_step { assert(!bell); bell = true }
+	:: latch == WAITING -> d_step { assert(!unparked); unparked = true }
 #endif
 	:: else
 	fi

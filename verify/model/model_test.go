@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -97,7 +98,7 @@ func plain(name string) string {
 
 func amount() scale {
 	switch {
-	case testing.Short():
+	case testutil.Short():
 		return small
 	case claim.Full():
 		return full

@@ -310,7 +310,7 @@ hidden byte w, seen; // where they are used they are in one step
 
 #ifdef RESIZE
 byte size = PLACES;
-bool orderClose, crewMu;
+bool orderClose, controlMu;
 bool open[PLACES] = true;
 #define SIZE size
 #define ANY_TOO_MANY (size < 2 && open[1]) // of two places
@@ -1267,7 +1267,7 @@ inline closePlace() {
 	od;
 	if
 	:: job == NOTHING ->
-		atomic { !crewMu -> crewMu = true };
+		atomic { !controlMu -> controlMu = true };
 		if
 		:: place >= size ->
 			d_step { open[place] = false; orderClose = ANY_TOO_MANY };
@@ -1287,7 +1287,7 @@ inline closePlace() {
 			wake(0)
 		:: else
 		fi;
-		crewMu = false
+		controlMu = false
 	:: else
 	fi
 }
@@ -1610,7 +1610,7 @@ proctype closer() {
 	od;
 	assert(ran == made); // all that was accepted
 #ifdef RESIZE
-	atomic { !crewMu -> ends = true };
+	atomic { !controlMu -> ends = true };
 #else
 	ends = true;
 #endif
@@ -1664,7 +1664,7 @@ proctype pauser() {
 #ifdef RESIZE
 
 inline resize(n_) {
-	atomic { !crewMu -> crewMu = true };
+	atomic { !controlMu -> controlMu = true };
 	if
 #ifdef CLOSE
 	:: ends // the look at the doors is another one, and comes before
@@ -1697,7 +1697,7 @@ inline resize(n_) {
 		n = 0;
 		orderClose = ANY_TOO_MANY
 	fi;
-	crewMu = false;
+	controlMu = false;
 	if
 	:: opened -> opened = false; doze(1, 0)
 	:: else
@@ -1822,7 +1822,7 @@ init {
 	:: n < PLACES ->
 		assert(!ring[n] && !slot[n] && !woken[n] && !standIn[n] && !mu[n] && !len(back[n]));
 #ifdef RESIZE
-		assert(!crewMu && ((parked[nodeOf(n)] & bitOf(n)) != 0) == open[n]);
+		assert(!controlMu && ((parked[nodeOf(n)] & bitOf(n)) != 0) == open[n]);
 		assert(returned || !orderClose && open[n] == IN_THE_END(n));
 #else
 		assert(parked[nodeOf(n)] & bitOf(n));

@@ -26,7 +26,7 @@ submitted, and places sleep and are woken. Shown for every interleaving within t
   - Nobody is given a place back as a searcher, and no place sleeps while a task lies in a queue,
     even if whoever has another place never comes to it: one task lasts until all have begun (LONG, BEGUN).
   - When nobody moves any more, all places sleep, all queues and lists are empty, every worker is idle
-    and has parked, and nobody searches. No bell was rung in vain, and nobody is counted as
+    and has parked, and nobody searches. No unpark was in vain, and nobody is counted as
     working; as long as a task runs, somebody is.
 
 What is abstract. All queues are one, from which a worker takes any task; what becomes visible when is
@@ -151,7 +151,7 @@ byte searching;
 
 byte home[WORKERS] = NONE;
 byte granted[WORKERS] = NONE;
-bool bell[WORKERS];
+bool unparked[WORKERS];
 byte working; // Pool.active
 
 // The list of the idle. Those who have parked are alike: each is PARKED on the list, and those that would
@@ -222,7 +222,7 @@ inline pop() {
 	}
 }
 
-inline unpark(who_) { wrong = wrong || bell[who_]; bell[who_] = true }
+inline unpark(who_) { wrong = wrong || unparked[who_]; unparked[who_] = true }
 
 // # Places: place.go
 
@@ -443,20 +443,20 @@ inline chooseHome() {
 #define its     awaited[t * WAITS + at[t]]
 #define itsKind kind[t * WAITS + at[t]]
 
-#define isOver (itsKind == join && bell[me] || itsKind != join && latch[its] == done)
+#define isOver (itsKind == join && unparked[me] || itsKind != join && latch[its] == done)
 
 // comeBack begins when the wait is over.
 inline comeBack() {
 #if defined(MUTANT_WAIT_WITHOUT_LENDING)
-	d_step { isOver -> bell[me] = false; at[t]++ }
+	d_step { isOver -> unparked[me] = false; at[t]++ }
 #elif defined(MUTANT_COME_BACK_TAKES_PLACE)
-	d_step { isOver -> bell[me] = false; at[t]++; sleeps[home[me]] = false; takeBack() }
+	d_step { isOver -> unparked[me] = false; at[t]++; sleeps[home[me]] = false; takeBack() }
 #elif defined(MUTANT_COME_BACK_WITHOUT_LIST)
-	d_step { isOver -> bell[me] = false; at[t]++; without[me] = true; chooseHome() }
+	d_step { isOver -> unparked[me] = false; at[t]++; without[me] = true; chooseHome() }
 #else
 	d_step {
 		isOver && !locked[home[me]] ->
-		bell[me] = false;
+		unparked[me] = false;
 		locked[home[me]] = true;
 		without[me] = true;
 #ifdef MUTANT_LISTED_AFTER_LOOK
@@ -603,8 +603,8 @@ proctype worker(byte me) {
 #endif
 end:
 	do
-	:: atomic { bell[me] ->
-			bell[me] = false;
+	:: atomic { unparked[me] ->
+			unparked[me] = false;
 			pl = granted[me];
 			granted[me] = NONE;
 			assert(pl != NONE && !wrong);
@@ -864,7 +864,7 @@ init {
 	od;
 	n = 0;
 	do
-	:: n < WORKERS -> assert(parked[n] && !bell[n] && granted[n] == NONE && !without[n]); n++
+	:: n < WORKERS -> assert(parked[n] && !unparked[n] && granted[n] == NONE && !without[n]); n++
 	:: else -> break
 	od
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed53057037/heist/verify/claim"
 	"github.com/seed53057037/heist/verify/overlay"
 )
 
@@ -103,7 +104,7 @@ func (c catcher) env() []string {
 	if slices.Contains(c.flags, "-race") {
 		cgo = "CGO_ENABLED=1"
 	}
-	return append(append(os.Environ(), "HEIST_VERIFY=", cgo), c.environment...)
+	return append(append(os.Environ(), claim.Ordinary, cgo), c.environment...)
 }
 
 // run runs the catcher's tests. It returns nil if they pass.

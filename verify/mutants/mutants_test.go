@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -66,7 +67,7 @@ var quick = []string{
 func TestEveryMutantIsCaught(t *testing.T) {
 	claim.That(t, "every mutant of the real code is caught",
 		"a patch takes away a fence, a compare-and-swap, an order or a wake-up; a test that passes without it must fail with it")
-	if testing.Short() {
+	if testutil.Short() {
 		t.Skip("mutants must be built, and some of their tests hang")
 	}
 	mutants := all(t)

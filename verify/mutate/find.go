@@ -65,16 +65,29 @@ func (f *file) mutants() []mutant {
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.from, b.from) })
 	all := make([]mutant, len(changes))
 	times := map[string]int{}
-	for i, c := range changes {
-		line := f.tokens.Line(f.tokens.Pos(c.from))
+	name := func(where any, what string) string {
 		// A colon and a blank separate a name from the reason in survivors.txt.
-		name := fmt.Sprintf("%s:%d: %s", f.label, line, strings.ReplaceAll(c.what, ": ", ":"))
-		if times[name]++; times[name] > 1 { // the same twice in a line
+		name := fmt.Sprintf("%s:%v: %s", f.label, where, strings.ReplaceAll(what, ": ", ":"))
+		if times[name]++; times[name] > 1 { // the same twice in a line, or function
 			name = fmt.Sprintf("%s (%d)", name, times[name])
 		}
-		all[i] = mutant{name, f, c.from, c.to, c.text}
+		return name
+	}
+	for i, c := range changes {
+		at := f.tokens.Pos(c.from)
+		all[i] = mutant{name(f.tokens.Line(at), c.what), name(f.function(at), c.what), f, c.from, c.to, c.text}
 	}
 	return all
+}
+
+// function returns the name of the function that a position is in, without its receiver, or nothing.
+func (f *file) function(at token.Pos) string {
+	for _, d := range f.syntax.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Pos() <= at && at < fn.End() {
+			return fn.Name.Name
+		}
+	}
+	return ""
 }
 
 // onlyText says whether the node makes a text for people: the methods String and Error, and

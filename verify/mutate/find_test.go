@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -163,7 +164,7 @@ func TestLinesAfterAMutantKeepTheirNumbers(t *testing.T) {
 func TestMutantsOfHeistAreGo(t *testing.T) {
 	o, err := parseOptions(nil, nil)
 	require.NoError(t, err)
-	if testing.Short() {
+	if testutil.Short() {
 		o.packages = []string{"./internal/policy"}
 	}
 	for name, m := range found(t, "../..", o.packages...) {
@@ -182,8 +183,8 @@ func TestEveryExplanationFitsAMutant(t *testing.T) {
 	all := found(t, "../..", o.packages...)
 	for _, e := range explanations {
 		fits := 0
-		for name := range all {
-			if e.names.MatchString(name) {
+		for _, m := range all {
+			if e.fits(m.name, m.steady) {
 				fits++
 			}
 		}
@@ -194,11 +195,12 @@ func TestEveryExplanationFitsAMutant(t *testing.T) {
 
 func TestExplanationsNeedAReason(t *testing.T) {
 	_, err := readExplanations("# ok\npool/x.go:*: 1 to 2\n")
-	require.EqualError(t, err, `survivors.txt:2: "pool/x.go:*: 1 to 2" is not FILE:LINE: CHANGE: REASON`)
+	require.EqualError(t, err, `survivors.txt:2: "pool/x.go:*: 1 to 2" is not FILE:WHERE: CHANGE: REASON`)
 
 	all, err := readExplanations("x.go:*: a[i] * 2 < n to <=: b: c\n")
 	require.NoError(t, err)
 	require.Equal(t, "b: c", explain(all, "x.go:12: a[i] * 2 < n to <="))
 	require.Empty(t, explain(all, "x.go:12: a[i] * 2 < n to <= (2)"))
 	require.Empty(t, explain(all, "y/x.go:12: a[i] * 2 < n to <="))
+	require.Equal(t, "b: c", explain(all, "none", "x.go:f: a[i] * 2 < n to <="), "by its function")
 }

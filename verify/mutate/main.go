@@ -186,7 +186,7 @@ func (o options) mutate(ctx context.Context, explanations []explanation, stdout,
 		if err != nil {
 			return err
 		}
-		reason := explain(explanations, m.name)
+		reason := explain(explanations, m.name, m.steady)
 		s.count(v, reason)
 		fmt.Fprintf(progress, "%-16s %4.0f s  %s\n", v.outcome, time.Since(start).Seconds(), strings.TrimSpace(m.name+"  "+v.detail))
 		switch {

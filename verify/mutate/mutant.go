@@ -13,6 +13,7 @@ import (
 // mutant is a file of which a part is replaced.
 type mutant struct {
 	name     string // file:line: change
+	steady   string // file:function: change, which stays when lines move
 	file     *file
 	from, to int // the offsets of the part
 	text     string

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +30,7 @@ func readExplanations(text string) (all []explanation, err error) {
 		}
 		parts := strings.SplitN(line, ": ", 3)
 		if len(parts) < 3 {
-			return nil, fmt.Errorf("survivors.txt:%d: %q is not FILE:LINE: CHANGE: REASON", n, line)
+			return nil, fmt.Errorf("survivors.txt:%d: %q is not FILE:WHERE: CHANGE: REASON", n, line)
 		}
 		pattern := parts[0] + ": " + parts[1]
 		all = append(all, explanation{pattern, glob(pattern), parts[2]})
@@ -37,10 +38,13 @@ func readExplanations(text string) (all []explanation, err error) {
 	return all, nil
 }
 
-// explain returns the reason why a mutant may survive, or nothing.
-func explain(all []explanation, name string) string {
+// fits says whether the explanation is of a mutant with these names.
+func (e explanation) fits(names ...string) bool { return slices.ContainsFunc(names, e.names.MatchString) }
+
+// explain returns the reason why a mutant with these names may survive, or nothing.
+func explain(all []explanation, names ...string) string {
 	for _, e := range all {
-		if e.names.MatchString(name) {
+		if e.fits(names...) {
 			return e.reason
 		}
 	}

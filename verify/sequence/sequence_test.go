@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		switch {
 		case claim.Full():
 			checks = 8_000
-		case testing.Short():
+		case testutil.Short():
 			checks = 60
 		}
 		if err := flag.Set("rapid.checks", strconv.Itoa(checks)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -25,7 +26,7 @@ func enoughPrograms() func(n int) bool {
 		return func(n int) bool { return n >= most }
 	}
 	lasts := 15 * time.Second
-	if testing.Short() {
+	if testutil.Short() {
 		lasts = 2 * time.Second
 	}
 	end := time.Now().Add(lasts)

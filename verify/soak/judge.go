@@ -434,20 +434,20 @@ func consistent(p *pool.Pool) error {
 func atTheEnd(p *pool.Pool, tasks tally) error {
 	s := p.Stats()
 	total := s.Total()
-	var attempts, thefts uint64
+	var attempts, steals uint64
 	for _, t := range s.Tiers {
 		attempts += t.Attempts
 	}
-	for _, of := range p.Thefts() {
+	for _, of := range p.StealMatrix() {
 		for _, n := range of {
-			thefts += n
+			steals += n
 		}
 	}
 	switch {
 	case total.Tasks < tasks.least, total.Tasks > tasks.most:
 		return fmt.Errorf("by its counters it ran %d tasks, but it accepted from %d to %d", total.Tasks, tasks.least, tasks.most)
-	case thefts != total.Steals:
-		return fmt.Errorf("%d thefts by thief and victim, %d steals", thefts, total.Steals)
+	case steals != total.Steals:
+		return fmt.Errorf("%d steals by thief and victim, %d steals", steals, total.Steals)
 	case total.Items < total.Steals, attempts < total.Steals+total.LostRaces:
 		return fmt.Errorf("counters that contradict each other: %+v, %d attempts", total, attempts)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -45,7 +46,7 @@ type taker struct {
 	xor     uint32
 	count   int64
 	doubled int64
-	_       [128]byte
+	_       pad.Line
 }
 
 func newTakers(n int) []taker {

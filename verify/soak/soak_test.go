@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
@@ -37,7 +38,7 @@ func amount[N ~int | ~int64](chosen, short, ordinary, full N) N {
 		return chosen
 	case claim.Full():
 		return full
-	case testing.Short():
+	case testutil.Short():
 		return short
 	}
 	return ordinary

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -194,7 +195,7 @@ func TestSubmitThatWaitsForRoomLendsThePlaceInAnotherPool(t *testing.T) {
 func TestPlaceIsWokenForATaskOfAWorkerThatHasComeBack(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	limit := 10 * time.Second
-	if testing.Short() {
+	if testutil.Short() {
 		limit = time.Second
 	}
 	for start := time.Now(); time.Since(start) < limit; {

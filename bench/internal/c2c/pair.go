@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 const (
@@ -83,9 +84,9 @@ func (p Pair) Measure(d time.Duration) (contract.Spread, error) {
 // line is a cache line that the two threads write to, and as much before and after it as
 // CPUs may fetch along with it.
 type line struct {
-	_    [128]byte
+	_    pad.Line
 	turn atomic.Uint32 // each player gives it to the other; who stops, to nobody
-	_    [128]byte
+	_    pad.Line
 
 	patience time.Duration // nobody writes to it
 }

@@ -30,7 +30,7 @@ type Page struct {
 	Settings [][2]string // what was asked for, and its value
 	Topology *numa.Topology
 	Lanes    Lanes
-	Thefts   Thefts
+	Steals   Steals
 }
 
 // Lanes is what the simulator says on suite balance.
@@ -40,8 +40,8 @@ type Lanes struct {
 	Static, Stealing time.Duration
 }
 
-// Thefts is how often each worker of a pool stole from each: Count[thief][victim].
-type Thefts struct {
+// Steals is how often each worker of a pool stole from each: Count[thief][victim].
+type Steals struct {
 	Of    string
 	Count [][]uint64
 }
@@ -87,7 +87,7 @@ func (p Page) Write(w io.Writer) error {
 		{"Latency", "latency service neighbour", p.latencies},
 		{"Neighbours", "neighbour", p.neighbours},
 		{"Four lanes", "balance", p.lanes},
-		{"Who stole from whom", "", p.thefts},
+		{"Who stole from whom", "", p.steals},
 	} {
 		s, err := part.draw()
 		if err != nil {
@@ -306,10 +306,10 @@ func (p Page) lanes() (section, error) {
 	return s, s.add(fmt.Sprintf("simulated, CPUs: %d", p.Lanes.CPUs), "ms", all, linear, least, half)
 }
 
-func (p Page) thefts() (section, error) {
-	s := section{ID: "thefts", About: fmt.Sprintf("How often each worker stole from each, in a short run of its own with %d workers on %d CPUs: %s. "+
-		"It shows where thieves look, and is no measure of speed.", len(p.Thefts.Count), len(p.Topology.Allowed), p.Thefts.Of)}
-	picture, err := drawMatrix("thefts", p.Thefts.Count)
+func (p Page) steals() (section, error) {
+	s := section{ID: "steals", About: fmt.Sprintf("How often each worker stole from each, in a short run of its own with %d workers on %d CPUs: %s. "+
+		"It shows where thieves look, and is no measure of speed.", len(p.Steals.Count), len(p.Topology.Allowed), p.Steals.Of)}
+	picture, err := drawMatrix("steals", p.Steals.Count)
 	s.Plots = append(s.Plots, picture)
 	return s, err
 }

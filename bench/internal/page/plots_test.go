@@ -125,7 +125,7 @@ func TestMatrixHasTheFirstThiefOnTop(t *testing.T) {
 	require.Equal(t, 2.0, m.Z(2, 2), "thief 0, victim 2")
 	require.Equal(t, 5.0, m.Z(0, 0), "thief 2, victim 0")
 	require.True(t, math.IsNaN(m.Z(0, 2)))
-	picture, err := drawMatrix("thefts", m)
+	picture, err := drawMatrix("steals", m)
 	require.NoError(t, err)
 	for _, count := range []string{"3", "4", "5", "6"} {
 		require.Contains(t, string(picture), ">"+count+"</text>")

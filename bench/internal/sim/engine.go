@@ -194,7 +194,7 @@ func (c *clock) wakeOne(node, place int) {
 	if i, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
 		p := e.places[i]
 		if place >= 0 {
-			p.hint = place
+			p.firstVictim = place
 		}
 		c.write(e.bitmapWord(e.nodeOf[i]))
 		c.wakeUp(p)

@@ -178,13 +178,13 @@ func (l *layout) distance(a, b int) int { return int(l.between[a*l.workers+b]) }
 
 // order makes the order of victims, in the tiers of the distances or in one for all.
 func (l *layout) order(tiers bool) *policy.Order {
-	sites := make([]int, l.workers)
-	for i := range sites {
-		sites[i] = i
+	placements := make([]int, l.workers)
+	for i := range placements {
+		placements[i] = i
 	}
 	distance := l.distance
 	if !tiers {
 		distance = func(thief, victim int) int { return policy.SameNode }
 	}
-	return policy.NewOrder(sites, l.workers, distance, policy.SameNode)
+	return policy.NewOrder(placements, l.workers, distance, policy.SameNode)
 }

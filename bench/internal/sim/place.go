@@ -20,11 +20,11 @@ type place struct {
 	ring, batch queue
 	slot        int32 // the LIFO slot: a request, or -1
 
-	search     policy.Search
-	lastVictim bool // a tier begins with the last victim
-	victim     int
-	hint       int // where the waker saw something, or -1
-	lifo, poll int
+	search      policy.Search
+	lastVictim  bool // a tier begins with the last victim
+	victim      int
+	firstVictim int // where the waker saw something, or -1
+	lifo, poll  int
 
 	awake  bool // a waker has cleared the bit
 	parked bool // the first of running sleeps, and is not only about to

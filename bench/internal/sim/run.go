@@ -14,7 +14,7 @@ type Stats struct {
 	Span     int64 // ns, of the longest chain of nodes, 0 for requests
 	Depth    int   // of the longest chain, in nodes, 0 for requests
 
-	Steals int64 // thefts that succeeded, of a fork or of tasks
+	Steals int64 // steals that succeeded, of a fork or of tasks
 	Remote int64 // those from another node, its injector included
 	Items  int64 // forks and tasks that they took
 	Failed int64 // visits of a victim that had nothing, or where a race was lost
@@ -79,7 +79,7 @@ func (u setup) run() (Stats, error) {
 	}
 	e.load(u.load.service)
 	for i := range l.workers {
-		p := &place{cpu: i, cache: make([]uint32, len(e.words)), lastVictim: u.lastVictim, victim: -1, hint: -1, slot: -1, poll: poll, parked: true}
+		p := &place{cpu: i, cache: make([]uint32, len(e.words)), lastVictim: u.lastVictim, victim: -1, firstVictim: -1, slot: -1, poll: poll, parked: true}
 		p.search.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
 		e.places = append(e.places, p)
 		w := new(worker)

@@ -229,18 +229,18 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 		}
 	}
 	forks := w.mind().Sleepers() >= 0 && w.helping < maxHelping
-	hint, last := w.hint, -1
-	w.hint = -1
+	firstVictim, last := w.firstVictim, -1
+	w.firstVictim = -1
 	if w.lastVictim {
 		last = w.victim
 	}
 	if wait >= 0 {
 		if thief := int(w.frames[wait].thief); thief > 0 {
-			hint = thief - 1
+			firstVictim = thief - 1
 		}
 	}
 	result := heist.Empty
-	w.search.Look(hint, last, len(e.places))
+	w.search.Look(firstVictim, last, len(e.places))
 	if w.search.Drawn() && w.visit(w.at) {
 		if j, _, r := w.rob(w.place, forks, false, false); r == heist.Success {
 			return j, r // of who lent the place: no steal

@@ -9,6 +9,7 @@ import (
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool"
 )
@@ -238,7 +239,7 @@ func claimCase() runner.Case {
 type spree struct {
 	taken       atomic.Int64 // thieves write
 	first, last time.Time    // the first and the last thief
-	_           [128]byte
+	_           pad.Line
 	over        atomic.Bool // the last thief writes, the owner reads it all the time
 }
 

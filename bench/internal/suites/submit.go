@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -47,9 +48,9 @@ func tasksPerLap(env runner.Env) int { return env.Size(1_000_000, 2000) }
 // All implementations' tasks write to this one cache line, which is the greater
 // part of what the task itself costs, alike for all.
 type goal struct {
-	_    [128]byte
+	_    pad.Line
 	sum  atomic.Int64
-	_    [128]byte
+	_    pad.Line
 	want int64
 	met  chan struct{}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/guest"
 )
@@ -32,21 +33,6 @@ func machine(t *testing.T) guest.Machine {
 // patience is after how long something that never comes is taken for a hang, on a
 // machine that is slow and shares its host.
 const patience = 3 * time.Minute
-
-// returns says whether f returned. If not, its goroutine is left behind.
-func returns(f func()) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(patience):
-		return false
-	}
-}
 
 // currentCPU returns the CPU that runs the calling thread, as the kernel says.
 func currentCPU() (int, error) {
@@ -67,7 +53,7 @@ func newPool(t *testing.T, cpus []int) *pool.Pool {
 	t.Cleanup(func() {
 		var err error
 		if !t.Failed() {
-			require.True(t, returns(func() { err = p.Close() }), "Close hangs")
+			require.True(t, testutil.ReturnsWithin(patience, func() { err = p.Close() }), "Close hangs")
 			require.NoError(t, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
@@ -134,7 +135,7 @@ func underLoad(t *testing.T, p *pool.Pool, disturb func(settle func())) {
 		for i := range turns {
 			begun[i] = turns[i].Load()
 		}
-		require.True(t, returns(func() {
+		require.True(t, testutil.ReturnsWithin(patience, func() {
 			for i := range turns {
 				// The round that runs now has seen the pool as it was.
 				for turns[i].Load() < begun[i]+2 && !enough.Load() {
@@ -147,7 +148,7 @@ func underLoad(t *testing.T, p *pool.Pool, disturb func(settle func())) {
 	disturb(settle)
 	settle()
 	enough.Store(true)
-	require.True(t, returns(sides.Wait), "the pool does not come to an end")
+	require.True(t, testutil.ReturnsWithin(patience, sides.Wait), "the pool does not come to an end")
 	require.NoError(t, errors.Join(errs...))
 	for i := range turns {
 		t.Logf("side %d: %d rounds", i, turns[i].Load())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/pool/inspect"
 	"github.com/seed53057037/heist/verify/guest"
@@ -70,7 +71,7 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 			<-release
 		}))
 	}
-	require.True(t, returns(stolen.Wait), "CPU %d does not steal everything", thief)
+	require.True(t, testutil.ReturnsWithin(patience, stolen.Wait), "CPU %d does not steal everything", thief)
 	close(release)
 	require.NoError(t, p.Close())
 	return home, from, innocent
@@ -96,7 +97,7 @@ func perNode(t *testing.T, p *pool.Pool, nodes []int, n int) {
 			_, _ = fib.Run(w, n)
 		}, pool.OnNode(node)))
 	}
-	require.True(t, returns(done.Wait))
+	require.True(t, testutil.ReturnsWithin(patience, done.Wait))
 }
 
 // near returns how many steals there were within nodes, and how many in all.
@@ -218,7 +219,7 @@ func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share fl
 			_ = grown.Call(w, bush{left: new(atomic.Int32), balanced: tell})
 		}, pool.OnNode(node)))
 	}
-	require.True(t, returns(done.Wait))
+	require.True(t, testutil.ReturnsWithin(patience, done.Wait))
 	require.NoError(t, p.Close())
 	within, all := near(end)
 	withinBefore, allBefore := near(begin)

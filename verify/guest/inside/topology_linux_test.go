@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool"
 )
@@ -74,7 +75,7 @@ func TestEveryWorkerRunsWhereItIsPinned(t *testing.T) {
 				}
 			}))
 		}
-		require.True(t, returns(ended.Wait), "not every worker took a task")
+		require.True(t, testutil.ReturnsWithin(patience, ended.Wait), "not every worker took a task")
 		require.Empty(t, errs)
 		require.Equal(t, cpus, ran)
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// TheftsOf is what [Thefts] counts thefts of.
-const TheftsOf = "small binomial trees of the Unbalanced Tree Search, 6213 nodes each, every child a fork"
+// StealsOf is what [Steals] counts steals of.
+const StealsOf = "small binomial trees of the Unbalanced Tree Search, 6213 nodes each, every child a fork"
 
-// Thefts counts trees on a pool of so many workers, for about so long, and returns how often each worker stole from
-// each: thefts[thief][victim].
-func Thefts(workers int, length time.Duration) (thefts [][]uint64, err error) {
+// Steals counts trees on a pool of so many workers, for about so long, and returns how often each worker stole from
+// each: steals[thief][victim].
+func Steals(workers int, length time.Duration) (steals [][]uint64, err error) {
 	env := runner.Env{Workers: workers}
 	p, stop, err := newPool(env)
 	if err != nil {
@@ -33,9 +33,9 @@ func Thefts(workers int, length time.Duration) (thefts [][]uint64, err error) {
 		}
 	}
 	// The rest are places for guests, of whom there were none, and for workers that Resize could add.
-	thefts = p.Thefts()[:workers]
-	for i := range thefts {
-		thefts[i] = thefts[i][:workers]
+	steals = p.StealMatrix()[:workers]
+	for i := range steals {
+		steals[i] = steals[i][:workers]
 	}
-	return thefts, nil
+	return steals, nil
 }

@@ -9,11 +9,11 @@ import (
 
 func TestTheftsAreBetweenWorkersAlone(t *testing.T) {
 	const workers = 4
-	thefts, err := Thefts(workers, 50*time.Millisecond)
+	steals, err := Steals(workers, 50*time.Millisecond)
 	require.NoError(t, err)
-	require.Len(t, thefts, workers)
+	require.Len(t, steals, workers)
 	var sum uint64
-	for thief, victims := range thefts {
+	for thief, victims := range steals {
 		require.Len(t, victims, workers)
 		require.Zero(t, victims[thief], "from itself")
 		for _, n := range victims {

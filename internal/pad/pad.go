@@ -1,0 +1,10 @@
+// Package pad keeps fields with different writers from being moved between cores together.
+package pad
+
+// Size is the distance, in bytes, that does so. Lines are 64 bytes on most CPUs that Go runs on, but Intel's
+// adjacent-line prefetcher pulls them in pairs and Apple's cores have 128-byte lines; crossbeam and rayon use 128 for
+// the same reason.
+const Size = 128
+
+// Line stands between two fields. It costs no time, only space.
+type Line [Size]byte

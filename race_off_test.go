@@ -1,5 +1,0 @@
-//go:build !race
-
-package heist
-
-const underRace = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package hazards
-
-const underRace = false
