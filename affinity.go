@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// ErrPinning is the error, possibly wrapped, of a system on which threads cannot be
-// bound to CPUs.
+// ErrPinning is the error, possibly wrapped, on systems that cannot bind threads to CPUs.
 var ErrPinning = errors.New("heist: this system does not bind threads to CPUs")
 
 // Pinned is a binding that [Pin] made. It belongs to the goroutine that made it.
@@ -17,15 +16,15 @@ type Pinned struct {
 	cpus   []int
 }
 
-// Pin locks the calling goroutine to its OS thread and binds the thread to the
-// given CPUs, by their numbers in the kernel. [Pinned.Unpin] takes both back. If
-// it returns an error nothing has changed.
+// Pin locks the calling goroutine to its OS thread and binds the thread to the given
+// CPUs, by their numbers in the kernel. [Pinned.Unpin] undoes both. After an error
+// nothing has changed.
 //
-// It fails for a CPU that does not exist or that the process may not use, see
-// [Allowed], and with [ErrPinning] on systems other than Linux.
+// It fails for a CPU that does not exist or that the process may not use (see [Allowed]),
+// and with [ErrPinning] on systems other than Linux.
 //
-// Threads that the runtime starts later do not inherit the binding: it never
-// clones a thread from a locked one. A process that the goroutine starts does.
+// Threads that the runtime starts later do not inherit the binding, because the runtime
+// never clones a locked thread. A process that the goroutine starts does inherit it.
 func Pin(cpus ...int) (*Pinned, error) {
 	if len(cpus) == 0 {
 		return nil, errors.New("heist: Pin without a CPU; give at least one, see Allowed")
@@ -48,10 +47,10 @@ func Pin(cpus ...int) (*Pinned, error) {
 	return &Pinned{before, slices.Clone(cpus)}, nil
 }
 
-// Rebind binds the thread again to the CPUs that were given to [Pin]. The system takes the
-// binding away when all of these CPUs go offline, or leave the process's cpuset, and does
-// not give it back when they return. It fails while they are gone. The goroutine must be
-// the one that called Pin.
+// Rebind binds the thread again to the CPUs that were given to [Pin]. The kernel drops
+// the binding when all of these CPUs go offline or leave the process's cpuset, and does
+// not restore it when they return. Rebind fails while they are gone. Only the goroutine
+// that called Pin may call it.
 func (p *Pinned) Rebind() error {
 	if err := rebind(p.cpus); err != nil {
 		return fmt.Errorf("heist: cannot pin to CPUs %v again: %w", p.cpus, err)
@@ -59,9 +58,9 @@ func (p *Pinned) Rebind() error {
 	return nil
 }
 
-// Unpin gives the thread the CPUs that it had before and unlocks the goroutine from
-// it, in this order, so that no other goroutine meets a bound thread. If the
-// kernel refuses the old CPUs, it returns the error and leaves the goroutine
+// Unpin gives the thread back the CPUs that it had before Pin, and then unlocks the
+// goroutine from it, in this order, so that no other goroutine runs on a bound thread. If
+// the kernel refuses the old CPUs, Unpin returns the error and leaves the goroutine
 // locked; the thread is destroyed when the goroutine ends. Call it once.
 func (p *Pinned) Unpin() error {
 	if err := p.before.restore(); err != nil {
@@ -71,7 +70,7 @@ func (p *Pinned) Unpin() error {
 	return nil
 }
 
-// Allowed returns the CPUs that the process may use, in ascending order: on Linux
-// those of the affinity mask that it was started with, which taskset and cpusets
-// restrict; elsewhere 0 to runtime.NumCPU()-1.
+// Allowed returns the CPUs that the process may use, in ascending order. On Linux these
+// are the CPUs of the affinity mask that the process was started with, which taskset and
+// cpusets restrict; elsewhere they are 0 to runtime.NumCPU()-1.
 func Allowed() ([]int, error) { return allowed() }

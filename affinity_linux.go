@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// affinity is a thread's CPU mask in the kernel's layout. unix.CPUSet would do for
-// 1024 CPUs only.
+// affinity is a thread's CPU mask in the kernel's layout. unix.CPUSet holds only
+// 1024 CPUs.
 type affinity []uintptr
 
 const wordBits = bits.UintSize
@@ -21,9 +21,9 @@ const wordBits = bits.UintSize
 // times what Linux can be configured for.
 const largestMask = 1 << 19 / wordBits
 
-// affinityOf returns the mask of a thread, 0 being the caller's.
+// affinityOf returns the mask of a thread; tid 0 is the calling thread.
 func affinityOf(tid int) (affinity, error) {
-	// The kernel says EINVAL as long as its own mask does not fit.
+	// The kernel returns EINVAL while a is smaller than its own mask.
 	for words := 1024 / wordBits; words <= largestMask; words *= 2 {
 		a := make(affinity, words)
 		n, _, errno := syscall.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(words*wordBits/8), uintptr(unsafe.Pointer(&a[0])))
@@ -50,7 +50,7 @@ func (a affinity) cpus() []int {
 	return cpus
 }
 
-// without returns the mask less some CPUs.
+// without returns the mask with these CPUs removed.
 func (a affinity) without(cpus []int) affinity {
 	rest := slices.Clone(a)
 	for _, cpu := range cpus {
@@ -65,7 +65,7 @@ func (a affinity) isEmpty() bool {
 	return !slices.ContainsFunc(a, func(word uintptr) bool { return word != 0 })
 }
 
-// give makes a the mask of a thread, 0 being the caller's.
+// give sets the mask of a thread to a; tid 0 is the calling thread.
 func (a affinity) give(tid int) error {
 	_, _, errno := syscall.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), uintptr(len(a)*wordBits/8), uintptr(unsafe.Pointer(&a[0])))
 	if errno != 0 {
@@ -74,7 +74,7 @@ func (a affinity) give(tid int) error {
 	return nil
 }
 
-// bind gives the calling thread the CPUs and returns the mask that it had.
+// bind binds the calling thread to the CPUs and returns the mask that it had before.
 func bind(cpus []int) (affinity, error) {
 	isolation.mu.Lock()
 	defer isolation.mu.Unlock()
@@ -86,15 +86,15 @@ func bind(cpus []int) (affinity, error) {
 	return before, bindHere(cpus)
 }
 
-// rebind gives the calling thread the CPUs again.
+// rebind binds the calling thread to the CPUs again.
 func rebind(cpus []int) error {
 	isolation.mu.Lock()
 	defer isolation.mu.Unlock()
 	return bindHere(cpus)
 }
 
-// bindHere gives the calling thread the CPUs, less those that are isolated, unless all of
-// them are.
+// bindHere binds the calling thread to those of the CPUs that are not isolated, or to all
+// of them if all are isolated.
 func bindHere(cpus []int) error {
 	mask := make(affinity, len(initial))
 	for _, cpu := range cpus {
@@ -108,8 +108,8 @@ func bindHere(cpus []int) error {
 	return nil
 }
 
-// restore gives the calling thread the mask that it had before bind, as far as that is not
-// isolated now.
+// restore gives the calling thread back the mask that it had before bind, without the
+// CPUs that are isolated now.
 func (a affinity) restore() error {
 	isolation.mu.Lock()
 	defer isolation.mu.Unlock()
@@ -119,7 +119,7 @@ func (a affinity) restore() error {
 	}
 	if slices.Equal(a, initial) {
 		delete(isolation.bound, unix.Gettid())
-	} else { // another Pin lies below
+	} else { // another Pin is still in effect
 		isolation.bound[unix.Gettid()] = a
 	}
 	if !slices.Equal(a, narrowed) {
@@ -128,9 +128,9 @@ func (a affinity) restore() error {
 	return nil
 }
 
-// initial is the mask that the process was started with. It is read during the
-// package's initialisation, on the main thread, because later any thread, that one
-// included, may have been narrowed by Pin.
+// initial is the mask that the process was started with. The package's initialisation
+// reads it, on the main thread; later, Pin may have narrowed any thread, including the
+// main one.
 var initial, initialErr = affinityOf(0)
 
 func allowed() ([]int, error) {

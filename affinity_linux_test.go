@@ -102,14 +102,14 @@ func TestImpossibleCPUsAreNamed(t *testing.T) {
 	}
 }
 
-// pretendMoreCPUs makes the package believe that the process may use n CPUs that the machine
-// does not have, until the test ends, and returns them. The kernel refuses them alone, and
-// leaves them out beside others, as it does with CPUs that have gone offline.
+// pretendMoreCPUs makes the package believe, until the test ends, that the process may use n CPUs
+// that the machine does not have, and returns them. The kernel refuses a mask of such CPUs alone,
+// and ignores them in a mask with others, as it does with CPUs that have gone offline.
 func pretendMoreCPUs(t *testing.T, n int) (pretended []int) {
 	t.Helper()
 	real := initial
 	initial = slices.Clone(initial)
-	for cpu := len(initial)*wordBits - 1; len(pretended) < n; cpu-- { // in the mask's size, but hardly CPUs
+	for cpu := len(initial)*wordBits - 1; len(pretended) < n; cpu-- { // within the mask, but hardly a CPU of the machine
 		if slices.Contains(real.cpus(), cpu) {
 			initial = real
 			t.Skip("this machine has nearly as many CPUs as the kernel's mask has bits")
@@ -126,7 +126,8 @@ func pretendMoreCPUs(t *testing.T, n int) (pretended []int) {
 	return pretended
 }
 
-// The kernel may know better, for instance after the CPU went offline.
+// The kernel may refuse a CPU that the package takes for allowed, for instance after it went
+// offline.
 func TestRefusalOfTheKernelIsPassedOn(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -140,8 +141,8 @@ func TestRefusalOfTheKernelIsPassedOn(t *testing.T) {
 	require.Equal(t, before, mask(t))
 }
 
-// TestCPUsBetweenThoseAllowedAreNotAllowed: the kernel would leave such a CPU out without a word
-// as long as it has another.
+// TestCPUsBetweenThoseAllowedAreNotAllowed: the kernel silently ignores such a CPU if the mask has
+// another one.
 func TestCPUsBetweenThoseAllowedAreNotAllowed(t *testing.T) {
 	last := pretendMoreCPUs(t, 1)[0]
 	cpus, err := Allowed()
@@ -156,20 +157,21 @@ func TestCPUsBetweenThoseAllowedAreNotAllowed(t *testing.T) {
 	}
 }
 
-// TestRebindingSaysThatTheCPUsAreGone, and does not leave it at the CPUs that the thread has
+// TestRebindingSaysThatTheCPUsAreGone: Rebind does not settle for the CPUs that the thread has
 // instead.
 func TestRebindingSaysThatTheCPUsAreGone(t *testing.T) {
 	last := pretendMoreCPUs(t, 1)[0]
 	p, err := Pin(initial.cpus()[0], last)
 	require.NoError(t, err)
-	p.cpus = p.cpus[1:] // the CPU that is left goes offline, too
+	p.cpus = p.cpus[1:] // the only one that exists goes offline, too
 	err = p.Rebind()
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot pin to CPUs [%d] again: sched_setaffinity", last))
 	require.NoError(t, p.Unpin())
 }
 
-// TestBindingIsKeptApartFromTheCallersSlice, which may be used for the next worker's CPUs.
+// TestBindingIsKeptApartFromTheCallersSlice: the caller may reuse its slice for the next worker's
+// CPUs.
 func TestBindingIsKeptApartFromTheCallersSlice(t *testing.T) {
 	cpus := twoAllowed(t)
 	mine := []int{cpus[1]}
@@ -199,7 +201,7 @@ func TestRefusedUnpinSaysThatTheThreadStaysBound(t *testing.T) {
 	require.NoError(t, p.Unpin())
 }
 
-// A sandbox may forbid to ask for the mask.
+// A sandbox may forbid asking for the mask.
 func TestUnknownMaskIsReported(t *testing.T) {
 	defer func() { initialErr = nil }()
 	initialErr = os.NewSyscallError("sched_getaffinity", unix.EPERM)
@@ -214,8 +216,8 @@ func TestUnknownMaskIsReported(t *testing.T) {
 	require.Nil(t, p)
 }
 
-// endOf runs body on a goroutine that ends then, and returns its thread. A goroutine that ends
-// while it is locked takes its thread with it, and that can be seen.
+// endOf runs body on a new goroutine, waits for its end, and returns its thread. A goroutine that
+// ends while it is locked takes its thread with it, which the test can see.
 func endOf(t *testing.T, body func()) (thread int) {
 	t.Helper()
 	if !threadExists(unix.Gettid()) {
@@ -223,7 +225,7 @@ func endOf(t *testing.T, body func()) (thread int) {
 	}
 	tid := make(chan int)
 	go func() {
-		runtime.LockOSThread() // to learn the thread's number in peace
+		runtime.LockOSThread() // so that it stays on this thread
 		id := unix.Gettid()
 		body()
 		runtime.UnlockOSThread()
@@ -251,8 +253,8 @@ func TestPinLeavesTheGoroutineUnlockedAfterItFailedOrWasUndone(t *testing.T) {
 				}
 			}))
 	}
-	// The opposite, to see that threads end, and to give them time for it. It may
-	// get a thread of those before.
+	// The opposite case shows that threads do end, and gives them time to. A goroutine here may get
+	// a thread of those before.
 	ended := map[int]bool{os.Getpid(): true} // the main thread stays in any case
 	for range 3 {
 		locked := endOf(t, runtime.LockOSThread)
@@ -266,8 +268,8 @@ func TestPinLeavesTheGoroutineUnlockedAfterItFailedOrWasUndone(t *testing.T) {
 	}
 }
 
-// TestThreadThatStaysBoundIsUsedByNobodyElse: after a refused Unpin the goroutine is still
-// locked, and takes the thread along when it ends.
+// TestThreadThatStaysBoundIsUsedByNobodyElse: after a refused Unpin the goroutine is still locked,
+// so its thread ends with it.
 func TestThreadThatStaysBoundIsUsedByNobodyElse(t *testing.T) {
 	cpus := twoAllowed(t)
 	thread := os.Getpid()
@@ -293,8 +295,8 @@ func TestThreadThatStaysBoundIsUsedByNobodyElse(t *testing.T) {
 	}
 }
 
-// The threads that the runtime starts while goroutines are pinned, for goroutines
-// that those have started, are as free as the process.
+// Threads that the runtime starts while a goroutine is pinned, for goroutines that it has started,
+// are as free as the process.
 func TestPinDoesNotLeakToOtherThreads(t *testing.T) {
 	cpus, err := Allowed()
 	require.NoError(t, err)

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// The schedule's defaults. They cover a futex wake-up, which takes 4 to 10
-// microseconds here: a goroutine that waits longer than that had better be asleep.
+// The schedule's defaults. They cover a futex wake-up, measured at 4 to 10 microseconds:
+// a goroutine that has to wait longer had better sleep.
 const (
-	// DefaultSpin is how long a [Backoff] spins in all before it yields.
+	// DefaultSpin is the total time for which a [Backoff] spins before it yields.
 	DefaultSpin = 10 * time.Microsecond
-	// DefaultYields is how often it then yields before it advises to park. Rayon
-	// yields 32 times and spins not at all.
+	// DefaultYields is how often it then yields before it advises parking. Rayon yields
+	// 32 times and does not spin.
 	DefaultYields = 8
 
-	firstSpin   = 50 * time.Nanosecond // a cache line's way between two cores
+	firstSpin   = 50 * time.Nanosecond // a cache line's transfer between two cores
 	longestSpin = 2 * time.Microsecond // the longest time between two looks
 )
 
-// Backoff is the progressive schedule of a thread that looks for something again
-// and again: it spins, longer each time, then yields the CPU to other threads, and
-// then says that it is time to park. It belongs to one goroutine. The zero value is
-// ready to use, with the defaults.
+// Backoff is the waiting schedule of a thread that polls for something: it spins, longer
+// each time, then yields the CPU to other threads, and then reports that it is time to
+// park. A Backoff belongs to one goroutine. The zero value is ready to use, with the
+// defaults.
 //
 //	var b heist.Backoff
 //	for !look() {
@@ -31,9 +31,10 @@ const (
 //		}
 //	}
 type Backoff struct {
-	// Spin is the total time spent spinning, if it is not 0; negative is none.
+	// Spin is the total time spent spinning; 0 means [DefaultSpin], and negative means
+	// none.
 	Spin time.Duration
-	// Yields is the number of yields, if it is not 0; negative is none.
+	// Yields is the number of yields; 0 means [DefaultYields], and negative means none.
 	Yields int
 
 	spun    time.Duration
@@ -42,8 +43,8 @@ type Backoff struct {
 	rand    FastRand
 }
 
-// Wait waits a little and returns true; or returns false at once, when the schedule
-// has come to its end and the thread should park.
+// Wait spins or yields once and returns true. At the end of the schedule it returns false
+// at once: the thread should park.
 //
 // Each spin is longer than the one before by a random factor from 1.5 to 2, up to 2
 // microseconds, so that threads that lost the same race do not meet again.
@@ -58,8 +59,8 @@ func (b *Backoff) Wait() bool {
 	return ok
 }
 
-// Next is Wait without the waiting: it returns how long to spin, 0 to yield, or false to
-// park.
+// Next is Wait without the waiting: it returns how long to spin, or 0 and true to yield,
+// or false to park.
 func (b *Backoff) Next() (spin time.Duration, ok bool) {
 	if total := orDefault(b.Spin, DefaultSpin); b.spun < total {
 		b.grow()
@@ -74,9 +75,9 @@ func (b *Backoff) Next() (spin time.Duration, ok bool) {
 	return 0, false
 }
 
-// Lost spins a little after a lost race ([Retry]), whatever Spin says. There is
-// something to find, so it does not bring the thread nearer to parking; it only keeps
-// the losers apart.
+// Lost spins for a moment after a lost race ([Retry]), whatever the field Spin says.
+// There is something to find, so a lost race does not bring the thread closer to parking;
+// the spin only keeps the losers apart.
 func (b *Backoff) Lost() { Spin(b.NextLost()) }
 
 // NextLost is Lost without the spinning: it returns how long to spin.
@@ -85,15 +86,15 @@ func (b *Backoff) NextLost() time.Duration {
 	return b.step
 }
 
-// Seed makes the spins those of a seed: the same ones for the same seed. Without it they
-// differ.
+// Seed seeds the lengths of the spins: the same seed gives the same spins. Without Seed
+// they are random.
 func (b *Backoff) Seed(seed uint64) { b.rand = NewFastRand(seed) }
 
-// Reset goes back to the start of the schedule, for a thread that found what it
-// was looking for or that was woken.
+// Reset goes back to the start of the schedule, for a thread that found what it looked
+// for or that was woken.
 func (b *Backoff) Reset() { b.spun, b.step, b.yielded = 0, 0, 0 }
 
-// End goes to the end of the schedule, for a thread that has been asked to stop.
+// End skips to the end of the schedule, for a thread that has been asked to stop.
 func (b *Backoff) End() { b.spun, b.yielded = math.MaxInt64, math.MaxInt }
 
 func (b *Backoff) grow() {

@@ -97,8 +97,8 @@ func TestBackoffsAreNotAlike(t *testing.T) {
 	require.NotEqual(t, a.rand, b.rand)
 }
 
-// TestSeededBackoffsAreAlike, also after they have begun again: a search that is to be repeated
-// has to spin as often as the first time.
+// TestSeededBackoffsAreAlike, also after a Reset: a search that is repeated must spin as often as
+// the first time.
 func TestSeededBackoffsAreAlike(t *testing.T) {
 	spins := func(seed uint64) (all []time.Duration) {
 		b := Backoff{Spin: 50 * time.Microsecond}
@@ -128,8 +128,8 @@ func TestSeededBackoffsAreAlike(t *testing.T) {
 	require.NotEqual(t, first, second, "one backoff does not repeat itself")
 }
 
-// After a lost race there is something to find, so however many are lost, the
-// thread is as far from parking as before.
+// A lost race means that there is work to find. However many races a thread loses, it comes no
+// closer to parking.
 func TestLostRacesDoNotLeadToParking(t *testing.T) {
 	for _, b := range []Backoff{{}, {Spin: -1, Yields: 1}, {Spin: 1, Yields: -1}} {
 		for range 1000 {

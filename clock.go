@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Ticks reads the CPU's own clock: the time-stamp counter on amd64, CNTVCT_EL0 on
-// arm64, the system's monotonic clock elsewhere and in purego and race builds. It is
-// for measuring short stretches on one thread; [TicksIn] gives the unit. CPUs whose
-// counter stops or changes its pace make such measurements wrong, not the program.
+// Ticks reads the CPU's own clock: the time-stamp counter on amd64, CNTVCT_EL0 on arm64,
+// the system's monotonic clock elsewhere and in purego and race builds. It is for
+// measuring short intervals on one thread; [TicksIn] gives the unit. On a CPU whose
+// counter stops or changes its rate the measurements are wrong, but the program is not.
 //
-// Anybody may call it. Cost: 10 ns on amd64, a quarter of time.Now.
+// Any goroutine may call it. Cost: 10 ns on amd64, a quarter of time.Now.
 func Ticks() int64 { return ticks() }
 
 // TicksIn returns how many [Ticks] there are in d, rounded down. The first call in a
-// process measures that, which takes 200 microseconds on amd64.
+// process calibrates the clock, which takes 200 microseconds on amd64.
 func TicksIn(d time.Duration) int64 { return int64(float64(d) * ticksPerNanosecond()) }
 
 var ticksPerNanosecond = sync.OnceValue(calibrateTicks)
 
-// measureTicks compares Ticks with the system's clock. The stretch is long against the
-// time that it takes to read the clocks, and short against a time slice, and of some
-// stretches the median is taken, in case one is interrupted.
+// measureTicks compares Ticks with the system's clock. A stretch is long compared to
+// reading the clocks and short compared to a time slice. The result is the median of
+// several stretches, in case one is interrupted.
 func measureTicks() float64 {
 	const stretch, stretches = 40 * time.Microsecond, 5
 	var rates [stretches]float64

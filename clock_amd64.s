@@ -4,7 +4,7 @@
 
 // func ticks() int64
 //
-// RDTSC does not wait for earlier instructions to end. What is measured with it takes a
+// RDTSC does not wait for earlier instructions to complete. The measured intervals last a
 // microsecond or more, and a fence would cost as much as the rest.
 TEXT ·ticks(SB), NOSPLIT, $0-8
 	RDTSC

@@ -4,5 +4,6 @@ package heist
 
 import "github.com/klauspost/cpuid/v2"
 
-// hasLSE selects CASAL over LDAXR/STLXR in the assembly. It is written once, here.
+// hasLSE selects the CAS instructions of LSE over pairs of exclusive loads and stores
+// in the assembly. It is written once, here.
 var hasLSE = cpuid.CPU.Supports(cpuid.ATOMICS)

@@ -10,11 +10,10 @@ import (
 
 // # The Chase-Lev deque
 //
-// One thread owns a deque. It pushes and pops at the bottom; any other thread
-// steals at the top. Items have indices that only grow; index i lives in slot i
-// modulo the array's length. The items are those with top <= i < bottom. At a push
-// every nanosecond an index would reach 2^63 after 292 years; what happens then is
-// not looked after, here or in the other queues.
+// One thread owns a deque. It pushes and pops at the bottom; any other thread steals at
+// the top. Item i lives in slot i modulo the array's length, and the deque holds the
+// items with top <= i < bottom. top only grows. At one push per nanosecond an index would
+// reach 2^63 after 292 years; no queue of this package handles that.
 //
 //	        top                 bottom
 //	         |                     |
@@ -23,53 +22,53 @@ import (
 //	         ^                   ^
 //	    thieves take A      the owner takes Z
 //
-// Who writes what: bottom and the array are written by the owner alone, top by
-// the goroutine that wins a compare-and-swap that raises it by one.
+// Only the owner writes bottom and the array. The goroutine that wins a compare-and-swap
+// on top raises it by one.
 //
 // Push stores the slot and then bottom with release, so a thief that sees the
 // index sees the item.
 //
-// Pop lowers bottom first, then looks at top, with a full fence between the two.
-// Steal reads top first, then bottom, then the slot, and last raises top. Take an
-// owner and a thief that are both after index i:
+// Pop lowers bottom first and then reads top, with a full fence between the two. Steal
+// reads top first, then bottom, then the slot, and raises top last. Suppose that the
+// owner and a thief both want item i:
 //
-//   - If the owner finds top < i it takes i without a CAS. It lowered bottom to i
-//     before it read top, and a thief that gets as far as top = i does so after
-//     that read, hence reads bottom <= i afterwards and goes away empty-handed.
-//     The full fence is what makes "before" true of a store and a later load.
-//   - If the owner finds top = i, this is the last item, and both sides go through
-//     the CAS on top, of which one succeeds.
+//   - If the owner finds top < i, it takes item i without a CAS. It lowered bottom to i
+//     before it read top. A thief that reads top = i does so after that, so it then reads
+//     bottom <= i and finds the deque empty. The full fence orders the owner's store of
+//     bottom before its load of top.
+//   - If the owner finds top = i, item i is the last one. Both sides try the CAS on top,
+//     and one of them succeeds.
 //
-// Steal reads its slot before its CAS. Once the CAS has succeeded the owner may
-// reuse the slot; a thief that reads late can get an item that was pushed later.
-// What it reads early is thrown away if the CAS fails, so it does no harm that
-// the owner may have reused the slot by then.
+// Steal reads its slot before its CAS, because once the CAS has succeeded the owner may
+// reuse the slot, and a later read could return an item that was pushed afterwards. If
+// the CAS fails, the thief discards what it read, so it does no harm that the owner may
+// have reused the slot by then.
 //
 // Growing copies the items with top <= i < bottom into an array twice as long and
-// publishes that with release; the owner goes on with the new array, thieves that
-// loaded the old one find the same items in it, and the garbage collector takes
-// it when the last of them is gone. An array is never used again for a deque.
+// publishes the new array with release. The owner goes on with the new array. Thieves
+// that loaded the old array find the same items in it, and the garbage collector frees it
+// when the last of them is done. A deque never reuses an old array.
 //
-// Only one item can be stolen at a time: the owner pops without a CAS, so a thief
-// that raised top by two could pass an owner who has just looked at it. [Ring] is
-// the queue to steal halves from.
+// Only one item can be stolen at a time: the owner pops without a CAS, so a thief that
+// raised top by two could overtake an owner that has just read top. A [Ring] is the queue
+// that thieves steal from by halves.
 //
-// The algorithm is from Chase and Lev, "Dynamic circular work-stealing deque",
-// SPAA 2005; the orderings are those proved by Lê, Pop, Cohen and Zappa Nardelli,
-// "Correct and efficient work-stealing for weak memory models", PPoPP 2013, with
-// the mend of its growth by Norris and Demsky (CDSchecker, OOPSLA 2013): the owner
-// must use the array that growing returned, not one that it loaded before.
+// The algorithm is from Chase and Lev, "Dynamic circular work-stealing deque", SPAA 2005;
+// the orderings are those proved by Lê, Pop, Cohen and Zappa Nardelli, "Correct and
+// efficient work-stealing for weak memory models", PPoPP 2013, with the fix of its growth
+// by Norris and Demsky (CDSchecker, OOPSLA 2013): the owner must use the array that
+// growing returned, not one that it loaded before.
 
-// deque is the part of Deque that does not depend on the type of the items, which
-// is the part that assembly knows.
+// deque is the part of Deque that does not depend on the type of the items. The assembly
+// knows only this part.
 type deque struct {
 	// The owner's cache line. Thieves read bottom and array.
 
 	bottom atomic.Int64          // owner writes
 	array  atomic.Pointer[slots] // owner writes; nil before the first push
 	room   int64                 // owner only: how many items fit without makeRoom
-	// topSeen is a value that top once had. Top never goes back, so the room
-	// that follows from topSeen is there, and push need not touch top's line.
+	// topSeen is an earlier value of top. top never decreases, so the room that follows
+	// from topSeen exists, and push need not touch top's line.
 	topSeen int64 // owner only
 	clean   int64 // owner only: the slots of all indices below it were cleared
 	limit   int64 // constant; 0 is none
@@ -86,8 +85,8 @@ type deque struct {
 
 	_ pad.Line
 
-	// Not on top's line: on arm64 without LSE, a store there breaks into the CAS of
-	// the others.
+	// Not on top's line: on arm64 without LSE, a store to that line makes the CAS of
+	// other threads fail.
 
 	lost lostRaces // thieves, and the owner when it loses the last item
 
@@ -98,9 +97,8 @@ type deque struct {
 // pushes and pops at one end, last in first out; any number of goroutines steal at
 // the other end, where the oldest items are. It grows as needed.
 //
-// On amd64 and arm64 the operations are assembly; see [PortableDeque] for the
-// same in Go. The zero value is an empty deque without a limit. A Deque must not
-// be copied.
+// On amd64 and arm64 the operations are assembly; [PortableDeque] is the same in Go. The
+// zero value is an empty deque without a limit. A Deque must not be copied.
 type Deque[T any] struct {
 	_ [0]*T // a Deque[A] cannot be converted to a Deque[B]
 	deque
@@ -119,8 +117,8 @@ const (
 	// defaultCapacity is 64 slots, 8 cache lines: a fork-join program of depth 64
 	// never grows it.
 	defaultCapacity = 64
-	// maxCapacity is the largest size taken for an intention: 2^28 pointers are
-	// 2 GiB on a 64-bit machine.
+	// maxCapacity is the largest size accepted; a larger one is taken for a mistake. 2^28
+	// pointers are 2 GiB on a 64-bit machine.
 	maxCapacity = 1 << 28
 )
 
@@ -152,28 +150,28 @@ func (d *deque) configure(c DequeConfig) error {
 	return nil
 }
 
-// Push adds item at the bottom. It is for the owner. It returns false, and leaves
-// the deque as it was, only if the deque has a limit and is at it; the item is
-// then still the caller's. A nil item is a mistake of the caller's and panics.
+// Push adds item at the bottom. Only the owner may call it. It returns false, and leaves
+// the deque unchanged, only if the deque has a limit and has reached it; the caller then
+// keeps the item. A nil item panics.
 //
 // Cost: one plain store to publish the item on amd64, one store-release on arm64,
-// amortised over growth. No locked instruction, hence no full fence: a pusher that looks
-// for sleepers after a push must put one in between.
+// amortised over growth. Push has no locked instruction, hence no full fence: an owner
+// that looks for sleepers after a push needs a fence in between.
 func (d *Deque[T]) Push(item *T) bool { return d.push(unsafe.Pointer(item)) }
 
-// Pop takes the newest item, or returns nil if there is none. It is for the owner.
+// Pop takes the newest item, or returns nil if there is none. Only the owner may call it.
 //
-// Cost: one full fence; one compare-and-swap more for a last item. A Pop that finds
-// the deque empty also clears the slots of all items that were taken since the last
-// one that did; until then the deque keeps those items from being collected.
+// Cost: one full fence, and a compare-and-swap for a last item. A Pop that finds the
+// deque empty also clears the slots of all items that were taken since the last such Pop;
+// until then the deque keeps those items from being collected.
 func (d *Deque[T]) Pop() *T { return (*T)(d.pop()) }
 
-// PopFrom takes the newest item if it was pushed when [Deque.Bottom] was base or more, and else returns
-// nil. It is for an owner whose computations share a deque, one nested in another: each takes
-// what it has pushed itself.
+// PopFrom takes the newest item if it was pushed when [Deque.Bottom] was base or more,
+// and otherwise returns nil. It is for an owner whose nested computations share a deque:
+// each of them takes only the items that it pushed.
 //
-// Cost: that of a Pop, and a store with a write barrier: unlike Pop it clears the slot at once. An
-// owner uses one of the two.
+// Cost: that of a Pop, and a store with a write barrier, because PopFrom clears the slot
+// at once. An owner uses either Pop or PopFrom.
 func (d *Deque[T]) PopFrom(base int64) *T {
 	b := d.bottom.Load() - 1
 	if b-base < 0 {
@@ -184,9 +182,9 @@ func (d *Deque[T]) PopFrom(base int64) *T {
 	return (*T)(item)
 }
 
-// Steal takes the oldest item. Anybody may call it, the owner included. The item
-// is nil unless the result is [Success]. [Retry] means that another thread took an
-// item at the same moment or, on arm64 without LSE, disturbed the attempt.
+// Steal takes the oldest item. Any goroutine may call it, including the owner. The item
+// is nil unless the result is [Success]. [Retry] means that another thread took an item
+// at the same moment or, on arm64 without LSE, disturbed the attempt.
 //
 // Cost: one compare-and-swap if there is an item, two loads if there is none.
 func (d *Deque[T]) Steal() (*T, StealResult) {
@@ -194,8 +192,8 @@ func (d *Deque[T]) Steal() (*T, StealResult) {
 	return (*T)(item), r
 }
 
-// StealAt is Steal, and tells at which index the item was: what Bottom was when it was pushed. No
-// item that is pushed later has this index or a smaller one.
+// StealAt is Steal and also returns the index of the item: the value of Bottom when the
+// item was pushed. No item that is pushed later has this index or a smaller one.
 func (d *Deque[T]) StealAt() (item *T, index int64, r StealResult) {
 	p, index, r := d.steal()
 	return (*T)(p), index, r
@@ -203,8 +201,8 @@ func (d *Deque[T]) StealAt() (item *T, index int64, r StealResult) {
 
 const nilItem = "heist: push of a nil item: a queue returns nil to say that it is empty, so nil cannot be queued"
 
-// makeRoom is push's slow path: it looks at top again, grows the array if it must,
-// and says whether one more item may be pushed.
+// makeRoom is push's slow path: it reads top again, grows the array if it must, and
+// reports whether one more item may be pushed.
 //
 //go:noinline
 func (d *deque) makeRoom() bool {
@@ -226,7 +224,7 @@ func (d *deque) makeRoom() bool {
 		*grown.at(i) = atomic.LoadPointer(old.at(i))
 	}
 	d.setArray(grown)
-	d.clean = t // the slots below t are of the array that is dropped
+	d.clean = t // the slots below t belong to the old array
 	d.grows.Add(1)
 	return true
 }
@@ -239,11 +237,12 @@ func (d *deque) setArray(s *slots) {
 	}
 }
 
-// sweep forgets the items that were taken. Thieves cannot: when they know that an
-// item is theirs, the slot may already hold the next one. The owner could, at each
-// pop, for the price of a write barrier. Now it has found the deque empty, so no slot
-// holds an item: not those that thieves left, below top, nor those that pops left,
-// from top on up to the first that is clear. Each push is swept once at most.
+// sweep clears the slots of items that were taken. Thieves cannot do that: by the time a
+// thief knows that an item is its own, the slot may already hold the next item. The owner
+// could do it at each pop, for the price of a write barrier. The owner calls sweep when
+// it has found the deque empty, so no slot holds an item. sweep clears the slots that
+// thieves left, below top, and those that pops left, from top up to the first that is
+// clear. Each push is swept at most once.
 //
 //go:noinline
 func (d *deque) sweep() {
@@ -258,19 +257,20 @@ func (d *deque) sweep() {
 	d.clean = t
 }
 
-// forget clears the slot of index b, if it was popped from there. A thief that reads the slot in vain
-// fails at its CAS: top was b at most, and is above it if it was b.
+// forget clears the slot of index b if an item was popped from it. A thief that then
+// reads the slot has read top = b, and its CAS fails: popping the last item raised top
+// above b.
 func (d *deque) forget(b int64, popped unsafe.Pointer) {
 	if popped != nil {
 		storeSlot(d.array.Load().at(b), nil)
 	}
 }
 
-// Bottom returns the index that the next item will have. It is for the owner.
+// Bottom returns the index that the next item will have. Only the owner may call it.
 func (d *deque) Bottom() int64 { return d.bottom.Load() }
 
-// Len returns the number of items at some moment during the call. Anybody may
-// call it.
+// Len returns the number of items at some moment during the call. Any goroutine may call
+// it.
 func (d *deque) Len() int { return int(between(&d.top, d.bottom.Load)) }
 
 // DequeStats counts what happened to a deque since it was made. Pushes equal Pops
@@ -283,21 +283,21 @@ type DequeStats struct {
 	Grows     uint64 // times that the array was replaced by a larger one
 }
 
-// Stats returns the deque's counters. Anybody may call it; while the deque is in
-// use, the numbers may be of slightly different moments. On 32-bit systems they
-// wrap at 2^32.
+// Stats returns the deque's counters. Any goroutine may call it; while the deque is in
+// use, the numbers may be from slightly different moments. On 32-bit systems they wrap at
+// 2^32.
 //
 // The owner keeps one counter on its fast path, with plain adds. The rest follows
 // from the indices: bottom counts the pushes less the pops that lowered it, and
 // top counts the steals and the pops of last items.
 func (d *deque) Stats() DequeStats {
 	last, t := d.last.Load(), d.top.Load()
-	for last != d.last.Load() { // else pops in between would pass for steals
+	for last != d.last.Load() { // otherwise pops in between would count as steals
 		last, t = d.last.Load(), d.top.Load()
 	}
 	taken, b := d.taken.Load(), d.bottom.Load()
 	return DequeStats{
-		Pushes:    uint64(max(b, t)) + taken, // a pop from an empty deque takes bottom below top
+		Pushes:    uint64(max(b, t)) + taken, // a pop from an empty deque briefly lowers bottom below top
 		Pops:      taken + last,
 		Steals:    uint64(t) - last,
 		LostRaces: d.lost.load(),

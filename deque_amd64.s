@@ -3,12 +3,12 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The algorithm and its argument are in deque.go. On amd64 stores become visible
-// in program order and loads are done in program order; the one reordering to
-// prevent is that of a store with a later load, in pop. Every locked instruction
-// is a full fence, and waits until all earlier stores have left the core: arguments,
-// results and return addresses too, which is why the routines have few of them and
-// jump to Go, not return to it, when there is more to do.
+// The algorithm and its argument are in deque.go. On amd64 stores become visible in
+// program order and loads are done in program order; the one reordering to prevent is
+// that of a store with a later load, in pop. Every locked instruction is a full fence:
+// it waits until all earlier stores have left the core, those of arguments, results and
+// return addresses too. So the routines have few of these, and when there is more to do
+// they jump to Go and do not return to it.
 
 #define DEQUE   DI
 #define TOP     AX // where CMPXCHG wants the expected value
@@ -19,7 +19,7 @@
 #define ITEM    R10
 #define NEXT    R11
 
-// load sets ITEM to what the slot of the index in INDEX holds, of the array in ARRAY.
+// load sets ITEM to the item in the slot of index INDEX of the array ARRAY.
 #define load \
 	ANDQ slots_mask(ARRAY), INDEX \
 	MOVQ slots_base(ARRAY), ARRAY \

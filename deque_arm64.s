@@ -5,21 +5,21 @@
 
 // The algorithm and its argument are in deque.go. The orderings on arm64:
 //
-//   - A STLR is not reordered with a later LDAR, which is the full fence that pop
-//     needs between bottom and top. It would be with a LDAPR, so that is not used.
+//   - A STLR is not reordered with a later LDAR, which is the full fence that pop needs
+//     between bottom and top. A later LDAPR could be, so LDAPR is not used.
 //   - Loads that follow a LDAR in program order are done after it: top, then bottom,
 //     then the array and what lies at its address. In pop the array is the owner's own.
-//   - The CAS is one instruction with LSE (ARMv8.1) and a pair without. Steal's is a
-//     release, which keeps the slot's load in front of it; nothing has to stay behind
-//     it. Pop's is an acquire: what was stored before has left with the fence above.
-//   - Pop puts bottom back by a plain store: a thief that sees the old one finds the same
-//     items.
+//   - The CAS is one instruction with LSE (ARMv8.1) and a pair without. Steal's CAS is a
+//     release, which keeps the load of the slot before it; nothing has to stay after it.
+//     Pop's CAS is an acquire: the fence above has ordered the earlier stores.
+//   - Pop restores bottom by a plain store: a thief that reads the old value finds the
+//     same items.
 //
-// verify/model/deque.pml has these orders and no others.
+// verify/model/deque.pml has exactly these orders.
 //
-// A STLXR or STXR can fail for no visible reason, so the pair is tried again, at most
-// tries times: assembly must not loop without a bound. What is still open then
-// counts as a lost race, after which pop begins anew in Go.
+// A STLXR or STXR can fail spuriously, so the pair is tried again, at most tries times:
+// assembly must not loop without a bound. If all tries fail, the attempt counts as a lost
+// race, after which pop starts again in Go.
 
 #define DEQUE   R0
 #define BOTTOMP R1 // address of bottom
@@ -43,7 +43,7 @@
 	ADD  $deque_bottom, DEQUE, BOTTOMP \
 	ADD  $deque_top, DEQUE, TOPP
 
-// load sets ITEM to what the slot of the index in INDEX holds.
+// load sets ITEM to the item in the slot of index INDEX.
 #define load \
 	MOVD deque_array(DEQUE), ARRAY \
 	MOVD slots_mask(ARRAY), TMP \
@@ -51,7 +51,7 @@
 	MOVD slots_base(ARRAY), ARRAY \
 	MOVD (ARRAY)(INDEX<<3), ITEM
 
-// count adds one to a counter of the owner's.
+// count adds one to one of the owner's counters.
 #define count(offset) \
 	MOVD offset(DEQUE), TMP \
 	ADD  $1, TMP, TMP \

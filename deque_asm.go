@@ -27,24 +27,25 @@ func (d *deque) pop() unsafe.Pointer { return asmPop(d) }
 
 func (d *deque) steal() (unsafe.Pointer, int64, StealResult) { return asmSteal(d) }
 
-// storeSlot is for the thread that owns the slot. In this build nobody who reads
-// the slot at the same time uses what it read.
+// storeSlot writes a slot that the caller owns. In this build, a thread that reads the
+// slot at the same time discards what it read.
 func storeSlot(slot *unsafe.Pointer, item unsafe.Pointer) { *slot = item }
 
 // asmPush raises bottom by one, with release ordering: a plain MOV on amd64, STLR on
-// arm64. Sync/atomic would use an XCHG on amd64.
+// arm64. With sync/atomic it would be an XCHG on amd64.
 //
 //go:noescape
 func asmPush(d *deque)
 
 // publish stores v with release ordering: a reader that loads it with acquire sees all
-// that was stored before.
+// earlier stores.
 //
 //go:noescape
 func publish(index *atomic.Int64, v int64)
 
-// asmPop is portablePop: fence, slot load, CAS. The ends that are rare are in Go;
-// the assembly jumps there, with the argument and the results where it found them.
+// asmPop is portablePop: fence, slot load, CAS. The rare outcomes are in Go: the
+// assembly jumps to these functions, which find the argument and the results where
+// asmPop found them.
 //
 //go:noescape
 func asmPop(d *deque) (item unsafe.Pointer)
@@ -60,7 +61,7 @@ func popEmpty(d *deque) (item unsafe.Pointer) {
 	return nil
 }
 
-// popLost goes on in Go, whose CAS does not give up: a lost race leaves the deque
+// popLost tries again in Go, whose CAS does not give up. A lost race leaves the deque
 // empty, but on arm64 without LSE the last item may still be there.
 //
 //lint:ignore U1000 asmPop jumps here

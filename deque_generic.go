@@ -64,8 +64,8 @@ func (d *deque) portableSteal() (item unsafe.Pointer, index int64, r StealResult
 }
 
 // PortableDeque is a [Deque] that never uses assembly: the same algorithm in
-// sync/atomic in every build. It is there to be measured against Deque on a CPU
-// of yours; where it wins, build with the tag purego.
+// sync/atomic in every build. Measure it against Deque on your CPU; where it
+// wins, build with the tag purego.
 //
 // The zero value is an empty deque without a limit. It must not be copied.
 type PortableDeque[T any] struct {

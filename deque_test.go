@@ -30,7 +30,7 @@ type queue interface {
 // deque_impl_*_test.go.
 type implementation struct {
 	name     string
-	assembly string                           // which, if it is assembly
+	assembly string                           // its name, if it is assembly
 	use      func(testing.TB)                 // selects it, for the time of a test
 	zero     func() queue                     // its zero value
 	make     func(DequeConfig) (queue, error) // its constructor
@@ -79,7 +79,7 @@ func forEachDeque(t *testing.T, test func(t *testing.T, im implementation)) {
 	}
 }
 
-// new returns a deque for a configuration that is in order.
+// new returns a deque for a valid configuration.
 func (im implementation) new(t testing.TB, c DequeConfig) queue {
 	t.Helper()
 	q, err := im.make(c)
@@ -103,7 +103,7 @@ func popAll(q queue) []int {
 	return taken
 }
 
-// stealAll empties the deque as a thief whom nobody disturbs.
+// stealAll empties the deque as its only thief.
 func stealAll(t testing.TB, q queue, most int) []int {
 	t.Helper()
 	taken := []int{}
@@ -161,13 +161,13 @@ func TestLenCountsWhatIsInside(t *testing.T) {
 			q.Pop()
 			q.Steal()
 		}
-		q.Pop() // of nothing
+		q.Pop() // finds nothing
 		require.Zero(t, q.Len())
 	})
 }
 
-// An observer must not add the pushes of one moment to the steals of another:
-// here there is never more than one item.
+// An observer must not add the pushes of one moment to the steals of another. Here there is never
+// more than one item.
 func TestLenIsOfOneMoment(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{})
@@ -178,8 +178,8 @@ func TestLenIsOfOneMoment(t *testing.T) {
 	})
 }
 
-// requireLenOfOne has several observers, so that some are descheduled in the middle,
-// read a length while the owner puts one item in and takes it out, over and over.
+// requireLenOfOne has observers read a length while the owner puts one item in and takes it out,
+// over and over. There are several of them, so that some are descheduled in the middle of a read.
 func requireLenOfOne(t *testing.T, length func() int, inAndOut func(*item)) {
 	t.Helper()
 	var enough atomic.Bool
@@ -260,7 +260,7 @@ func TestLimitLeavesTheItemWithTheCaller(t *testing.T) {
 			require.Equal(t, before, q.Stats())
 			require.Equal(t, c.Limit, q.Len())
 
-			// Room comes back by either side.
+			// Both the owner and a thief make room.
 			require.Equal(t, items[c.Limit-1], q.Pop())
 			require.True(t, q.Push(items[c.Limit]))
 			require.False(t, q.Push(items[c.Limit+1]))
@@ -274,7 +274,8 @@ func TestLimitLeavesTheItemWithTheCaller(t *testing.T) {
 	})
 }
 
-// Growth copies from an array that may have wrapped, and only what is inside.
+// Growth copies from an array that may have wrapped, and copies only the items between top and
+// bottom.
 func TestGrowthKeepsTheOrder(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for capacity := 1; capacity <= 16; capacity *= 2 {
@@ -362,8 +363,8 @@ func TestStatsAddUp(t *testing.T) {
 	})
 }
 
-// The last item that an owner pops raises top, as a steal does. An observer must not
-// take the one for the other: here nobody steals. It may see one pop half done.
+// When the owner pops the last item it raises top, as a steal does. An observer must not take that
+// for a steal: here there is no thief. It may see one pop half done.
 func TestStatsDoNotTakePopsForSteals(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{})
@@ -386,9 +387,9 @@ func TestStatsDoNotTakePopsForSteals(t *testing.T) {
 	})
 }
 
-// A pop lowers bottom before it looks whether there is anything. An observer who
-// sees it lowered must not report a push less: for a deque into which nothing was
-// ever pushed that would be 2^64-1 pushes.
+// A pop lowers bottom before it checks whether the deque is empty. An observer that sees the lowered
+// bottom must not report one push less: for a deque that never had a push, that would be 2^64-1
+// pushes.
 func TestStatsOfAnOwnerWhoLooksForWork(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for _, pushed := range []int{0, 5} {
@@ -431,7 +432,7 @@ func TestItemsThatWereTakenAreForgottenWhenTheOwnerFindsNothing(t *testing.T) {
 			for range 10 { // the second round and later ones do not grow
 				pointers := pushWeakly(t, q, 100)
 				require.Len(t, stealAll(t, q, steals), steals)
-				for range (100 - steals) / 2 { // what is pushed now goes over what is popped here
+				for range (100 - steals) / 2 { // later pushes overwrite what is popped here
 					q.Pop()
 				}
 				pointers = append(pointers, pushWeakly(t, q, 3)...)
@@ -444,8 +445,8 @@ func TestItemsThatWereTakenAreForgottenWhenTheOwnerFindsNothing(t *testing.T) {
 	})
 }
 
-// An owner that is nested in another one takes its own items only, and leaves nothing of them in the
-// deque although that is not empty.
+// A nested owner takes only its own items, and leaves no pointer to them in the deque, although the
+// deque is not empty.
 func TestNestedOwnerTakesItsOwnAndForgetsIt(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for _, steals := range []int{0, 1, 5, 6, 9} {
@@ -471,7 +472,7 @@ func TestNestedOwnerTakesItsOwnAndForgetsIt(t *testing.T) {
 	})
 }
 
-// TestThiefLearnsTheIndex of the item that it has, whatever the owner does meanwhile.
+// TestThiefLearnsTheIndex of the item that it has stolen, whatever the owner does meanwhile.
 func TestThiefLearnsTheIndex(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{Capacity: 2})
@@ -502,7 +503,7 @@ func TestThiefLearnsTheIndex(t *testing.T) {
 	})
 }
 
-// The array that growing left behind keeps nothing alive either.
+// The array that the deque has outgrown keeps no item alive either.
 func TestItemsAreForgottenWithTheArrayTheyWereIn(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{Capacity: 4})
@@ -518,13 +519,13 @@ func TestItemsAreForgottenWithTheArrayTheyWereIn(t *testing.T) {
 	})
 }
 
-// The rare ends of the assembly are Go code, to which it jumps. The stack may have
-// to grow just there, and then its frames must all be understood.
+// On its rare paths the assembly jumps to Go code. The stack may have to grow just there, and then
+// the runtime must understand all of its frames.
 func TestStackGrowsAtTheEndOfAnOperation(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{Capacity: 1})
 		it := newItem(0)
-		for depth := range 400 { // steps of less than what an operation needs
+		for depth := range 400 { // each step is smaller than what an operation needs
 			testutil.Together(1, func(int) {
 				atDepth(depth, func() {
 					q.Push(it) // grows the deque, the second time
@@ -580,9 +581,9 @@ type plan struct {
 	fresh   bool   // items are allocated as they are pushed, for the collector to free
 }
 
-// run has the items 0 to p.items-1 pushed and taken, and checks who took what. All
-// sides keep busy and share nothing but the deque: a goroutine that pauses, or writes a
-// common tally, is not there when the others are in the middle of something.
+// run pushes and takes the items 0 to p.items-1, and checks who took what. All sides keep busy and
+// share nothing but the deque: a goroutine that pauses, or writes a common tally, misses the moments
+// when the others are in the middle of an operation.
 func (p plan) run(t testing.TB, q queue) {
 	t.Helper()
 	items := newItems(p.items)
@@ -654,7 +655,7 @@ func (p plan) run(t testing.TB, q queue) {
 	require.EqualValues(t, p.items, s.Pushes)
 	require.EqualValues(t, len(mine), s.Pops)
 	require.EqualValues(t, p.items-len(mine), s.Steals)
-	// The owner loses races too, but it does not say so.
+	// The owner loses races too, but Pop does not report them.
 	require.GreaterOrEqual(t, s.LostRaces, retries.Load())
 }
 
@@ -680,8 +681,8 @@ func TestEveryItemIsTakenExactlyOnce(t *testing.T) {
 	}
 }
 
-// The owner takes its last item by a compare-and-swap, against the thieves. Here
-// every item is a last one.
+// The owner takes its last item by a compare-and-swap, against the thieves. Here every item is the
+// last one.
 func TestLastItemIsTakenByOwnerOrThief(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for thieves := 1; thieves <= 2; thieves++ {
@@ -691,9 +692,8 @@ func TestLastItemIsTakenByOwnerOrThief(t *testing.T) {
 	})
 }
 
-// With two items the owner takes one without a compare-and-swap while a thief, who
-// has just taken the other, may be after the same one: only the fence in pop keeps
-// them apart.
+// With two items the owner takes one without a compare-and-swap. A thief that has just taken the
+// other may try for the same one: only the fence in pop keeps them apart.
 func TestLastButOneItemIsTakenByOwnerOrThief(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for thieves := 1; thieves <= 2; thieves++ {
@@ -716,8 +716,8 @@ func TestStealReadsSlotBeforeItsCAS(t *testing.T) {
 	})
 }
 
-// A new deque of one slot grows ten times in its first burst, under the hands of
-// thieves that may hold any of its arrays.
+// A new deque of one slot grows ten times in its first burst, while thieves may hold any of its
+// arrays.
 func TestGrowthInTheMiddleOfStealing(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		for round := range testutil.Stress(100) {
@@ -728,8 +728,8 @@ func TestGrowthInTheMiddleOfStealing(t *testing.T) {
 	})
 }
 
-// While a collection runs, an item that moves from the deque to a goroutine whose
-// stack was scanned already is seen through the write barriers or not at all.
+// During a collection, an item may move from the deque to a goroutine whose stack was already
+// scanned. Then only the write barriers show it to the collector.
 func TestItemsStayAliveUnderConstantCollection(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		defer collectAllTheTime()()
@@ -755,9 +755,9 @@ func TestLostRaceIsNotReportedAsEmpty(t *testing.T) {
 	})
 }
 
-// requireNoFalseEmpty has thieves take from a queue of n items into which nobody
-// pushes. Empty means that there was nothing, so none of them may hear it before all
-// is gone, however many races are lost. It returns how many were.
+// requireNoFalseEmpty has thieves take from a queue of n items without a producer. Empty means that
+// the queue was empty, so no thief may get it before all items are gone, however many races it
+// loses. It returns the number of lost races.
 func requireNoFalseEmpty(t *testing.T, n int, length func() int, take func(mine []*item) ([]*item, StealResult)) uint64 {
 	t.Helper()
 	var taken [3][]*item
@@ -780,8 +780,8 @@ func requireNoFalseEmpty(t *testing.T, n int, length func() int, take func(mine 
 	return retries.Load()
 }
 
-// Being the owner is a role: it passes from goroutine to goroutine with whatever
-// orders the two. The race detector watches the owner's plain fields here.
+// Ownership is a role: anything that orders two goroutines can pass it from one to the other. The
+// race detector watches the owner's plain fields here.
 func TestOwnershipIsHandedOver(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{Capacity: 1})

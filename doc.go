@@ -7,29 +7,29 @@
 //
 //   - [Deque] holds the work of one owner, newest first for the owner and
 //     oldest first for thieves (Chase and Lev, SPAA 2005).
-//   - [Ring] is a bounded first-in first-out run queue of which thieves take half
+//   - [Ring] is a bounded first-in first-out run queue from which thieves take half
 //     at a time.
-//   - [Injector] is the unbounded queue by which work comes in from outside and
-//     into which a full Ring spills.
+//   - [Injector] is the unbounded queue for work from outside, into which a full
+//     Ring spills.
 //   - [Pause], [Spin], [Yield], [FutexWait] and [FutexWake] are the ways to wait,
 //     cheapest first, and [Backoff] is the schedule that goes through them.
-//   - [Pin] binds an OS thread to CPUs; [Allowed] says which CPUs there are.
+//   - [Pin] binds an OS thread to CPUs; [Allowed] says which CPUs the process may
+//     use.
 //   - [FastRand] picks victims.
 //
 // # What holds everywhere
 //
-// An item handed to a queue is taken out exactly once, or its push was refused
-// and said so. A lost race is never reported as an empty queue: [StealResult]
-// tells [Retry] from [Empty], because the first is worth another try at once and
-// the second is not.
+// Each item given to a queue is taken out exactly once, or its push is refused and
+// says so. A lost race is never reported as an empty queue: [StealResult] tells
+// [Retry] from [Empty], because the first is worth another try at once and the
+// second is not.
 //
-// No queue blocks: a thread that is descheduled in the middle of an operation can
-// delay the items it was handling, in an [Injector] those behind them too, but never
-// makes another thread wait in a loop.
+// No queue blocks. A thread that is descheduled in the middle of an operation can
+// delay the items that it was handling, and in an [Injector] also those behind them,
+// but it never makes another thread wait in a loop.
 //
-// Queues hold pointers and forget them: a slot whose item was taken is cleared by
-// its owner no later than when the owner next finds the queue empty, so a queue
-// keeps no garbage alive.
+// A queue keeps no garbage alive: its owner clears the slots of taken items at the
+// latest when it next finds the queue empty.
 //
 // # Assembly
 //

@@ -84,8 +84,8 @@ func ExampleNewDeque() {
 	// heist: DequeConfig.Capacity is -1; it must be 0 (the default) or from 1 to 268435456
 }
 
-// With a limit, an item that does not fit is still the caller's, who may do it
-// right away.
+// With a limit, Push refuses an item that does not fit. The caller keeps it, and
+// may run it right away.
 func ExampleDeque_Push() {
 	d, err := heist.NewDeque[int](heist.DequeConfig{Limit: 2})
 	if err != nil {
@@ -211,8 +211,8 @@ func ExampleRing() {
 	// first
 }
 
-// A full ring moves its older half, and the new item, to where any worker finds
-// them.
+// A push into a full ring moves the older half and the new item to the injector,
+// where any worker finds them.
 func ExampleNewRing() {
 	injector := heist.NewInjector[int]()
 	r, err := heist.NewRing(4, injector)
@@ -233,8 +233,8 @@ func ExampleNewRing() {
 	// 3
 }
 
-// The thief runs the first of what it stole at once and has the others in its own
-// ring, where they can be stolen again.
+// The thief runs the first stolen item at once. The others are in its own ring,
+// where they can be stolen again.
 func ExampleRing_StealInto() {
 	victim, err := heist.NewRing[int](0, nil)
 	if err != nil {
@@ -346,7 +346,7 @@ func ExampleBackoff() {
 }
 
 // A thread that must not burn its CPU neither spins nor yields: every Wait advises
-// to park.
+// parking.
 func ExampleBackoff_Wait() {
 	patient := heist.Backoff{Spin: -1, Yields: -1}
 	fmt.Println(patient.Wait())
@@ -460,7 +460,7 @@ func ExampleRandomSeed() {
 	// Output: true
 }
 
-// The one goroutine that counts pays a plain addition; anybody may look.
+// The one goroutine that counts pays a plain addition; any goroutine may read.
 func ExampleCounter() {
 	var steals heist.Counter
 	for range 3 {

@@ -12,14 +12,13 @@ import (
 // the value that it expects, so a wake-up that comes in between is not lost. The
 // waker changes the word first and wakes afterwards.
 
-// FutexWait puts the caller to sleep as long as *addr equals val, until a
-// [FutexWake] on the same word or until timeout has passed. A negative timeout is
-// none; with 0 it does not sleep. It returns false only if the time was up; true
-// means that the caller must look at the word again, for there are wake-ups without
-// a cause.
+// FutexWait puts the caller to sleep while *addr equals val, until a [FutexWake] on the
+// same word or until timeout has passed. A negative timeout means no limit; with 0 the
+// caller does not sleep. FutexWait returns false only on a timeout. After true the
+// caller must look at the word again, because wake-ups can be spurious.
 //
-// On Linux the OS thread sleeps, and the P that it held is given up at once, so
-// that other goroutines can run. Elsewhere the goroutine sleeps on a channel.
+// On Linux the OS thread sleeps and gives up its P at once, so that other goroutines
+// can run. Elsewhere the goroutine sleeps on a channel.
 //
 // Cost: a system call, and 4 to 10 microseconds from the wake-up to the return.
 func FutexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
@@ -44,21 +43,20 @@ func FutexWake(addr *atomic.Uint32, n int) int {
 	return futexWake(addr, n)
 }
 
-// Yield lets another thread have the CPU, if one waits for it. The caller keeps its
-// P: for a goroutine that is locked to its thread, runtime.Gosched costs two
-// thread switches, this one none if nobody waits. Where there is no system call
-// for it, it is runtime.Gosched.
+// Yield gives the CPU to another thread, if one waits for it. The caller keeps its P.
+// For a goroutine that is locked to its thread, runtime.Gosched costs two thread
+// switches, and Yield none if no thread waits. On systems without a system call for it,
+// Yield is runtime.Gosched.
 //
-// Not inlined: to enter a function is where a loop of Yields gives way when the Go
-// runtime stops the world. In a raw system call it cannot be preempted, and such a loop
-// is nearly always in one: a collection beside it took up to 4 seconds.
+// Not inlined: a loop of Yields gives way at the entry of a function when the Go
+// runtime stops the world. It cannot be preempted in a raw system call, and such a loop
+// is nearly always in one: a garbage collection beside it took up to 4 seconds.
 //
 //go:noinline
 func Yield() { yield() }
 
-// parkingLot is the futex of systems that have none to offer: sleepers queue in a
-// bucket that the word's address chooses. It is in every build, so that it is
-// tested in every build.
+// parkingLot is the futex of systems without one: sleepers queue in a bucket that the
+// word's address chooses. Every build contains it, so that every build tests it.
 type parkingLot [64]bucket
 
 type bucket struct {
@@ -68,7 +66,7 @@ type bucket struct {
 
 type sleeper struct {
 	addr *atomic.Uint32
-	wake chan struct{} // closed by the waker, who also removes the sleeper
+	wake chan struct{} // closed by the waker, which also removes the sleeper
 }
 
 func (p *parkingLot) bucket(addr *atomic.Uint32) *bucket {

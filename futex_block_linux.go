@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A goroutine in an ordinary system call keeps its P until the runtime's monitor
-// takes it away, which takes it from 20 microseconds to 10 milliseconds to notice.
-// A worker that parks is sure to block, so it says so: entersyscallblock hands the
-// P over at once. The runtime keeps both functions open to linkname (go.dev/issue/67401)
-// in the Go versions that this file is built for; for later ones see futex_plain_linux.go.
+// A goroutine in an ordinary system call keeps its P until the runtime's monitor takes it
+// away, which takes from 20 microseconds to 10 milliseconds. A worker that parks is sure to
+// block, so it calls entersyscallblock, which hands the P over at once. The runtime keeps
+// both functions open to linkname (go.dev/issue/67401) in the Go versions that this file is
+// built for; futex_plain_linux.go is for later ones.
 
 //go:linkname entersyscallblock runtime.entersyscallblock
 func entersyscallblock()

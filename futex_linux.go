@@ -25,7 +25,7 @@ func futexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
 }
 
 func futexWake(addr *atomic.Uint32, n int) int {
-	// Waking does not block, so the scheduler need not hear of it.
+	// Waking does not block, so the Go scheduler need not know of it.
 	woken, _, _ := syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexWakePrivate, uintptr(min(n, 1<<30)), 0, 0, 0)
 	return int(woken)
 }

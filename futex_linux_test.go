@@ -31,8 +31,8 @@ func TestWakeOfAllWakesAllAndCountsThem(t *testing.T) {
 	testWakeOfAll(t, futex{FutexWait, FutexWake}, func(word *atomic.Uint32) int { return asleepOn(t, word) })
 }
 
-// The kernel takes the number to wake as 32 bits with a sign, and wakes one sleeper when
-// that is not positive.
+// The kernel reads the number to wake as a signed integer of 32 bits, and wakes one sleeper if that
+// is not positive.
 func TestWakeOfNobodyWakesNobody(t *testing.T) {
 	var word atomic.Uint32
 	wait := testutil.Together(2, func(int) {

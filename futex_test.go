@@ -12,8 +12,8 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// forEachFutex tests the system's futex and the one for systems that have none, which
-// every build has; where the first is the second it is tested twice.
+// forEachFutex tests the system's futex and the portable one, which every build has. Where the two
+// are the same, it is tested twice.
 func forEachFutex(t *testing.T, test func(t *testing.T, f futex)) {
 	for _, c := range []struct {
 		name string
@@ -73,7 +73,7 @@ func TestNoTimeIsNoSleep(t *testing.T) {
 	require.True(t, FutexWait(&word, 1, 0))
 }
 
-// Each wake is for so many sleepers of this word, and no more.
+// A wake wakes no more sleepers than it is told to, and only those of its word.
 func TestWakeWakesAsManyAsItShould(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {
 		const sleepers = 5
@@ -84,8 +84,8 @@ func TestWakeWakesAsManyAsItShould(t *testing.T) {
 				f.wait(&other, 0, -1)
 			}
 		})
-		// How many sleep is not to be seen from outside, but a sleeper too many
-		// woken now would be missing in the end.
+		// The number of sleepers cannot be seen from outside, but if a wake woke one too many, one
+		// would be missing in the end.
 		woken := 0
 		for _, n := range []int{2, 1, sleepers, math.MaxInt} {
 			for goal := min(woken+n, sleepers); woken < goal; runtime.Gosched() {
@@ -103,8 +103,8 @@ func TestWakeWakesAsManyAsItShould(t *testing.T) {
 	})
 }
 
-// testWakeOfAll wakes with numbers of which the lower halves, as the kernel sees them, may be
-// 0 or negative, when it is sure that everybody sleeps.
+// testWakeOfAll wakes all sleepers, once it knows that they sleep, with numbers whose lower halves,
+// as the kernel sees them, may be 0 or negative.
 func testWakeOfAll(t *testing.T, f futex, asleepOn func(word *atomic.Uint32) int) {
 	t.Helper()
 	const sleepers = 7
@@ -160,7 +160,7 @@ func TestParkingLotWakesInTheOrderOfArrival(t *testing.T) {
 	}
 }
 
-// Words that share a bucket are woken apart from each other.
+// Words that share a bucket are woken separately.
 func TestParkingLotKeepsWordsApart(t *testing.T) {
 	var lot parkingLot
 	words := make([]atomic.Uint32, 1000) // some of them surely share a bucket
@@ -224,13 +224,13 @@ func TestParkingLotDoesNotDenyALateWakeUp(t *testing.T) {
 	go sleep()
 	for asleep := false; !asleep; runtime.Gosched() {
 		select {
-		case <-woken: // nobody saw it asleep
+		case <-woken: // it was not seen asleep
 			go sleep()
 		default:
 		}
 		b.mu.Lock()
 		if asleep = len(b.sleepers) == 1; asleep {
-			time.Sleep(20 * time.Millisecond) // the time is up, and the lock is ours
+			time.Sleep(20 * time.Millisecond) // its time runs out while we hold the lock
 			close(b.sleepers[0].wake)
 			b.sleepers = b.sleepers[:0]
 		}
@@ -263,8 +263,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	})
 }
 
-// A timeout and a wake-up may come at the same moment. The goroutine that was counted as woken
-// must know it.
+// A timeout and a wake-up may come at the same moment. A sleeper that was counted as woken must
+// learn of it.
 func TestEveryWakeUpThatIsCountedArrives(t *testing.T) {
 	forEachFutex(t, func(t *testing.T, f futex) {
 		var word atomic.Uint32

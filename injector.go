@@ -17,44 +17,43 @@ import (
 //	seq = i+1    filled: the consumer that raises deq past i may empty it
 //	seq = i+n    free for index i+n, one round later
 //
-// A producer looks how many slots from enq on are free, claims them with one CAS
-// on enq and fills them in order. A consumer looks how many slots from deq on are
-// filled, claims them with one CAS on deq and empties them. Neither claims a slot
-// that is not ready, so neither ever waits for the other. The slots are reused, so
-// a queue that is drained as fast as it is filled allocates nothing.
+// A producer counts the free slots from enq on, claims them with one CAS on enq and
+// fills them in order. A consumer counts the filled slots from deq on, claims them with
+// one CAS on deq and empties them. Neither claims a slot that is not ready, so neither
+// ever waits for the other. The slots are reused, so a queue that is drained as fast as
+// it is filled allocates nothing.
 //
-// When the slot at enq is not free, the segment is full. The producer seals it, by
-// a bit in enq that makes every further claim fail, and then links the next
-// segment behind it. The order matters: once an item is in the next segment, no
-// item can come into this one any more, so what one producer pushes stays in
-// order. A consumer moves on to the next segment when this one is sealed and
-// empty. Segments that were left are the garbage collector's.
+// When the slot at enq is not free, the segment is full. The producer seals it, by a
+// bit in enq that makes every further claim fail, and then links the next segment
+// behind it. The order matters: once an item is in the next segment, no item can enter
+// this one any more, so the items of one producer stay in order. A consumer moves on to
+// the next segment when this one is sealed and empty. The garbage collector frees the
+// segments that are left behind.
 //
-// Closing seals the last segment and links a segment behind it that was sealed
-// from the start. A push either claimed its slot before, and its item will be
-// found, or it is refused.
+// Closing seals the last segment and links a segment behind it that was sealed from the
+// start. A push has either claimed its slot before, and its item will be found, or it
+// is refused.
 //
-// The list of bounded queues is LCRQ's idea (Morrison and Afek, PPoPP 2013). A
-// mutex around a growing ring is simpler and was left, because workers are locked
-// to their threads: for them, to park on a contended sync.Mutex costs two thread
-// switches.
+// The list of bounded queues is the idea of LCRQ (Morrison and Afek, PPoPP 2013). A
+// mutex around a growing ring is simpler. It was rejected because parking on a
+// contended sync.Mutex costs a worker that is locked to its thread two thread switches.
 
 const (
 	firstSegment = 256  // 4 KiB
-	maxSegment   = 4096 // 64 KiB; what a burst leaves behind is no more than this
+	maxSegment   = 4096 // 64 KiB; a burst leaves no more than this behind
 
 	// sealed is the sign bit of enq.
 	sealed = -1 << 63
 
-	// MaxPull is the most that [Injector.PullBatch] takes at once: the batch of
-	// blitz-io, which shares the cost of a claim without emptying the queue for
-	// the other workers.
+	// MaxPull is the most items that [Injector.PullBatch] takes at once. It is the
+	// batch size of blitz-io, which shares the cost of a claim without emptying the
+	// queue for the other workers.
 	MaxPull = 64
 )
 
-// Injector is an unbounded queue of pointers, first in first out, for any number
-// of producers and consumers. What one producer pushes comes out in its order. No
-// operation blocks.
+// Injector is an unbounded queue of pointers, first in first out, for any number of
+// producers and consumers. The items of one producer come out in the order of their
+// pushes. No operation blocks.
 //
 // Create it with [NewInjector]. It must not be copied.
 type Injector[T any] struct {
@@ -70,7 +69,7 @@ type Injector[T any] struct {
 type segment[T any] struct {
 	mask int64                      // constant
 	slot []injected[T]              // constant slice
-	next atomic.Pointer[segment[T]] // the producer that links first writes, once
+	next atomic.Pointer[segment[T]] // written once, by the first producer to link, or by Close
 	_    pad.Line
 	enq  atomic.Int64 // producers; negative once sealed
 	_    pad.Line
@@ -78,8 +77,8 @@ type segment[T any] struct {
 	_    pad.Line
 }
 
-// injected is a slot. Its item belongs to the goroutine that claimed the index that seq stands
-// for; storing seq hands it on.
+// injected is a slot. The goroutine that claimed the index that seq stands for owns
+// item; storing seq hands it on.
 type injected[T any] struct {
 	seq  atomic.Int64
 	item *T
@@ -105,8 +104,8 @@ func NewInjector[T any]() *Injector[T] {
 	return in
 }
 
-// Push adds item and returns true, or returns false if the injector is closed. A
-// nil item is a mistake of the caller's and panics.
+// Push adds item and returns true, or returns false if the injector is closed. A nil
+// item panics.
 //
 // Cost: one compare-and-swap and one sequentially consistent store; an allocation
 // only when a segment is full. It ends with a full fence, see [Ring.Push].
@@ -138,9 +137,9 @@ func (in *Injector[T]) Push(item *T) bool {
 	}
 }
 
-// PushBatch adds the items in order and returns how many of them it added: all,
-// unless the injector is closed. The items of other producers may come in between
-// only where a segment has no more room. A nil item panics, before any was added.
+// PushBatch adds the items in order and returns how many of them it added: all, unless
+// the injector is closed. Items of other producers can come in between only where a
+// segment has no more room. A nil item panics before any item is added.
 //
 // Cost: one compare-and-swap for the batch, or for each segment that it touches.
 func (in *Injector[T]) PushBatch(items []*T) int {
@@ -193,8 +192,8 @@ func (s *segment[T]) ready(i int64, limit int, want int64) int {
 // seal stops all further claims of slots, if enq is still e.
 func (s *segment[T]) seal(e int64) { s.enq.CompareAndSwap(e, e|sealed) }
 
-// advance moves the tail past a sealed segment and says whether there is anything
-// behind it, which is not so once the injector is closed.
+// advance moves the tail past a sealed segment. It returns false if the injector is
+// closed, so that no segment follows.
 //
 //go:noinline
 func (in *Injector[T]) advance(s *segment[T]) bool {
@@ -260,8 +259,8 @@ func (in *Injector[T]) Pop() (*T, StealResult) {
 	return one[0], r
 }
 
-// Close makes every later push fail. What was pushed before can still be taken.
-// Anybody may call it, any number of times.
+// Close makes every later push fail. Items that were pushed before can still be taken.
+// Any goroutine may call it, any number of times.
 func (in *Injector[T]) Close() {
 	for {
 		s := in.tail.Load()
@@ -273,9 +272,9 @@ func (in *Injector[T]) Close() {
 	}
 }
 
-// Ready says whether there is an item to take. A worker that is about to sleep asks
-// this and not [Injector.Len]: an item whose push has only begun is not there yet,
-// and its producer will wake a worker when it is.
+// Ready reports whether there is an item to take. A worker that is about to sleep calls
+// Ready and not [Injector.Len]: an item whose push has only begun does not count yet,
+// and its producer will wake a worker when it is ready.
 func (in *Injector[T]) Ready() bool {
 	for s := in.head.Load(); s != nil; s = s.next.Load() {
 		d := s.deq.Load()
@@ -296,8 +295,8 @@ func (in *Injector[T]) Ready() bool {
 	return false
 }
 
-// Len returns about the number of items, those whose push has begun included. It is
-// exact while nobody pushes or takes.
+// Len returns the approximate number of items, including those whose push has begun. It
+// is exact while no goroutine pushes or takes.
 func (in *Injector[T]) Len() int {
 	n := int64(0)
 	for s := in.head.Load(); s != nil; s = s.next.Load() {

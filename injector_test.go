@@ -12,7 +12,7 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// pullAll empties an injector that nobody else uses, in batches of up to n.
+// pullAll empties an injector that has no other user, in batches of up to n.
 func pullAll(t testing.TB, in *Injector[item], n int) []int {
 	t.Helper()
 	taken := []int{}
@@ -29,8 +29,8 @@ func pullAll(t testing.TB, in *Injector[item], n int) []int {
 	}
 }
 
-// claim does the first half of a push, as a producer does that is descheduled
-// then, and returns the second half.
+// claim does the first half of a push and returns the second half, for a producer that is
+// descheduled in between.
 func claim(in *Injector[item], it *item) (publishIt func()) {
 	s := in.tail.Load()
 	e := s.enq.Add(1) - 1
@@ -156,8 +156,8 @@ func TestClosedInjectorRefusesAndGivesBackWhatItHas(t *testing.T) {
 	}
 }
 
-// A producer that was descheduled in the middle of a push keeps its place. What is
-// behind it is not lost, not taken out of its order, and not reported as nothing.
+// A producer that was descheduled in the middle of a push keeps its slot. The items behind it are
+// not lost, not taken out of order, and not reported as Empty.
 func TestStalledProducerDelaysWhatIsBehindIt(t *testing.T) {
 	for _, behind := range []int{0, 1, firstSegment - 2, firstSegment - 1, firstSegment, 3 * firstSegment} {
 		t.Run(fmt.Sprint(behind), func(t *testing.T) {
@@ -206,8 +206,8 @@ func TestStalledProducerIsNotLostByClose(t *testing.T) {
 	require.Equal(t, Empty, r)
 }
 
-// A consumer that was descheduled between its claim and emptying the slots makes
-// nobody wait: producers go round to the next segment, consumers go on behind it.
+// A consumer that was descheduled between its claim and emptying the slots blocks nobody: producers
+// go on in the next segment, consumers behind the claimed slots.
 func TestStalledConsumerBlocksNobody(t *testing.T) {
 	in := NewInjector[item]()
 	items := newItems(4 * firstSegment)
@@ -224,8 +224,8 @@ func TestStalledConsumerBlocksNobody(t *testing.T) {
 	}
 }
 
-// A producer that has sealed a segment and is descheduled before it links the next
-// one leaves that to the next goroutine.
+// If a producer has sealed a segment and is descheduled before it links the next one, the next
+// goroutine links it.
 func TestSealedSegmentIsContinuedByAnybody(t *testing.T) {
 	in := NewInjector[item]()
 	require.True(t, in.Push(newItem(0)))
@@ -242,7 +242,7 @@ func TestSealedSegmentIsContinuedByAnybody(t *testing.T) {
 	require.NotSame(t, s, in.tail.Load())
 	require.Equal(t, []int{1}, pullAll(t, in, 1))
 
-	// Sealed with an enq that has moved on is not sealed.
+	// A seal with an old enq does nothing.
 	s = in.tail.Load()
 	e := s.enq.Load()
 	require.True(t, in.Push(newItem(2)))
@@ -266,8 +266,8 @@ func TestCloseFindsTheLastSegment(t *testing.T) {
 	require.False(t, in.Ready())
 }
 
-// Of the whole injector only about: each segment is looked at in a moment of its own.
-// Here there is one segment.
+// Len of a whole injector is approximate, because it looks at each segment at another moment. Here
+// there is one segment.
 func TestInjectorLenIsOfOneMoment(t *testing.T) {
 	in := NewInjector[item]()
 	requireLenOfOne(t, in.Len, func(it *item) {
@@ -276,9 +276,8 @@ func TestInjectorLenIsOfOneMoment(t *testing.T) {
 	})
 }
 
-// Several producers, who push singly and in batches, against several consumers, who
-// pull singly and in batches. Every item is taken once, and each consumer meets the
-// items of each producer in their order.
+// Several producers push singly and in batches, and several consumers pull singly and in batches.
+// Every item is taken once, and each consumer gets the items of each producer in their order.
 func TestProducersOrderIsKeptAndNothingIsLost(t *testing.T) {
 	for _, c := range []struct{ producers, consumers int }{{1, 1}, {1, 3}, {3, 1}, {2, 2}, {3, 3}} {
 		t.Run(fmt.Sprintf("%d to %d", c.producers, c.consumers), func(t *testing.T) {
@@ -458,9 +457,9 @@ func TestInjectedItemsStayAliveUnderConstantCollection(t *testing.T) {
 	requireEachOnce(t, n, taken[:]...)
 }
 
-// A worker sleeps if Ready says no. While there is an item, and nobody is in the
-// middle of a push before it, Ready must not say no, though the queue moves on from
-// slot to slot and from segment to segment in the meantime.
+// A worker sleeps if Ready returns false. While there is an item, and no push before it is
+// unfinished, Ready must return true, although the queue meanwhile moves from slot to slot and from
+// segment to segment.
 func TestReadyOverlooksNothing(t *testing.T) {
 	in := NewInjector[item]()
 	require.True(t, in.Push(newItem(0))) // one more than are ever taken

@@ -9,17 +9,17 @@ import (
 // Isolation keeps CPUs free of the process's other threads. [Isolate] makes it.
 type Isolation struct{ cpus []int }
 
-// Isolate takes these CPUs from all threads of the process but those that are bound to
-// nothing else, such as by [Pin]: from the threads of the Go runtime too, and from those
-// that it starts later. [Isolation.Restore] gives them back. Threads of other processes
-// are not its concern; see the kernel's isolcpus or cpusets for those.
+// Isolate takes these CPUs from all threads of the process, including those of the Go
+// runtime and those that it starts later. Threads that are bound to no other CPUs, for
+// example by [Pin], keep them. [Isolation.Restore] gives the CPUs back. Isolate does not
+// affect the threads of other processes; see the kernel's isolcpus or cpusets for those.
 //
-// Several isolations of different CPUs can exist at the same time. It fails if no CPU would
-// be left for the other threads, if a CPU is isolated already or not allowed (see
+// Several isolations of different CPUs can exist at the same time. Isolate fails if no CPU
+// would be left for the other threads, if a CPU is isolated already or not allowed (see
 // [Allowed]), and with [ErrPinning] on systems other than Linux; then nothing has changed.
 //
-// Anybody may call it. Cost: some five system calls for each thread of the process, and the
-// world stops twice for a moment; more where threads end all the time.
+// Any goroutine may call it. Cost: some five system calls for each thread of the process,
+// and two short stops of the world; more where threads end all the time.
 func Isolate(cpus ...int) (*Isolation, error) {
 	if len(cpus) == 0 {
 		return nil, errors.New("heist: Isolate without a CPU; give at least one, see Allowed")
@@ -42,9 +42,9 @@ func Isolate(cpus ...int) (*Isolation, error) {
 	return &Isolation{cpus: slices.Clone(cpus)}, nil
 }
 
-// Restore gives the CPUs back to all threads that have lost them. After an error, which can
-// be that the process has no file descriptor left, the isolation is still there, and Restore
-// can be called again. After a success further calls do nothing.
+// Restore gives the CPUs back to all threads that have lost them. After an error, for
+// example because the process has no file descriptor left, the isolation is still in
+// effect, and Restore can be called again. After a success further calls do nothing.
 func (i *Isolation) Restore() error {
 	if i.cpus == nil {
 		return nil

@@ -13,23 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolation is what the process has isolated. Its fields are under mu.
+// isolation holds the CPUs that the process has isolated. Its fields are under mu.
 //
-// Each thread loses the isolated CPUs, unless it has no others: then it was bound there on
-// purpose. New threads inherit the mask of the thread that clones them, which is never a
+// Each thread loses the isolated CPUs, unless it has no others: such a thread was bound to them
+// on purpose. New threads inherit the mask of the thread that clones them, which is never a
 // locked one, so they lack these CPUs from the start.
 var isolation = isolations{before: make(map[int]affinity), bound: make(map[int]affinity)}
 
 type isolations struct {
 	mu     sync.Mutex
 	cpus   []int            // ascending
-	before map[int]affinity // by thread: the mask that it had before it lost some of them
-	bound  map[int]affinity // by thread: the mask that Pin was to give it
-	many   int              // entries of bound at which the dead are looked for
+	before map[int]affinity // by thread: the mask that it had before it lost isolated CPUs
+	bound  map[int]affinity // by thread: the mask that Pin asked for
+	many   int              // length of bound at which forgetDead looks for ended threads
 }
 
-// forgetDead forgets bound threads that have ended, which they need not tell, whenever there
-// are twice as many entries as were left the last time.
+// forgetDead forgets bound threads that have ended, which they can do without a notice. It
+// looks for them whenever there are twice as many entries as were left the last time.
 func (s *isolations) forgetDead() {
 	if len(s.bound) < max(s.many, 64) {
 		return
@@ -82,22 +82,24 @@ func unisolate(cpus []int) error {
 	return nil
 }
 
-// settle gives each thread of the process the mask that it should have, after the isolated
-// CPUs were old. Threads may come and go meanwhile, so it goes through them again until there
-// is nothing left to do:
+// settle gives each thread of the process the mask that it should have, after a change of the
+// isolated CPUs from old. Threads may start and end meanwhile, so settle makes passes over them
+// until nothing is left to do:
 //
 //   - A new thread has the mask that its parent had when the clone began, and is listed only
-//     when the clone is about to end. So a child of a thread that was just changed may still be
-//     on its way, with the old mask. To stop the world waits for it: either the parent holds a P
-//     while it clones, or the child is to begin with one, and a P counts as stopped only when
-//     its thread has stopped.
-//   - The list is not of one moment. While threads end it can lack one that lives on. So a
-//     pass that finds nothing to do is repeated.
-//   - A thread that is listed and has ended since may have cloned another with the old mask. So
-//     such a pass does not count, but where threads end all the time ten of them are enough.
+//     when the clone is about to end. So a child of a thread that was just changed may be on
+//     its way, not yet listed and with the old mask. Stopping the world waits for such a child:
+//     either the parent holds a P while it clones, or the child is to begin with one, and a P
+//     counts as stopped only when its thread has stopped.
+//   - The list is no snapshot: while threads end, it can lack one that lives on. So a pass that
+//     finds nothing to do is repeated.
+//   - A thread that was listed but has ended since may have cloned another one with the old
+//     mask. So a pass that meets such a thread does not count; but where threads end all the
+//     time, ten passes without a change are enough.
 //
-// Without the first, one in a hundred isolations missed a thread on a machine with four CPUs
-// where threads ended all the time, and without the second one in a thousand.
+// On a machine with four CPUs where threads ended all the time, one isolation in a hundred
+// missed a thread without the stops of the world, and one in a thousand without the repeated
+// pass.
 func settle(old []int) error {
 	for quiet, idle := 0, 0; ; {
 		changed, ended, err := settleOnce(old)
@@ -118,8 +120,8 @@ func settle(old []int) error {
 	}
 }
 
-// settleOnce is one pass of settle. It says whether it changed a thread, and whether one has
-// ended meanwhile.
+// settleOnce is one pass of settle. It reports whether it changed a thread, and whether a
+// thread has ended meanwhile.
 func settleOnce(old []int) (changed, ended bool, err error) {
 	s := &isolation
 	tasks, err := os.ReadDir("/proc/self/task")
@@ -149,9 +151,9 @@ func settleOnce(old []int) (changed, ended bool, err error) {
 	return changed, ended, nil
 }
 
-// settleThread gives one thread its mask, and says whether that made a difference. What a
-// thread should have may include CPUs that the kernel does not give it, because they have gone
-// offline or have left the cpuset; to try again does not help.
+// settleThread gives one thread its mask, and reports whether that changed the thread's mask.
+// The mask that a thread should have may include CPUs that the kernel does not give it, because
+// they have gone offline or have left the cpuset; then trying again would not help.
 func settleThread(tid int, old []int) (changed bool, err error) {
 	mask, err := affinityOf(tid)
 	if err != nil {
@@ -176,8 +178,8 @@ func settleThread(tid int, old []int) (changed bool, err error) {
 
 // unnarrowed returns the mask that a thread had before it lost CPUs to an isolation.
 func unnarrowed(tid int, mask affinity, isolated []int) affinity {
-	// The number may be that of a thread that is no more. If a thread is new, its mask is
-	// inherited.
+	// The entries may be those of an ended thread that had the same number. A new thread has
+	// inherited its mask.
 	for _, before := range []affinity{isolation.bound[tid], isolation.before[tid], initial} {
 		if before == nil {
 			continue
@@ -191,8 +193,7 @@ func unnarrowed(tid int, mask affinity, isolated []int) affinity {
 	return mask
 }
 
-// withoutIsolated returns the mask less what is isolated, or all of it if there is nothing
-// else in it.
+// withoutIsolated returns the mask without the isolated CPUs, or all of it if it has no others.
 func withoutIsolated(mask affinity) affinity {
 	if less := mask.without(isolation.cpus); !less.isEmpty() {
 		return less

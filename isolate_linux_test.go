@@ -112,8 +112,8 @@ func requireAllowedEverywhere(t *testing.T, cpus []int) {
 	}
 }
 
-// TestThreadsUnpinnedInIsolationStayOff the isolated CPUs, and get them back with the
-// others.
+// TestThreadsUnpinnedInIsolationStayOff the isolated CPUs, and get them back when the other threads
+// do.
 func TestThreadsUnpinnedInIsolationStayOff(t *testing.T) {
 	cpus := twoAllowed(t)
 	mine := cpus[0]
@@ -124,7 +124,7 @@ func TestThreadsUnpinnedInIsolationStayOff(t *testing.T) {
 	for tid, mask := range masks(t) {
 		require.NotContains(t, mask, mine, "thread %d", tid)
 	}
-	pinned, err = Pin(mine) // and one that is bound meanwhile
+	pinned, err = Pin(mine) // and a thread that is bound during the isolation
 	require.NoError(t, err)
 	require.NoError(t, isolated.Restore())
 	require.NoError(t, pinned.Unpin())
@@ -152,8 +152,8 @@ func TestIsolationsExistSideBySide(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
-// TestARestoreThatIsRepeatedEndsNoOtherIsolation: the CPUs may have been isolated again since,
-// by another goroutine.
+// TestARestoreThatIsRepeatedEndsNoOtherIsolation: another goroutine may have isolated the CPUs
+// again since.
 func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
 	cpus := twoAllowed(t)
 	first := mustIsolate(t, cpus[0])
@@ -177,7 +177,7 @@ func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
-// TestIsolationIsKeptApartFromTheCallersSlice, which may be used for something else meanwhile.
+// TestIsolationIsKeptApartFromTheCallersSlice: the caller may reuse its slice meanwhile.
 func TestIsolationIsKeptApartFromTheCallersSlice(t *testing.T) {
 	cpus := twoAllowed(t)
 	mine := []int{cpus[0]}
@@ -187,8 +187,8 @@ func TestIsolationIsKeptApartFromTheCallersSlice(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
-// TestThreadsClonedInOneIsolationLiveThroughTheNext: nothing is known of them but the mask that
-// they were born with, and that must not be taken for one that they were bound to.
+// TestThreadsClonedInOneIsolationLiveThroughTheNext: the package knows only the mask with which
+// such a thread was born, and must not take it for a binding.
 func TestThreadsClonedInOneIsolationLiveThroughTheNext(t *testing.T) {
 	cpus := twoAllowed(t)
 	pinned, err := Pin(cpus[0])
@@ -237,7 +237,7 @@ func forOrders(numbers []int, test func(order []int)) {
 	extend(nil, numbers)
 }
 
-// without returns the CPUs but some.
+// without returns the CPUs except those in some.
 func without(cpus []int, some map[int]*Isolation) []int {
 	return slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return some[cpu] != nil })
 }
@@ -274,9 +274,9 @@ func requireToEndInOrder(t *testing.T, isolated map[int]*Isolation, order []int,
 	}
 }
 
-// TestThreadsNarrowedBySomebodyElseStayAsNarrow: all threads have less than the process was
-// started with, as taskset -a leaves them, and on machines with two CPUs, too, there are
-// several isolations.
+// TestThreadsNarrowedBySomebodyElseStayAsNarrow: all threads have fewer CPUs than the process was
+// started with, as after taskset -a. The pretended CPUs allow several isolations even on a machine
+// with two.
 func TestThreadsNarrowedBySomebodyElseStayAsNarrow(t *testing.T) {
 	cpus := twoAllowed(t)
 	before := masks(t)
@@ -285,7 +285,7 @@ func TestThreadsNarrowedBySomebodyElseStayAsNarrow(t *testing.T) {
 	requireMasks := func() {
 		t.Helper()
 		now := masks(t)
-		for tid := range before { // those that are cloned meanwhile are born with less
+		for tid := range before { // threads that are cloned meanwhile are born with fewer CPUs
 			if mask, ok := now[tid]; ok {
 				require.Equal(t, without(cpus, isolated), mask, "thread %d in the isolation of %v", tid, isolated)
 			}
@@ -302,8 +302,8 @@ func TestThreadsNarrowedBySomebodyElseStayAsNarrow(t *testing.T) {
 	})
 }
 
-// TestAnIsolationThatIsOverIsForgotten: a thread that is bound afterwards to what an
-// isolation once left it has not lost anything to the next one.
+// TestAnIsolationThatIsOverIsForgotten: a thread is bound to the CPUs that an earlier isolation had
+// left it. The next isolation must not think that it took CPUs from this thread.
 func TestAnIsolationThatIsOverIsForgotten(t *testing.T) {
 	cpus := twoAllowed(t)
 	pretendMoreCPUs(t, 1)
@@ -322,8 +322,8 @@ func TestAnIsolationThatIsOverIsForgotten(t *testing.T) {
 	requireMask(t, cpus[1:])
 }
 
-// TestRestoreEndsThoughACPUHasGone: the kernel does not give a CPU that is offline, however
-// often it is asked.
+// TestRestoreEndsThoughACPUHasGone: the kernel does not give back a CPU that is offline, however
+// often Restore asks.
 func TestRestoreEndsThoughACPUHasGone(t *testing.T) {
 	cpus := twoAllowed(t)
 	gone := pretendMoreCPUs(t, 1)[0]
@@ -352,7 +352,7 @@ func outOfFiles(t *testing.T, f func()) {
 	f()
 }
 
-// TestIsolationThatFailsCanBeTriedAgain, its beginning and its end. A server that has run out
+// TestIsolationThatFailsCanBeTriedAgain: both its beginning and its end. A server that has run out
 // of file descriptors cannot list its threads, but soon has some again.
 func TestIsolationThatFailsCanBeTriedAgain(t *testing.T) {
 	cpus := twoAllowed(t)
@@ -428,9 +428,9 @@ func TestRefusedIsolationChangesNothing(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
-// TestAThreadBoundToTheOtherCPUsStaysBound: what is left to the others may be just what a
-// thread was bound to, as with a pool on each of two nodes. It must not be taken for one
-// that lost the rest to the isolation.
+// TestAThreadBoundToTheOtherCPUsStaysBound: an isolation may leave the other threads exactly the
+// CPUs that a thread is bound to, as with a pool on each of two nodes. The package must not think
+// that this thread lost the rest to the isolation.
 func TestAThreadBoundToTheOtherCPUsStaysBound(t *testing.T) {
 	cpus := twoAllowed(t)
 	mine, others := cpus[0], cpus[1:]
@@ -510,8 +510,8 @@ func requireMaskOfAll(t *testing.T, want []int) {
 	}
 }
 
-// TestRebindingWorksInAnIsolation: a worker that lost its CPU, and with it the binding, gets
-// it back though it counts as one of the others meanwhile.
+// TestRebindingWorksInAnIsolation: a worker that lost its CPU, and with it the binding, gets the
+// CPU back although the isolation counts it among the other threads.
 func TestRebindingWorksInAnIsolation(t *testing.T) {
 	cpus := twoAllowed(t)
 	mine := cpus[:1]
@@ -559,8 +559,8 @@ func TestPinsAndIsolationsAtTheSameTimeLeaveNoThreadNarrowed(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
-// TestThreadsThatComeAndGoAreIsolatedAsWell has goroutines that end locked, with their
-// threads, so that the runtime starts others all the time.
+// TestThreadsThatComeAndGoAreIsolatedAsWell has goroutines end while they are locked, so that their
+// threads end too and the runtime starts new ones all the time.
 func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
 	cpus := twoAllowed(t)
 	var over atomic.Bool
@@ -584,8 +584,8 @@ func TestThreadsThatComeAndGoAreIsolatedAsWell(t *testing.T) {
 	churn.Wait()
 }
 
-// TestThreadsThatEndBoundAreForgotten: a goroutine that ends locked takes its thread along,
-// and tells nobody.
+// TestThreadsThatEndBoundAreForgotten: a goroutine that ends while it is locked takes its thread
+// with it, and the package is not told.
 func TestThreadsThatEndBoundAreForgotten(t *testing.T) {
 	cpus := twoAllowed(t)
 	for range 1000 {
@@ -624,7 +624,7 @@ func TestSandboxedChild(t *testing.T) {
 	}
 	runtime.UnlockOSThread()
 
-	for range 2 { // and not "isolated already"
+	for range 2 { // the second time must not say "isolated already"
 		isolated, err := Isolate(cpus[0])
 		require.ErrorIs(t, err, unix.EPERM)
 		require.ErrorContains(t, err, fmt.Sprintf("heist: cannot isolate CPUs [%d]: sched_setaffinity", cpus[0]))
@@ -637,8 +637,8 @@ func TestSandboxedChild(t *testing.T) {
 	requireAllowedEverywhere(t, cpus)
 }
 
-// TestSandboxThatForbidsBindingIsReported: a container may let the process see its CPUs, and
-// choose none.
+// TestSandboxThatForbidsBindingIsReported: a container may let the process see its CPUs but not
+// choose among them.
 func TestSandboxThatForbidsBindingIsReported(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

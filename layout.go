@@ -7,9 +7,9 @@ import (
 
 const ptrSize = unsafe.Sizeof(unsafe.Pointer(nil))
 
-// slots is an array of pointers, indexed modulo its power-of-two length. Queues
-// keep it instead of a slice because the index is masked and needs no second
-// check, and because assembly reads it.
+// slots is an array of pointers, indexed modulo its power-of-two length. Queues use
+// it instead of a slice because a masked index needs no bounds check, and because
+// assembly reads it.
 type slots struct {
 	mask int64
 	base unsafe.Pointer // of an array of mask+1 pointers
@@ -25,15 +25,15 @@ func (s *slots) at(i int64) *unsafe.Pointer {
 	return (*unsafe.Pointer)(unsafe.Add(s.base, uintptr(i&s.mask)*ptrSize))
 }
 
-// clear forgets the items with indices from..to-1.
+// clear sets the slots of indices from..to-1 to nil.
 func (s *slots) clear(from, to int64) {
 	for i := max(from, to-s.len()); i < to; i++ {
 		storeSlot(s.at(i), nil)
 	}
 }
 
-// lostRaces counts operations that another thread overtook. It is written by
-// the goroutine that lost, which has just paid for a contended line anyway.
+// lostRaces counts operations that another thread overtook. The goroutine that lost
+// the race writes it, which has just paid for a contended line anyway.
 type lostRaces struct{ n atomic.Uint64 }
 
 func (l *lostRaces) add()         { l.n.Add(1) }
@@ -48,8 +48,8 @@ func nextPow2(n int) int64 {
 	return p
 }
 
-// between returns the distance from the index first to the index that last reads, of
-// a moment at which both had these values. First only grows.
+// between returns the distance from the index first to the index that last reads, at
+// a moment when both had these values. first only grows.
 func between(first *atomic.Int64, last func() int64) int64 {
 	for {
 		from := first.Load()

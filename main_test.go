@@ -65,8 +65,8 @@ func requireEachOnce(t testing.TB, n int, taken ...[]*item) {
 	}
 }
 
-// giveWay lets other goroutines run now and then. A loop that does so each time is
-// too polite to meet anybody.
+// giveWay lets other goroutines run now and then. A loop that yields each time hardly ever meets
+// another goroutine.
 func giveWay(turn int) {
 	if turn%64 == 0 {
 		runtime.Gosched()
@@ -84,9 +84,8 @@ func requireForgotten(t testing.TB, s *slots) {
 	}
 }
 
-// collectAllTheTime keeps the garbage collector running until the function that
-// it returns is called, so that write barriers are on and what is not marked is
-// freed soon.
+// collectAllTheTime keeps the garbage collector running until the function that it returns is
+// called, so that write barriers are on and unmarked memory is freed soon.
 func collectAllTheTime() (stop func()) {
 	var enough atomic.Bool
 	wait := testutil.Together(1, func(int) {
@@ -100,11 +99,11 @@ func collectAllTheTime() (stop func()) {
 	}
 }
 
-// All protocols here rest on this: of two threads that each store one word and then
-// load the other's, one at least sees what the other stored. Sync/atomic promises it
-// on every machine. Emulators have been seen to break it: qemu-aarch64 7.2 on amd64
-// does not keep STLR before LDAR. If this test fails then others do, and with them
-// every program that relies on Go's atomics; bind the process to one CPU there.
+// All protocols here rest on this: of two threads that each store one word and then load the
+// other's, at least one sees what the other stored. Package sync/atomic promises it on every
+// machine. Emulators have been seen to break it: qemu-aarch64 7.2 on amd64 does not keep STLR
+// before LDAR. If this test fails then others do, and with them every program that relies on Go's
+// atomics; bind the process to one CPU there.
 func TestMachineKeepsStoresBeforeLaterLoads(t *testing.T) {
 	type line struct {
 		atomic.Int64

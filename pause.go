@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A thread that waits for something about to happen spins, and tells the CPU so:
-// the hint saves power, lets the other hardware thread of the core run, and keeps
-// the pipeline from filling with loads that will all be wrong. What the hint costs
-// differs by a factor of thirty: PAUSE takes 5 cycles on some CPUs and about 150
-// since Intel's Skylake; on most arm64 cores YIELD takes one cycle and does
-// nothing, while ISB takes tens (Rust's spin_loop uses ISB for that reason). So a
-// wait is given in time, and the hint is measured once.
+// A thread that waits for something that is about to happen spins, and tells the CPU so
+// by a hint. The hint saves power, lets the other hardware thread of the core run, and
+// keeps the pipeline from filling with loads that will all be wrong. Its cost differs by
+// a factor of thirty: PAUSE takes 5 cycles on some CPUs and about 150 since Intel's
+// Skylake; on most arm64 cores YIELD takes one cycle and does nothing, while ISB takes
+// tens (Rust's spin_loop uses ISB for that reason). So waits are given in time, and the
+// cost of the hint is measured once.
 
 // pauseBurst bounds a loop in assembly, which is never preempted: 16 of the
 // slowest known PAUSE, at 150 cycles, are about a microsecond at 2.4 GHz.
 const pauseBurst = 16
 
-// Pause executes the CPU's spin-wait hint n times: PAUSE on amd64, YIELD or ISB on
-// arm64, a few empty loops elsewhere. What one costs differs from CPU to CPU; use
-// [Spin] to wait for a time. It does nothing if n is not positive.
+// Pause executes the CPU's spin-wait hint n times: PAUSE on amd64, YIELD or ISB on arm64,
+// a few empty loops elsewhere. The cost of one differs from CPU to CPU; use [Spin] to
+// wait for a time. Pause does nothing if n is not positive.
 func Pause(n int) {
 	for ; n > pauseBurst; n -= pauseBurst {
 		burst(pauseBurst)
@@ -30,31 +30,31 @@ func Pause(n int) {
 	}
 }
 
-// burst is a call that begins with a look whether the goroutine should give way, as all do
-// that need a stack frame. The signal by which Go preempts a loop would nearly always find
-// the thread in assembly, where it has no effect, and the world would stop only after the
-// whole Pause.
+// burst is a call, so that the goroutine gives way here if it should: every function with
+// a stack frame checks for that at its entry. The signal by which Go preempts a loop
+// would nearly always find the thread in assembly, where it has no effect, and the world
+// would stop only after the whole Pause.
 //
 //go:noinline
 func burst(n int64) { pause(n) }
 
-// PauseCost returns what one [Pause] costs on this machine, in nanoseconds, as
-// measured at the first call, which takes some 50 microseconds.
+// PauseCost returns the cost of one pause on this machine, in nanoseconds. The first call
+// measures it, which takes some 50 microseconds.
 func PauseCost() float64 { return pauseCost() }
 
 var pauseCost = sync.OnceValue(calibratePause)
 
-// Spin keeps the CPU busy for about d, without a system call, a timer or a look at
-// the clock. It is for waits of up to some microseconds; a longer one should
-// [Yield] or park. It does nothing if d is not positive.
+// Spin keeps the CPU busy for about d, without a system call, a timer or reading the
+// clock. It is for waits of up to some microseconds; for a longer wait, [Yield] or park.
+// It does nothing if d is not positive.
 func Spin(d time.Duration) {
 	if d > 0 {
 		Pause(pausesFor(d))
 	}
 }
 
-// pausesFor returns how many pauses make d, at least one; what would not fit into an
-// int on every system is far beyond what anybody should spin.
+// pausesFor returns how many pauses take d, at least one. Its upper bound fits into an
+// int on every system, and is far more than any thread should spin.
 func pausesFor(d time.Duration) int {
 	return int(min(max(float64(d)/PauseCost(), 1), math.MaxInt32))
 }

@@ -48,8 +48,8 @@ func TestLongerWaitsAreMorePauses(t *testing.T) {
 		require.InDelta(t, float64(d)/PauseCost(), float64(n), 1.5)
 		last = n
 	}
-	// Longer than anybody should spin, but not so long that the number overflows and
-	// the wait turns into none.
+	// Longer than any spin should be, but not so long that the number overflows and the wait turns
+	// into none.
 	require.GreaterOrEqual(t, pausesFor(math.MaxInt64), last)
 }
 

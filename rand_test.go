@@ -127,8 +127,8 @@ func TestRandomSeedsOfOneMomentDiffer(t *testing.T) {
 	})
 }
 
-// TestRandomSeedsDifferFromRunToRun: a process that has just begun counts its calls anew, and
-// has another time, if by no more than a nanosecond.
+// TestRandomSeedsDifferFromRunToRun: a new process counts its calls from 0 again, but at another
+// time, if only by a nanosecond.
 func TestRandomSeedsDifferFromRunToRun(t *testing.T) {
 	calls := seeds.Load()
 	defer func() { seeds.Store(calls) }()

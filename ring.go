@@ -11,39 +11,38 @@ import (
 
 // # The ring
 //
-// A ring is a bounded queue, first in first out, in a circular array. Its owner
-// pushes at the tail; the owner and thieves take from the head, the owner one
-// item at a time and a thief half of what there is. Everybody who takes goes
-// through a compare-and-swap that raises the head, which is what makes it sound
-// to take several at once (a Chase-Lev owner pops without one; see deque.go).
+// A ring is a bounded queue, first in first out, in a circular array. The owner pushes
+// at the tail. The owner and thieves take from the head, the owner one item at a time
+// and a thief half of the items. Both raise the head by a compare-and-swap, which is
+// what makes it sound to take several items at once (the owner of a Chase-Lev deque
+// pops without one; see deque.go).
 //
-// A taker reads the slots and then raises the head. While the head has not moved,
-// the owner cannot have come round to those slots, so what was read is what was
-// there; and the head never returns to an old value, for indices are 64-bit and
-// only grow. If the CAS fails, what was read is thrown away.
+// The owner or thief reads the slots and then raises the head. As long as the head has
+// not moved, the owner cannot have come round to those slots, so the items that were
+// read are valid. The head never returns to an old value, because indices are 64-bit
+// and only grow. If the CAS fails, the items that were read are thrown away.
 //
 // The scheme is that of Go's own run queues (runtime/proc.go, runqgrab). Tokio
 // claims first and copies afterwards, with a second head in the same word, because
 // in Rust reading a slot that another thread overwrites is not allowed.
 
-// DefaultRingCapacity is the number of tasks in a run queue of Go, Tokio and
-// blitz-io.
+// DefaultRingCapacity is the capacity of the run queues of Go, Tokio and blitz-io.
 const DefaultRingCapacity = 256
 
-// Ring is a bounded run queue of pointers. Its owner, one goroutine at a time,
-// pushes and pops; any number of goroutines steal. If it was given an [Injector],
-// a push into a full ring moves half of the ring and the new item there.
+// Ring is a bounded run queue of pointers. Its owner, one goroutine at a time, pushes
+// and pops; any number of goroutines steal. If it was given an [Injector], a push into
+// a full ring moves half of the ring and the new item to that.
 //
 // Create it with [NewRing]. It must not be copied.
 type Ring[T any] struct {
 	slots    *slots       // constant
 	overflow *Injector[T] // constant
-	spilled  []*T         // owner only: what is on its way to overflow
+	spilled  []*T         // owner only: items on their way to overflow
 
 	_ pad.Line
 
 	tail     atomic.Int64 // owner writes
-	headSeen int64        // owner only: a value that head once had
+	headSeen int64        // owner only: an earlier value of head
 	clean    int64        // owner only: the slots of all indices below it were cleared
 
 	_ pad.Line
@@ -53,9 +52,9 @@ type Ring[T any] struct {
 	_ pad.Line
 }
 
-// NewRing returns an empty ring for capacity items: a power of two from 2 to
-// 2^28, or 0 for [DefaultRingCapacity]. The injector takes what does not fit; it
-// may be nil.
+// NewRing returns an empty ring for capacity items: a power of two from 2 to 2^28, or 0
+// for [DefaultRingCapacity]. The injector takes the items that do not fit; it may be
+// nil.
 func NewRing[T any](capacity int, overflow *Injector[T]) (*Ring[T], error) {
 	if capacity == 0 {
 		capacity = DefaultRingCapacity
@@ -71,14 +70,13 @@ func NewRing[T any](capacity int, overflow *Injector[T]) (*Ring[T], error) {
 	return r, nil
 }
 
-// Push adds item at the tail. It is for the owner. In a full ring, the older half
-// and the item go to the injector in one batch; without an injector, or if that
-// is closed, Push returns false and the item is still the caller's; after a refusal by
-// a closed injector the older half may stand behind the newer. A nil item is a mistake
-// of the caller's and panics.
+// Push adds item at the tail. Only the owner may call it. If the ring is full, its
+// older half and the item go to the injector in one batch. Without an injector, or if
+// that is closed, Push returns false and the caller keeps the item; after a refusal by
+// a closed injector the older half may stand behind the newer. A nil item panics.
 //
-// Cost: one sequentially consistent store. It is a full fence, so that a pusher who
-// then looks whether a worker sleeps cannot miss a sleeper who has missed the item.
+// Cost: one sequentially consistent store. It is a full fence, so that an owner that
+// then looks for sleeping workers cannot miss one that has missed the item.
 func (r *Ring[T]) Push(item *T) bool {
 	if item == nil {
 		panic(nilItem)
@@ -96,7 +94,7 @@ func (r *Ring[T]) Push(item *T) bool {
 }
 
 // PushBatch adds items at the tail, in order, as many as there is room for, and returns
-// how many. It is for the owner. A nil item panics, before any was added.
+// how many. Only the owner may call it. A nil item panics before any item is added.
 //
 // Cost: one sequentially consistent store for all of them.
 func (r *Ring[T]) PushBatch(items []*T) int {
@@ -138,8 +136,8 @@ func (r *Ring[T]) spill(item *T) bool {
 	done := r.overflow.PushBatch(batch)
 	accepted := done == len(batch)
 	if !accepted {
-		// The injector closed. What it did not take fits into the half that is
-		// free now, except for the new item, which is refused.
+		// The injector has closed. The items that it did not take fit into the half
+		// that is free now, except for the new item, which is refused.
 		for _, it := range batch[done : len(batch)-1] {
 			r.Push(it)
 		}
@@ -148,7 +146,8 @@ func (r *Ring[T]) spill(item *T) bool {
 	return accepted
 }
 
-// Pop takes the oldest item, or returns nil if there is none. It is for the owner.
+// Pop takes the oldest item, or returns nil if there is none. Only the owner may call
+// it.
 //
 // Cost: one compare-and-swap.
 func (r *Ring[T]) Pop() *T {
@@ -167,7 +166,7 @@ func (r *Ring[T]) Pop() *T {
 	}
 }
 
-// sweep forgets the items that thieves have taken, as [deque.sweep] does.
+// sweep clears the slots of items that thieves have taken, as [deque.sweep] does.
 func (r *Ring[T]) sweep(h int64) {
 	if h != r.clean {
 		r.slots.clear(r.clean, h)
@@ -175,14 +174,14 @@ func (r *Ring[T]) sweep(h int64) {
 	}
 }
 
-// StealInto moves half of the ring's items, rounded up, but no more than half of
-// the ring's capacity and no more than fit into dst. The oldest of them is
-// returned, for the thief to run now; the others, in their order, go to the end of
-// dst, which must be the thief's own. The number counts all of them. [Retry] means
-// that another thread took items at the same moment.
+// StealInto steals half of the ring's items, rounded up, but no more than half of the
+// ring's capacity and no more than fit into dst. It returns the oldest of them, for the
+// thief to run now, and appends the others, in their order, to dst, which must be the
+// thief's own ring. n counts all of them. [Retry] means that another thread took items
+// at the same moment.
 //
-// Anybody but the ring's owner may call it. Cost: one compare-and-swap, and a load
-// and a store for each item.
+// Any goroutine but the ring's owner may call it. Cost: one compare-and-swap, and a
+// load and a store for each item.
 func (r *Ring[T]) StealInto(dst *Ring[T]) (first *T, n int, result StealResult) {
 	if dst == nil || dst == r {
 		panic("heist: Ring.StealInto needs the thief's own ring: another ring than the one that is stolen from")
@@ -216,7 +215,7 @@ func (r *Ring[T]) load(i int64) *T {
 	return (*T)(atomic.LoadPointer(r.slots.at(i)))
 }
 
-// Len returns the number of items at some moment during the call. Anybody may
+// Len returns the number of items at some moment during the call. Any goroutine may
 // call it.
 func (r *Ring[T]) Len() int { return int(between(&r.head, r.tail.Load)) }
 

@@ -29,7 +29,7 @@ func drainRing(r *Ring[item]) []int {
 	return taken
 }
 
-// drainInjector empties an injector that nobody else uses.
+// drainInjector empties an injector that has no other user.
 func drainInjector(t testing.TB, in *Injector[item]) []int {
 	t.Helper()
 	taken := []int{}
@@ -86,7 +86,7 @@ func TestFullRingWithoutInjectorLeavesTheItemWithTheCaller(t *testing.T) {
 			require.False(t, r.Push(items[capacity]))
 			require.Equal(t, capacity, r.Len())
 
-			// Room comes back by either side.
+			// Both the owner and a thief make room.
 			require.Same(t, items[0], r.Pop())
 			require.True(t, r.Push(items[capacity]))
 			require.False(t, r.Push(items[capacity+1]), "round %d", round)
@@ -127,8 +127,8 @@ func requireNoBatch(t testing.TB, r *Ring[item]) {
 	}
 }
 
-// What is on its way to the injector stays one batch: other producers' items come
-// before it or after it.
+// The items that the ring spills stay one batch in the injector: other producers' items come before
+// it or after it.
 func TestOverflowIsOneBatch(t *testing.T) {
 	const capacity = 8
 	const batch = capacity/2 + 1
@@ -360,9 +360,8 @@ func TestRingAllocatesNothingInSteadyState(t *testing.T) {
 	}))
 }
 
-// An owner against thieves who keep busy. With two slots the owner reuses a slot as
-// soon as a thief has raised head; with one thief's ring of two slots, a thief does
-// so to another.
+// An owner against busy thieves. In a ring of two slots the owner reuses a slot as soon as a thief
+// has raised head.
 func TestStolenHalvesAreTakenExactlyOnce(t *testing.T) {
 	for _, c := range []struct {
 		capacity, thiefCapacity, thieves int
@@ -425,8 +424,8 @@ func TestStolenHalvesAreTakenExactlyOnce(t *testing.T) {
 	}
 }
 
-// Workers of whom one produces and all steal from each other, with an injector
-// between them: a small pool.
+// A small pool: workers that all steal from each other, with an injector between them. One of them
+// produces.
 func TestThievesOfThievesTakeEveryItemExactlyOnce(t *testing.T) {
 	for _, c := range []struct {
 		name          string

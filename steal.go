@@ -1,7 +1,7 @@
 package heist
 
-// StealResult is the outcome of an attempt to take work from a queue that others
-// take from too.
+// StealResult is the outcome of an attempt to take work from a queue that other
+// goroutines take from, too.
 type StealResult uint8
 
 const (
@@ -9,7 +9,7 @@ const (
 	Empty StealResult = iota
 	// Success means that the item returned now belongs to the caller.
 	Success
-	// Retry means that another goroutine got in between: there may be more work here.
+	// Retry means that another goroutine was faster: there may be more work here.
 	Retry
 )
 

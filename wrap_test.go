@@ -11,10 +11,10 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// Indices are 64-bit on all systems and only grow, so they pass 2^31 and 2^32 after seconds,
-// which these tests do not wait for: they begin just below. At a push each nanosecond an index
-// comes to 2^63 after 292 years, and there the queues end: a push that goes beyond is not
-// promised to work, and nothing here tests it. Up to there it does.
+// Indices have 64 bits on all systems and only grow. They pass 2^31 and 2^32 after seconds; instead
+// of waiting, these tests begin just below. With a push each nanosecond an index reaches 2^63 after
+// 292 years. Up to there the queues work. A push beyond is not promised to work, and nothing here
+// tests it.
 
 // aroundBorder is how many items go through a queue whose indices pass a border, and how far
 // below it they begin.
@@ -30,7 +30,7 @@ func forEachBorder(t *testing.T, test func(t *testing.T, start, border int64)) {
 	}
 }
 
-// startAt makes the indices of an empty deque those of one that was used for long.
+// startAt gives an empty deque the indices of one that has been in use for long.
 func (d *deque) startAt(i int64) {
 	d.bottom.Store(i)
 	d.top.Store(i)
@@ -154,8 +154,8 @@ func TestRingIndicesPassEveryBorderOfAWord(t *testing.T) {
 
 func TestInjectorIndicesPassEveryBorderOfAWord(t *testing.T) {
 	forEachBorder(t, func(t *testing.T, start, border int64) {
-		// A consumer that is held up has the producer give up the segment. Then the items pass
-		// no border, and it is another one's turn.
+		// If a consumer is held up, the producer gives up the first segment. Then no index passes
+		// the border there, and another injector gets its turn.
 		for passed := false; !passed; {
 			in := NewInjector[item]()
 			in.startAt(start)
@@ -166,7 +166,7 @@ func TestInjectorIndicesPassEveryBorderOfAWord(t *testing.T) {
 	})
 }
 
-// throughInjector has a producer, who stays so near to two consumers that one segment will do.
+// throughInjector has a producer that stays so close to two consumers that one segment is enough.
 func throughInjector(t *testing.T, in *Injector[item]) {
 	t.Helper()
 	items := newItems(aroundBorder)
@@ -200,8 +200,8 @@ func throughInjector(t *testing.T, in *Injector[item]) {
 	require.False(t, in.Ready())
 }
 
-// On 32-bit systems a counter wraps after seconds, and says so. What it is taken from, the
-// relations between counts, and the queue itself must not mind.
+// On 32-bit systems a counter wraps after seconds, as its comment says. What is computed from it,
+// the relations between counts, and the queue itself must not break.
 func TestCountersThatWrapHarmNothing(t *testing.T) {
 	forEachDeque(t, func(t *testing.T, im implementation) {
 		q := im.new(t, DequeConfig{})
@@ -220,7 +220,7 @@ func TestCountersThatWrapHarmNothing(t *testing.T) {
 		}
 		s := q.Stats()
 		require.Equal(t, s.Pushes, s.Pops+s.Steals)
-		// What the two counters had, to begin with, is 2*before. In as many bits as they have:
+		// The two counters of pops began with 2*before together. In as many bits as a counter has:
 		require.Equal(t, uintptr(pops), uintptr(s.Pops)-2*before)
 		require.Equal(t, uintptr(steals), uintptr(s.Steals-1<<40)+before)
 		require.Zero(t, q.Len())

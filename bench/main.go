@@ -1,26 +1,26 @@
-// Bench measures heist and what else there is, in turn on the same machine.
+// Bench measures heist and its peers, in turn on the same machine.
 //
 //	go run ./bench                         every suite at a glance, under two minutes
 //	go run ./bench deque forkjoin          those suites, with more and longer runs
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
-//	go run ./bench -html report.html       and a page of plots and tables, which needs nothing besides
+//	go run ./bench -html report.html       and a self-contained page of plots and tables
 //	go run ./bench list                    names suites, cases and implementations
 //	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
 //	go run ./bench c2c                     a cache line's way between every two CPUs
 //	go run ./bench sim                     the scheduler on machines of up to 1024 CPUs, simulated
 //	go run ./bench compare OLD NEW         what got worse between two files of -json
 //
-// The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer (forkjoin), parallel loops
-// (loop) and algorithms over slices (algos), tasks (submit) and how long they wait
-// (latency), shapes of real programs (mixed), what a pool does to its process (neighbour) and costs
-// asleep (idle), requests to a server (service), uneven lanes of work (balance), a real job (parse), and what the
-// machine itself takes to tell another CPU something (c2c). Peers are other libraries for
-// Go, programs in Rust, C++ and Java, which are compiled when they are first needed and
-// left out where their toolchain is missing, and what one writes without a library. In a
-// glance those in other languages take part where that is quick.
+// The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer
+// (forkjoin), parallel loops (loop) and algorithms over slices (algos), tasks (submit) and how long they
+// wait (latency), shapes of real programs (mixed), what a pool does to its process (neighbour), what it
+// costs asleep (idle), requests to a server (service), uneven lanes of work (balance), a real job (parse),
+// and the time in which one CPU tells another something (c2c). Peers are other libraries for Go, programs
+// in Rust, C++ and Java, and the code that one writes without a library. The programs are compiled when
+// they are first needed, and left out where their toolchain is missing. A glance includes them where that
+// is quick.
 //
-// Topo, c2c, sim and compare have flags of their own, which "bench topo -h" and so on explain.
+// Topo, c2c, sim and compare have flags of their own; "bench topo -h" and so on explain them.
 // C2c writes a matrix that a pool can read, so that it steals from the nearest first.
 //
 // The exit status is 1 if an implementation gave a wrong answer or something failed,
@@ -67,7 +67,7 @@ type command struct {
 	tiny           bool            // see runner.Env
 	said           map[string]bool // the notes that were printed
 	progress       *progress
-	all            *[]runner.Outcome // that were measured, for the story at the end
+	all            *[]runner.Outcome // all outcomes, for the story at the end
 }
 
 const (
@@ -106,12 +106,12 @@ func (c command) run(args []string) int {
 	return c.measureAll(o, args)
 }
 
-// measureAll measures what was asked for, and returns the exit status.
+// measureAll measures the chosen suites, and returns the exit status.
 func (c command) measureAll(o options, args []string) int {
 	var html *os.File
 	if o.given["html"] {
 		var err error
-		// Before the measuring, which may take an hour.
+		// Created before the measuring, which may take an hour.
 		if html, err = os.Create(o.html); err != nil {
 			return c.status(fmt.Errorf("-html: %w", err))
 		}
@@ -148,10 +148,10 @@ func (c command) measureAll(o options, args []string) int {
 	return status
 }
 
-// The pool of which the page shows who stole from whom.
+// The pool whose steals the page shows.
 const stealWorkers, theftTime = 8, 300 * time.Millisecond
 
-// writePage measures and simulates what only the page has, and writes it.
+// writePage measures and simulates what only the page shows, and writes the page.
 func (c command) writePage(w io.Writer, o options, args []string) error {
 	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read)}
 	length := theftTime
@@ -184,8 +184,8 @@ func (c command) writePage(w io.Writer, o options, args []string) error {
 	return p.Write(w)
 }
 
-// measure measures a case with every number of workers and prints it. It prints
-// what succeeded and returns what did not.
+// measure measures a case with every number of workers. It prints the outcomes and
+// returns the failures.
 func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) error {
 	how := runner.Options{
 		Runs: o.runs, Time: o.time, Budget: o.budget, Peers: o.wantsPeer, Note: c.note, Tiny: c.tiny,
@@ -241,8 +241,8 @@ func (c command) drawMachine(o options) error {
 	return topo.Text(c.stdout, tree)
 }
 
-// topology returns what read does. Part of it may be a guess; it can be drawn and used, so
-// that is told and is no failure.
+// topology returns the topology from read. Part of it may be a guess. It can be drawn and used
+// all the same, so a guess is reported and is no failure.
 func (c command) topology(read func() (*numa.Topology, error)) *numa.Topology {
 	t, err := read()
 	if err != nil {
@@ -328,7 +328,7 @@ func (c command) simulate(o options) error {
 	return sim.Text(c.stdout, outcomes)
 }
 
-// compare is the command compare. It says whether something of heist's got worse.
+// compare is the command compare. It says whether an implementation of heist's got worse.
 func (c command) compare(o options) (worse bool, err error) {
 	var files [2]compare.File
 	var peers []string
@@ -351,8 +351,8 @@ func (c command) compare(o options) (worse bool, err error) {
 	return result.Worse(), nil
 }
 
-// isMachine says what is missing in a folder that is to be read as a machine's root.
-// Without it, ReadRoot would make up a machine with as many CPUs as this one.
+// isMachine returns an error for a folder that lacks a machine's CPUs. ReadRoot would make up
+// a machine with as many CPUs as this one.
 func isMachine(root string) error {
 	if _, err := os.Stat(filepath.Join(root, "sys/devices/system/cpu")); err != nil {
 		return fmt.Errorf("-root has no machine's CPUs: %w; give the folder that holds its sys and proc", err)
@@ -360,7 +360,7 @@ func isMachine(root string) error {
 	return nil
 }
 
-// writeFile has a file written.
+// writeFile creates a file and lets write fill it.
 func writeFile(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -369,7 +369,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// usageError is an error of the command line that shows late.
+// usageError is an error of the command line that shows only after parsing.
 type usageError struct{ error }
 
 // status prints an error, if there is one, and returns the exit status.
@@ -386,8 +386,8 @@ func (c command) status(err error) int {
 	return exitFailed
 }
 
-// note prints a line to standard error, once: what holds for a case holds for it
-// with every number of workers.
+// note prints a line to standard error once, even if it holds for a case with every number
+// of workers.
 func (c command) note(line string) {
 	if !c.said[line] {
 		c.said[line] = true

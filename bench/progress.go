@@ -8,10 +8,10 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows on a terminal how far a run has come. Elsewhere it is nil, and silent.
+// progress shows on a terminal how far a run has come. Elsewhere it is nil and prints nothing.
 type progress struct{ bar *progressbar.ProgressBar }
 
-// newProgress returns the progress of a run, which may go on for minutes without a word.
+// newProgress returns the progress of a run, which may print nothing for minutes.
 func newProgress(w io.Writer, o options) *progress {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -27,7 +27,7 @@ func newProgress(w io.Writer, o options) *progress {
 		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))}
 }
 
-// show says what is measured now.
+// show names what is being measured.
 func (p *progress) show(what string) {
 	if p == nil {
 		return
@@ -36,7 +36,7 @@ func (p *progress) show(what string) {
 	_ = p.bar.RenderBlank()
 }
 
-// hide is for the end of a step: the line is for others again. What a terminal does not take is not worth an error.
+// hide ends a step and frees the line for other output. Errors of the terminal are ignored.
 func (p *progress) hide() {
 	if p == nil {
 		return

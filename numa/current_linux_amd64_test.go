@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// instructions are those that this CPU has, by name.
+// instructions returns those that this CPU has, by name.
 func instructions() map[string]func() uint32 {
 	has := make(map[string]func() uint32)
 	if hasRDPID() {

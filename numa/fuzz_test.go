@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything is a machine on which every file that is read exists.
+// everything is a machine that has every file that is read.
 func everything() files {
 	f := chiplets().with(bigLittleTypes()).with(files{
 		"cpu/possible":                                 "0-7\n",
@@ -39,8 +39,8 @@ func bigLittleTypes() files {
 		with(forEach(8, "acpi_cppc/highest_perf", func(cpu int) any { return 64 - cpu%2*24 }))
 }
 
-// parts are what files tell, by a pattern of their names: each sets what its
-// files tell to nothing.
+// parts has what the files tell, by a pattern in their names. Each function clears what its files
+// tell.
 var parts = map[string]func(t *Topology){
 	"package": func(t *Topology) { forget(t, packages) },
 	"die_":    func(t *Topology) { forget(t, dies) },
@@ -86,8 +86,7 @@ func forget(t *Topology, k kind) {
 	}
 }
 
-// partOf returns the part that a file tells, nothing for those that others can
-// stand in for.
+// partOf returns the part that a file tells, or "" if other files can stand in for it.
 func partOf(file string) string {
 	switch {
 	case strings.Contains(file, "cgroup") || strings.Contains(file, "cpuset") || strings.Contains(file, "mounts"):
@@ -103,7 +102,7 @@ func partOf(file string) string {
 	return ""
 }
 
-// replaced is a tree of which a file is another tree's.
+// replaced is a tree in which one file comes from another tree.
 type replaced struct {
 	fs.FS
 	file string
@@ -117,7 +116,7 @@ func (r replaced) Open(file string) (fs.File, error) {
 	return r.FS.Open(file)
 }
 
-// brokenTrees returns a machine with a file that is broken, in several ways.
+// brokenTrees returns trees of a machine in which one file is broken, by how it is broken.
 func brokenTrees(machine fs.FS, file string) map[string]fs.FS {
 	by := func(f files) fs.FS { return replaced{machine, treePath(file), f.inMemory()} }
 	trees := map[string]fs.FS{
@@ -169,7 +168,7 @@ func TestOneMissingFileCostsOnlyWhatItTells(t *testing.T) {
 	}
 }
 
-// counted is a tree that counts what is opened.
+// counted is a tree that counts the files that are opened.
 type counted struct {
 	fs.FS
 	opened *int
@@ -180,8 +179,8 @@ func (c counted) Open(file string) (fs.File, error) {
 	return c.FS.Open(file)
 }
 
-// readBounded reads a tree and checks that it takes work and memory in
-// proportion to the number of its files: none may ask for more.
+// readBounded reads a tree and checks that the work and memory it takes are in proportion to the
+// number of files: no file may cause more.
 func readBounded(t testing.TB, f files) (*Topology, error) {
 	opened := 0
 	var before, after runtime.MemStats
@@ -200,8 +199,8 @@ func readBounded(t testing.TB, f files) (*Topology, error) {
 	return got, err
 }
 
-// encode makes a tree one string, and decode the tree again: names and contents
-// in turn, each ended by a zero byte.
+// encode turns a tree into one string, and decode turns it back: names and contents in turn, each
+// ended by a zero byte.
 func encode(f files) string {
 	var b strings.Builder
 	for _, file := range slices.Sorted(maps.Keys(f)) {

@@ -50,8 +50,8 @@ var hwlocDiffers = map[string]string{
 		"kernel calls them threads of a core, hwloc two cores",
 }
 
-// levels of a machine of which hwloc's JSON does not tell: how many CPUs the
-// dies, the clusters and the L2 caches have, and each capacity with its CPUs.
+// hwlocLevels are the levels of a machine that hwloc's JSON does not have: how many CPUs the dies,
+// the clusters and the L2 caches have, and each capacity with its CPUs.
 type hwlocLevels struct {
 	dies, clusters, l2 []int
 	capacities         map[int]string
@@ -216,9 +216,9 @@ func unpack(t *testing.T, archive string) string {
 	}
 }
 
-// matters picks what a topology could be read from out of a dump's devices,
-// statistics, settings and first-level caches: tens of thousands of files that
-// would take most of the time.
+// matters reports whether a topology could be read from a file. The rest of a dump is devices,
+// statistics, settings and first-level caches: tens of thousands of files that would take most of
+// the time.
 func matters(file string) bool {
 	_, file, _ = strings.Cut(path.Clean(file), "/")
 	for _, pattern := range []string{

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// document is the form of a topology in JSON. The sets are text until it is
-// known how large they may be: "0-65535" is short, and there may be many.
+// document is the form of a topology in JSON. The sets remain text until it is
+// known how large they may be: "0-65535" is short, and there may be many such sets.
 type document struct {
 	Complete string              `json:"complete"`
 	Online   string              `json:"online"`
@@ -25,7 +25,7 @@ type documentNode struct {
 	Distances   []int  `json:"distances,omitempty"`
 }
 
-// documentCPU is a CPU, with the names that its fields have in JSON.
+// documentCPU is a CPU with the JSON names of its fields.
 type documentCPU struct {
 	ID       int `json:"id"`
 	Node     int `json:"node"`
@@ -39,7 +39,7 @@ type documentCPU struct {
 	Capacity int `json:"capacity"`
 }
 
-// MarshalJSON writes the topology as an object, in a form that stays:
+// MarshalJSON writes the topology as an object, in a stable form:
 //
 //	{
 //	  "complete": "0-3", "online": "0-3", "allowed": "0-3",
@@ -59,12 +59,12 @@ type documentCPU struct {
 //	}
 //
 // The fields are those of [Topology], [Node] and [CPU], and sets are in the
-// kernel's list format. The kinds of groups are packages, dies, clusters, cores,
-// l2 and l3; those that are empty are left out, as are distances that are
-// unknown. Later versions may add fields.
+// kernel's list format. The kinds of groups are packages, dies, clusters, cores, l2
+// and l3; empty kinds are left out, as are unknown distances. Later versions may
+// add fields.
 //
-// It fails, and says why, if the topology is one that UnmarshalJSON refuses,
-// which none is that was read.
+// It fails, and says why, if UnmarshalJSON would refuse the topology, which never
+// happens to a topology that was read.
 func (t Topology) MarshalJSON() ([]byte, error) {
 	doc := document{
 		Complete: t.Complete.String(),
@@ -89,15 +89,15 @@ func (t Topology) MarshalJSON() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Fields that it does not know are
-// ignored. After an error the topology is as before.
+// UnmarshalJSON reads what MarshalJSON writes. It ignores fields that it does not
+// know. After an error the topology is unchanged.
 //
-// The error names the first field that makes no sense, as in nodes[1].cpus: a
-// set that ParseSet refuses, nodes or groups out of order, groups of one kind
-// that share a CPU or have one that is not online, distances that are not one
-// for each node, and a CPU whose fields are not what the groups say. So what
-// holds for a topology that was read holds for one from JSON. Time and memory
-// are in proportion to the length of the JSON, and to a few sets of 1<<16 CPUs.
+// The error names the first field that makes no sense, as in nodes[1].cpus. That is
+// a set that ParseSet refuses, nodes or groups out of order, groups of one kind
+// that share a CPU or have one that is not online, a number of distances other than
+// that of the nodes, or a CPU whose fields are not what the groups say. So a
+// topology from JSON has all properties of one that was read. Time and memory are
+// in proportion to the length of the JSON, and to a few sets of 1<<16 CPUs.
 func (t *Topology) UnmarshalJSON(text []byte) error {
 	var doc document
 	err := json.Unmarshal(text, &doc)
@@ -119,7 +119,8 @@ func (d *document) topology() (*Topology, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Sets are short, a CPU is not: this bounds how many there are.
+	// A large set can be short as text, but its CPUs are listed one by one: this
+	// bounds their number.
 	if len(online) != len(d.CPUs) {
 		return nil, fmt.Errorf("cpus: %d for the %d CPUs that are online", len(d.CPUs), len(online))
 	}
@@ -132,7 +133,7 @@ func (d *document) topology() (*Topology, error) {
 	return t, nil
 }
 
-// sets fills in the sets that depend on those online.
+// sets fills in the sets that depend on the online CPUs.
 func (d *document) sets(t *Topology) (err error) {
 	if t.Complete, err = namedSet("complete", d.Complete); err != nil {
 		return err
@@ -213,8 +214,8 @@ func (d *document) nodes(t *Topology) error {
 	return nil
 }
 
-// cpus compares the CPUs with what the rest of the document says of them, and
-// fills in their capacities, of which it says nothing.
+// cpus compares the CPUs with the rest of the document, and fills in their
+// capacities, which the rest does not have.
 func (d *document) cpus(t *Topology) error {
 	for i, row := range d.CPUs {
 		if row.Capacity < 0 || row.Capacity > maxCapacity {
@@ -248,7 +249,7 @@ func namedSet(name, list string) (Set, error) {
 	return set, nil
 }
 
-// free are the CPUs that may still go into a group, by their number.
+// free says, by CPU number, which CPUs may still go into a group.
 type free []bool
 
 func (t *Topology) free() free {
@@ -259,7 +260,7 @@ func (t *Topology) free() free {
 	return f
 }
 
-// take takes the CPUs that go into the group called name.
+// take takes the CPUs of the group called name.
 func (f free) take(name string, cpus Set) error {
 	for _, cpu := range cpus {
 		if cpu >= len(f) || !f[cpu] {

@@ -32,7 +32,7 @@ func TestTopologyIsTheSameAfterJSON(t *testing.T) {
 	for _, fixture := range fixtures {
 		root := filepath.Join("testdata", fixture.Name())
 		if _, err := os.Stat(filepath.Join(root, "sys")); err != nil {
-			continue // what fuzzing found
+			continue // an input that fuzzing found
 		}
 		got, err := ReadRoot(root)
 		require.NoError(t, err, root)

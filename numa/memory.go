@@ -16,27 +16,27 @@ import (
 	"github.com/seed53057037/heist"
 )
 
-// Memory has no place until it is touched: the kernel then takes each page from the node
-// that a policy names, by default the node of the thread that touches it. The Go heap is
-// touched by whatever thread comes first and is used again for something else, so memory
-// that is to lie somewhere is mapped outside of it, by Map or NewSlice.
+// Memory lies on no node until it is touched. The kernel then takes each page from the node
+// that a policy names, by default the node of the thread that touches it. Memory of the Go heap
+// is touched by whatever thread comes first, and is used again for something else. So memory
+// that must lie on certain nodes is mapped outside of the heap, by Map or NewSlice.
 //
-// Of several nodes the kernel silently leaves out those that do not exist. So the nodes of a
-// policy are looked up before the kernel sees it.
+// When a policy names several nodes, the kernel silently leaves out those that do not exist. So
+// a policy's nodes are looked up before the kernel sees it.
 
-// ErrMemoryPolicy is the error, possibly wrapped, of a system on which the process cannot
-// say on which nodes memory is to lie: any other than Linux, a kernel that is built
-// without CONFIG_NUMA, or a sandbox or container that forbids it.
+// ErrMemoryPolicy is the error, possibly wrapped, on a system where the process cannot choose
+// the nodes of its memory: any system other than Linux, a kernel that is built without
+// CONFIG_NUMA, or a sandbox or container that forbids it.
 var ErrMemoryPolicy = errors.New("this system does not let the process place memory")
 
 var errClosed = errors.New("the mapping is closed")
 
-// A Policy says on which nodes memory is taken when it is touched for the first time.
-// Nodes are given by the system's numbers, as in [Node].ID; [AllowedNodes] lists those
-// that can be used. A Policy that names others is refused where it is used.
+// A Policy says on which nodes memory is taken when it is touched for the first time. Nodes are
+// given by the system's numbers, as in [Node].ID; [AllowedNodes] lists the usable ones. A
+// Policy that names other nodes is refused when it is used.
 //
-// The zero Policy is the thread's own, which numactl may have set and otherwise is the same
-// as [Local]. It asks nothing of the kernel, so it works everywhere on Linux.
+// The zero Policy is the thread's own, which numactl may have set and which otherwise is the
+// same as [Local]. It asks nothing of the kernel, so it works everywhere on Linux.
 type Policy struct {
 	mode  mode
 	nodes []int
@@ -55,15 +55,15 @@ const (
 
 var modeNames = [...]string{"Policy{}", "Local", "Bind", "Prefer", "Interleave", "Blocks"}
 
-// Local takes each page from the node of the thread that touches it first, or from the
-// next one where that node is full. See [Mapping.TouchOn].
+// Local takes each page from the node of the thread that touches it first, or from the next
+// node if that one is full. See [Mapping.TouchOn].
 func Local() Policy { return Policy{mode: modeLocal} }
 
 // Bind takes memory from the given nodes and no others. When they are full the kernel kills
 // processes rather than take memory elsewhere.
 func Bind(nodes ...int) Policy { return Policy{modeBind, slices.Clone(nodes)} }
 
-// Prefer takes memory from a node as long as it has some, and from the next one then.
+// Prefer takes memory from a node as long as it has some, and then from the next node.
 func Prefer(node int) Policy { return Policy{modePrefer, []int{node}} }
 
 // Interleave takes page after page from the given nodes in turn, by ascending number. It
@@ -73,9 +73,9 @@ func Interleave(nodes ...int) Policy {
 	return Policy{modeInterleave, normalize(slices.Clone(nodes))}
 }
 
-// Blocks divides the memory into as many parts as nodes are given, of the same size up to a
-// page, and binds part i to nodes[i]. A node may be given several times. It is for
-// memory of which each thread uses its own part; see [Slice.Part].
+// Blocks divides the memory into len(nodes) parts, of the same size up to a page, and binds
+// part i to nodes[i]. A node may be given several times. Blocks is for memory of which each
+// thread uses its own part; see [Slice.Part].
 func Blocks(nodes ...int) Policy { return Policy{modeBlocks, slices.Clone(nodes)} }
 
 // String returns the policy as it is written in Go, such as "Bind(0, 2)".
@@ -87,7 +87,7 @@ func (p Policy) String() string {
 	return name + "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(p.nodes), " ", ", "), "[]") + ")"
 }
 
-// check looks the policy's nodes up.
+// check reports an error if the process may not use the policy's nodes.
 func (p Policy) check() error {
 	if p.mode == modeDefault || p.mode == modeLocal {
 		return nil
@@ -107,13 +107,13 @@ func (p Policy) check() error {
 	return nil
 }
 
-// A run is a stretch of pages with a policy that the kernel has, too.
+// A run is a stretch of pages with one of the policies that the kernel has.
 type run struct {
 	from, to int // pages
 	policy   Policy
 }
 
-// runs returns what the policy means for a number of pages.
+// runs divides a number of pages into the runs of the policy.
 func (p Policy) runs(pages int) []run {
 	if p.mode != modeBlocks {
 		return []run{{0, pages, p}}
@@ -125,16 +125,16 @@ func (p Policy) runs(pages int) []run {
 	return runs
 }
 
-// partStart returns the page with which part i of so many parts begins, for i up to parts.
+// partStart returns the page at which part i begins; with i = parts, the end of the last part.
 func partStart(pages, i, parts int) int {
 	hi, lo := bits.Mul64(uint64(pages), uint64(i))
 	start, _ := bits.Div64(hi, lo, uint64(parts))
 	return int(start)
 }
 
-// AllowedNodes returns the nodes that the process may take memory from, by ascending
-// number: those that have memory and that its cpuset leaves. It is a system call.
-// The error wraps [ErrMemoryPolicy] where the system does not place memory.
+// AllowedNodes returns the nodes that the process may take memory from, by ascending number:
+// those that have memory and are in its cpuset. It makes a system call. The error wraps
+// [ErrMemoryPolicy] where the system does not place memory.
 func AllowedNodes() ([]int, error) {
 	nodes, err := allowedNodes()
 	if err != nil {
@@ -148,26 +148,26 @@ var pageSize = os.Getpagesize()
 // A Mapping is memory outside of the Go heap, for data without Go pointers, that lies on
 // chosen nodes. [NewSlice] gives it a type.
 //
-// It is zero at first, aligned to a page, and takes space only where it has been
-// touched. The collector knows nothing of it: it does not count against GOMEMLIMIT, it
-// must not hold Go pointers, and it stays until Close is called. There is no finalizer, on
-// purpose: slices of the memory do not keep the Mapping alive, so one would unmap
-// what is still in use. The race detector does not watch this memory either.
+// It is zero at first, aligned to a page, and takes space only where it has been touched. The
+// garbage collector does not know this memory: it does not count against GOMEMLIMIT, must not
+// hold Go pointers, and stays until Close is called. There is no finalizer, on purpose: slices
+// of the memory do not keep the Mapping alive, so a finalizer would unmap memory that is still
+// in use. The race detector does not watch this memory either.
 //
 // Any number of goroutines may use the memory and call the methods at the same time, except
-// that Close must come after everything else: a goroutine that touches memory that has been
-// unmapped crashes the program, or meets what the system has put there since.
+// that Close must come after everything else: a goroutine that touches unmapped memory crashes
+// the program, or meets what the system has put there since.
 type Mapping struct {
 	memory []byte // whole pages; nil after Close
-	size   int    // what was asked for
+	size   int    // the requested number of bytes
 }
 
-// Map maps so many bytes, which may be 0, with a policy. The pages are taken when they are
-// touched, which is when the policy takes effect; see [Mapping.Touch].
+// Map maps the given number of bytes, which may be 0, with a policy. The policy takes effect
+// when the kernel takes the pages, which is when they are touched; see [Mapping.Touch].
 //
 // The error says which size or node cannot be had and why, and wraps [ErrMemoryPolicy] where
-// the process cannot place memory. Nothing is mapped then: to do without a place is for
-// the caller to decide, with Policy{} on Linux and with make elsewhere.
+// the process cannot place memory. Nothing is mapped then: the caller decides whether to go on
+// without placement, with Policy{} on Linux and with make elsewhere.
 func Map(bytes int, p Policy) (*Mapping, error) {
 	if bytes < 0 {
 		return nil, fmt.Errorf("numa: cannot map %d bytes; the size must not be negative", bytes)
@@ -218,15 +218,15 @@ func (m *Mapping) SetPolicy(p Policy) error {
 	return nil
 }
 
-// Move gives the memory another policy, and moves the pages that have been touched to where
-// it says. The kernel copies each of them, and a goroutine that touches it meanwhile waits.
+// Move gives the memory another policy, and moves the touched pages to where the policy says.
+// The kernel copies each page, and a goroutine that touches it meanwhile waits.
 //
-// [Bind], [Prefer] and [Blocks] can be moved to. The others do not say where a page that
-// has been touched belongs, and are refused; Blocks with many parts deals memory out as
-// Interleave does.
+// Move accepts [Bind], [Prefer] and [Blocks]. It refuses the other policies, because they do
+// not say where a touched page belongs; Blocks with many parts distributes memory as Interleave
+// does.
 //
-// If some pages cannot be moved, because the nodes are full, because the page is locked for
-// a device or shared with a child process, the others are moved and an error is returned.
+// If some pages cannot be moved, because the nodes are full, or because the pages are locked
+// for a device or shared with a child process, Move moves the others and returns an error.
 func (m *Mapping) Move(p Policy) error {
 	switch p.mode {
 	case modeDefault, modeLocal, modeInterleave:
@@ -248,7 +248,7 @@ func (m *Mapping) change(p Policy, how func(memory []byte, p Policy) error) erro
 	return m.apply(p, how)
 }
 
-// apply calls how for the runs of p, also after one fails.
+// apply calls how for each run of p, even after one call fails.
 func (m *Mapping) apply(p Policy, how func(memory []byte, p Policy) error) error {
 	var errs []error
 	for _, r := range p.runs(m.pages()) {
@@ -262,9 +262,9 @@ func (m *Mapping) apply(p Policy, how func(memory []byte, p Policy) error) error
 func (m *Mapping) pages() int { return len(m.memory) / pageSize }
 
 // HugePages asks the kernel to back the memory with huge pages where it can, which makes
-// translation cheaper for data that is visited at random. It is a hint for pages that have
-// not been touched; interleaving then goes by huge pages. The error is that of a kernel
-// without them.
+// address translation cheaper for data that is visited at random. It is a hint for pages that
+// have not been touched; Interleave then goes by huge pages. It fails on a kernel without huge
+// pages.
 func (m *Mapping) HugePages() error {
 	if m.memory == nil {
 		return errClosed
@@ -275,10 +275,9 @@ func (m *Mapping) HugePages() error {
 	return nil
 }
 
-// Touch makes the kernel take all pages now, on the calling thread, and keeps what they hold.
-// Later accesses then find memory where the policy wants it, without waiting for the
-// kernel. It costs a page fault for each page. The error is that of a Mapping that has been
-// closed.
+// Touch makes the kernel take all pages now, on the calling thread, and keeps their contents.
+// Later accesses then find memory where the policy wants it, without waiting for the kernel.
+// Touch costs a page fault for each page. It fails only if the Mapping is closed.
 func (m *Mapping) Touch() error {
 	if m.memory == nil {
 		return errClosed
@@ -287,13 +286,13 @@ func (m *Mapping) Touch() error {
 	return nil
 }
 
-// TouchOn divides the memory into as many parts as CPUs are given, as [Blocks] does, and has
-// part i touched by a thread that is pinned to cpus[i]. With [Local] or the zero Policy, which
-// needs no permission to place memory, part i then lies on that CPU's node. With other
-// policies it is a Touch by many threads. Pages that were touched before stay where they are.
+// TouchOn divides the memory into len(cpus) parts, as [Blocks] does, and touches part i on a
+// thread that is pinned to cpus[i]. With [Local], or with the zero Policy, which needs no
+// permission to place memory, part i then lies on that CPU's node. With other policies it is a
+// Touch by many threads. Pages that were touched before stay where they are.
 //
-// A CPU that cannot be pinned to, see [heist.Pin], is an error. Its part is not touched, the
-// others are.
+// If the thread cannot be pinned to a CPU (see [heist.Pin]), TouchOn returns an error and that
+// CPU's part is not touched; the others are.
 func (m *Mapping) TouchOn(cpus ...int) error {
 	if m.memory == nil {
 		return errClosed
@@ -323,20 +322,20 @@ func touchOn(cpu int, pages []byte) error {
 	return pinned.Unpin()
 }
 
-// touch writes to each page, because one that is only read from shares the kernel's page of
-// zeros, and atomically, because a goroutine may be writing there.
+// touch writes to each page, because a page that is only read shares the kernel's page of
+// zeros. It writes atomically, because a goroutine may be writing there.
 func touch(pages []byte) {
 	for i := 0; i < len(pages); i += pageSize {
 		atomic.OrUint32((*uint32)(unsafe.Pointer(&pages[i])), 0)
 	}
 }
 
-// PageNodes returns the node of each page that s has a part in, by the system's number, from
-// the first to the last; -1 is a page that the kernel has not taken yet, because nobody has
-// written to it. It works for any memory, Go's heap included. It is a system call for every
-// 4096 pages, and the answer is of a moment: the kernel may move pages.
+// PageNodes returns the nodes of the pages that s lies in, in order and by the system's
+// numbers; -1 stands for a page that the kernel has not taken yet, because nothing was written
+// to it. It works for any memory, Go's heap included. It makes a system call for every 4096
+// pages. The answer is a snapshot, because the kernel may move pages.
 //
-// The error wraps [ErrMemoryPolicy] where the system does not tell.
+// The error wraps [ErrMemoryPolicy] where the system does not say.
 func PageNodes[T any](s []T) ([]int, error) {
 	size := len(s) * int(unsafe.Sizeof(*new(T)))
 	if size == 0 {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxNodes is how many nodes Linux can be built for (NODES_SHIFT is 10 at most), and more
-// than the kernel has costs nothing.
+// maxNodes is the most nodes that Linux can be built for (NODES_SHIFT is 10 at most). A mask
+// longer than the kernel's costs nothing.
 const maxNodes = 1024
 
 // A nodeMask is a set of nodes in the kernel's layout.
@@ -28,10 +28,10 @@ func (m *nodeMask) nodes() []int {
 	return nodes
 }
 
-// The kernel takes one off the number of bits that it is told.
+// The kernel subtracts one from the number of bits that it is given.
 const maskBits = maxNodes + 1
 
-// refusal explains the errors of the system calls that give and place memory.
+// refusal explains the errors of the system calls that map and place memory.
 func refusal(call string, err error) error {
 	wrapped := os.NewSyscallError(call, err)
 	switch err {
@@ -85,7 +85,7 @@ func adviseHugePages(memory []byte) error {
 	return refusal("madvise", unix.Madvise(memory, unix.MADV_HUGEPAGE))
 }
 
-// kernelModes has no blocks, which are made of binds.
+// kernelModes lacks modeBlocks, which is made of binds.
 var kernelModes = [...]uintptr{
 	modeDefault:    unix.MPOL_DEFAULT,
 	modeLocal:      unix.MPOL_LOCAL,
@@ -112,9 +112,9 @@ func mbind(memory []byte, p Policy, flags uintptr) error {
 	return nil
 }
 
-// nodesOfPages returns the node of each of n pages, -1 for those that the kernel has not taken.
+// nodesOfPages returns the nodes of n pages, with -1 for those that the kernel has not taken.
 func nodesOfPages(first uintptr, n int) ([]int, error) {
-	const pagesPerCall = 4096 // of which the addresses and answers take 48 kB
+	const pagesPerCall = 4096 // whose addresses and answers take 48 kB
 	nodes := make([]int, 0, n)
 	pages := make([]uintptr, min(n, pagesPerCall))
 	status := make([]int32, len(pages))
@@ -123,7 +123,7 @@ func nodesOfPages(first uintptr, n int) ([]int, error) {
 		for i := range pages {
 			pages[i] = first + uintptr(len(nodes)+i)*uintptr(pageSize)
 		}
-		// Without target nodes, move_pages tells where the pages are.
+		// Without target nodes, move_pages reports where the pages are.
 		_, _, errno := unix.Syscall6(unix.SYS_MOVE_PAGES, 0, uintptr(len(pages)), uintptr(unsafe.Pointer(&pages[0])), 0, uintptr(unsafe.Pointer(&status[0])), 0)
 		if errno != 0 {
 			return nil, refusal("move_pages", errno)
@@ -139,12 +139,12 @@ func nodesOfPages(first uintptr, n int) ([]int, error) {
 	return nodes, nil
 }
 
-// nodeOfStatus reads an answer of move_pages: a node, or an error number below zero.
+// nodeOfStatus reads an answer of move_pages: a node, or a negative error number.
 func nodeOfStatus(status int32) (node int, err error) {
 	if status >= 0 {
 		return int(status), nil
 	}
-	// EFAULT is the kernel's page of zeros, which stands in for what has only been read.
+	// EFAULT means the kernel's page of zeros, which stands in for pages that were only read.
 	if errno := unix.Errno(-status); errno != unix.ENOENT && errno != unix.EFAULT {
 		return -1, refusal("move_pages", errno)
 	}

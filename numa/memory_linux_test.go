@@ -188,7 +188,7 @@ func TestMemoryOfFewerPagesThanBlocksIsStillOnOneOfThem(t *testing.T) {
 	}
 }
 
-// A thread of each node touches a part, without a policy, and with one that says so.
+// A thread of each node touches a part of the memory, once without a policy and once with Local.
 func TestMemoryTouchOnPlacesPartsNextToTheirCPUs(t *testing.T) {
 	allowed := nodesForTest(t, 1)
 	topology, err := Read()
@@ -226,7 +226,7 @@ func TestMemoryTouchKeepsWhatIsThere(t *testing.T) {
 	m := mapForTest(t, 256, Policy{})
 	words := unsafe.Slice((*uint32)(unsafe.Pointer(&m.Bytes()[0])), len(m.Bytes())/4)
 	stop, writer := atomic.Bool{}, make(chan uint32)
-	go func() { // writes where the pages are touched
+	go func() { // writes to the pages while they are touched
 		rounds := uint32(0)
 		for !stop.Load() {
 			for i := 0; i < len(words); i += pageSize / 4 {
@@ -332,8 +332,8 @@ func TestMemoryOfAMissingNodeIsAnErrorNotAFallback(t *testing.T) {
 	requireOn(t, m.Bytes(), there)
 }
 
-// A process of one node has nothing to drop, so this asks the kernel what it does with nodes
-// that the package did not look up.
+// On a machine of one node there is no node to take away, so this passes the kernel a node that the
+// package did not look up.
 func TestMemoryOfAMissingNodeIsRefusedByTheKernelToo(t *testing.T) {
 	nodes := nodesForTest(t, 1)
 	m := mapForTest(t, 1, Policy{})
@@ -404,7 +404,7 @@ func TestMemoryPagesAreCountedFromTheFirstToTheLast(t *testing.T) {
 	require.Empty(t, nodesOf(t, make([]struct{}, 5)))
 	require.Empty(t, nodesOf(t, []int(nil)))
 
-	heap := make([]uint64, 3*pageSize) // of Go, and more than one call asks for in all
+	heap := make([]uint64, 3*pageSize) // on Go's heap; the pages below are more than one call asks for
 	for i := range heap {
 		heap[i] = 1
 	}
@@ -441,8 +441,8 @@ func TestMemoryOfAClosedMappingIsGone(t *testing.T) {
 	}
 }
 
-// What leaks would be found twice: in the list of mappings, and on a 32-bit system by its
-// end.
+// A leak would be found twice: in the list of mappings, and on a 32-bit system when the addresses
+// run out.
 func TestMemoryIsUnmappedByClose(t *testing.T) {
 	const size = 64 << 20
 	for range 100 {

@@ -19,20 +19,20 @@ import (
 // error.
 //
 // Allowed is the online CPUs that the cpusets or cgroups under root leave to the
-// process of its proc/self, and Online where there are none.
+// process of proc/self, or Online if there are no cpusets.
 //
-// The topology can be used whatever the error. The error joins one error for
-// each file that could not be read, or that makes no sense, and names the file;
-// the topology then has what the remaining files tell. A part that a kernel may
-// leave out is no error: without node folders all CPUs are in one node, without
-// cache folders L2 and L3 are empty. Where even the CPUs are missing, they are as many
-// as runtime.NumCPU says.
+// The topology can be used even after an error. The error joins one error for each file
+// that could not be read, or that makes no sense, and names the file; the topology then
+// has what the remaining files give. It is no error if a part is missing that a kernel
+// may leave out: without node folders all CPUs are in one node, without cache folders
+// L2 and L3 are empty. If even the CPUs are missing, there are as many as
+// runtime.NumCPU says.
 //
 // It opens about ten files for each core, and a few for each CPU and node: 35 ms
 // for 256 CPUs.
 func ReadRoot(root string) (*Topology, error) {
-	// In a dump, an absolute link means the machine that it came from: os.Root
-	// refuses to follow it on this one.
+	// An absolute link in a dump is a path of the machine that the dump came from:
+	// os.Root refuses to follow it on this one.
 	dir, err := os.OpenRoot(root)
 	if err != nil {
 		return oneNode(firstCPUs(runtime.NumCPU())), fmt.Errorf("numa: %w", err)
@@ -49,7 +49,8 @@ func read(fsys fs.FS, root string, affinity func() (Set, error)) (*Topology, err
 	return t, errors.Join(r.errs...)
 }
 
-// oneNode returns a topology that is one node and tells no more.
+// oneNode returns a topology of one node with these CPUs, of which nothing else is
+// known.
 func oneNode(cpus Set) *Topology {
 	t := &Topology{
 		Nodes:    []Node{{CPUs: cpus}},
@@ -69,7 +70,7 @@ type reader struct {
 	fsys   fs.FS
 	root   string // for the errors
 	errs   []error
-	failed map[string]bool // what errs say: a file that is read twice has one error
+	failed map[string]bool // the texts of errs, so that a file that is read twice has one error
 }
 
 const (
@@ -92,8 +93,8 @@ var (
 	atomFiles     = []source{{"cpus", parseList}}
 	nodeFiles     = []source{{"cpulist", parseList}, {"cpumap", parseMask}}
 
-	// A kernel shows the same in both. Where people corrected a dump, it was the
-	// mask, which is what hwloc reads.
+	// A kernel shows the same in both. People who corrected a dump corrected the mask,
+	// which is what hwloc reads.
 	cacheFiles = []source{{"shared_cpu_map", parseMask}, {"shared_cpu_list", parseList}}
 )
 
@@ -111,9 +112,9 @@ func (r *reader) topology(affinity func() (Set, error)) *Topology {
 	if len(online) == 0 {
 		r.fail(cpuDir, errors.New("no CPUs found"))
 	}
-	// A container may show files of its own making; the scheduler's mask has
-	// the CPUs that can be had. It may also be older than the files, and hold CPUs that
-	// have gone offline since.
+	// A container may show files of its own making; the scheduler's mask has the usable
+	// CPUs. The mask may also be older than the files, and hold CPUs that have gone
+	// offline since.
 	if len(online.and(allowed)) == 0 {
 		online = online.or(allowed)
 	}
@@ -135,8 +136,8 @@ func (r *reader) topology(affinity func() (Set, error)) *Topology {
 	return t
 }
 
-// cpus returns the CPUs that exist and those that are online. folders are the
-// CPUs that have a folder, which is all there is to go by on old kernels.
+// cpus returns the CPUs that exist and those that are online. folders are the CPUs that
+// have a folder; on old kernels there is no other source.
 func (r *reader) cpus(folders Set) (complete, online Set) {
 	complete, _ = r.set(cpuDir, anyCPU, presentFiles)
 	if len(complete) == 0 {
@@ -179,9 +180,9 @@ func cpuFolder(cpu int) string { return fmt.Sprintf("%s/cpu%d", cpuDir, cpu) }
 // anyCPU asks set for any set, not one that holds a certain CPU.
 const anyCPU = -1
 
-// set returns the set in the first of dir's files that is there and makes
-// sense, which includes that it holds cpu, and the name of that file. The name
-// is empty if there is none.
+// set returns the set in the first of dir's files that exists and makes sense, and the
+// name of that file. A set makes sense only if it holds cpu. The name is empty if there
+// is no such file.
 func (r *reader) set(dir string, cpu int, files []source) (Set, string) {
 	for _, source := range files {
 		name := path.Join(dir, source.file)
@@ -202,7 +203,7 @@ func (r *reader) set(dir string, cpu int, files []source) (Set, string) {
 	return nil, ""
 }
 
-// number returns the number in a file. It reports false if there is none.
+// number returns the number in a file. It reports false if the file has none.
 func (r *reader) number(name string) (int, bool) {
 	text, ok := r.text(name)
 	if !ok {
@@ -220,10 +221,10 @@ func (r *reader) number(name string) (int, bool) {
 // thousands of CPUs, take a few thousand bytes.
 const maxFile = 1 << 20
 
-// text returns what is in a file, without the newline at its end. It reports
-// false if the file is not there, which is no error, or can't be read, which is.
+// text returns the content of a file, without the newline at its end. It reports false
+// if the file does not exist, which is no error, or can't be read, which is one.
 func (r *reader) text(name string) (string, bool) {
-	// Looked at before it is opened, because opening a pipe would block.
+	// Stat comes first, because opening a pipe would block.
 	info, err := fs.Stat(r.fsys, name)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file")
@@ -272,7 +273,7 @@ func (r *reader) numbered(dir, prefix string) Set {
 	return normalize(numbers)
 }
 
-// fail notes that name is broken.
+// fail records an error of the file called name.
 func (r *reader) fail(name string, err error) {
 	// The path inside an error of fsys would lack the root.
 	var pathErr *fs.PathError

@@ -9,23 +9,23 @@ import (
 
 // maxPath is Linux's PATH_MAX, and bounds the name of a group. maxGroups bounds
 // how many groups cpuset looks at: a process is a few groups deep, and a machine
-// has a mount or two of them.
+// has one or two mounts of them.
 const (
 	maxPath   = 4096
 	maxGroups = 1000
 )
 
 // cpusetFiles are the names in cgroup v2, in v1, and in plain cpuset mounts and
-// those of v1 with the option noprefix. What a group has effectively goes
-// first: the other files are what was asked for, and may be empty or name CPUs
-// that are offline.
+// mounts of v1 with the option noprefix. The CPUs that a group effectively has
+// come first: the other files hold what was asked for, and may be empty or name
+// CPUs that are offline.
 var cpusetFiles = []source{
 	{"cpuset.cpus.effective", parseList}, {"cpuset.effective_cpus", parseList}, {"effective_cpus", parseList},
 	{"cpuset.cpus", parseList}, {"cpus", parseList},
 }
 
-// cpuset returns the online CPUs that the tree's cpusets allow the process of
-// its proc/self; nothing if there are no cpusets.
+// cpuset returns the online CPUs that the tree's cpusets allow to the process of
+// proc/self, or nothing if there are no cpusets.
 func (r *reader) cpuset(online Set) Set {
 	name := r.cpusetName()
 	if name == "" {
@@ -71,8 +71,8 @@ func (r *reader) cpusetMounts() []string {
 	return mounts
 }
 
-// cpusetName returns the path of proc/self's group below the mount, nothing if
-// there is none.
+// cpusetName returns the path of proc/self's group below the mount, or nothing if
+// it has no group.
 func (r *reader) cpusetName() string {
 	if name, _ := r.text("proc/self/cpuset"); name != "" {
 		return r.groupName("proc/self/cpuset", name)
@@ -95,7 +95,8 @@ func (r *reader) cpusetName() string {
 	return unified
 }
 
-// groupName returns the name of a group, read from a file, if it is one.
+// groupName returns the name of a group that was read from a file, or nothing if
+// it is no path.
 func (r *reader) groupName(file, name string) string {
 	switch {
 	case !strings.HasPrefix(name, "/"):

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// A level is a kind of group that the folder topology of each CPU tells.
+// A level is a kind of group that each CPU's folder topology describes.
 type level struct {
 	kind
 	lists []source // the CPUs of the group, the best file first
 	id    string   // the file that has the group's number
 
-	// optional says that there are kernels that list each CPU as a group of its
-	// own and give it no number, because they know of no such groups.
+	// optional says that kernels without such groups may list each CPU as a group
+	// of its own, without a number.
 	optional bool
 }
 
@@ -36,8 +36,8 @@ var levels = []level{
 	}},
 }
 
-// groups fills in every kind of group but the nodes, and what a CPU's own
-// folder tells besides.
+// groups fills in every kind of group but the nodes, and everything else that a
+// CPU's own folder describes.
 func (r *reader) groups(t *Topology, folders Set) {
 	cpus := t.Online.and(folders)
 	for _, l := range levels {
@@ -49,8 +49,8 @@ func (r *reader) groups(t *Topology, folders Set) {
 	r.capacities(t, cpus)
 }
 
-// level fills in a level's groups. Where the lists are missing, CPUs belong
-// together that are in one package and have the same number.
+// level fills in a level's groups. Where the lists are missing, a group is the
+// CPUs of one package that have the same number.
 func (r *reader) level(t *Topology, l level, cpus Set) {
 	folder := func(cpu int) string { return cpuFolder(cpu) + "/topology" }
 	groups := r.partition(t)
@@ -69,14 +69,14 @@ func (r *reader) level(t *Topology, l level, cpus Set) {
 	groups.place(l.kind)
 }
 
-// isID reports whether a group's number is one. Kernels show -1 where they do
-// not know; those of x86 show the APIC identifier that no CPU has, 65535.
+// isID reports whether id is the number of a group. Kernels show -1 where they do
+// not know; on x86 they show 65535, the APIC identifier that no CPU has.
 func isID(id int) bool { return id >= 0 && id != 65535 }
 
 // caches fills in the groups of CPUs that share a cache of a level.
 func (r *reader) caches(t *Topology, k kind, cpus Set, level int) {
 	groups := r.partition(t)
-	var unshared Set // CPUs whose cache does not tell who shares it
+	var unshared Set // CPUs whose cache does not tell which CPUs share it
 	groups.addEach(cpus, func(cpu int) (Set, string) {
 		dir, ok := r.cache(cpu, level)
 		if !ok {
@@ -98,8 +98,8 @@ func (r *reader) caches(t *Topology, k kind, cpus Set, level int) {
 	groups.place(k)
 }
 
-// cache returns the folder of a CPU's cache of a level, instruction caches
-// aside. It looks at the last folder first: it has the highest level.
+// cache returns the folder of a CPU's cache of a level, ignoring instruction
+// caches. It looks at the last folder first, because that has the highest level.
 func (r *reader) cache(cpu, level int) (string, bool) {
 	caches := path.Join(cpuFolder(cpu), "cache")
 	for _, index := range slices.Backward(r.numbered(caches, "index")) {
@@ -118,21 +118,22 @@ const (
 	// fullCapacity is Linux's SCHED_CAPACITY_SCALE.
 	fullCapacity = 1024
 
-	// maxCapacity bounds what is taken for a capacity, or for a performance of
-	// the CPPC, which is a byte on x86.
+	// maxCapacity bounds the numbers that are taken for a capacity, or for a
+	// performance of the CPPC, which is a byte on x86.
 	maxCapacity = 1 << 16
 )
 
 // capacities fills in the capacities of the CPUs.
 //
 // On x86, the kernel shows full capacity for every CPU, or none at all, unless
-// the CPUs are of two types and none has two threads. If they are of two types,
-// it makes the capacities that it does show out of highest_perf; so do we where
-// it does not. On other x86 machines highest_perf is no capacity, since it
-// ranks cores of one type too, by how well each of them turned out.
+// the CPUs are of two types and none has two threads. With two types, the kernel
+// derives the capacities that it does show from highest_perf; capacities does the
+// same where the kernel shows none. On other x86 machines highest_perf is no
+// capacity, because it ranks cores of one type too, by how well each of them
+// turned out.
 func (r *reader) capacities(t *Topology, cpus Set) {
 	capacities := r.positive(cpus, "cpu_capacity")
-	// This folder is there if there are two types; the CPUs are the lesser ones.
+	// This folder exists if there are two types; its CPUs are the lesser ones.
 	atoms, _ := r.set("sys/devices/cpu_atom", anyCPU, atomFiles)
 	if len(atoms) > 0 && !differ(capacities) {
 		if perf := r.positive(cpus, "acpi_cppc/highest_perf"); differ(perf) {
@@ -149,7 +150,7 @@ func (r *reader) capacities(t *Topology, cpus Set) {
 	}
 }
 
-// positive returns the number in a file of each CPU's folder, 0 where there is
+// positive returns the number in a file of each CPU's folder, or 0 where there is
 // none.
 func (r *reader) positive(cpus Set, file string) []int {
 	numbers := make([]int, len(cpus))
@@ -168,7 +169,7 @@ func (r *reader) positive(cpus Set, file string) []int {
 	return numbers
 }
 
-// differ reports whether numbers, 0 aside, are not all the same.
+// differ reports whether the numbers other than 0 are not all the same.
 func differ(numbers []int) bool {
 	numbers = slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return n == 0 })
 	return len(slices.Compact(numbers)) > 1
@@ -188,7 +189,7 @@ func (r *reader) partition(t *Topology) *partition {
 }
 
 // add makes a group of the CPUs of set that are online and in no group yet, and
-// returns it. If files disagree, name gets the blame.
+// returns it. If files disagree, the error is that of the file called name.
 func (p *partition) add(set Set, name string) Set {
 	var group, again Set
 	for _, cpu := range set.and(p.t.Online) {
@@ -209,8 +210,9 @@ func (p *partition) add(set Set, name string) Set {
 }
 
 // addEach adds the group of each CPU that has none. read returns a CPU's group
-// and the file it is from, or no file if it is unknown. One CPU speaks for its
-// whole group, which saves most of the files of a large machine.
+// and the file that it is from, or no file if the group is unknown. One CPU's
+// file describes its whole group, which saves reading most of the files of a
+// large machine.
 func (p *partition) addEach(cpus Set, read func(cpu int) (Set, string)) {
 	for _, cpu := range cpus {
 		if p.taken[cpu] {
@@ -222,7 +224,7 @@ func (p *partition) addEach(cpus Set, read func(cpu int) (Set, string)) {
 	}
 }
 
-// addByID groups those CPUs that have no group by their identifier.
+// addByID groups the CPUs that have no group by their identifier.
 func (p *partition) addByID(cpus Set, id func(cpu int) (string, bool)) {
 	groups := make(map[string]Set)
 	for _, cpu := range cpus {
@@ -238,7 +240,7 @@ func (p *partition) addByID(cpus Set, id func(cpu int) (string, bool)) {
 	}
 }
 
-// place makes the groups those of their kind, in the order of their lowest CPU.
+// place makes the groups those of kind k, in the order of their lowest CPU.
 func (p *partition) place(k kind) {
 	slices.SortFunc(p.groups, func(a, b Set) int { return a[0] - b[0] })
 	p.t.place(k, p.groups)

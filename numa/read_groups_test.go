@@ -87,7 +87,7 @@ func TestLittleCoresShareAnL2(t *testing.T) {
 	require.Equal(t, []int{446, 446, 446, 446, 1024, 1024}, capacities(got))
 }
 
-// A kernel without dies or clusters says that each CPU is one, with no number.
+// A kernel without dies or clusters says that each CPU is one of its own, without a number.
 func TestDiesAndClustersWithoutANumberAreNone(t *testing.T) {
 	own := func(cpu int) any { return cpu }
 	for _, none := range []int{-1, 65535} {
@@ -176,8 +176,8 @@ func TestCapacityThatMakesNoSenseIsUnknown(t *testing.T) {
 	require.Equal(t, []int{446, 446, 446, 446, 0, 1024}, capacities(readSound(t, f)))
 }
 
-// Only on machines with two types of cores is highest_perf a capacity, and only
-// if the kernel has none that differ.
+// highest_perf is a capacity only on machines with two types of cores, and only if the capacities
+// that the kernel gives do not differ.
 func TestCapacitiesOfHybridX86(t *testing.T) {
 	performance := func(big, little int) files {
 		return forEach(6, "acpi_cppc/highest_perf", func(cpu int) any {

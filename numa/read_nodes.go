@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// nodes fills in the nodes. Without usable node folders it leaves t the one
-// node it has, with all the memory.
+// nodes fills in the nodes. Without usable node folders t keeps its one node,
+// which gets all the memory.
 func (r *reader) nodes(t *Topology) {
 	ids := r.numbered(nodeDir, "node")
 	if online, _ := r.set(nodeDir, anyCPU, onlineFiles); len(online) > 0 {
@@ -46,7 +46,8 @@ func (r *reader) nodes(t *Topology) {
 	}
 }
 
-// memory returns the MemTotal of a meminfo file in bytes, 0 if there is none.
+// memory returns the MemTotal of a meminfo file in bytes, or 0 if there is
+// none.
 func (r *reader) memory(name string) int64 {
 	text, ok := r.text(name)
 	if !ok {
@@ -63,7 +64,7 @@ func (r *reader) memory(name string) int64 {
 	return n * 1024
 }
 
-// distances returns the distances of a node to all n nodes, nil if there are
+// distances returns the distances of a node to all n nodes, or nil if there are
 // none.
 func (r *reader) distances(name string, n int) []int {
 	text, ok := r.text(name)

@@ -52,8 +52,8 @@ func (f files) inMemory() fstest.MapFS {
 	return tree
 }
 
-// packed makes the tree a zip archive in memory, which finds a file among many
-// sooner than inMemory.
+// packed makes the tree a zip archive in memory, which finds a file among many faster than
+// inMemory.
 func (f files) packed(t testing.TB) fs.FS {
 	t.Helper()
 	var archive bytes.Buffer
@@ -220,13 +220,13 @@ func TestDistancesMayDifferByDirection(t *testing.T) {
 	require.Contains(t, got.String(), "distances 28 10 12\n")
 	requireRoundTrip(t, got)
 
-	// One row is unknown: what is known is not used for the way back.
+	// One row is unknown. The known distance is not used for the way back.
 	got, err := read(smt().with(files{"node/node0/distance": "10\n"}).inMemory(), "", nil)
 	require.ErrorContains(t, err, "1 distances for 2 nodes")
 	require.Equal(t, []int{20, 21}, []int{got.Distance(0, 1), got.Distance(1, 0)})
 }
 
-// TestAbsurdMemoryIsUnknown, not another number: it is 0 and an error that quotes the file.
+// TestAbsurdMemoryIsUnknown: the result is 0 and an error that quotes the file, not another number.
 func TestAbsurdMemoryIsUnknown(t *testing.T) {
 	for _, total := range []string{
 		"-1 kB", "-9223372036854775808 kB", "-0x1 kB", "9007199254740992 kB", "9223372036854775807 kB",
@@ -431,7 +431,7 @@ func TestAffinityMaskStandsInForMissingSys(t *testing.T) {
 	require.ErrorContains(t, err, "no CPUs found")
 	require.Equal(t, Set{4, 5}, got.Online)
 
-	// Files made up by a container must not hide CPUs that can be had.
+	// Files made up by a container must not hide CPUs that the process may use.
 	got, err = read(smt().with(files{"cpu/online": "0-1\n"}).inMemory(), "", func() (Set, error) { return Set{4, 5}, nil })
 	requireUsable(t, got)
 	require.NoError(t, err)
@@ -574,7 +574,7 @@ func TestGarbageIsNamedAndTheRestIsUsed(t *testing.T) {
 		{"cpu/cpu0/topology/core_cpus_list", "garbage", "not a CPU number or range", nil},
 		{"cpu/cpu0/topology/core_cpus_list", "", "lack CPU 0 itself", nil},
 		{"cpu/cpu0/topology/core_cpus_list", "1,5", "lack CPU 0 itself", nil},
-		{"cpu/cpu1/topology/package_cpus_list", "0-99999999", "", nil}, // CPU 0 spoke for it
+		{"cpu/cpu1/topology/package_cpus_list", "0-99999999", "", nil}, // CPU 0's list covers it
 		{"cpu/cpu0/topology/package_cpus_list", "0-99999999", "limit of 65536", nil},
 		{"cpu/cpu0/cache/index3/level", "three", `"three" is no number`, nil},
 		{"cpu/cpu0/cache/index3/level", "4294967299", `"4294967299" is no number`, nil}, // 3 in its lower half

@@ -17,7 +17,8 @@ const maxCPUs = 1 << 16
 // Range over it to visit the CPUs. The nil Set is empty and ready to use.
 //
 // ParseSet keeps the order; a caller that builds a Set by hand has to keep it too.
-// As text, in JSON for example, a Set is the kernel's list, as of String.
+// As text, for example in JSON, a Set is in the kernel's list format, as String
+// returns it.
 type Set []int
 
 // Len returns the number of CPUs in the set.
@@ -51,8 +52,8 @@ func (s Set) String() string {
 	return string(b)
 }
 
-// MarshalText returns the set as String does. It fails if the set's order was
-// not kept, or if it holds a number that ParseSet would refuse.
+// MarshalText returns the set as String does. It fails if the set is not in order,
+// or if it holds a number that ParseSet would refuse.
 func (s Set) MarshalText() ([]byte, error) {
 	for i, cpu := range s {
 		if cpu < 0 || cpu >= maxCPUs || i > 0 && s[i-1] >= cpu {
@@ -62,8 +63,8 @@ func (s Set) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText reads a set as ParseSet does, with the same errors. After an
-// error the set is as before.
+// UnmarshalText reads a set as ParseSet does, with the same errors. After an error
+// the set is unchanged.
 func (s *Set) UnmarshalText(text []byte) error {
 	set, err := ParseSet(string(text))
 	if err == nil {
@@ -78,7 +79,8 @@ func (s Set) and(other Set) Set { return s.filter(other, true) }
 // minus returns the CPUs of s that are not in other.
 func (s Set) minus(other Set) Set { return s.filter(other, false) }
 
-// filter returns the CPUs of s that other has, or those that it has not.
+// filter returns the CPUs of s that are in other, or with has false those that are
+// not.
 func (s Set) filter(other Set, has bool) Set {
 	if len(s) == 0 {
 		return nil
@@ -101,7 +103,8 @@ func (s Set) or(other Set) Set {
 	return normalize(slices.Concat(s, other))
 }
 
-// normalize makes any numbers a Set, in place.
+// normalize sorts the numbers and drops duplicates, in place, which makes them a
+// Set.
 func normalize(cpus []int) Set {
 	slices.Sort(cpus)
 	return slices.Compact(cpus)

@@ -125,8 +125,8 @@ func TestParseMaskReadsOldKernelsMasks(t *testing.T) {
 	}
 }
 
-// TestMaskWordsHaveEightDigits, but for the first one: a digit too many or too few would move
-// all CPUs above it by four, and nobody would notice.
+// TestMaskWordsHaveEightDigits, except for the first word: a digit too many or too few would shift
+// all CPUs above it by four, without any sign of an error.
 func TestMaskWordsHaveEightDigits(t *testing.T) {
 	const digits = "012345678"
 	for n := range len(digits) + 1 {
@@ -166,7 +166,8 @@ func TestMaskWordsHaveEightDigits(t *testing.T) {
 	require.Equal(t, Set{maxCPUs - 1}, highest)
 }
 
-// TestMaskOfTheWrongWidthIsRefusedWithItsFile, and the list stands in for it.
+// TestMaskOfTheWrongWidthIsRefusedWithItsFile: the error names the file, and the list stands in for
+// the mask.
 func TestMaskOfTheWrongWidthIsRefusedWithItsFile(t *testing.T) {
 	for _, mask := range []string{"0000000,0000033", "000000033", "1,33"} {
 		got, err := read(smt().with(files{"cpu/cpu0/cache/index3/shared_cpu_map": mask + "\n"}).inMemory(), "", nil)

@@ -7,20 +7,20 @@ import (
 	"unsafe"
 )
 
-// A Slice is n elements of type T in a [Mapping]: outside of the Go heap, on chosen nodes,
-// zero at first. All that is said of a Mapping holds for it, and its methods are there:
-// Touch, TouchOn, SetPolicy, Move, HugePages, Close.
+// A Slice is n elements of type T in a [Mapping]: outside of the Go heap, on chosen nodes, zero
+// at first. Everything that is said of a Mapping holds for it, and it has its methods: Touch,
+// TouchOn, SetPolicy, Move, HugePages, Close.
 type Slice[T any] struct {
 	Mapping
 	n int
 }
 
-// NewSlice returns n elements, which may be 0, that lie where the policy says. Close it when
-// nobody uses it any more.
+// NewSlice returns n elements, which may be 0, that lie where the policy says. Close the Slice
+// when it is no longer in use.
 //
-// T must not contain Go pointers in any depth, which strings, slices, maps and interfaces
-// do, because the collector does not look for them there: an index or an array of fixed size does
-// instead. The error names the field. It must have a size, too. Other errors are those of
+// T must not contain Go pointers at any depth, because the collector does not look for them
+// there. Strings, slices, maps and interfaces contain some; use an index or an array of fixed
+// size instead. The error names the field. T must also have a size. Other errors are those of
 // [Map].
 func NewSlice[T any](n int, p Policy) (*Slice[T], error) {
 	t := reflect.TypeFor[T]()
@@ -43,7 +43,7 @@ func NewSlice[T any](n int, p Policy) (*Slice[T], error) {
 	return &Slice[T]{*m, n}, nil
 }
 
-// findPointer returns the place of the first Go pointer in a type and its kind, or "".
+// findPointer returns the path of the first Go pointer in a type and its kind, or "".
 func findPointer(t reflect.Type, path string) (where string, kind reflect.Kind) {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -75,10 +75,10 @@ func (s *Slice[T]) Elements() []T {
 }
 
 // Part returns part i of so many parts: the elements that lie on nodes[i] with the policy
-// Blocks(nodes...) for so many nodes, or that TouchOn(cpus...) touches on cpus[i]. Parts
-// begin with the first element of a page, so that they can differ by a page in size, and be
-// empty when there are fewer pages than parts. The parts together are all elements. It
-// panics if i is not from 0 to of-1, and returns nil after Close.
+// Blocks(nodes...) for so many nodes, or that TouchOn(cpus...) touches on cpus[i]. A part
+// begins with the first element of a page, so the sizes of parts can differ by a page, and a
+// part can be empty if there are fewer pages than parts. The parts together are all elements.
+// Part panics if i is not from 0 to of-1, and returns nil after Close.
 func (s *Slice[T]) Part(i, of int) []T {
 	if i < 0 || i >= of {
 		panic(fmt.Sprintf("numa: part %d of %d parts", i, of))

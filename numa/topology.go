@@ -3,14 +3,14 @@
 // share, how much the CPUs can do, and which of them the process may use.
 //
 // [Read] looks at this machine, [ReadRoot] at any copy of a machine's /sys and
-// /proc. Both read files alone, without cgo or a library, and both always
-// return a topology that can be used: what is missing or broken is replaced by
-// something simpler, in the end by a single node that holds every CPU, and the
-// error says what was replaced.
+// /proc. Both read only files, without cgo or a library, and both always return a
+// usable topology: missing or broken parts are replaced by something simpler, in
+// the end by a single node that holds every CPU, and the error says what was
+// replaced.
 //
 // The sources are the folders cpu and node of /sys/devices/system. A machine
-// without nodes has its memory from /proc/meminfo. Systems other than Linux are
-// one node.
+// without nodes has its memory from /proc/meminfo. On systems other than Linux
+// the topology is one node.
 package numa
 
 import (
@@ -27,8 +27,7 @@ import (
 // cluster, core, L2 and L3 at most. As JSON, a topology has the form that
 // [Topology.MarshalJSON] describes.
 type Topology struct {
-	// Nodes are the memory nodes, by ascending ID. There is always one at
-	// least.
+	// Nodes are the memory nodes, by ascending ID. There is at least one.
 	Nodes []Node
 
 	// CPUs are the online CPUs, by ascending ID.
@@ -36,18 +35,18 @@ type Topology struct {
 
 	// Packages, Dies, Clusters and Cores are the online CPUs of each package
 	// (socket), of each die, of each cluster and of each core (its hardware
-	// threads), in the order of their lowest CPU. They are empty where the
-	// system does not tell.
+	// threads), in the order of their lowest CPU. They are empty where the system
+	// does not say.
 	//
 	// A cluster is what Linux calls one: cores that share something below the
-	// last-level cache, on x86 their L2. So it may be just a core, or all that
-	// is under an L3. The kernel calls the two halves of an AMD Bulldozer
+	// last-level cache, on x86 their L2. So a cluster may be a single core, or
+	// all cores under an L3. The kernel calls the two halves of an AMD Bulldozer
 	// module threads of a core.
 	Packages, Dies, Clusters, Cores []Set
 
-	// L2 and L3 are the online CPUs under each level 2 and level 3 cache,
-	// ordered and empty as the other groups are. Caches for instructions alone
-	// do not count.
+	// L2 and L3 are the online CPUs under each level 2 and level 3 cache, ordered
+	// like the other groups and empty where the system does not say. Instruction
+	// caches do not count.
 	L2, L3 []Set
 
 	// Complete is every CPU that is present in the machine, online or not.
@@ -91,22 +90,22 @@ type CPU struct {
 	// where that is unknown.
 	Node, Package, Die, Cluster, Core, L2, L3 int
 
-	// SMT is the CPU's rank among the online hardware threads of its core: 0
-	// for the one with the lowest ID, which is all there is without
-	// simultaneous multithreading, and if the core is unknown.
+	// SMT is the CPU's rank among the online hardware threads of its core: 0 for
+	// the thread with the lowest ID. It is always 0 without simultaneous
+	// multithreading, and if the core is unknown.
 	SMT int
 
 	// Capacity is how much the CPU gets done at its highest frequency, in 1024ths
 	// of what the machine's biggest core does; 0 if unknown. It is the kernel's
-	// cpu_capacity. On x86 machines with two types of cores it is the kernel's
-	// too if that tells the CPUs apart, or else made the same way: from the
+	// cpu_capacity. On x86 machines with two types of cores whose cpu_capacity
+	// does not tell the CPUs apart, it is made as the kernel makes it, from the
 	// highest_perf of the ACPI's CPPC. A CPU whose core runs another thread gets
 	// less done than that.
 	Capacity int
 }
 
-// A kind of group: where a topology keeps the groups, and a CPU its index into
-// them. name is that of the groups in JSON.
+// A kind is a kind of group. It says where a topology keeps the groups, and where
+// a CPU keeps its index into them. name is the groups' name in JSON.
 type kind struct {
 	name   string
 	groups func(*Topology) *[]Set
@@ -124,12 +123,12 @@ var (
 	kinds = []kind{packages, dies, clusters, cores, l2, l3}
 )
 
-// Distances of the ACPI's SLIT table, which gives a node's own memory 10 and
-// takes any other node to be twice as far unless told better.
+// Distances of the ACPI's SLIT table, which gives a node's own memory 10 and any
+// other node twice as much unless it knows better.
 const (
 	localDistance  = 10
 	remoteDistance = 20
-	maxDistance    = 1<<16 - 1 // the table's are bytes
+	maxDistance    = 1<<16 - 1 // the table's own are bytes
 )
 
 // NodeOf returns the node of a CPU, as an index into t.Nodes, or -1 if the CPU
@@ -141,11 +140,11 @@ func (t *Topology) NodeOf(cpu int) int {
 	return -1
 }
 
-// Distance returns how far node b's memory is from node a's CPUs, both given
-// as indices into t.Nodes. The units are those of the ACPI's SLIT table: 10 is
-// a node's own memory, 20 costs about twice as much. Where the system does not
-// tell, it is 10 from a node to itself and 20 otherwise, and 20 too if a or b
-// is no node, such as the -1 of NodeOf. It takes constant time.
+// Distance returns how far node b's memory is from node a's CPUs, both given as
+// indices into t.Nodes. The units are those of the ACPI's SLIT table: 10 is a
+// node's own memory, 20 costs about twice as much. If the system does not say,
+// the distance is 10 from a node to itself and 20 otherwise. It is 20 too if a or
+// b is no node, such as the -1 of NodeOf. Distance takes constant time.
 func (t *Topology) Distance(a, b int) int {
 	if a < 0 || b < 0 || a >= len(t.Nodes) || b >= len(t.Nodes) {
 		return remoteDistance
@@ -179,7 +178,7 @@ func (t *Topology) String() string {
 	for _, group := range []struct {
 		sets []Set
 		noun string
-		told [][]Set // what may be the same
+		told [][]Set // groups that may be of the same CPUs
 	}{
 		{t.Packages, "package", nil},
 		{t.Dies, "die", [][]Set{t.Packages}},
@@ -212,9 +211,10 @@ func (t *Topology) String() string {
 	return b.String()
 }
 
-// little returns the CPUs that are little cores' by the kernel's measure of a
-// capacity that is noticeably greater: by 5%, capacity_greater in its
-// kernel/sched/fair.c. A big core may be a little faster than the next.
+// little returns the CPUs of little cores: the capacity of the biggest core
+// exceeds theirs by more than 5%, which the kernel calls noticeably greater
+// (capacity_greater in its kernel/sched/fair.c). A big core may be a little
+// faster than the next.
 func (t *Topology) little() Set {
 	biggest := 0
 	for _, cpu := range t.CPUs {
@@ -236,7 +236,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// cpu returns the CPU with an ID, nil if it is not online.
+// cpu returns the CPU with an ID, or nil if it is not online.
 func (t *Topology) cpu(id int) *CPU {
 	i, found := slices.BinarySearchFunc(t.CPUs, id, func(c CPU, id int) int { return cmp.Compare(c.ID, id) })
 	if !found {
@@ -245,7 +245,7 @@ func (t *Topology) cpu(id int) *CPU {
 	return &t.CPUs[i]
 }
 
-// place makes groups those of their kind, and numbers their CPUs.
+// place makes groups those of kind k, and gives their CPUs the indices.
 func (t *Topology) place(k kind, groups []Set) {
 	*k.groups(t) = groups
 	for i, group := range groups {
@@ -255,8 +255,8 @@ func (t *Topology) place(k kind, groups []Set) {
 	}
 }
 
-// placeNodes makes nodes those of the topology, numbers their CPUs, and returns
-// the CPUs that are in none.
+// placeNodes makes nodes those of the topology, gives their CPUs the indices, and
+// returns the CPUs that are in no node.
 func (t *Topology) placeNodes(nodes []Node) (homeless Set) {
 	t.Nodes = nodes
 	for i := range t.CPUs {

@@ -128,7 +128,7 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-// TestNilSequenceIsRefused is a flaw: it is a nil dereference deep inside.
+// TestNilSequenceIsRefused is for a former bug: a nil dereference deep inside.
 func TestNilSequenceIsRefused(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
 	var err error
@@ -247,7 +247,7 @@ func TestScanIsTheSerialOne(t *testing.T) {
 			lens = append(lens, shortScan-5+n)
 		}
 		for _, n := range lens {
-			if n%3 == 0 && n <= shortScan { // with idle workers, and as it happens
+			if n%3 == 0 && n <= shortScan { // here with idle workers, otherwise with whatever they do
 				requireAtRest(t, p)
 			}
 			requireScans(t, p, count(n), func(a, b int) int { return a + b })
@@ -274,8 +274,8 @@ func TestScanBesideBusyWorkers(t *testing.T) {
 	require.NoError(t, g.Wait())
 }
 
-// TestScanGivesItsOperatorOnlyElements keeps out what once was there: with idle workers op was called with a
-// zero value in the place of the total of the last part, which nobody computes.
+// TestScanGivesItsOperatorOnlyElements is for a former bug: with idle workers, op was called with a zero
+// value in place of the total of the last part, which is never computed.
 func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	requireAtRest(t, p)
@@ -371,8 +371,8 @@ func TestFindReturnsTheFirst(t *testing.T) {
 	})
 }
 
-// TestFindReturnsTheFirstThoughALaterOneIsFoundBefore holds the earlier one up until
-// another worker has found one.
+// TestFindReturnsTheFirstThoughALaterOneIsFoundBefore holds up the worker that finds the first one until
+// another worker has found a later one.
 func TestFindReturnsTheFirstThoughALaterOneIsFoundBefore(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	for range testutil.Stress(20) {
@@ -385,7 +385,7 @@ func TestFindReturnsTheFirstThoughALaterOneIsFoundBefore(t *testing.T) {
 			if i == 0 {
 				caller.Store(who)
 			}
-			if who != caller.Load() { // the other one finds at once what it looks at first
+			if who != caller.Load() { // the other worker accepts the first item that it looks at
 				if finders.Add(1) == 1 {
 					found.open()
 				}
@@ -508,8 +508,8 @@ func TestCollectKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestSequenceRunsInTheCaller, which is what a sequence relies on that reads from a
-// place that is not safe for several goroutines, or is locked to a thread.
+// TestSequenceRunsInTheCaller: a sequence relies on that if it reads from something that is not safe for
+// several goroutines, or is locked to a thread.
 func TestSequenceRunsInTheCaller(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(4))
 	for range testutil.Stress(20) {
@@ -659,8 +659,8 @@ func TestCancellationEndsAnEndlessSequence(t *testing.T) {
 	}
 }
 
-// TestCancelledSequenceIsAskedForNothingMore is a flaw: a cancelled ForSeq goes on to
-// ask for values until it has a batch of them, up to 4096, however long they take to come.
+// TestCancelledSequenceIsAskedForNothingMore is for a former bug: a cancelled ForSeq went on to ask for
+// values until it had a batch of them, up to 4096, however long they took to come.
 func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
 	requireAtRest(t, p)
@@ -677,7 +677,7 @@ func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 			cancel(errStolen)
 			assert.True(t, testutil.Eventually(w.Cancelled))
 			for asked < mostBatch && yield(asked) {
-				asked++ // and now, one in a second
+				asked++ // later values come slowly, one in a second
 			}
 		}, func(int) {})
 	}))
@@ -685,7 +685,7 @@ func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 	require.Less(t, asked, 10, "values after the end")
 }
 
-// TestCancelledAlgosEndEarly checks that the whole is unwound and its result withheld.
+// TestCancelledAlgosEndEarly checks that a cancelled call is unwound and returns no result.
 func TestCancelledAlgosEndEarly(t *testing.T) {
 	const n = 1 << 16
 	for _, workers := range []int{1, 2, 4} {

@@ -14,9 +14,9 @@ import (
 
 // # Functions that fail
 //
-// Each form with Err at its end is the one without, with a function that is given a context and
-// returns an error. A trial is one such call: it keeps the errors, and calls no function any more when
-// there is one.
+// Each form whose name ends in Err is the form without Err, with a function that is given a context and
+// returns an error. A **trial** is one call of such a form. It keeps the errors, and once there is one
+// it calls the function no more, unless JoinErrors asked for all.
 
 // trial is a call whose function may fail.
 type trial struct {
@@ -24,10 +24,10 @@ type trial struct {
 	cancel context.CancelCauseFunc
 	joined bool // JoinErrors; constant
 
-	failed atomic.Bool // no function begins any more; under mu, anybody reads
+	failed atomic.Bool // no call of the function begins any more; written under mu, any worker reads
 
 	mu     sync.Mutex
-	errors []itemError // the first one that came, or all if joined; under mu
+	errors []itemError // the first that came, or all if joined; under mu
 }
 
 // itemError is the error of the item at an index.
@@ -36,12 +36,12 @@ type itemError struct {
 	err error
 }
 
-// joined is a place of which JoinErrors was asked.
+// joined is a place that JoinErrors returned.
 type joined struct{ pool.Place }
 
-// JoinErrors returns a place at which a form with Err goes on after an error, as if there was none, and returns all errors, in the
-// order of the items, as [errors.Join] does. Its context is cancelled with that of the place only. Besides [MapErr] no form returns
-// results beside errors. A context comes first: JoinErrors(place.With(ctx)).
+// JoinErrors returns a place at which the Err forms go on after an error, as if there was none, and return all
+// errors, in the order of the items, as [errors.Join] does. Their context is cancelled only with that of the place.
+// No form but [MapErr] returns results along with errors. A context comes first: JoinErrors(place.With(ctx)).
 func JoinErrors(at pool.Place) pool.Place {
 	if at == nil {
 		return nil
@@ -79,7 +79,7 @@ func (t *trial) note(i int, err error) {
 
 // result is what the call returns if its algorithm has returned err.
 func (t *trial) result(err error) error {
-	t.mu.Lock() // nobody else has it any more
+	t.mu.Lock() // no other worker holds it any more
 	defer t.mu.Unlock()
 	switch {
 	case len(t.errors) == 0:
@@ -95,7 +95,7 @@ func (t *trial) result(err error) error {
 	return errors.Join(append(all, err)...)
 }
 
-// value is f of the item at an index, or nothing if there was an error before.
+// value returns f of the item at index i, or the zero value if there was an error before.
 func value[T, R any](t *trial, i int, item T, f func(context.Context, T) (R, error)) (r R) {
 	if t.failed.Load() {
 		return r
@@ -105,11 +105,12 @@ func value[T, R any](t *trial, i int, item T, f func(context.Context, T) (R, err
 	return r
 }
 
-// ForErr is [For] with a function that may fail. The first error that comes ends the loop and is what ForErr returns;
-// the context that f is given is cancelled then, with that error as the cause, and calls of f that have not begun never will.
-// The context is also cancelled with that of the place, as whose child it is made. [JoinErrors] asks for all errors instead.
+// ForErr is [For] with a function that may fail. The first error that comes ends the loop, and ForErr returns it.
+// The context that f is given is then cancelled, with that error as the cause, and calls of f that have not begun
+// never will. This context is a child of the place's, so it is also cancelled with that one. [JoinErrors] asks for all
+// errors instead.
 //
-// Cost: a context, some microseconds for a call in all, and a nanosecond more for each item than [For] takes.
+// Cost: a context, some microseconds for each call of ForErr, and a nanosecond more for each item than [For] takes.
 func ForErr(at pool.Place, n int, f func(ctx context.Context, i int) error, g ...pool.Granularity) error {
 	if f == nil {
 		return errNilFunc("ForErr")
@@ -123,8 +124,8 @@ func ForErr(at pool.Place, n int, f func(ctx context.Context, i int) error, g ..
 	})
 }
 
-// ForRangeErr is [pool.ForRange] with a function that may fail. For errors and the context see [ForErr]. The range form is
-// for functions that look at the context themselves, if their ranges take long: a range that has begun goes on.
+// ForRangeErr is [pool.ForRange] with a function that may fail. For errors and the context see [ForErr]. A range that
+// has begun goes on, so an f whose ranges take long should look at the context itself.
 func ForRangeErr(at pool.Place, n int, f func(ctx context.Context, lo, hi int) error, g ...pool.Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRangeErr")
@@ -146,8 +147,8 @@ func ForEachErr[E any](at pool.Place, s []E, f func(ctx context.Context, e *E) e
 	return ForErr(at, len(s), func(ctx context.Context, i int) error { return f(ctx, &s[i]) }, g...)
 }
 
-// MapErr is [Map] with a function that may fail. For errors and the context see [ForErr]. With [JoinErrors] the results come
-// beside the errors; the result of an item that failed is what f returned.
+// MapErr is [Map] with a function that may fail. For errors and the context see [ForErr]. With [JoinErrors], MapErr
+// returns the results along with the errors; the result of an item that failed is what f returned.
 func MapErr[T, R any](at pool.Place, s []T, f func(ctx context.Context, e T) (R, error), g ...pool.Granularity) ([]R, error) {
 	if f == nil {
 		return nil, errNilFunc("MapErr")
@@ -266,8 +267,8 @@ func GroupByErr[T any, K comparable](at pool.Place, s []T, key func(ctx context.
 	return groups, nil
 }
 
-// FindErr is [Find] with a function that may fail. For errors and the context see [ForErr]; an error counts even if
-// it is that of an element behind the one that would have been found.
+// FindErr is [Find] with a function that may fail. For errors and the context see [ForErr]. An error counts even if its
+// element comes after the one that would have been found.
 func FindErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (i int, err error) {
 	if is == nil {
 		return -1, errNilFunc("FindErr")
@@ -330,7 +331,7 @@ type numbered[T any] struct {
 	v T
 }
 
-// number numbers the values of a sequence, which ends when the trial has failed.
+// number numbers the values of a sequence, and ends it when the trial has failed.
 func number[T any](t *trial, values iter.Seq[T]) iter.Seq[numbered[T]] {
 	if values == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// errForms are all forms whose function may fail, over the items 0 to n-1. F is called for items; what a form
-// returns besides an error is compared with the form that cannot fail.
+// errForms has every form whose function may fail, over the items 0 to n-1. Each calls f for items and returns
+// what the form returns besides an error, and what the form that cannot fail returns.
 func errForms(n int) map[string]func(at pool.Place, f func(ctx context.Context, i int) error) (got, want any, err error) {
 	items := count(n)
 	even := func(i int) bool { return i%2 == 0 }
@@ -143,7 +143,7 @@ func TestErrFormsAreThePlainOnesWhereNothingFails(t *testing.T) {
 					got, want, err := form(at, func(ctx context.Context, _ int) error { calls.Add(1); return ctx.Err() })
 					require.NoError(t, err, "%s of %d, %s", name, n, which)
 					require.EqualValues(t, n, calls.Load(), "%s of %d, %s", name, n, which)
-					if n > 0 { // what is empty may be nil
+					if n > 0 { // an empty result may be nil
 						require.Equal(t, want, got, "%s of %d, %s", name, n, which)
 					}
 				}
@@ -187,7 +187,7 @@ func TestTheFirstErrorEndsAnErrForm(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsInAnErrFormSeesTheErrorOfAnother by the context that both are given.
+// TestWhoWaitsInAnErrFormSeesTheErrorOfAnother: the context that both get is cancelled with the error.
 func TestWhoWaitsInAnErrFormSeesTheErrorOfAnother(t *testing.T) {
 	boom := errors.New("boom")
 	p := newPool(t, pool.WithWorkers(2))
@@ -261,7 +261,7 @@ func TestJoinErrorsReturnsAllInOrder(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for name, form := range errForms(n) {
 			if name == "ForRangeErr" || name == "ForEachErr" {
-				continue // whose functions see other items
+				continue // their functions see other items
 			}
 			var calls atomic.Int64
 			_, _, err := form(JoinErrors(p), func(ctx context.Context, i int) error {
@@ -353,7 +353,7 @@ func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 	require.ErrorContains(t, ForSeqErr(p, nil, func(context.Context, int) error { return nil }), "nil sequence")
 }
 
-// TestTheLongestRangesThereAre overflow nothing: one that is looked at in the first block ends all.
+// TestTheLongestRangesThereAre overflow nothing. The first range that begins cancels the loop, so that it ends.
 func TestTheLongestRangesThereAre(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	for _, n := range []int{math.MaxInt, math.MaxInt - 1} {

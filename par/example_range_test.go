@@ -59,7 +59,7 @@ func ExampleSums() {
 	// Output: <nil> [1 3 6 10]
 }
 
-// Where the words of a text begin, when only their lengths are known.
+// Where each word of a text begins, computed from the lengths of the words.
 func ExampleScanRange() {
 	p := small()
 	defer p.Close()

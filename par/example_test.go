@@ -22,7 +22,7 @@ func ExampleFor() {
 	}
 	defer p.Close()
 
-	// The rows of a product of matrices. Nothing needs to be said about their size.
+	// The rows of a matrix product. The loop needs no hint about their size.
 	a := [][]int{{1, 2}, {3, 4}, {5, 6}}
 	b := [][]int{{1, 0, 2}, {0, 1, 3}}
 	product := make([][]int, len(a))
@@ -99,7 +99,8 @@ func ExampleReduce() {
 	}
 	defer p.Close()
 
-	// The mean needs two numbers. The sums are rounded alike with any number of workers.
+	// The mean needs a total and a count. The total is rounded the same way with any number of
+	// workers.
 	type sum struct {
 		total float64
 		n     int
@@ -121,7 +122,7 @@ func ExampleScan() {
 	}
 	defer p.Close()
 
-	// Where each of these begins, if they lie one after the other.
+	// Where each item begins, if items of these lengths lie one after the other.
 	lengths := []int{5, 3, 7, 1}
 	ends := make([]int, len(lengths))
 	err = par.Scan(p, ends, lengths, func(a, b int) int { return a + b })
@@ -157,7 +158,7 @@ func ExampleFind() {
 	}
 	defer p.Close()
 
-	// The first power of two whose digits are all even and which has more than one.
+	// The first power of two that has more than one digit, and only even ones.
 	powers := make([]int, 30)
 	for i := range powers {
 		powers[i] = 1 << i
@@ -243,8 +244,7 @@ func ExamplePhases() {
 	}
 	defer p.Close()
 
-	// The heat in a rod whose ends are kept at 0 and 64. Each step needs all of the one
-	// before.
+	// The heat in a rod whose ends are kept at 0 and 64. Each step needs all of the step before.
 	const n = 9
 	var rods [2][n]float64
 	rods[0][n-1], rods[1][n-1] = 64, 64
@@ -309,7 +309,7 @@ func ExampleForErr() {
 		if safes[i] == "" {
 			return fmt.Errorf("safe %d is not there", i)
 		}
-		return ctx.Err() // something that takes long looks at ctx now and then, or passes it on
+		return ctx.Err() // a function that takes long looks at ctx now and then, or passes it on
 	})
 	fmt.Println(err)
 	// Output: safe 2 is not there

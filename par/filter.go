@@ -15,7 +15,7 @@ func Filter[T any](at pool.Place, s []T, keep func(T) bool) ([]T, error) {
 	return filter(at, s, func(kept []T, lo, hi int) int {
 		n := 0
 		for _, e := range s[lo:hi] {
-			kept[n] = e // and again, if it is not kept: no branch to mispredict
+			kept[n] = e // overwritten if it is not kept: no branch to mispredict
 			if keep(e) {
 				n++
 			}
@@ -25,7 +25,7 @@ func Filter[T any](at pool.Place, s []T, keep func(T) bool) ([]T, error) {
 }
 
 // Dedup returns the elements of s without those that equal the one before: of sorted data, each
-// once.
+// value once.
 func Dedup[E comparable](at pool.Place, s []E) ([]E, error) {
 	return filter(at, s, func(kept []E, lo, hi int) int {
 		n := 0
@@ -39,15 +39,15 @@ func Dedup[E comparable](at pool.Place, s []E) ([]E, error) {
 	})
 }
 
-// leastFiltered is the least length of a block of a filter: each costs a copy.
+// leastFiltered is the least length of a filter's block: each block costs a copy.
 const leastFiltered = 512
 
-// filter has keep move what is kept of a block to the beginning of kept, which is as long as the
-// block, and return how many elements that is. Then the blocks move together.
+// filter calls keep for each block. keep puts the elements that are kept at the beginning of kept, which
+// is as long as the block, and returns how many they are. Then filter moves the blocks together.
 func filter[T any](at pool.Place, s []T, keep func(kept []T, lo, hi int) int) ([]T, error) {
 	b := blocksOf(len(s), leastFiltered)
 	kept := make([]T, len(s))
-	ends := make([]int, b.count()+1) // ends[i+1] is what block i keeps, and then where that ends
+	ends := make([]int, b.count()+1) // ends[i+1] is how many elements block i keeps, and then where they end
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
 		ends[i+1] = keep(kept[lo:hi:hi], lo, hi)
@@ -72,7 +72,7 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 	if is == nil {
 		return nil, nil, errNilFunc("Partition")
 	}
-	// Each block has those for which it is true at the beginning, and the others from the end on.
+	// Each block gets the elements for which is is true from its beginning on, and the others from its end backwards.
 	b := blocksOf(len(s), leastFiltered)
 	parted := make([]T, len(s))
 	ends := make([]int, b.count()+1)
@@ -81,7 +81,7 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 		block := parted[lo:hi]
 		n := 0
 		for j, e := range s[lo:hi] {
-			block[n], block[len(block)-1-(j-n)] = e, e // one of them stays: no branch to mispredict
+			block[n], block[len(block)-1-(j-n)] = e, e // one copy stays: no branch to mispredict
 			if is(e) {
 				n++
 			}
@@ -107,8 +107,9 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 	return yes, no, nil
 }
 
-// FlatMap returns what f appends to out for each element of s, in the same order. F returns the
-// longer slice, as append does, and must not change what was in it: what another slice has is lost, with what was in out. The range form is [FilterRange].
+// FlatMap returns what f appends to out for each element of s, in the same order. f returns the
+// longer slice, as append does, and must not change what was in it: if f returns another slice, what
+// was in out is lost. The range form is [FilterRange].
 func FlatMap[T, R any](at pool.Place, s []T, f func(out []R, e T) []R) ([]R, error) {
 	if f == nil {
 		return nil, errNilFunc("FlatMap")
@@ -121,8 +122,8 @@ func FlatMap[T, R any](at pool.Place, s []T, f func(out []R, e T) []R) ([]R, err
 	})
 }
 
-// FilterRange returns what f appends to out for all from 0 to n-1, in order: some of them, one for
-// each, or several. F is called for ranges, and returns the longer slice, as append does.
+// FilterRange returns what f appends to out for the indices 0 to n-1, in order: for each none, one or
+// several. f is called for ranges, and returns the longer slice, as append does.
 func FilterRange[R any](at pool.Place, n int, f func(out []R, lo, hi int) []R) ([]R, error) {
 	if f == nil {
 		return nil, errNilFunc("FilterRange")

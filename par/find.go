@@ -8,8 +8,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Find returns the index of the first element for which is is true, or -1. What lies
-// behind an element that was found is left out, but for chunks that were begun. The range form is
+// Find returns the index of the first element for which is is true, or -1. Elements
+// after one that was found are left out, except in chunks that have begun. The range form is
 // [FindRange].
 func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	if is == nil {
@@ -25,8 +25,8 @@ func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	})
 }
 
-// FindRange returns the first index from 0 to n-1 that find returns for one of the ranges: the first
-// one from lo to hi-1 that is looked for, or -1 (or any other negative number).
+// FindRange returns the least index that find returns for ranges of 0 to n-1, or -1. For a range,
+// find returns the first index from lo to hi-1 that is looked for, or -1 (or any other negative number).
 func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 	if find == nil {
 		return -1, errNilFunc("FindRange")

@@ -6,11 +6,11 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// GroupBy returns the elements of s by what key returns for them, each group in the order of s. Key is
-// called once for each element.
+// GroupBy returns the elements of s by their keys, each group in the order of s. key is called once for
+// each element.
 //
 // Elements are divided by their keys' hashes, and then each part is grouped by itself, in parallel;
-// only the list of the groups is put together by the caller.
+// the caller only puts the list of the groups together.
 func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]T, error) {
 	if key == nil {
 		return nil, errNilFunc("GroupBy")
@@ -18,7 +18,7 @@ func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]
 	return groupBy(at, s, func(i int) K { return key(s[i]) })
 }
 
-// groupBy is GroupBy with a key of the element at an index.
+// groupBy is GroupBy with a key function that takes an element's index.
 func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
 	const parts = 256 // by the lowest byte of the hash
 	seed := maphash.MakeSeed()
@@ -47,7 +47,7 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 		}
 	}
 	begins[parts] = n
-	order := make([]int, n) // of the elements: by part, and within a part by index
+	order := make([]int, n) // indices of the elements: by part, and ascending within a part
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
 		for j := hi - 1; j >= lo; j-- {
@@ -75,7 +75,7 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 	return all, nil
 }
 
-// group groups those elements of s that order names, in room, which is as long as that.
+// group groups the elements of s whose indices are in order. The groups lie in room, which is as long as order.
 func group[T any, K comparable](room []T, order []int, s []T, keys []K) map[K][]T {
 	type count struct{ n, begin int }
 	counts := make(map[K]*count)

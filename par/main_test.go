@@ -40,7 +40,7 @@ func forSizes(t *testing.T, test func(t *testing.T, p *pool.Pool)) {
 func requireAtRest(t testing.TB, p *pool.Pool) {
 	t.Helper()
 	require.True(t, testutil.Eventually(func() (rests bool) {
-		err := p.Run(func(w *pool.Worker) { rests = w.Idle() == p.Workers()-1 }) // one leaves its turn to the guest
+		err := p.Run(func(w *pool.Worker) { rests = w.Idle() == p.Workers()-1 }) // the guest computes in the place of one
 		return err == nil && rests
 	}), "the pool does not come to rest")
 }
@@ -74,7 +74,7 @@ func work(n int) {
 	}
 }
 
-var worked atomic.Int64 // so that the compiler does not see that nobody wants the result
+var worked atomic.Int64 // the compiler must not see that the result is unused
 
 func granularities() map[string][]pool.Granularity {
 	return map[string][]pool.Granularity{
@@ -107,7 +107,7 @@ func goroutineID() (id int) {
 	return id
 }
 
-// patientItems is how many items that linger take as long as testutil.Patience.
+// patientItems is how many lingering items take as long as testutil.Patience.
 const patientItems = int(testutil.Patience / time.Millisecond)
 
 // meet is where two goroutines meet.

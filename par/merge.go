@@ -7,20 +7,20 @@ import (
 
 // # The serial parts of a merge sort
 //
-// A leaf is sorted bottom up: blocks of a few elements each, then level by level two
-// neighbours merged into one, from one side to the other. The first side is
-// chosen so that the last one is the one that was asked for.
+// A leaf is sorted bottom up: first blocks of a few elements each; then, level by level,
+// neighbouring runs are merged in pairs, from one side to the other. The first side is
+// chosen so that the last merge ends on the side that was asked for.
 
 // levels returns how often blocks must be merged in pairs until n elements are one run.
 func levels(n, block int) int {
 	return bits.Len(uint((n - 1) / block))
 }
 
-// startSide returns the side from which that many levels lead to the given one.
+// startSide returns the side from which so many levels of merges end on the given side.
 func startSide(to side, levels int) side { return to ^ side(levels&1) }
 
-// partition returns how many of 0..n-1 are below, which must be the first ones. If they
-// are not, it returns any number from 0 to n.
+// partition returns for how many of 0..n-1 below is true. These must be the first ones. If
+// they are not, it returns any number from 0 to n.
 func partition(n int, below func(i int) bool) int {
 	lo := 0
 	for lo < n {
@@ -48,7 +48,7 @@ func (e *comparables[E]) release() { e.sides = [2][]E{} }
 const insertionLen = 12
 
 func (e *comparables[E]) leaf(lo, hi int, to side) (in side) {
-	var open extent // what a merge into the slice is writing
+	var open extent // the range that a merge into the slice is writing
 	done := false
 	defer func() {
 		if !done {
@@ -127,8 +127,8 @@ func (e *comparables[E]) move(from side, r extent, dst int) {
 	copy(e.sides[from.other()][dst:], e.sides[from][r.lo:r.hi])
 }
 
-// runFunc returns the length of the run that s, of two elements or more, begins with,
-// and whether it descends, strictly.
+// runFunc returns the length of the run at the beginning of s, and whether that run
+// descends, strictly. s must have two elements or more.
 func runFunc[E any](s []E, compare func(a, b E) int) (n int, descends bool) {
 	n = 2
 	if compare(s[1], s[0]) < 0 {
@@ -143,8 +143,8 @@ func runFunc[E any](s []E, compare func(a, b E) int) (n int, descends bool) {
 	return n, false
 }
 
-// insertionFunc sorts src into dst, which may be the same. An element is not taken out
-// before its place is found.
+// insertionFunc sorts src into dst, which may be the same slice. No element is moved before
+// its place is found.
 func insertionFunc[E any](dst, src []E, compare func(a, b E) int) {
 	for i, x := range src {
 		j := i
@@ -158,8 +158,8 @@ func insertionFunc[E any](dst, src []E, compare func(a, b E) int) {
 	}
 }
 
-// mergeFunc merges the runs a and b into dst, which must be as long as both and apart
-// from them.
+// mergeFunc merges the runs a and b into dst, which must be as long as both together and
+// must not overlap them.
 func mergeFunc[E any](dst, a, b []E, compare func(a, b E) int) {
 	switch {
 	case len(a) == 0 || len(b) == 0 || compare(b[0], a[len(a)-1]) >= 0:

@@ -14,8 +14,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// runs returns n records of random keys, of which those before mid are in order, and the others. Its second result is
-// all of them in order.
+// runs returns n records of random keys that are in order up to mid and from mid on, and all of them in order.
 func runs(n, mid int, distinct int64) (s, sorted []record) {
 	keys := make([]int64, n)
 	for i := range keys {

@@ -12,27 +12,27 @@ import (
 
 // # Phases
 //
-// The range is cut once, into as many parts as there are workers, and each member that takes part
-// does the same part in each phase, as far as that works out. A part has a claim: the
-// number of the phase in which it was last taken. One who has done the own part looks
-// for others that nobody has claimed: at once if nobody has taken part with that part
-// so far, or else after a while, for its worker may be only a little late.
+// The range is cut once, into as many **parts** as there are workers. A **member** is a worker that
+// takes part. It does the same part, its own, in each phase, as far as that works out. A part's
+// **claim** counts the phases in which the part was taken. A member that has done its own part looks
+// for parts that no member has claimed. It takes a part that is no member's own yet at once, and the
+// part of another member only after a while, because that member may be only a little late.
 //
-// A phase is over when all its parts are counted as done. Those who take part spin until
-// then: nobody sleeps between two phases, so nobody is woken. None of them is waited for
-// by name, though. The caller alone could do everything, so a worker that comes late,
-// or never, because it is busy elsewhere, holds up nobody.
+// A phase is over when all its parts are counted as done. Members spin until then: none of them
+// sleeps between two phases, so none has to be woken. But no member waits for a particular other
+// one. The caller alone could do everything, so a worker that comes late, or never, because it is
+// busy elsewhere, does not hold up a phase.
 
-// Phases runs phases loops over 0 to n-1, one after the other: f(phase, lo, hi) is called
-// for ranges that together are 0 to n-1, in each phase the same ones, some at the same
-// time, and no call of a phase begins before all of the phase before have returned. The
-// same worker tends to get the same range, so what a range needs stays in its cache.
+// Phases runs phases loops over 0 to n-1, one after the other. In each phase it calls f(phase, lo, hi)
+// for the same ranges, which together are 0 to n-1, some at the same time. No call of a phase begins
+// before all calls of the phase before have returned. The same worker tends to get the same range, so
+// the data of a range stay in its cache.
 //
 // Between two phases the workers spin, for a wake-up would take longer than a short
 // phase. So Phases is for phases of microseconds to milliseconds that are divided
-// evenly; for others call [pool.ForRange] for each phase. F should compute, and neither wait
-// nor start other parallel work: there are no workers left to take it. Panics and errors are as with
-// [For]; a cancelled context is looked at once per range.
+// evenly; for others call [pool.ForRange] for each phase. f should compute, and neither wait
+// nor start other parallel work, since no workers are left to take it. Panics and errors are as with
+// [For]; Phases looks at the context once per range.
 func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 	switch {
 	case f == nil:
@@ -55,10 +55,10 @@ func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 // time, before it lets other goroutines and threads have its CPU: some 100 microseconds.
 const barrierSpins = 2000
 
-// lateTime is how long a part of another member may be late until a member that has nothing else to do does it.
+// lateTime is how late a member's own part may be before a member that has nothing else to do takes it.
 const lateTime = 4 * time.Microsecond
 
-// gang is what those who take part in a Phases share.
+// gang is what the members of a call of Phases share.
 type gang struct {
 	n, phases int                     // constant
 	f         func(phase, lo, hi int) // constant
@@ -73,12 +73,12 @@ type gang struct {
 // claim is the state of a part.
 type claim struct {
 	phase atomic.Int64 // how many phases it was taken for; members, by CAS
-	owned atomic.Bool  // a member has it as the own part; that member writes
+	owned atomic.Bool  // it is a member's own part; that member writes
 	_     pad.Line
 }
 
-// join makes the worker a member, and offers the place of another one to the others, who
-// do the same.
+// join makes the worker a member, and forks the next membership, which another worker may
+// take in the same way.
 func (g *gang) join(w *pool.Worker) {
 	member := int(g.members.Add(1)) - 1
 	if member+1 >= len(g.claims) {
@@ -136,7 +136,7 @@ func (g *gang) work(w *pool.Worker, member int) {
 	returned = true
 }
 
-// take does a part, unless another goroutine does.
+// take does a part, unless another member has claimed it.
 func (g *gang) take(w *pool.Worker, part, phase int) {
 	c := &g.claims[part]
 	if c.phase.Load() != int64(phase) || !c.phase.CompareAndSwap(int64(phase), int64(phase)+1) {

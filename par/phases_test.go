@@ -16,7 +16,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// ledger checks what is promised of one Phases: its body is book.
+// ledger checks what one call of Phases promises, whose body is its method book.
 type ledger struct {
 	n, phases int
 	ran       tally        // of each phase and item
@@ -277,7 +277,7 @@ func TestPanicInAPhaseEndsThemAll(t *testing.T) {
 	})
 }
 
-// TestPanicOfAnotherMemberArrives has it happen on a worker for certain.
+// TestPanicOfAnotherMemberArrives has the panic happen on a worker for certain.
 func TestPanicOfAnotherMemberArrives(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	for range testutil.Stress(20) {
@@ -342,7 +342,7 @@ func TestCancelledPhasesEnd(t *testing.T) {
 		require.ErrorIs(t, Phases(p.With(ctx), 100, math.MaxInt/1000, func(_, _, _ int) {}), context.DeadlineExceeded)
 		cancel()
 
-		// The call of which they are a part.
+		// The context of the call around Phases ends.
 		ctx, cancel2 := context.WithCancelCause(context.Background())
 		err := p.With(ctx).Run(func(w *pool.Worker) {
 			_ = Phases(w, 100, math.MaxInt/1000, func(phase, _, _ int) {
@@ -365,7 +365,7 @@ func TestPhasesAllocateLittle(t *testing.T) {
 	}
 }
 
-// TestPhasesWithLoopsInside is for a bug that was: a member that waited within its part, here for a
+// TestPhasesWithLoopsInside is for a former bug: a member that waited within its part, here for a
 // stolen half of a loop, took the offer to become a member again.
 func TestPhasesWithLoopsInside(t *testing.T) {
 	for _, workers := range []int{2, 4} {

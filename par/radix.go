@@ -16,33 +16,34 @@ import (
 // with the parallel steps of Zagha and Blelloch, "Radix Sort for Vector Multiprocessors" (1991):
 //
 //  1. The least and the greatest key of a range say which bits tell its keys apart. The uppermost
-//     of those are the digit, of so many bits that the buckets of evenly spread keys fit a
+//     of those are the **digit**. It has so many bits that the buckets of evenly spread keys fit a
 //     first-level cache.
 //  2. Each part of the range counts how many of its keys have which digit.
-//  3. The sums of the counts say where in the other side each part's elements of each digit go.
+//  3. The sums of the counts say where on the other side each part's elements of each digit go.
 //  4. Each part moves its elements there. That is stable, whatever the number of parts is.
 //  5. Each bucket is a range that is sorted the same way, from the other side.
 //
-// If the digit is all that tells the keys apart, and they are all there is, the counts say what to write.
+// If the digit has all bits that tell the keys apart, and the keys have no values, the counts alone
+// say what to write.
 //
-// A range of at most radixLeaf elements is a leaf: one worker deals it out to about as many buckets
-// as it has elements, and an insertion sort of the whole leaf does the rest. Only if one of the
-// buckets has become long are they sorted one by one, by the same method.
+// A range of at most radixLeaf elements is a **leaf**: one worker deals it out to about as many buckets
+// as it has elements, and an insertion sort of the whole leaf does the rest. But if a bucket has
+// become long, the buckets are sorted one by one, by the same method.
 //
-// No spread of the keys is bad for that. A digit is at least 3 bits wide and begins where the keys
-// of its range differ, so no element is moved more than 22 times, in whatever number of bytes; and
-// a bucket that holds nearly everything is sorted in as many parts as the range was.
+// No distribution of the keys is bad for this method. A digit is at least 3 bits wide and begins where
+// the keys of its range differ, so no element is moved more than 22 times, however many bytes a key
+// has; and a bucket that holds nearly all elements is sorted in as many parts as the range was.
 //
-// Cells that a sample divides further, so that the buckets of a skewed spread are of equal length,
-// took a quarter off what exponential keys cost, and added a tenth to evenly spread ones.
+// A sample that divided the buckets further, so that skewed keys gave buckets of equal length, took a
+// quarter off the time of exponential keys, and added a tenth to that of evenly spread ones.
 
 // integer is what a radix sort sorts by.
 type integer interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32 | ~int64
 }
 
-// items are keys, each with the value that goes along with it. If that is of no size, as in a sort of
-// the keys alone, there is nothing to move.
+// items are keys, each with a value that moves along with it. If a value has no size, as in a sort of
+// the keys alone, only keys are moved.
 type items[V any, K integer] struct {
 	keys   []K
 	values []V
@@ -57,32 +58,32 @@ func copyItems[V any, K integer](dst, src items[V, K]) {
 	copy(dst.values, src.values)
 }
 
-// These were chosen by what a million random numbers of 8 bytes take on one CPU, as in BenchmarkSort.
+// These were chosen by how long a sort of a million random 8-byte numbers takes on one CPU, as in BenchmarkSort.
 const (
-	// radixLeaf bounds the leaves, which are sorted without a look at whether the sort was stopped.
+	// radixLeaf bounds the leaves, which are sorted without a check whether the sort was stopped.
 	radixLeaf = 1 << 13
 
-	// bucketSize is how many bytes the buckets of evenly spread keys have at least, if there are no
-	// more than 1<<levelBits: half a first-level cache. With buckets of half or twice the size a sort
-	// takes 3% longer, with four times the size 11%.
+	// bucketSize is the least size in bytes of the buckets of evenly spread keys, if there are no
+	// more than 1<<levelBits of them: half a first-level cache. With buckets of half or twice the size
+	// a sort takes 3% longer, with four times the size 11%.
 	bucketSize = 1 << 14
 	levelBits  = 10
 
 	// leafBits is the width of a leaf's digit. With 11 to 13 a sort takes the same time.
 	leafBits = 12
 
-	// insertionMost is how many items are left to an insertion sort. With 16 to 40 a sort takes the
-	// same time.
+	// insertionMost is the most items that are left to an insertion sort. With 16 to 40 a sort takes
+	// the same time.
 	insertionMost = 24
 
-	// partLen is how long the parts are at least.
+	// partLen is the least length of a part.
 	partLen = 1 << 14
 )
 
-// radix is a sort of items, stable, from either side into the slice.
+// radix is a stable sort of items, from either side into the slice.
 //
-// If the call is stopped the items are in the slice all the same, each once: what is read stays as
-// it is until all of it has been written to the other side, and a range that is sorted no further
+// If the call is stopped, the slice still gets all items, each once: the items that are read stay as
+// they are until all of them have been written to the other side, and a range that is sorted no further
 // is copied to the slice if it is not there.
 type radix[V any, K integer] struct {
 	sides     [2]items[V, K]
@@ -103,7 +104,7 @@ func (r *radix[V, K]) sort(w *pool.Worker, lo, hi int) {
 	r.bucket(w, lo, hi, inSlice, d.least, d.most)
 }
 
-// bucket sorts a range whose keys are within the bounds, which only leaves need.
+// bucket sorts a range whose keys are within the bounds. Only leaves need the bounds.
 func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K) {
 	switch {
 	case r.cancelled():
@@ -133,7 +134,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.finish(w, lo, hi, in)
 		return
 	}
-	ends := next[len(next)-1][:d.buckets()] // of the buckets, for the last part has been dealt out
+	ends := next[len(next)-1][:d.buckets()] // where buckets end: the last part has been dealt out
 	must(pool.ForRange(w, len(ends), func(w *pool.Worker, b, to int) {
 		begin := 0
 		if b > 0 {
@@ -149,7 +150,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 	}, pool.Grain(1)))
 }
 
-// finish has a range in the slice that was sorted in the given side.
+// finish copies a range that lies on the given side to the slice, unless it is there already.
 func (r *radix[V, K]) finish(w *pool.Worker, lo, hi int, in side) {
 	if in == inBuffer {
 		dst, src := r.sides[inSlice].at(lo, hi), r.sides[inBuffer].at(lo, hi)
@@ -157,7 +158,7 @@ func (r *radix[V, K]) finish(w *pool.Worker, lo, hi int, in side) {
 	}
 }
 
-// copyAt is copy for slices of equal length.
+// copyAt is a parallel copy for slices of equal length.
 func copyAt[E any](w *pool.Worker, dst, src []E) {
 	ranges(w, len(src), func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
 }
@@ -177,7 +178,7 @@ func digitOf[K integer](keys []K) digit[K] {
 	return digit[K]{least: least, most: most}
 }
 
-// wide returns a digit of so many bits, or of all in which the keys differ.
+// wide returns the digit with so many bits, or with all bits in which the keys differ if those are fewer.
 func (d digit[K]) wide(width int) digit[K] {
 	d.shift = uint(max(bits.Len64(uint64(d.most)-uint64(d.least))-width, 0))
 	return d
@@ -206,17 +207,17 @@ func (r *radix[V, K]) digit(w *pool.Worker, keys []K) digit[K] {
 		d.least, d.most = min(d.least, p.least), max(d.most, p.most)
 	}
 	if all := d.wide(levelBits); all.shift == 0 && unsafe.Sizeof(*new(V)) == 0 {
-		return all // they need only be counted
+		return all // the keys need only be counted
 	}
 	size := int(unsafe.Sizeof(*new(V)) + unsafe.Sizeof(*new(K)))
 	return d.wide(min(max(bits.Len(uint(len(keys)*size/bucketSize)), 3), levelBits))
 }
 
-// counts is, for each bucket, how many elements a part of a range has in it, and then where its next
-// one goes.
+// counts is, for each bucket, how many elements of a part go into it, and later where the part's
+// next one goes.
 type counts [1 << levelBits]int
 
-// inParts calls f for each part of n elements, bit by bit, until the sort is stopped. It says whether it was not.
+// inParts calls f for each part of n elements, piece by piece. It returns false if the sort was stopped.
 func (r *radix[V, K]) inParts(w *pool.Worker, n, parts int, f func(part, lo, hi int)) bool {
 	each(w, parts, func(part int) {
 		lo, hi := cut(n, part, parts)
@@ -227,11 +228,11 @@ func (r *radix[V, K]) inParts(w *pool.Worker, n, parts int, f func(part, lo, hi 
 	return !r.cancelled()
 }
 
-// count returns for each part where its elements go, or nil if it was stopped.
+// count returns for each part where its elements go, or nil if the sort was stopped.
 func (r *radix[V, K]) count(w *pool.Worker, keys []K, d digit[K]) (next []counts) {
 	next = make([]counts, partsOf(w, len(keys)))
 	if !r.inParts(w, len(keys), len(next), func(part, lo, hi int) {
-		d, n := d, &next[part] // in registers, which what a closure has captured is not
+		d, n := d, &next[part] // in registers, where captured variables are not
 		for _, k := range keys[lo:hi] {
 			n[d.of(k)%(1<<levelBits)]++
 		}
@@ -248,7 +249,7 @@ func (r *radix[V, K]) count(w *pool.Worker, keys []K, d digit[K]) (next []counts
 	return next
 }
 
-// deal moves src to dst, bucket by bucket, and says whether it did: not if it was stopped.
+// deal moves src to dst, bucket by bucket. It returns false if the sort was stopped.
 func (r *radix[V, K]) deal(w *pool.Worker, dst, src items[V, K], d digit[K], next []counts) bool {
 	return r.inParts(w, src.len(), len(next), func(part, lo, hi int) {
 		d, dst, next := d, dst, &next[part]
@@ -265,7 +266,7 @@ func (r *radix[V, K]) deal(w *pool.Worker, dst, src items[V, K], d digit[K], nex
 	})
 }
 
-// fill writes keys of which nothing is left to be told apart, each bucket from where it begins.
+// fill writes the keys of buckets that each hold equal keys, each bucket from where it begins.
 func (d digit[K]) fill(w *pool.Worker, dst []K, begins []int) {
 	ranges(w, len(dst), func(lo, hi int) {
 		b := sort.Search(len(begins), func(b int) bool { return begins[b] > lo }) // the bucket after that of lo
@@ -284,12 +285,12 @@ func (d digit[K]) fill(w *pool.Worker, dst []K, begins []int) {
 }
 
 // partsOf returns in how many parts a range of n elements is counted and dealt out: some for each
-// worker, for workers may be late.
+// worker, because a worker may be late.
 func partsOf(w *pool.Worker, n int) int {
 	return max(1, min(4*(w.Idle()+1), n/partLen))
 }
 
-// leaf sorts a range into the slice at once.
+// leaf sorts a range into the slice, in the caller alone.
 func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 	src, dst := r.sides[in].at(lo, hi), r.sides[in.other()].at(lo, hi)
 	if hi-lo <= insertionMost || d.least == d.most {
@@ -342,7 +343,7 @@ func (r *radix[V, K]) leaf(lo, hi int, in side, d digit[K]) {
 func insertion[V any, K integer](s items[V, K]) {
 	keys := s.keys
 	if unsafe.Sizeof(s.values[0]) == 0 {
-		// A pass that mispredicts no branch settles most of what a deal leaves: a tenth of the sort.
+		// This pass mispredicts no branch and settles most of what a deal leaves: it saves a tenth of the sort.
 		top := keys[0]
 		for i := 1; i < len(keys); i++ {
 			k := keys[i]
@@ -372,11 +373,11 @@ func insertion[V any, K integer](s items[V, K]) {
 	}
 }
 
-// coding maps numbers of one kind to unsigned ones that have their order, one to one, by their
-// bits: of a float, all are inverted if it is negative. Then what is added moves the NaNs with a
-// positive sign from the upper end to the lower one, where those with a negative one are.
+// coding maps the bits of numbers of one kind to unsigned numbers in the same order, one to one. Of a
+// negative float all bits are inverted. Then add moves the NaNs with a positive sign from the upper end
+// to the lower one, where the NaNs with a negative sign are.
 type coding struct {
-	top                       uint   // the sign's place
+	top                       uint   // the index of the sign bit
 	negative, flip, add, mask uint64 // negative are the bits that the sign inverts
 }
 
@@ -409,7 +410,7 @@ func sortIntegers[K integer](w *pool.Worker, s []K, cancelled func() bool) bool 
 	return !cancelled()
 }
 
-// sortFloats sorts s, whose bits c is the coding of, and says whether it did.
+// sortFloats sorts s, the bits of floats with the coding c, and says whether it did.
 func sortFloats[K integer](w *pool.Worker, s []K, c coding, cancelled func() bool) bool {
 	encoded := make([]bool, (len(s)-1)/radixLeaf+1)
 	recode := func(f func(s []K), which func(piece int) bool) {

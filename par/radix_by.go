@@ -13,22 +13,22 @@ import (
 //
 // The keys are computed once, into a slice of their own, and then sorted together with the elements.
 // Long elements, and those with strings as keys, stay where they are, and their indices are sorted
-// instead; then they are moved in that order to a buffer, and back.
+// instead. Then the elements are moved in the order of the indices to a buffer, and back.
 
-// smallElement is the size up to which elements are moved along with their keys. To
-// collect a million elements of 16 bytes by their indices takes longer, 16 ns each, than the sort.
+// smallElement is the size up to which elements are moved along with their keys. Collecting
+// a million elements of 16 bytes by their indices takes longer, 16 ns each, than the sort.
 const smallElement = 16
 
-// keysBetweenLooks is how many keys are computed between two looks at whether the sort was stopped.
+// keysBetweenLooks is how many keys are computed between two checks whether the sort was stopped.
 const keysBetweenLooks = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
-// keep their order: that costs nothing. Key is called once for each element, for
+// keep their order, at no extra cost. key is called once for each element, for
 // several at the same time.
 //
 // If key panics, s is as it was. If the place's context ends the sort early, s has its elements in some
-// order. Cost: two buffers of keys, one as long as s, and for elements of more than 16 bytes, or keys that are
-// strings, two of indices.
+// order. Cost: two buffers of keys, one buffer as long as s, and two buffers of indices if elements have more than
+// 16 bytes or keys are strings.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
@@ -143,7 +143,7 @@ func indices(w *pool.Worker, n int) []int {
 	return order
 }
 
-// permute moves the elements of s to where their indices are in order, and says whether it did.
+// permute moves each element of s to the position that its index has in order, and says whether it did.
 func permute[E any](w *pool.Worker, s []E, order []int, cancelled func() bool) bool {
 	sorted := make([]E, len(s))
 	ranges(w, len(s), func(lo, hi int) {

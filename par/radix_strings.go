@@ -13,23 +13,23 @@ import (
 
 // # Sorting strings
 //
-// Strings lie all over the memory, so what is sorted is the next 7 bytes of each, as a number, with
-// the string's index, by radix. Strings that have those in common are sorted by what follows, and
-// so on: it is the multikey sort of Bentley and Sedgewick, "Fast Algorithms for Sorting and
-// Searching Strings" (1997), with the caching of Ng and Kakehi's "Cache Efficient Radix Sort for
-// String Sorting" (2007). What all strings of a range have in common is skipped at once. A few
-// strings are compared as a whole, and so are those that have been looked at again and again.
+// Strings lie all over the memory. So the sort takes the next 7 bytes of each string as a number, its
+// key, and sorts the keys by radix, each with the string's index. Strings with equal keys are sorted by
+// the bytes that follow, and so on: this is the multikey sort of Bentley and Sedgewick, "Fast Algorithms
+// for Sorting and Searching Strings" (1997), with the caching of Ng and Kakehi's "Cache Efficient Radix
+// Sort for String Sorting" (2007). Bytes that all strings of a range have in common are skipped at once.
+// Few strings are compared as a whole, and so are strings that are still equal after many keys.
 
 const (
-	// chunkLen is how many bytes of a string are a key. The rest of the key says how many bytes
+	// chunkLen is how many bytes of a string make a key. The rest of the key says how many bytes
 	// there were, so that a string that ends comes before one that goes on with zeros.
 	chunkLen = 7
 
-	// wholeStrings is how many strings are compared as a whole.
+	// wholeStrings is the most strings that are compared as a whole at once.
 	wholeStrings = 32
 
-	// deepest is after how many keys all strings are, so that a sort of strings each of which is the
-	// beginning of the next one takes no more than a sort by comparisons.
+	// deepest is after how many keys any number of strings is compared as a whole. So a sort of strings
+	// each of which is the beginning of the next one takes no longer than a sort by comparisons.
 	deepest = 16
 )
 
@@ -63,7 +63,7 @@ func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []int {
 	return order
 }
 
-// sort sorts a range of strings whose first bytes, as many as skip, are the same.
+// sort sorts a range of strings whose first skip bytes are the same.
 func (o stringOrder) sort(w *pool.Worker, lo, hi, skip, depth int) {
 	s := o.sides[inSlice].at(lo, hi)
 	switch {
@@ -109,7 +109,7 @@ func (o stringOrder) sort(w *pool.Worker, lo, hi, skip, depth int) {
 	must(pool.ForRange(w, len(cuts)-1, ties, pool.Grain(1)))
 }
 
-// common returns how many bytes the strings have in common after those that are skipped.
+// common returns how many bytes the strings have in common after the first skip bytes.
 func (o stringOrder) common(w *pool.Worker, order []int, skip int) int {
 	first := o.keys[order[0]][skip:]
 	var common atomic.Int64

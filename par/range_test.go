@@ -209,7 +209,8 @@ func TestShuffleIsTheSameForTheSameSeedAndAPermutation(t *testing.T) {
 	}
 }
 
-// TestShuffleGivesEachElementEachPlaceAlike: in 8 parts of the slice, a quarter of the elements each time.
+// TestShuffleGivesEachElementEachPlaceAlike counts how many elements move from each eighth of the slice to
+// each eighth.
 func TestShuffleGivesEachElementEachPlaceAlike(t *testing.T) {
 	p := newPool(t)
 	const n, parts = 1 << 16, 8
@@ -345,7 +346,7 @@ func TestAlgorithmsEndEarly(t *testing.T) {
 	}
 }
 
-// TestAlgorithmsWhileEverythingIsCollected looks for what the collector is not told of.
+// TestAlgorithmsWhileEverythingIsCollected looks for pointers that the collector does not see.
 func TestAlgorithmsWhileEverythingIsCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	p := newPool(t, pool.WithWorkers(4))

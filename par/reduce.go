@@ -7,12 +7,12 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Reduce folds the elements of s into one value: each of a number of blocks by add,
-// from the left, beginning with zero, and then the blocks' values, in order, by merge.
-// Merge must be associative and zero neutral; nothing needs to commute. How s is divided
-// depends on its length alone, so the result has the same bits for any number of
-// workers, rounded floats included. Zero is the same value for all blocks, so add must
-// not change what it points to.
+// Reduce folds the elements of s into one value. It divides s into blocks, folds each
+// block by add, from the left, beginning with zero, and then folds the blocks' values, in
+// order, by merge. merge must be associative and zero neutral; nothing needs to commute.
+// How s is divided depends on its length alone, so the result has the same bits for any
+// number of workers, rounded floats included. All blocks begin with the same zero, so add
+// must not change what zero points to.
 //
 // Cost: a call of add for each element, and some 10 ns for each of up to 2048 blocks. The range form is
 // [ReduceRange].
@@ -28,8 +28,8 @@ func Reduce[T, R any](at pool.Place, s []T, zero R, add func(R, T) R, merge func
 	}, merge)
 }
 
-// ReduceRange folds 0 to n-1 into one value, as [Reduce] does with elements: add folds all from lo to
-// hi-1 into a block's value.
+// ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: add folds those
+// from lo to hi-1 into a block's value.
 func ReduceRange[R any](at pool.Place, n int, zero R, add func(value R, lo, hi int) R, merge func(R, R) R) (R, error) {
 	if add == nil || merge == nil {
 		return zero, errNilFunc("ReduceRange")
@@ -42,7 +42,7 @@ func ReduceRange[R any](at pool.Place, n int, zero R, add func(value R, lo, hi i
 	}); err != nil || len(values) == 0 {
 		return zero, err
 	}
-	for len(values) > 1 { // neighbours, until one value is left
+	for len(values) > 1 { // merge neighbours, until one value is left
 		pairs := len(values) / 2
 		next := make([]R, pairs, pairs+1)
 		if err := For(at, pairs, func(i int) { next[i] = merge(values[2*i], values[2*i+1]) }); err != nil {
@@ -53,17 +53,17 @@ func ReduceRange[R any](at pool.Place, n int, zero R, add func(value R, lo, hi i
 	return values[0], nil
 }
 
-// blocks divides a range where results must not depend on how many workers there are.
+// blocks divides a range where results must not depend on the number of workers.
 type blocks struct{ n, size int }
 
-// blocksOf divides n elements into at most 2048 blocks, which are enough for hundreds of workers, and
-// into blocks of 8 where there are few elements, for each block costs something; none but the last has
-// less than least.
+// blocksOf divides n elements into at most 2048 blocks, which are enough for hundreds of workers. Few
+// elements are divided into blocks of 8, because each block costs something. No block but the last has
+// less than least elements.
 func blocksOf(n, least int) blocks { return blocks{n, max(n/1024, min(n/128, 8), least)} }
 
 func (b blocks) count() int {
 	if b.n <= 0 {
-		return b.n // what is wrong with it, the loop says
+		return b.n // the loop returns the error for a negative n
 	}
 	return (b.n-1)/b.size + 1
 }
@@ -84,8 +84,8 @@ func Sum[E Number](at pool.Place, s []E) (E, error) {
 	return ReduceRange(at, len(s), 0, func(_ E, lo, hi int) E { return sum(s[lo:hi]) }, func(a, b E) E { return a + b })
 }
 
-// sum adds in four sums at a time: a processor adds several numbers in the time that one addition
-// takes.
+// sum adds into four sums at a time, because a processor can add several numbers in the time of one
+// addition.
 func sum[E Number](s []E) E {
 	var a, b, c, d E
 	for ; len(s) >= 4; s = s[4:] {
@@ -97,7 +97,7 @@ func sum[E Number](s []E) E {
 	return a + b + (c + d)
 }
 
-// Count returns how many elements of s is is true for. The range form is [CountRange].
+// Count returns for how many elements of s is is true. The range form is [CountRange].
 func Count[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	if is == nil {
 		return 0, errNilFunc("Count")
@@ -120,10 +120,10 @@ func CountRange(at pool.Place, n int, count func(lo, hi int) int) (int, error) {
 	return ReduceRange(at, n, 0, func(_, lo, hi int) int { return count(lo, hi) }, func(a, b int) int { return a + b })
 }
 
-// ErrEmpty is the error of the least or greatest element of nothing.
+// ErrEmpty is the error for the least or greatest element of an empty slice.
 var ErrEmpty = errors.New("par: MinMax, MinFunc or MaxFunc was given an empty slice")
 
-// errEmpty is ErrEmpty, if a call can begin at the place.
+// errEmpty returns ErrEmpty, or the place's error if no call can begin there.
 func errEmpty(at pool.Place) error {
 	if err := pool.Do(at); err != nil {
 		return err
@@ -131,8 +131,8 @@ func errEmpty(at pool.Place) error {
 	return ErrEmpty
 }
 
-// MinMax returns the least and the greatest element of s. If one of them is a NaN, both
-// results are. It returns [ErrEmpty] if there are none.
+// MinMax returns the least and the greatest element of s. If an element is a NaN, both
+// results are. It returns [ErrEmpty] if s is empty.
 func MinMax[E cmp.Ordered](at pool.Place, s []E) (least, most E, err error) {
 	if len(s) == 0 {
 		return least, most, errEmpty(at)
@@ -151,18 +151,18 @@ func MinMax[E cmp.Ordered](at pool.Place, s []E) (least, most E, err error) {
 }
 
 // MinFunc returns the first of the least elements of s, as slices.MinFunc does, and [ErrEmpty] if
-// there is none.
+// s is empty.
 func MinFunc[E any](at pool.Place, s []E, compare func(a, b E) int) (least E, err error) {
 	return first("MinFunc", at, s, compare, func(c int) bool { return c < 0 })
 }
 
 // MaxFunc returns the first of the greatest elements of s, as slices.MaxFunc does, and [ErrEmpty] if
-// there is none.
+// s is empty.
 func MaxFunc[E any](at pool.Place, s []E, compare func(a, b E) int) (most E, err error) {
 	return first("MaxFunc", at, s, compare, func(c int) bool { return c > 0 })
 }
 
-// first returns the first element than which none that follows is better.
+// first returns the best element of s: of equally good ones, the first.
 func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, better func(int) bool) (e E, err error) {
 	if compare == nil {
 		return e, errNilFunc(name)
@@ -176,7 +176,7 @@ func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, b
 		}
 		return i
 	}
-	// 0 is neutral: the first of the equal ones is what counts, and it is the first of all.
+	// 0 is neutral: of equal elements the first one counts, and element 0 is the first of all.
 	i, err := ReduceRange(at, len(s), 0, func(i, lo, hi int) int {
 		for j := lo; j < hi; j++ {
 			i = best(i, j)

@@ -4,8 +4,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. Op
-// must be associative. Out must be as long as s, and may be s. The range form is [ScanRange].
+// Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. op
+// must be associative. out must be as long as s, and may be s. The range form is [ScanRange].
 func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 	if op == nil {
 		return errNilFunc("Scan")
@@ -41,9 +41,9 @@ func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 	}.run(at, len(s))
 }
 
-// ScanRange is [Scan] for 0 to n-1: total returns what all from lo to hi-1 come to, and scanPart does what
-// is to be done with the running totals from lo to hi-1, when those before lo come to before, and returns
-// what all before hi come to. Op must be associative, and zero is the total of nothing.
+// ScanRange is [Scan] for the indices 0 to n-1. total returns the total of those from lo to hi-1. scanPart gets
+// before, the total of all before lo, does what is to be done with the running totals from lo to hi-1, and
+// returns the total of all before hi. op must be associative, and zero is the total of no indices.
 func ScanRange[T any](at pool.Place, n int, zero T, total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) error {
 	if total == nil || op == nil || scanPart == nil {
 		return errNilFunc("ScanRange")
@@ -56,8 +56,8 @@ func ScanRange[T any](at pool.Place, n int, zero T, total func(lo, hi int) T, op
 	}.run(at, n)
 }
 
-// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. Out must be as long as
-// s, and may be s. Floats come out the same only for the same number of idle workers: see [Scan].
+// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. out must be as long as
+// s, and may be s. Sums of floats are the same only for the same number of idle workers: see [Scan].
 func Sums[E Number](at pool.Place, out, s []E) error {
 	if len(out) != len(s) {
 		return errLengths("Sums", "results", len(out), "elements", len(s))
@@ -86,11 +86,11 @@ type scan[T any] struct {
 // shortScan is a length below which a scan is not worth a wake-up.
 const shortScan = 1 << 13
 
-// run divides the range into k+2 parts, if k workers are idle: the first is scanned while the
-// others but the last are added up, and then all others are scanned. So each element
-// is touched twice but in the first and last part, and two workers need two thirds of
-// a serial scan's time. When nobody is idle, it is a serial scan, which a context cannot
-// end early.
+// run divides the range into k+2 parts if k workers are idle. The first part is scanned while the
+// totals of all others but the last are computed, and then all parts but the first are scanned. So
+// each element is touched twice, except in the first and last part, and two workers need two thirds
+// of a serial scan's time. If no worker is idle, run is a serial scan, which a context cannot end
+// early.
 func (s scan[T]) run(at pool.Place, n int) error {
 	if n <= 0 {
 		return For(at, n, func(int) {})
@@ -119,7 +119,7 @@ func (s scan[T]) run(at pool.Place, n int) error {
 	})
 }
 
-// cut returns a part of n items.
+// cut returns the range of a part of n items.
 func cut(n, part, parts int) (lo, hi int) {
 	at := func(part int) int { return n/parts*part + min(part, n%parts) }
 	return at(part), at(part + 1)
@@ -134,7 +134,7 @@ func each(w *pool.Worker, n int, f func(i int)) {
 	must(pool.ForRange(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
 }
 
-// ranges is ForRange, but of a short range in the caller.
+// ranges is ForRange, but runs a short range in the caller alone.
 func ranges(w *pool.Worker, n int, f func(lo, hi int)) {
 	if n <= radixLeaf {
 		f(0, n)

@@ -13,9 +13,9 @@ import (
 
 // ForSeq calls f with each value of the sequence, some at the same time, and returns when
 // all calls have returned. The sequence itself runs in the caller, which handles values
-// too: batches of them go to other workers only as long as some are idle. A value waits
+// too: batches of them go to other workers only while some are idle. A value waits
 // until its batch, of up to 4096, is full or the sequence ends, so a sequence must not
-// wait for f of a value that it has given.
+// wait for f of a value that it has yielded.
 func ForSeq[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	if f == nil {
 		return errNilFunc("ForSeq")
@@ -50,15 +50,15 @@ func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, erro
 	return slices.Concat(parts...), nil
 }
 
-// batches deals values out in batches: begin is called in the caller, in order, and what
-// it returns handles the batch, there or on another worker.
+// batches deals values out in batches. It calls begin in the caller, in order; the function that
+// begin returns handles the batch, in the caller or on another worker.
 func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (handle func())) error {
 	if values == nil {
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
 	return pool.Do(at, func(w *pool.Worker) {
-		var pending atomic.Int64 // batches that others have and that have not ended
-		var failed atomic.Bool   // one of them panicked
+		var pending atomic.Int64 // batches that were given to other workers and have not ended
+		var failed atomic.Bool   // one of these panicked
 		size, target := 1, heist.TicksIn(batchTime)
 		var batch []T
 		w.Scope(func(s *pool.Scope) {
@@ -102,7 +102,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (ha
 	})
 }
 
-// batchTime is what a batch should take: as long as a chunk of a loop.
+// batchTime is how long a batch should take: as long as a chunk of a loop.
 const batchTime = 4 * time.Microsecond
 
 // mostBatch is the longest batch of a sequence.

@@ -61,7 +61,8 @@ func TestAlgorithmsRunWithoutAPool(t *testing.T) {
 	require.Equal(t, []string{"aa", "bb", "cc"}, words)
 }
 
-// TestAStreamThatIsNotTakenFromHoldsUpNoCaller, whether its consumer waits for that one or is it.
+// TestAStreamThatIsNotTakenFromHoldsUpNoCaller, whether the stream's consumer waits for that caller or is that
+// caller.
 func TestAStreamThatIsNotTakenFromHoldsUpNoCaller(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, pool.WithWorkers(workers), pool.WithCallers(1))
@@ -90,7 +91,7 @@ func TestAStreamThatIsNotTakenFromHoldsUpNoCaller(t *testing.T) {
 	}
 }
 
-// TestFormsWithErrKeepWhatThePlaceSays: that it does not wait for admission, also where all errors are asked for.
+// TestFormsWithErrKeepWhatThePlaceSays: a place that does not wait for admission stays one, also with JoinErrors.
 func TestFormsWithErrKeepWhatThePlaceSays(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1), pool.WithCallers(1))
 	require.NoError(t, p.Run(func(*pool.Worker) {

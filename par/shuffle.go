@@ -6,8 +6,9 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Shuffle puts the elements of s into a random order: each order is as likely as any other, as far as
-// the generator (PCG) goes, and the same for the same seed and length, whatever the number of workers.
+// Shuffle puts the elements of s into a random order. Each order is as likely as any other, as far as
+// the generator (PCG) allows. The order is the same for the same seed and length, whatever the number
+// of workers.
 //
 // Each element is thrown into one of several buckets, and then each bucket is shuffled by itself
 // (Sanders, "Random Permutations on Distributed, External and Hierarchical Memory", 1998). Cost: a
@@ -56,7 +57,7 @@ func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 	}); err != nil {
 		return err
 	}
-	// From here on s must not be left half done, so no context ends it.
+	// From here on s must not be left half written, so no context ends the call.
 	return pool.Do(at, func(w *pool.Worker) {
 		w.Uncancelled(func(func() bool) {
 			each(w, buckets, func(k int) {

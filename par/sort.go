@@ -15,10 +15,10 @@ import (
 
 // # Sorting
 //
-// Numbers and strings are sorted by their bits, radix.go and radix_strings.go, and so are keys,
-// radix_by.go. Only a comparator needs a merge sort.
+// Numbers and strings are sorted by their bits (radix.go and radix_strings.go), and so are keys
+// (radix_by.go). Only a comparator needs a merge sort.
 //
-// That one works between the slice and one buffer of its length. The
+// The merge sort works between the slice and one buffer of its length. The
 // slice is halved, a fork for each half, down to leaves that one worker sorts within
 // its cache; on the way back up each level merges from the slice into the buffer or
 // from the buffer into the slice, by turns. A merge is forked too: it is cut at
@@ -28,40 +28,40 @@ import (
 // stable, and how it is cut depends on the length alone, so the result does not depend
 // on the workers.
 //
-// What is already in order is left alone or moved as a block: a whole slice or a
-// leaf that ascends, or descends and is turned round, and two runs of which one ends
-// before the other begins. The rest is up to the serial parts in merge.go.
+// Elements that are already in order are left alone or moved as a block: a slice or leaf
+// that ascends, one that descends, which is reversed, and two runs of which one ends
+// before the other begins. The serial parts in merge.go do the rest.
 //
 // Most of the time goes into branches in the comparator that cannot be predicted, one for each
-// comparison. So a merge that moves the elements without a branch of its own only adds to it: it
-// took a fifth longer, with a comparator that is cmp.Compare of two keys.
+// comparison. So a merge that moves the elements without a branch of its own saves nothing: with a
+// comparator that is cmp.Compare of two keys, it took a fifth longer.
 //
 // # What the slice holds when a sort ends early
 //
 // A sort ends early when its call is cancelled or a function of the caller's panics. The slice
-// then holds its elements, each once, in some order, for this is so all the time,
-// except within the run of leaves or the range that a merge or a move into the
-// slice has begun to write; and those always write their range to the end:
+// then holds its elements, each once, in some order. This is so all the time, except within the
+// range that a leaf, a merge or a move into the slice has begun to write; and each of these always
+// writes its range to the end:
 //
-//   - What they write comes from the same range of the buffer, which stays as it is
+//   - The elements that it writes come from the same range of the buffer, which stays as it is
 //     meanwhile. So one that may not compare any more copies that range over.
-//   - A panic of the comparator is caught where it happens, in the leaf, the merge or
-//     the search. It is kept in the sorting, everything else sees it as it sees that
-//     the call was cancelled, and goes on when no fork is left.
-//   - A merge that is stopped on its way into the buffer leaves rubbish there. What
-//     would read it looks whether the sort was stopped first, and stopped sorts stay so.
+//   - A panic of the comparator is caught where it happens: in the leaf, the merge or
+//     the search. The sorting keeps it, the rest of the sort ends as if the call was
+//     cancelled, and the panic continues when no fork is left.
+//   - A merge into the buffer that is stopped leaves rubbish there. A step that would read
+//     the buffer checks first whether the sort was stopped, and a stopped sort stays stopped.
 //
-// An inconsistent comparator can make a sort return a wrong order, but it does not
-// change what is moved where to: each merge takes each element of its two runs once.
+// An inconsistent comparator can make a sort return a wrong order, but it cannot lose or
+// repeat elements: each merge takes each element of its two runs once.
 //
-// A radix sort calls no function. What it reads to write the other side stays as it is until all
-// of that is written, so whatever side is whole is copied to the slice, or is the slice. Floats
-// are mapped to integers in the slice meanwhile, and back in any case. A sort by keys begins when it has all
-// keys. One of strings, or of long elements, sorts indices, and begins to write the slice only when it
-// will write all of it.
+// A radix sort calls no function. The side that it reads stays as it is until all of the other side
+// is written. So one side is always whole, and if that is not the slice, it is copied to the slice.
+// Floats are mapped to integers in the slice meanwhile, and always mapped back. A sort by keys begins
+// when it has all keys. A sort of strings, or of long elements, sorts indices, and begins to write the
+// slice only when it will write all of it.
 
 const (
-	// serialSort is the length below which a sort is not worth the buffer. As the next
+	// serialSort is the length below which a sort is not worth the buffer. Like the next
 	// two, it was reasoned from the costs of a fork and a cache miss, not swept.
 	serialSort = 256
 
@@ -69,14 +69,14 @@ const (
 	// fill 32 KiB, a first-level cache, and sorting it takes far longer than a fork.
 	leafLen = 1 << 11
 
-	// mergeLen bounds the pieces of a merge. Between
-	// two pieces, or leaves, the sort looks whether it was stopped.
+	// mergeLen bounds the pieces of a merge. Between two pieces, or two leaves, the sort
+	// checks whether it was stopped.
 	mergeLen = 1 << 13
 )
 
 // Sort sorts s in ascending order, NaNs first, as slices.Sort does; the order of zeros
-// of different signs, and of NaNs, is not specified. If the place's context ends it
-// early, s has its elements in some order.
+// of different signs, and of NaNs, is not specified. If the place's context ends the
+// sort early, s has its elements in some order.
 //
 // Cost: a buffer as long as s, unless s is short or in order already, and for strings another
 // 32 bytes for each.
@@ -91,12 +91,12 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool { return sortOrdered(w, s, cancelled) })
 }
 
-// SortFunc sorts s in the order of compare, as slices.SortFunc does, which must be a
-// strict weak order: if it is not, the order of s is not specified. Equal elements keep
-// their order. If the order is that of a key, [SortBy] takes a fraction of the time.
+// SortFunc sorts s in the order of compare, as slices.SortFunc does. Equal elements keep
+// their order. compare must be a strict weak order: if it is not, the order of s is not
+// specified. If the order is that of a key, [SortBy] takes a fraction of the time.
 //
-// If the place's context ends it early, or if compare panics, which then continues in
-// the caller, s has its elements in some order; if compare calls runtime.Goexit, some may be lost and others
+// If the place's context ends the sort early, or if compare panics, s has its elements in some order;
+// a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice. Cost: a buffer as long as s, unless s is short or in order already.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
@@ -106,9 +106,11 @@ func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error
 }
 
 // MergeFunc merges s[:mid] and s[mid:], each of which is in the order of compare, so that all of s is. Of
-// equal elements those before mid come first. (C++ calls it inplace_merge.) If a part is not in that order, or compare is not
-// one, s has its elements in some order; so it has if the place's context ends it early, or if compare panics, which then
-// continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others be there twice.
+// equal elements those before mid come first. (C++ calls it inplace_merge.)
+//
+// If a part is not in that order, if compare is not an order, if the place's context ends the merge early, or if
+// compare panics, s has its elements in some order; a panic continues in the caller. If compare calls
+// runtime.Goexit, some elements may be lost and others be there twice.
 //
 // Cost: a buffer as long as s, unless s is in order already.
 func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) int) error {
@@ -132,8 +134,8 @@ func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) 
 	})
 }
 
-// sortAt calls sort, which says whether it did. A join of a worker whose call was cancelled unwinds,
-// which what is on its way into the slice must not do, so sort looks itself.
+// sortAt calls sort, which says whether it sorted. A join in a cancelled call unwinds, but a merge into the
+// slice must run to its end. So joins in sort do not unwind, and sort checks by itself for cancellation.
 func sortAt(at pool.Place, sort func(w *pool.Worker, cancelled func() bool) bool) error {
 	return pool.Do(at, func(w *pool.Worker) {
 		sorted := false
@@ -144,9 +146,9 @@ func sortAt(at pool.Place, sort func(w *pool.Worker, cancelled func() bool) bool
 	})
 }
 
-// sortOrdered sorts s in ascending order, NaNs first, and says whether it did: not if
-// the call was stopped. The order of zeros of either sign, and of NaNs, is
-// unspecified, but does not depend on the workers.
+// sortOrdered sorts s in ascending order, NaNs first. It returns false if the call was
+// stopped. The order of zeros of either sign, and of NaNs, is unspecified, but does not
+// depend on the workers.
 func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bool {
 	if cancelled() {
 		return false
@@ -190,8 +192,9 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 	}
 }
 
-// orderedRun returns the length of the run that s, of two elements or more, begins with, and
-// whether it descends. Equal elements may be swapped, so they are part of both. A NaN ends it.
+// orderedRun returns the length of the run at the beginning of s, and whether that run descends. s must
+// have two elements or more. Equal elements may be swapped, so both kinds of runs may have them. A NaN
+// ends a run.
 func orderedRun[E cmp.Ordered](s []E) (n int, descends bool) {
 	n = 1
 	if s[1] < s[0] {
@@ -206,16 +209,16 @@ func orderedRun[E cmp.Ordered](s []E) (n int, descends bool) {
 	return n, false
 }
 
-// viewAs returns the same elements as ones of another type, which must have the size
-// and the alignment of the first and pointers in the same places.
+// viewAs returns s as a slice of another element type, which must have the same size and
+// alignment, and pointers in the same places.
 func viewAs[T, E any](s []E) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// sortStableFunc sorts s in the order of the comparator, leaves equal elements in
-// the order they had, and says whether it did: not if the call was stopped. A
-// panic of the comparator continues in the caller, often as a [*PanicError]. However the
-// sort ends, unless by runtime.Goexit, s has its elements, each once.
+// sortStableFunc sorts s in the order of the comparator, and leaves equal elements in
+// the order they had. It returns false if the call was stopped. A panic of the
+// comparator continues in the caller, often as a [*pool.PanicError]. Unless the sort
+// ends by runtime.Goexit, s has its elements, each once.
 func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, cancelled func() bool) bool {
 	if cancelled() {
 		return false
@@ -235,22 +238,22 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 	return g.sort(w, len(s), &comparables[E]{g, compare, [2][]E{s, make([]E, len(s))}})
 }
 
-// sorting is one parallel sort, as far as it need not know the elements.
+// sorting is the part of a sort that need not know the elements.
 type sorting struct {
 	elements  elements    // constant, until the end
 	cancelled func() bool // constant
 
-	// failed is the first panic of the comparator, or its runtime.Goexit. The worker that it
-	// happens to writes.
+	// failed is the first panic of the comparator, or its runtime.Goexit. The worker on which it
+	// happens writes.
 	failed atomic.Pointer[ending]
 }
 
 // elements is the part of a sort that knows the elements. Ranges are of indices,
 // the same in the slice and in the buffer.
 type elements interface {
-	// leaf sorts a range of the slice that one worker can sort at once, to the
-	// given side, but if it is already in order it stays in the slice. It says where
-	// the range is.
+	// leaf sorts a range of the slice that is short enough for one worker, into the
+	// given side. A range that is already in order stays in the slice. leaf returns the
+	// side that the range is in.
 	leaf(lo, hi int, to side) side
 	// inOrder says whether two runs that meet at mid are one already.
 	inOrder(in side, mid int) bool
@@ -282,7 +285,7 @@ func (s extent) len() int { return s.hi - s.lo }
 
 func (g *sorting) stopped() bool { return g.failed.Load() != nil || g.cancelled() }
 
-// caught is deferred where the comparator is called, and told what recover returned.
+// caught is called in a deferred call where the comparator is called, with what recover returned.
 func (g *sorting) caught(recovered any) {
 	e := ending{}
 	if recovered != nil {
@@ -301,7 +304,7 @@ func (e ending) resume() {
 	panic(e.panicked)
 }
 
-// asPanicError is called in a deferred function, while the stack still stands.
+// asPanicError is called in a deferred call, while the stack of the panic is still there.
 func asPanicError(recovered any) *pool.PanicError {
 	if e, ok := recovered.(*pool.PanicError); ok {
 		return e
@@ -336,7 +339,7 @@ func (g *sorting) merge(w *pool.Worker, mid, n int, e elements) bool {
 // end says whether the sort was not stopped. A panic of the comparator continues in the caller.
 func (g *sorting) end() bool {
 	e := g.elements
-	// The frames of the forks may keep g for a while, but no more than that.
+	// The frames of the forks may keep g alive for a while, but not the elements.
 	e.release()
 	if failed := g.failed.Load(); failed != nil {
 		failed.resume()
@@ -352,10 +355,10 @@ type part struct {
 	a, b  extent
 	depth int  // of a sort: how many levels are forked
 	dst   int  // of a merge: where the result begins
-	to    side // of a sort: where it should be; of a merge: where it goes, from the other
+	to    side // of a sort: where the result should be; of a merge: where it goes, from the other side
 }
 
-// sortFork sorts a range and says where it is then.
+// sortFork sorts a range and returns the side that it is in then.
 func sortFork(w *pool.Worker, t part) side {
 	switch {
 	case t.stopped():
@@ -390,8 +393,8 @@ func sortFork(w *pool.Worker, t part) side {
 	return mergeFork(w, part{sorting: t.sorting, a: a, b: b, dst: lo, to: from.other()})
 }
 
-// mergeFork merges two runs and says where they are then. A merge into the slice
-// is complete when it returns, but not sorted if the sort was stopped.
+// mergeFork merges two runs and returns the side that they are in then. When it returns, a
+// merge into the slice is complete, but not sorted if the sort was stopped.
 func mergeFork(w *pool.Worker, t part) side {
 	a, b, from := t.a, t.b, t.to.other()
 	switch {

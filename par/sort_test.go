@@ -293,8 +293,8 @@ func TestSortDoesNotDependOnTheWorkers(t *testing.T) {
 	})
 }
 
-// TestSortSurvivesTheft has everything that can be stolen be stolen, whatever the
-// number of CPUs: the comparator yields now and then.
+// TestSortSurvivesTheft has everything stolen that can be, on any number of CPUs: the comparator
+// yields now and then.
 func TestSortSurvivesTheft(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for range testutil.Stress(5) {
@@ -343,8 +343,8 @@ func TestSortWithAnInconsistentComparatorKeepsAPermutation(t *testing.T) {
 	}
 }
 
-// stops are after how many comparisons to stop a sort of n elements: everywhere from the
-// first leaf to the last merge.
+// stops returns after how many comparisons to stop a sort of n elements: everywhere from the first
+// leaf to the last merge.
 func stops(n int) []int64 {
 	all := int64(float64(n) * math.Log2(float64(n)))
 	list := []int64{1, 2, int64(n) / 2, int64(n)}
@@ -512,7 +512,7 @@ func TestSortKeepsNothingAlive(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	type big struct {
 		key uint32
-		_   [100]byte // it has its own place in memory, unlike a record
+		_   [100]byte // so that each has its own memory, unlike a record
 	}
 	s := make([]*big, 4*mergeLen)
 	for i := range s {
@@ -678,7 +678,8 @@ func seq(lo, hi int) (s []int) {
 	return s
 }
 
-// TestSortStopsSoonAfterAPanic: others look whether it was stopped between two leaves.
+// TestSortStopsSoonAfterAPanic: the other workers check between two leaves whether the sort was
+// stopped.
 func TestSortStopsSoonAfterAPanic(t *testing.T) {
 	const leaves = 64
 	p := newPool(t, pool.WithWorkers(2))
@@ -688,11 +689,11 @@ func TestSortStopsSoonAfterAPanic(t *testing.T) {
 		var m meet
 		require.NotNil(t, testutil.Caught(func() {
 			_ = SortFunc(p, s, func(a, b int) int {
-				m.here() // until there are two
+				m.here() // until there are two workers
 				switch n := calls.Add(1); {
 				case n == 4*leafLen:
 					panic(io.EOF)
-				case n > 4*leafLen && n%100 == 0: // the one that panics may not have a CPU
+				case n > 4*leafLen && n%100 == 0: // the worker that panics may not have a CPU
 					time.Sleep(time.Microsecond)
 				}
 				return a - b
@@ -702,8 +703,8 @@ func TestSortStopsSoonAfterAPanic(t *testing.T) {
 	}
 }
 
-// TestAPanicInASearchKeepsAPermutation: of two pieces of a merge one may have been written when
-// the place to cut the other is looked for.
+// TestAPanicInASearchKeepsAPermutation: one of two pieces of a merge may have been written when the
+// search for the place to cut the other panics.
 func TestAPanicInASearchKeepsAPermutation(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
 	const n = 8 * mergeLen
@@ -720,7 +721,7 @@ func TestAPanicInASearchKeepsAPermutation(t *testing.T) {
 		}
 		return false
 	}
-	// merge panics when something has been compared so often in a search, and says how often that was.
+	// merge panics at comparison number at of the searches, and returns how many there were.
 	merge := func(s []record, at int) (found int) {
 		g := &sorting{cancelled: never}
 		g.elements = &comparables[record]{g, func(a, b record) int {

@@ -17,41 +17,44 @@ import (
 
 // # Streams
 //
-// The goroutine that ranges over a stream does four things in turn: it takes values from the source, puts them into
-// batches, yields results, and computes when it would wait otherwise. A batch is a child of a scope, so other workers take
-// the oldest. Who computes a batch claims it first, and the consumer claims one too where the next result is not there; so the
-// stream goes on if no other worker ever comes. A child that comes too late does nothing.
+// The **consumer**, the goroutine that ranges over a stream, does four things in turn: it takes values from the source,
+// puts them into batches, yields results, and computes when it would wait otherwise. A batch is a child of a scope, so
+// other workers take the oldest. A worker claims a batch before it computes it. The consumer claims one too when the
+// next result is not ready, so the stream goes on even if no other worker ever comes. A child whose batch is already
+// claimed does nothing.
 //
-// Batches are as long as takes batchOfStream to compute. But a value for which the source took longer than that ends its
-// batch, for to wait for another one would gain nothing.
+// A batch has as many values as take batchOfStream to compute. But a value for which the source took longer than that
+// ends its batch, because waiting for another value would gain nothing.
 
-// batchOfStream is what a batch of a stream should take. A batch costs 0.3 microseconds.
+// batchOfStream is how long a batch of a stream should take. A batch costs 0.3 microseconds.
 const batchOfStream = 20 * time.Microsecond
 
-// Stream returns f of each value, in the order of the values, and computes several at a time: at most window values have been
-// taken from the source and not been yielded yet. It is for pipelines: read, compute in parallel, write in order.
+// Stream returns f of each value, in the order of the values, and computes several at a time. At most window values
+// have been taken from the source and not been yielded yet. It is for pipelines: read, compute in parallel, write in
+// order.
 //
-// The first error of f, in that order, comes after the results before it, and ends the stream; so does the end of the place's
-// context, with its cause, after any of the results. No value behind the one that failed begins when that is known, and the context
-// that f is given, a child of the place's, is cancelled when the error is yielded, or when the consumer breaks off. When the
-// range loop is over no f runs any more. A panic in f continues in the consumer, as in [ForSeq]. Where values should fail by themselves, the
-// result has the error; [JoinErrors] changes nothing here. So with the source, which cannot fail: the value has its error, and f returns it, in its turn.
+// The first error of f, in the order of the values, comes after the results before it, and ends the stream. The end of
+// the place's context ends it too, with the context's cause, after any of the results. Once an error is known, no call
+// of f begins for a value behind the one that failed. The context that f is given, a child of the place's, is cancelled
+// when the error is yielded, or when the consumer breaks off. When the range loop is over, no f runs any more. A panic
+// in f continues in the consumer, as in [ForSeq]. An error that should not end the stream belongs in the result;
+// [JoinErrors] changes nothing here. An error of the source belongs in the value, and f returns it in its turn.
 //
-// An f that waits for something does it in [pool.Place]'s Block, and others are computed meanwhile.
+// An f that waits for something does so in [pool.Place]'s Block, and other values are computed meanwhile.
 //
-// The source runs in the consumer's goroutine, which computes, too, and values are computed in batches if that takes little. So f must
-// not wait for what the consumer does with a result, nor the source for f. Results are yielded only
-// between two values: a source that waits for long holds back what is finished, and what is in a
-// batch that is not full. Nothing happens before the stream is ranged over; a caller that does it twice
-// runs the source twice.
+// The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
+// batches. So f must not wait for what the consumer does with a result, nor the source for f. Results are yielded only
+// between two values of the source: a source that waits for long holds back results that are finished, and values in a
+// batch that is not full. Nothing happens before the stream is ranged over; to range over it twice runs the source
+// twice.
 //
-// Cost: some microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than 10
-// microseconds. Bad arguments are yielded as an error.
+// Cost: some microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than
+// 10 microseconds. Bad arguments are yielded as an error.
 func Stream[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx context.Context, v T) (R, error)) iter.Seq2[R, error] {
 	return streamOf("Stream", true, at, values, window, f)
 }
 
-// AsCompleted is [Stream] without the order: results are yielded when they are there.
+// AsCompleted is [Stream] without the order: results are yielded when they are ready.
 func AsCompleted[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx context.Context, v T) (R, error)) iter.Seq2[R, error] {
 	return streamOf("AsCompleted", false, at, values, window, f)
 }
@@ -82,7 +85,7 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
 					defer func() {
-						if !finished { // what has not begun never will
+						if !finished { // batches that have not begun never will
 							s.failedAt.Store(-1)
 							s.cancel(nil)
 						}
@@ -100,16 +103,16 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 
 // stream is one range over a stream.
 type stream[T, R any] struct {
-	// What who computes reads for each value.
+	// Any worker that computes reads these for each value.
 
 	f        func(context.Context, T) (R, error) // constant
 	ctx      context.Context                     // constant
-	failedAt atomic.Int64                        // the number of the first batch with an error: none after it begins; who computes writes
-	ended    chan struct{}                       // a batch has ended, or several; who computes sends
+	failedAt atomic.Int64                        // number of the first failed batch: no later one begins; workers write
+	ended    chan struct{}                       // one or more batches have ended; the worker that computed one sends
 
 	_ pad.Line // two cache lines, for CPUs that fetch them in pairs
 
-	// The consumer's, which it writes for each value.
+	// Consumer only; it writes these for each value.
 
 	ordered bool // constant
 	window  int  // constant
@@ -117,14 +120,14 @@ type stream[T, R any] struct {
 	yield   func(R, error) bool
 	over    bool // yield must not be called any more
 
-	queue []*batch[T, R] // that were not yielded, the oldest first
-	taken int            // values that were not yielded
+	queue []*batch[T, R] // batches that were not yielded, the oldest first
+	taken int            // values taken and not yielded
 	size  int            // of the next batch
 	count int64          // of batches
 }
 
-// batch is a number of values. In and number are constant from when it is queued; who claims it writes the others,
-// until it has ended.
+// batch is a number of values. number and in are constant once it is queued; the worker that claims it writes the other
+// fields until done is set.
 type batch[T, R any] struct {
 	number  int64
 	in      []T
@@ -136,7 +139,7 @@ type batch[T, R any] struct {
 	done    atomic.Bool
 }
 
-// compute is for anybody: it computes a batch that nobody has claimed, and says whether it was that.
+// compute computes a batch unless it is already claimed, and says whether it did. Any worker may call it.
 func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 	if b.claimed.Load() || !b.claimed.CompareAndSwap(false, true) {
 		return false
@@ -148,7 +151,7 @@ func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 		b.done.Store(true)
 		select {
 		case s.ended <- struct{}{}:
-		default: // the consumer has been told already, and looks at all
+		default: // a signal is pending already, and the consumer looks at all batches
 		}
 	}()
 	b.out = make([]R, 0, len(b.in))
@@ -168,11 +171,11 @@ func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 	return true
 }
 
-// run says whether it has come to the end of the source and yielded everything. If not, the call was cancelled, which the scope
-// then says, or s.over is set.
+// run says whether it has come to the end of the source and yielded all results. If not, the call was cancelled, which
+// the scope then reports, or s.over is set.
 func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]) bool {
 	target := heist.TicksIn(batchOfStream)
-	var b *batch[T, R] // that is being filled
+	var b *batch[T, R] // the batch that is being filled
 	flush := func() {
 		full := b
 		b = nil
@@ -199,7 +202,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		if !s.deliver(w, full, target) {
 			return false
 		}
-		if last = now; s.taken != taken { // that took time of its own
+		if last = now; s.taken != taken { // yielding took time of its own
 			last = heist.Ticks()
 		}
 	}
@@ -214,7 +217,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	return true
 }
 
-// deliver yields what can be yielded, and first waits for something if it must. It says whether to go on.
+// deliver yields the batches that are ready. If must is set, it first waits until one is. It says whether to go on.
 func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 	for ; ; must = false {
 		i := s.next()
@@ -241,7 +244,7 @@ func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 	}
 }
 
-// next returns which batch is to be yielded next, -1 if it is not there yet.
+// next returns the index in the queue of the batch to yield next, -1 if that batch has not ended yet.
 func (s *stream[T, R]) next() int {
 	for i, b := range s.queue {
 		switch {
@@ -254,19 +257,19 @@ func (s *stream[T, R]) next() int {
 	return -1
 }
 
-// help computes the oldest batch that nobody has claimed, or waits until one has ended.
+// help computes the oldest batch that is not claimed, or waits until one has ended.
 func (s *stream[T, R]) help(w *pool.Worker) {
 	for _, b := range s.queue {
 		if s.compute(b) {
 			return
 		}
 	}
-	w.Block(func() { <-s.ended }) // all were claimed, and those who claimed them send
+	w.Block(func() { <-s.ended }) // all are claimed, and the workers that claimed them send
 }
 
 // give yields the results of a batch, and says whether to go on.
 func (s *stream[T, R]) give(w *pool.Worker, b *batch[T, R]) bool {
-	if b.broken { // the scope knows
+	if b.broken { // the scope has the panic
 		return false
 	}
 	more := true

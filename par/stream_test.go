@@ -18,7 +18,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// streams are both forms, and whether they keep the order.
+// streams has both forms by name.
 func streams[T, R any]() map[string]func(pool.Place, iter.Seq[T], int, func(context.Context, T) (R, error)) iter.Seq2[R, error] {
 	return map[string]func(pool.Place, iter.Seq[T], int, func(context.Context, T) (R, error)) iter.Seq2[R, error]{
 		"Stream": Stream[T, R], "AsCompleted": AsCompleted[T, R],
@@ -170,7 +170,7 @@ func TestWhoBreaksOffAStreamLeavesNothingBehind(t *testing.T) {
 						t.Error("behind the window")
 					}
 					if i > stop && goroutineID() != consumer {
-						<-ctx.Done() // which the break brings about
+						<-ctx.Done() // the break cancels it
 					}
 					return i, nil
 				}) {
@@ -338,14 +338,14 @@ func TestStreamsRefuseWhatTheyCannotDo(t *testing.T) {
 				n++
 			}
 			require.Equal(t, 1, n)
-			for range s { // which may break off
+			for range s { // the consumer may break off
 				break
 			}
 		}
 	}
 }
 
-// TestAStreamOfCheapFunctionsAllocatesLittle: batches, not values.
+// TestAStreamOfCheapFunctionsAllocatesLittle: it allocates for batches, not for values.
 func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
 	run := func(n int) uint64 {

@@ -13,22 +13,25 @@ import (
 // # Abort
 //
 //  1. The pool closes, as for Shutdown: it accepts nothing more.
-//  2. It is aborted from here on. Who waits for a function that has not begun is woken, keeps it from beginning, and gets ErrClosed.
+//  2. The pool is marked as aborted. A goroutine that waits for a function that has not begun wakes up, keeps the function
+//     from beginning, and gets ErrClosed.
 //  3. Delays end, and their tasks go to the caller.
-//  4. The pool is held, so that workers begin with nothing, and all tasks in its queues go to the caller. A worker that had just taken one runs
-//     it: that one has begun.
-//  5. The pool goes on, with what has begun, and ends when that has.
+//  4. The pool is held, so workers begin nothing, and all tasks in its queues go to the caller. A task that a worker has
+//     just taken has begun: the worker runs it.
+//  5. The pool resumes. It finishes what has begun, and then ends.
 //
-// So each task either begins or goes to the caller. One whose submission or delay ends between the steps is queued behind step 4, and begins. In step 2 a
-// waiter may meet a function of a group or a future that begins. Then one word says who was first: begun of the future, tasks of the group.
+// So each task either begins or goes to the caller. A task that is queued only after step 4, because its submission
+// or delay ended between the steps, begins. In step 2 a waiter may race with the start of the function that it
+// waits for. Then one word says who was first: begun of the future, tasks of the group.
 
-// Abort is [Pool.Shutdown], but what has not begun never does: it is returned, delayed tasks included, for the caller to run elsewhere or to
-// drop. What runs goes on to its end, with its forks and the children of its scopes. Who waits for a future that has not begun, or for a group
-// of which functions have not, gets [ErrClosed]; these functions are among those that are returned, and do nothing. Abort may follow
-// a Shutdown that gave up; after another Abort nothing is left to be returned, and like Close it returns [ErrClosed] then.
+// Abort is [Pool.Shutdown], but functions that have not begun never do. Abort returns them, delayed tasks included,
+// for the caller to run elsewhere or to drop. Running tasks go on to their end, with their forks and the children
+// of their scopes. A goroutine that waits for a future that has not begun, or for a group with functions that have
+// not, gets [ErrClosed]; these functions are among those that Abort returns, and do nothing. Abort may follow a
+// Shutdown that gave up. After another Abort nothing is left to return; like Close it then returns [ErrClosed].
 //
-// A function that is returned does what it would have done: one with [StartBy] looks at the time when it is called, and one whose context has
-// ended does nothing.
+// A returned function does what it would have done in the pool: one with [StartBy] looks at the time when it is
+// called, and one whose context has ended does nothing.
 func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 	first, err := p.beginClose(ctx, "Abort")
 	if err != nil {
@@ -44,7 +47,7 @@ func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 	return left, p.awaitEnd(ctx, first)
 }
 
-// giveBack takes all that has not begun.
+// giveBack takes all tasks that have not begun.
 func (p *Pool) giveBack() (left []func(w *Worker)) {
 	p.delays.Range(func(d, _ any) bool {
 		if d := d.(*delay); d.end() {
@@ -61,7 +64,7 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for p.queued() > 0 {
 		t := p.takeQueued(loot)
-		if t == nil { // others are at the queues
+		if t == nil { // other goroutines are at the queues
 			runtime.Gosched()
 		}
 		for ; t != nil; t = loot.Pop() {
@@ -72,7 +75,8 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 	return left
 }
 
-// takeQueued takes a task from a queue. More may come into the ring, which is empty: a thief takes half.
+// takeQueued takes a task from a queue, nil for none. It may put more into loot, which is empty: like a thief it
+// takes half of a run queue.
 func (p *Pool) takeQueued(loot *heist.Ring[task]) *task {
 	for _, pl := range p.victims() {
 		if t, _, _ := pl.stealTasks(loot, true); t != nil {
@@ -98,17 +102,17 @@ func (p *Pool) takeSubmitted() *task {
 	return nil
 }
 
-// delay is a task that waits for its time. The timer, the task's context and Abort may end that.
+// delay is a task that waits for its time. The timer, the task's context or Abort ends the wait.
 type delay struct {
 	f func(*Worker) // constant
 
-	mu    sync.Mutex // the first two of them need what is made after them
+	mu    sync.Mutex // acceptLater holds it until timer and stop are set: their callbacks may come before that
 	over  bool
 	timer *time.Timer
-	stop  func() bool // keeps the context from ending it; nil if none does
+	stop  func() bool // keeps the context from ending the delay; nil if no context does
 }
 
-// end says whether the caller is the one who ends it.
+// end ends the delay, and says whether this call did.
 func (d *delay) end() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

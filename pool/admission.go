@@ -9,25 +9,26 @@ import (
 
 // # Admission
 //
-// With [WithCallers] no more guests compute at a time than a number. Those who come when there are as many wait in their order. A
-// guest that waits does not count, for others may have to come to their end first, and when its wait is over it goes on at once, as a
-// worker does (waiting.md): then there may be more than the number for a while, and nobody is let in. So the bound makes nobody wait
-// for what waits for him: a program hangs only if it would without it.
+// [WithCallers] bounds how many guests compute at a time. Callers beyond the bound wait in their order. A guest that
+// waits does not count, because its wait may not end before others do. When it ends, the guest goes on at once, as a
+// worker does (waiting.md): then more guests than the bound may compute for a while, and no caller is let in. So the
+// bound makes no caller wait for something that waits for this caller: a program hangs only if it would without it.
 //
-// A short loop asks, too, so it does not run in its caller alone before it comes to the pool (probe).
+// A short loop needs admission too, so it does not run in its caller alone before it comes to the pool (probe).
 
-// admission lets guests in. Its fields are under mu; without WithCallers nobody touches them.
+// admission lets guests in. Its fields are under mu, and unused without WithCallers.
 type admission struct {
 	mu     sync.Mutex
 	inside int             // guests that compute
-	queue  []chan struct{} // of those who wait, in their order; closed for who is let in
+	queue  []chan struct{} // of the callers that wait, in their order; closed when the caller is let in
 }
 
-// WithCallers bounds how many goroutines from outside compute in the pool at a time, see [Pool.Run], to n: the callers of loops and all else
-// that takes the pool as its place, short loops included (but what is so little that it never comes to the pool, such as a sort of some
-// elements). Others wait, in their order, until one leaves or waits for something that heist
-// knows of; or until the place's context ends, whose cause they return. Calls at [View.Try] and [Pool.TryRun] return [ErrFull] instead.
-// Calls inside the pool's tasks, bodies and forks need no admission. By default there is no bound.
+// WithCallers bounds to n how many goroutines from outside compute in the pool at a time, see [Pool.Run]. It applies
+// to all calls that take the pool as their place, short loops included, but not to those with so little work that they
+// never come to the pool, such as a sort of some elements. Other callers wait, in their order, until a guest leaves or
+// waits for something that heist knows of; or until the place's context ends, whose cause they return. Calls at
+// [View.Try] and [Pool.TryRun] return [ErrFull] instead. Calls inside the pool's tasks, bodies and forks need no
+// admission. By default there is no bound.
 func WithCallers(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -39,7 +40,7 @@ func WithCallers(n int) Option {
 	}
 }
 
-// admit returns when the caller may compute as a guest, or else the reason.
+// admit returns nil when the caller may compute as a guest, or an error that says why it may not.
 func (p *Pool) admit(ctx context.Context, try bool) error {
 	a := &p.admission
 	a.mu.Lock()
@@ -73,7 +74,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	return nil
 }
 
-// notAdmitted is for who gives up, and may have been let in just now.
+// notAdmitted is called by a caller that gives up, and may have been let in just now.
 func (p *Pool) notAdmitted(turn chan struct{}) {
 	a := &p.admission
 	a.mu.Lock()
@@ -87,7 +88,7 @@ func (p *Pool) notAdmitted(turn chan struct{}) {
 	}
 }
 
-// leaves is for a guest that computes no longer.
+// leaves is called for a guest that computes no longer.
 func (p *Pool) leaves() {
 	if p.callers == 0 {
 		return
@@ -101,7 +102,7 @@ func (p *Pool) leaves() {
 	}
 }
 
-// returns is for a guest that computes again.
+// returns is called for a guest that computes again.
 func (p *Pool) returns() {
 	if p.callers == 0 {
 		return
@@ -111,10 +112,12 @@ func (p *Pool) returns() {
 	p.admission.mu.Unlock()
 }
 
-// TryRun is [Pool.Run], but where that would wait for other callers, see [WithCallers], it returns [ErrFull] and does not call f.
+// TryRun is [Pool.Run], but where that would wait for other callers, see [WithCallers], it returns [ErrFull] and does
+// not call f.
 func (p *Pool) TryRun(f func(w *Worker)) error { return (&View{p: p, try: true}).Run(f) }
 
-// Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see [WithCallers].
+// Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see
+// [WithCallers].
 func (b *View) Try() *View {
 	if b == nil {
 		return nil

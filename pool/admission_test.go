@@ -16,14 +16,14 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// queued returns how many callers wait.
+// queued returns how many callers wait for admission.
 func (a *admission) queued() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.queue)
 }
 
-// TestNoMoreCallersComputeThanAreAllowed, whatever they call, short loops too; and all of them come to their end.
+// TestNoMoreCallersComputeThanAreAllowed, whatever they call, short loops too, and all callers end.
 func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
 	for _, most := range []int{1, 2, 3} {
 		p := newPool(t, WithWorkers(2), WithCallers(most))
@@ -42,7 +42,7 @@ func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
 				for range testutil.Stress(30) {
 					var err error
 					switch i % 5 {
-					case 0: // in the caller alone, as what is short or has one worker
+					case 0: // runs in the caller alone, as does any loop that is short or has one worker
 						err = ForRange(p, 3, func(int, int) { body() }, Grain(3))
 					case 1:
 						err = p.Run(func(*Worker) { body() })
@@ -68,7 +68,7 @@ func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
 	}
 }
 
-// TestCallersAreLetInInTheirOrder, and who gives up is not in the way.
+// TestCallersAreLetInInTheirOrder, and a caller that gives up does not block the others.
 func TestCallersAreLetInInTheirOrder(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithCallers(1))
 	var order []int
@@ -116,7 +116,7 @@ func inGoroutine(f func() error) error {
 	return <-result
 }
 
-// TestACallerThatWaitsLetsAnotherOneIn, or each would wait for one who is not let in.
+// TestACallerThatWaitsLetsAnotherOneIn: otherwise each would wait for a caller that is not let in.
 func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithCallers(1))
 	other := newPool(t, WithWorkers(1), WithCallers(1))
@@ -128,7 +128,7 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 		},
 		func(w *Worker, f func()) {
 			g, _ := p.Group(t.Context())
-			g.GoWorker(func(w *Worker) error { w.Block(f); return nil }) // a task of the same pool calls in
+			g.GoWorker(func(w *Worker) error { w.Block(f); return nil }) // a task of the same pool makes the call
 			require.NoError(t, g.Wait())
 		},
 	} {
@@ -145,7 +145,7 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 		require.Equal(t, 10, depth)
 		require.Zero(t, p.admission.inside)
 	}
-	// In a task, a call needs no admission, and one that waits for it in another pool lends its place.
+	// A call from a task needs no admission. A task of another pool that waits for admission lends its place.
 	require.NoError(t, p.Run(func(*Worker) {
 		inside := make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) { require.NoError(t, Do(p, func(*Worker) { close(inside) })) }))
@@ -182,7 +182,7 @@ func TestCallersLeaveHoweverTheyEnd(t *testing.T) {
 	}
 }
 
-// TestCloseRefusesCallersWhoWait, and those inside come to their end.
+// TestCloseRefusesCallersWhoWait, and the callers inside come to their end.
 func TestCloseRefusesCallersWhoWait(t *testing.T) {
 	p, err := New(WithWorkers(1), WithCallers(1))
 	require.NoError(t, err)
@@ -209,7 +209,7 @@ func TestCloseRefusesCallersWhoWait(t *testing.T) {
 	require.Zero(t, p.admission.inside)
 }
 
-// TestCallersWhoGiveUpLoseNobodysTurn, at any moment.
+// TestCallersWhoGiveUpLoseNobodysTurn, at whatever moment they give up.
 func TestCallersWhoGiveUpLoseNobodysTurn(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithCallers(2))
 	var all sync.WaitGroup
@@ -248,7 +248,7 @@ func TestCallersWaitInABubble(t *testing.T) {
 	})
 }
 
-// TestTryAsyncRefusesWhereAsyncWouldWait, and what it takes is a future as others.
+// TestTryAsyncRefusesWhereAsyncWouldWait. What it accepts is a future like any other.
 func TestTryAsyncRefusesWhereAsyncWouldWait(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithQueueBound(1))
 	one := func(*Worker) (int, error) { return 1, nil }

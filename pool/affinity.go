@@ -7,17 +7,17 @@ import (
 
 // # Loops on several nodes
 //
-// Where a range is processed decides in which memory its data are near, and on a machine with
-// several nodes it should be processed there again the next time. So a loop that is worth
-// it is first divided into pieces, each with a node as its home, and only then, piece by
-// piece, by halves as everywhere (loop.go). A node's workers take the pieces that are at home
-// there. The worker that called the loop helps with its own node's, and then takes what nobody has
-// begun: a busy node holds up nobody (Acar, Blelloch and Blumofe call such hints mailboxes;
-// TBB has them as affinity partitioner).
+// On a machine with several nodes, where a range is processed decides which node its data are near,
+// so the range should be processed there again the next time. A loop that is long enough is
+// therefore first divided into **pieces**, each with a node as its **home**, and only then is each
+// piece divided by halves, as in any loop (loop.go). A node's workers take the pieces whose home is
+// their node. The worker that called the loop helps with the pieces of its own node, and then takes
+// pieces of other nodes that no worker has begun. So a busy node does not hold up the loop (Acar,
+// Blelloch and Blumofe call such hints mailboxes; TBB has them as affinity partitioner).
 //
-// Without an [Affinity] there is a piece for each worker, and its home is the worker's node.
-// With one, pieces are smaller, and where each has really been processed is noted, to be its
-// home the next time. Either way the borders follow from the length of the loop alone.
+// Without an [Affinity] there is one piece for each worker, and its home is the worker's node.
+// With an Affinity, pieces are smaller, and the node that really processed a piece becomes its
+// home for the next time. Either way the borders follow from the length of the loop alone.
 
 // Affinity remembers on which nodes the parts of a loop were processed, so that the same
 // loop, over data of the same length, processes them there again, where caches and memory
@@ -38,8 +38,8 @@ const (
 	// Pieces of a loop with an affinity, for each worker and in all: enough that a node
 	// that was late the last time gets a little less.
 	piecesPerWorker, mostPieces = 4, 1024
-	// worthNodes is how long a loop must take for each of the nodes, in chunks, to be
-	// divided among them: a wake-up there costs as much as one or two.
+	// worthNodes is how many chunks a loop must have for each node to be divided among
+	// the nodes: a wake-up on another node costs as much as one or two chunks.
 	worthNodes = 8
 )
 
@@ -48,11 +48,11 @@ type nodeChunks struct {
 	span
 	homes []int           // by piece
 	ran   []atomic.Int32  // by piece: 1 + the node that runs it; the worker that claims it writes
-	next  [][]int         // by node: the pieces at home there; constant
-	taken []atomic.Uint32 // by node: how many of them were claimed
+	next  [][]int         // by node: the pieces whose home it is; constant
+	taken []atomic.Uint32 // by node: how many of these were claimed
 }
 
-// at returns the part of the range that a piece is, less what has been done before.
+// at returns the range of piece i, less the items that have run already.
 func (ps *nodeChunks) at(i int) span {
 	s := ps.span
 	n, k := s.hi, len(ps.homes)
@@ -64,7 +64,7 @@ func (ps *nodeChunks) at(i int) span {
 // border returns where the i-th of k parts of n items begins.
 func border(n, i, k int) int { return n/k*i + n%k*i/k }
 
-// claim takes a piece that is at home on a node and that nobody has begun, or returns -1.
+// claim takes a piece whose home is the node and that no worker has claimed, or returns -1.
 func (ps *nodeChunks) claim(node int) int {
 	mine := ps.next[node]
 	if int(ps.taken[node].Load()) >= len(mine) {
@@ -76,7 +76,7 @@ func (ps *nodeChunks) claim(node int) int {
 	return -1
 }
 
-// runAt runs pieces that are at home on a node, until all have begun.
+// runAt runs pieces whose home is the node, until all are claimed.
 func (ps *nodeChunks) runAt(w *Worker, node int) {
 	for i := ps.claim(node); i >= 0 && !ps.over(w); i = ps.claim(node) {
 		ps.ran[i].Store(int32(w.placement.node) + 1)
@@ -85,7 +85,7 @@ func (ps *nodeChunks) runAt(w *Worker, node int) {
 	}
 }
 
-// runNear runs pieces that are at home on the worker's node, and then those of others, the
+// runNear runs pieces whose home is the worker's node, and then those of other nodes, the
 // nearest first.
 func (ps *nodeChunks) runNear(w *Worker) {
 	for _, node := range w.pool.nodes[w.placement.node].nearby {
@@ -113,7 +113,7 @@ func (s span) runOnNodes(w *Worker, a *Affinity) {
 			for range min(len(ps.next[node]), p.nodes[node].workers) {
 				scope.goOn(node, func(w *Worker) { ps.runAt(w, node) })
 			}
-			if len(ps.next[node]) == 0 { // or it would never get one again
+			if len(ps.next[node]) == 0 { // or the node would never get a piece again
 				scope.goOn(node, ps.runNear)
 			}
 		}
@@ -143,7 +143,7 @@ func (a *Affinity) note(p *Pool, ps *nodeChunks) {
 	homes := make([]int, len(ps.homes))
 	for i := range homes {
 		homes[i] = int(ps.ran[i].Load()) - 1
-		if homes[i] < 0 { // it was cancelled before that
+		if homes[i] < 0 { // the loop was cancelled before the piece ran
 			homes[i] = ps.homes[i]
 		}
 	}
@@ -152,8 +152,8 @@ func (a *Affinity) note(p *Pool, ps *nodeChunks) {
 	a.pool, a.n, a.homes = p, ps.hi, homes
 }
 
-// shares divides k pieces among the nodes, in their order, each as many as is its share of
-// the workers.
+// shares divides k pieces among the nodes, in order. Each node gets pieces in proportion to its
+// workers.
 func (p *Pool) shares(k int) []int {
 	homes := make([]int, 0, k)
 	workers := 0

@@ -307,8 +307,8 @@ func TestDividedLoopsWhileWorkersChange(t *testing.T) {
 
 // # How a piece may end
 
-// elsewhere runs loops until f has been called on a worker of another node than the
-// caller's. The caller waits a little for that.
+// elsewhere runs loops until f has been called on a worker of another node than the caller's, for
+// which the caller waits a little.
 func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended any, err error) {
 	t.Helper()
 	var once sync.Once
@@ -410,9 +410,9 @@ func TestCancellationOnAnotherNodeEndsTheLoop(t *testing.T) {
 
 // # Where pieces run
 
-// runFor runs a loop whose pieces have these homes, and says where each piece began. They are
-// equally long: no node begins with its next piece before the others have begun with as many
-// of theirs, or have been waited for long enough.
+// runFor runs a loop whose pieces have these homes, and says where each piece began. The pieces are
+// in effect equally long: a node begins its next piece only when the others have begun as many of
+// theirs, or when patience is over.
 func (a *Affinity) runFor(t *testing.T, p *Pool, homes []int, patience time.Duration) (ran []int) {
 	t.Helper()
 	const each = 64
@@ -438,7 +438,7 @@ func (a *Affinity) runFor(t *testing.T, p *Pool, homes []int, patience time.Dura
 	return ran
 }
 
-// prepare makes a the affinity of a loop whose pieces ran there.
+// prepare makes a the affinity of a loop whose pieces ran on the nodes in homes.
 func (a *Affinity) prepare(p *Pool, n int, homes []int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -459,9 +459,9 @@ func TestAffinityNotesWhereEachPieceRan(t *testing.T) {
 	}
 }
 
-// TestAffinityRunsPiecesWhereTheyRanBefore: on two nodes with a worker each, of which one
-// helps the caller. A worker that is just about to sleep may take what was meant for
-// another one, so a few pieces may move.
+// TestAffinityRunsPiecesWhereTheyRanBefore, on two nodes with a worker each, of which one helps the
+// caller. A worker that is about to fall asleep may take what was meant for another one, so a few
+// pieces may move.
 func TestAffinityRunsPiecesWhereTheyRanBefore(t *testing.T) {
 	p := newNodes(t, 2, 1)
 	fromEachNode(t, p, func(here int) {
@@ -512,8 +512,8 @@ func TestPiecesRunOnTheirNode(t *testing.T) {
 	})
 }
 
-// TestANodeThatWasLateGetsPiecesAgain: once it was busy, and the others took what was at
-// home there.
+// TestANodeThatWasLateGetsPiecesAgain: the node was busy once, and the others took the pieces that
+// were at home there.
 func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 	p := newNodes(t, 2, 1)
 	fromEachNode(t, p, func(here int) {
@@ -526,7 +526,7 @@ func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 		loop(func(*Worker) {})
 		require.Equal(t, slices.Repeat([]int{here}, 8), a.homes)
 		release()
-		for range 20 { // and now nobody is busy
+		for range 20 { // and now no worker is busy
 			whenAsleep(t, p)
 			came := make(gate)
 			arrive := sync.OnceFunc(came.open)
@@ -583,7 +583,7 @@ func TestAnAffinityIsSharedByGoroutines(t *testing.T) {
 	})()
 }
 
-// TestALoopThatEndedEarlyLeavesTheAffinityAsItWas: what it noted would be half of it.
+// TestALoopThatEndedEarlyLeavesTheAffinityAsItWas: such a loop has noted only a part of its pieces.
 func TestALoopThatEndedEarlyLeavesTheAffinityAsItWas(t *testing.T) {
 	p := newNodes(t, 3, 1)
 	var a Affinity
@@ -608,7 +608,7 @@ func TestALoopThatEndedEarlyLeavesTheAffinityAsItWas(t *testing.T) {
 			}
 		}, a.Granularity())
 		require.ErrorIs(t, err, context.Canceled)
-		if !slices.Equal(before, a.homes) { // it came with the last item
+		if !slices.Equal(before, a.homes) { // the cancellation came with the last item
 			require.Len(t, a.homes, len(before))
 		}
 		cancel()

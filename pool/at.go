@@ -6,14 +6,14 @@ import (
 	"runtime/trace"
 )
 
-// Place is where a blocking call computes: a [*Pool], whose guest the calling
-// goroutine becomes for the time, or a [*Worker] that the caller was given. With
-// [Pool.With], [Worker.With] or [WithCancel] the call can be cancelled. [Serial] is the caller alone.
+// Place is where a blocking call computes. It is a [*Pool], whose guest the calling goroutine becomes for the time
+// of the call, or a [*Worker] that the caller was given. [Pool.With], [Worker.With] and [WithCancel] return places
+// whose calls can be cancelled. The place of [Serial] is the caller alone.
 //
-// A call at the pool, made inside a task, a body or a fork of that pool, computes as the worker that runs it. But it is a call of its own: it
-// does not end with the one around it, as a call at the worker does.
+// A call at a pool, made inside a task, a body or a fork of that pool, computes as the worker that runs it. But it
+// is a call of its own: unlike a call at the worker, it does not end early with the call around it.
 type Place interface {
-	// With returns the place as one in which calls end early when ctx is cancelled, see [Pool.With].
+	// With returns a place in which calls end early when ctx is cancelled, see [Pool.With].
 	With(ctx context.Context) *View
 	// Block calls f, which waits for something, see [Pool.Block].
 	Block(f func())
@@ -29,8 +29,8 @@ func (w *Worker) at() View {
 	return View{p: w.pool, w: w}
 }
 
-// View is a pool or a worker as a place whose calls have a context, or do not wait for admission. Create it with [Pool.With], [Worker.With] or [WithCancel]; it is
-// used any number of times.
+// View is a place at a pool or a worker whose calls have a context, or do not wait for admission. Create it with
+// [Pool.With], [Worker.With] or [WithCancel], and use it any number of times.
 type View struct {
 	p      *Pool
 	w      *Worker
@@ -46,12 +46,12 @@ func (b *View) at() View {
 	return *b
 }
 
-// With returns the pool as a place in which calls end early, with ctx's cause ([context.Cause]), when
-// ctx is cancelled. What was already begun then is finished: the chunk of a loop, the
-// functions of a join up to their next fork. A fork unwinds by a panic that the call
-// recovers again; functions that recover panics should let those pass for which [IsUnwind]
-// is true. When the call returns, nothing of it runs any more. No panic is lost by unwinding: where several
-// meet in a call that ends early, and one is recovered inside, another may continue where the call ends.
+// With returns a place at the pool in which calls end early when ctx is cancelled, and return ctx's cause
+// ([context.Cause]). What was already begun is finished: the chunk of a loop, the functions of a join up to their
+// next fork. A fork unwinds by a panic that the call recovers; functions that recover panics should let those pass
+// for which [IsUnwind] is true. When the call returns, nothing of it runs any more. Unwinding loses no panic: if
+// several meet in a call that ends early, and one of them is recovered inside the call, another may continue where
+// the call ends.
 func (p *Pool) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Pool.With"))
@@ -59,8 +59,7 @@ func (p *Pool) With(ctx context.Context) *View {
 	return &View{p: p, ctx: ctx}
 }
 
-// With is [Pool.With] for a caller that was given w. A call that is nested in another
-// one ends with that one, too.
+// With is [Pool.With] for a caller that was given w. A call that is nested in another one also ends with that one.
 func (w *Worker) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Worker.With"))
@@ -70,7 +69,8 @@ func (w *Worker) With(ctx context.Context) *View {
 	return &b
 }
 
-// With is [Pool.With] for a view. Ctx takes the place of the context that the view has; where both should end calls it is derived from that.
+// With is [Pool.With] for a view. Ctx replaces the context of the view; if both should end calls, derive ctx from
+// that one.
 func (b *View) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("View.With"))
@@ -80,16 +80,17 @@ func (b *View) With(ctx context.Context) *View {
 	return &c
 }
 
-// IsUnwind says whether v, which recover returned, is how a call ends early whose context was cancelled, see [Pool.With].
-// Such a panic must go on: panic with v again.
+// IsUnwind says whether v, which recover returned, is the panic that unwinds a call whose context was cancelled,
+// see [Pool.With]. Such a panic must go on: panic with v again.
 func IsUnwind(v any) bool {
 	_, ok := v.(*cancelScope)
 	return ok
 }
 
-// WithCancel returns a place within at in which calls end early when cancel is called, with the error that it is given,
-// and the context of that place, which ends when at's does, too. It is for algorithms whose functions may
-// fail; see par's ForErr. Cancel must be called when the place is not used any more.
+// WithCancel returns a place within at, the context of this place, and a function that cancels it: when cancel is
+// called, calls at the place end early with the error that cancel was given. The context also ends when at's does.
+// WithCancel is for algorithms whose functions may fail; see par's ForErr. Cancel must be called when the place is
+// no longer used.
 //
 // Cost: that of [context.WithCancelCause].
 func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.CancelCauseFunc) {
@@ -97,7 +98,7 @@ func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.Canc
 	if at != nil {
 		*inner = at.at()
 	}
-	if w := inner.w; w != nil && inner.ctx == nil && w.isMine() { // if not, calls at the place say so
+	if w := inner.w; w != nil && inner.ctx == nil && w.isMine() { // if it is another goroutine's, calls at the place return an error
 		inner.ctx = w.Context()
 	}
 	if inner.ctx == nil {
@@ -108,8 +109,8 @@ func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.Canc
 	return inner, inner.ctx, cancel
 }
 
-// Context returns the context of the call that the caller belongs to: that of the place, or of the innermost of places in
-// one another; context.Background() if none of them has one.
+// Context returns the context of the call that the caller belongs to. If places are nested, that is the context of
+// the innermost place that has one; if none has, it is context.Background().
 func (w *Worker) Context() context.Context {
 	if c := w.cancelScope; c != nil {
 		return c.ctx
@@ -117,11 +118,14 @@ func (w *Worker) Context() context.Context {
 	return context.Background()
 }
 
-// Stop ends the innermost call around the caller that was made at a place of [WithCancel], as that place's cancel function does, and
-// unwinds the caller. The call returns err; other workers that compute in it unwind at their next fork, or end their chunk of a loop.
-// So a search ends as soon as a worker has found what is looked for. The call has no other result, so what was found is kept elsewhere, and err may be
-// one of the caller's own that says so. It panics if err is nil, or there is no such call: a call at the
-// pool itself, a task and what [Worker.Uncancelled] calls are none of the call around them.
+// Stop ends the innermost call around the caller that was made at a place of [WithCancel], as that place's cancel
+// function does, and unwinds the caller. The call returns err; other workers that compute in it unwind at their
+// next fork, or end their chunk of a loop. So a search ends as soon as one worker has found what it looks for. The
+// call has no other result: keep what was found elsewhere; err may be one of your own that says that something was
+// found.
+//
+// Stop panics if err is nil, or if there is no such call. A call at the pool itself, a task, and what
+// [Worker.Uncancelled] calls do not belong to the call around them.
 func (w *Worker) Stop(err error) {
 	w.mustBeMine("Worker.Stop")
 	if err == nil {
@@ -137,9 +141,10 @@ func (w *Worker) Stop(err error) {
 	panic(errors.New("pool: Worker.Stop was called outside of a call at a place that WithCancel made; make the call there"))
 }
 
-// Do runs the functions at the place, possibly at the same time, and returns when all are done. A panic in one of them continues here as
-// a [*PanicError]. It is for callers that were given no worker; see [Worker.Do], and [Pool.Run] for places and errors. Without functions it says
-// whether a call can begin at the place, for one that turns out to have nothing to do.
+// Do runs the functions at the place, possibly at the same time, and returns when all are done. A panic in one of
+// them continues here as a [*PanicError]. It is for callers that were given no worker; see [Worker.Do], and
+// [Pool.Run] for places and errors. Without functions Do only says whether a call can begin at the place, for an
+// algorithm that turns out to have nothing to do.
 //
 // Cost: that of a guest, 40 ns, beside that of Worker.Do.
 func Do(at Place, fs ...func(w *Worker)) (err error) {
@@ -182,8 +187,8 @@ func (b *View) Run(f func(w *Worker)) (err error) {
 type visit struct {
 	w      *Worker
 	guest  bool          // w was made a guest for the visit
-	call   *cancelScope  // if the place has a context
-	inner  inner         // what w does besides, if it did not begin as a guest here and there is something to keep apart
+	call   *cancelScope  // nil if the place has no context
+	inner  inner         // what keeps the visit apart from what w did before
 	kept   bool          // inner is in use
 	region *trace.Region // nil if no trace is on
 }
@@ -268,15 +273,15 @@ func (v *visit) leavePlace(err *error) {
 	v.end()
 }
 
-// does says in which function the visitor is.
+// does notes which function the visitor runs.
 func (v *visit) does(code uintptr) {
 	if v.guest {
 		v.w.code.set(code)
 	}
 }
 
-// end goes back to what the worker did before. Until the last fork of the call is over it can
-// still be cancelled, and thieves be told so.
+// end returns the worker to what it did before. The call is over only after its last fork: until then it can still
+// be cancelled, and thieves be told so.
 func (v *visit) end() {
 	if v.kept {
 		v.w.endInner(v.inner)
@@ -291,11 +296,12 @@ func (v *visit) end() {
 
 // # For those who write algorithms
 
-// Idle returns how many workers could help the caller now, one that was given w. Cost: a load.
+// Idle returns how many workers could help the caller now. The caller must have been given w. Cost: a load.
 func (w *Worker) Idle() int { return w.pool.idle() }
 
-// Outside calls f, which is code of who called an algorithm, and no part of its work: what takes its results, say. With [WithCallers] a goroutine
-// else may compute meanwhile, and what f itself calls at the pool needs no admission. Cost: nothing without it, and two locks with it.
+// Outside calls f, which is code of an algorithm's caller and no part of the algorithm's work, such as a function
+// that takes its results. With [WithCallers] another goroutine may compute meanwhile, and what f itself calls at
+// the pool needs no admission. Cost: nothing without WithCallers, and two locks with it.
 func (w *Worker) Outside(f func()) {
 	if !w.guest || w.pool.callers == 0 {
 		f()
@@ -307,16 +313,16 @@ func (w *Worker) Outside(f func()) {
 	f()
 }
 
-// Cancelled says whether the call that the caller belongs to need not go on, because its context has
-// ended. [Worker.Checkpoint], forks and loops end it then. Cost: some loads.
+// Cancelled says whether the call that the caller belongs to need not go on, because its context has ended.
+// [Worker.Checkpoint], forks and loops then end it. Cost: some loads.
 func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
 
-// Checkpoint ends the call that the caller belongs to if its context has ended: it unwinds, as a
-// fork does. Now and then, it looks at the context itself. Cost: some loads, and a look at the clock.
+// Checkpoint unwinds the caller, as a fork does, if the context of the call that it belongs to has ended. Now and
+// then it looks at the context itself. Cost: some loads, and a look at the clock.
 func (w *Worker) Checkpoint() { w.cancelScope.look(w) }
 
-// Uncancelled calls f, in which no fork ends early because the caller's call was cancelled: for
-// something that must not be left half done. f may ask cancelled, on any worker, and hurry.
+// Uncancelled calls f so that no fork in it ends early because the caller's call was cancelled. It is for work that
+// must not be left half done. F may ask cancelled, on any worker, whether it should hurry.
 func (w *Worker) Uncancelled(f func(cancelled func() bool)) {
 	in := w.beginInner()
 	defer w.endInner(in)

@@ -57,7 +57,7 @@ func plainFib(n int) int {
 	return plainFib(n-1) + plainFib(n-2)
 }
 
-// BenchmarkWait is what waiting.md says that waits cost.
+// BenchmarkWait measures the costs of waits that waiting.md names.
 func BenchmarkWait(b *testing.B) {
 	p, err := New(WithWorkers(1), WithPinning(PinNone))
 	require.NoError(b, err)
@@ -75,7 +75,7 @@ func BenchmarkWait(b *testing.B) {
 		var took time.Duration
 		for waits := 0; waits < b.N; waits += len(futures) {
 			done := make(chan struct{})
-			require.NoError(b, p.Go(func(*Worker) { // the only worker, so nobody else begins with them
+			require.NoError(b, p.Go(func(*Worker) { // the only worker, so that no other begins with them
 				defer close(done)
 				for i := range futures {
 					futures[i] = Async(p, nothing)

@@ -7,20 +7,25 @@ import (
 
 // # Broadcasts
 //
-// A broadcast is a letter to each place of a worker. The place's holder opens it between two tasks. Who posts leaves the letter first,
-// and then wakes the place if it sleeps; a place that goes to sleep shows that first, and then looks for letters. In whatever order the two meet,
-// one of them sees the other, so no letter lies at a place that sleeps, but while the pool is held. Who ends that looks for letters again,
-// also in this order.
+// A broadcast posts a **letter** to each place of a worker. The place's holder opens it between two tasks.
 //
-// Letters are posted under the lock under which places open and close. A place that closes has no worker any more, so its letters are done.
+//  1. The caller of Broadcast posts the letter, and then wakes the place if it sleeps.
+//  2. A worker whose place goes to sleep announces that, and then looks for letters.
+//
+// In whatever order the two meet, one of them sees the other, so no letter lies at a place that sleeps, except while the
+// pool is held. The goroutine that ends the hold looks for letters again, in the order of step 1.
+//
+// Letters are posted under the lock under which places open and close. A place that closes has no worker any more, so
+// its letters count as done.
 
-// Broadcast runs f once in each place of a worker, as the worker that has it, and returns when all have ended: with the first
-// error, as a [Group] does. Each runs when its worker has ended the task that it is in. If ctx ends, those that have not begun never
-// do. Workers that wait, and have lent their places, are left alone; so are guests, and places that [Pool.Resize] closes. A pool that is paused
-// begins when it resumes.
+// Broadcast calls f once for each place of a worker, on the worker that holds it, and returns when all calls have ended:
+// with the first error, as a [Group] does. A worker calls f when it has ended its current task. If ctx ends, calls that
+// have not begun never begin. Workers that wait, and have lent their places, do not call f; nor do guests, or workers in
+// places that [Pool.Resize] closes. A paused pool begins when it resumes.
 //
-// It is for what each worker has of its own. What a worker's thread needs is for [WithHooks], since workers come and go. (rayon
-// calls it broadcast, too.) Anybody may call it, a task as well. Cost: that of a group, and a wake-up of all workers.
+// Use Broadcast for what each worker has of its own. Use [WithHooks] for what a worker's thread needs, since workers
+// come and go. (rayon calls it broadcast, too.) Any goroutine may call it, a task as well. Cost: that of a group, and a
+// wake-up of all workers.
 func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -87,7 +92,7 @@ func (pl *place) post(l letter) {
 	pl.letters.Store(int32(len(pl.mail)))
 }
 
-// takeBack says whether nobody has opened the letter.
+// takeBack takes back a letter that has not been opened, and says whether it did.
 func (pl *place) takeBack(l letter) bool {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -100,7 +105,7 @@ func (pl *place) takeBack(l letter) bool {
 	return true
 }
 
-// openLetter takes the oldest letter, nil if it was taken back.
+// openLetter takes the task of the oldest letter, or returns nil if that was taken back.
 func (pl *place) openLetter() *task {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -113,7 +118,7 @@ func (pl *place) openLetter() *task {
 	return l.task
 }
 
-// dropLetters is for a place that closes.
+// dropLetters counts the letters of a place that closes as done.
 func (pl *place) dropLetters() {
 	pl.mu.Lock()
 	mail := pl.mail

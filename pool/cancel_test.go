@@ -408,8 +408,8 @@ func TestCancelStopsStolenHalvesOfACallThatPanics(t *testing.T) {
 	}
 }
 
-// TestTasksAreNotCancelledWithTheCall in whose wait they are run: the only worker that
-// is free waits for a fork of a cancelled call and helps with a task.
+// TestTasksAreNotCancelledWithTheCall in whose worker's place they run: the only free worker waits for a
+// fork of a cancelled call and lends its place to a worker that runs a task.
 func TestTasksAreNotCancelledWithTheCall(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(50) {
@@ -471,9 +471,9 @@ func TestScopeOfACancelledCall(t *testing.T) {
 	}
 }
 
-// TestFramesKeepTheirCall interleaves by hand: frames of an outer call are made public
-// inside an inner one, which took a frame of its own back meanwhile. When the inner call
-// is cancelled, a thief that runs them must not take them for its.
+// TestFramesKeepTheirCall interleaves by hand: frames of an outer call are made public inside an inner one,
+// which took a frame of its own back meanwhile. When the inner call is cancelled, a thief that runs the
+// frames must not take them for frames of the inner call.
 func TestFramesKeepTheirCall(t *testing.T) {
 	w := loneWorker(&Pool{ticksGiveWay: math.MaxInt64})
 	thief := loneWorker(w.pool)
@@ -613,7 +613,8 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 	require.EqualValues(t, p.Workers(), p.sleep.Load())
 }
 
-// TestWithCancelEndsCallsWithTheErrorThatItIsGiven, at each kind of place, and its context with the place's.
+// TestWithCancelEndsCallsWithTheErrorThatItIsGiven, at each kind of place. Its context ends with that of the
+// place.
 func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 	boom := errors.New("boom")
 	p := newPool(t, WithWorkers(2))
@@ -623,7 +624,7 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 		require.NoError(t, ForRange(inner, 10, func(int, int) {}))
 		require.NoError(t, ctx.Err())
 		var calls atomic.Int64
-		require.ErrorIs(t, ForRange(inner, math.MaxInt, func(int, int) { // which does not come to its end otherwise
+		require.ErrorIs(t, ForRange(inner, math.MaxInt, func(int, int) { // does not end otherwise
 			if calls.Add(1) == 1 {
 				cancel(boom)
 			}
@@ -641,7 +642,7 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 	type key struct{}
 	around, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, 7))
 	require.NoError(t, p.With(around).Run(func(w *Worker) {
-		inner, ctx, cancel := WithCancel(w) // whose context is that of the call
+		inner, ctx, cancel := WithCancel(w) // its context is derived from that of the call
 		defer cancel(nil)
 		require.Equal(t, 7, ctx.Value(key{}))
 		stop(boom)

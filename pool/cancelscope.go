@@ -16,27 +16,28 @@ import (
 // as the value, and the call's own deferred function recovers it and returns the
 // context's error.
 //
-// A fork looks for that only when it leaves its fast path. So the worker that finds that the context has
-// ended first marks the call as cancelled and then raises an alarm at every fork stack of the
-// pool (fork.go). It costs who belongs to another call one fork, however long the cancelled call goes on.
+// A fork checks for cancellation only when it leaves its fast path. So the goroutine that finds that
+// the context has ended first marks the call as cancelled and then raises an alarm at every fork stack
+// of the pool (fork.go). That costs a worker that belongs to another call one slow fork, however long
+// the cancelled call goes on.
 //
-// The context's end is found by a goroutine of the context, which may have to wait for a P while
-// the pool computes on all of them, and therefore by the call's own workers too: between two
-// chunks of a loop, at published forks, and before stolen ones, they look every 50 microseconds.
+// A goroutine of the context finds its end, but may have to wait for a P while the pool computes on all
+// of them. So the call's own workers look, too, every 50 microseconds: between two chunks of a loop, at
+// published forks, and before stolen ones.
 //
 // A stolen frame carries its call along, so that the thief belongs to the call while
 // it runs the frame.
 
-// cancelScope is a blocking cancelScope that may be given up before its end, because its context
-// was. Nil is a cancelScope that may not.
+// cancelScope is a blocking call that can end early, because its context has ended. Nil is a call
+// that cannot.
 type cancelScope struct {
 	pool     *Pool                   // constant
-	outer    *cancelScope            // constant: what it is nested in; may be nil
+	outer    *cancelScope            // the call in which it is nested; may be nil; constant
 	ctx      context.Context         // constant
-	stopWith context.CancelCauseFunc // of ctx, if the place is one of WithCancel; constant
-	stop     func() bool             // of the context's goroutine; constant
+	stopWith context.CancelCauseFunc // cancels ctx, if the place is one of WithCancel; constant
+	stop     func() bool             // stops the wait for ctx's end; constant
 	state    atomic.Uint32
-	unwound  atomic.Bool                // a worker that unwinds writes
+	unwound  atomic.Bool                // the call ends by unwinding; a worker that unwinds writes
 	panicked atomic.Pointer[PanicError] // see keep
 }
 
@@ -55,7 +56,7 @@ func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope) *cancelSco
 	return c
 }
 
-// cancel is for the goroutine that finds that the context has ended.
+// cancel marks the call as cancelled. The goroutine that finds that the context has ended calls it.
 func (c *cancelScope) cancel() {
 	if c.state.CompareAndSwap(callRuns, callCancelled) {
 		c.pool.workers.each((*Worker).alarm)
@@ -63,7 +64,7 @@ func (c *cancelScope) cancel() {
 	}
 }
 
-// finish is for the goroutine that made the call, at its end.
+// finish ends the call, in the goroutine that made it.
 func (c *cancelScope) finish() {
 	c.stop()
 	if !c.state.CompareAndSwap(callRuns, callOver) {
@@ -71,8 +72,8 @@ func (c *cancelScope) finish() {
 	}
 }
 
-// err is what a cancelled call returns. Its workers may have seen that the deadline has passed
-// before the context's own timer has had a P, which it has as soon as the caller waits.
+// err returns the error of a cancelled call. Its workers may have seen that the deadline has passed
+// before the context's own timer got a P; it gets one as soon as the caller waits.
 func (c *cancelScope) err() error {
 	if c.ctx.Err() == nil {
 		c.pool.wait("the end of its context", nil, func() {
@@ -85,7 +86,7 @@ func (c *cancelScope) err() error {
 	return cmp.Or(context.Cause(c.ctx), context.DeadlineExceeded)
 }
 
-// stopped says whether what belongs to the call need not go on.
+// stopped says whether the call, or one around it, was cancelled.
 func (c *cancelScope) stopped() bool {
 	for ; c != nil; c = c.outer {
 		if c.state.Load() == callCancelled {
@@ -95,7 +96,7 @@ func (c *cancelScope) stopped() bool {
 	return false
 }
 
-// ended is stopped for who runs no loop or fork that would look at the contexts.
+// ended is stopped for a caller that runs no loop or fork, which would look at the contexts.
 func (c *cancelScope) ended() bool {
 	for ; c != nil; c = c.outer {
 		if c.ctx.Err() != nil {
@@ -108,7 +109,7 @@ func (c *cancelScope) ended() bool {
 	return false
 }
 
-// look is check, and now and then a look at the contexts first.
+// look polls now and then, and checks.
 func (c *cancelScope) look(w *Worker) {
 	if c == nil {
 		return
@@ -117,7 +118,7 @@ func (c *cancelScope) look(w *Worker) {
 	c.check()
 }
 
-// poll looks at the contexts if w has not for a while.
+// poll looks at the contexts if w has not done so for lookPeriod.
 func (c *cancelScope) poll(w *Worker, now int64) {
 	if c == nil || now-w.lookedAt < w.pool.ticksLook {
 		return
@@ -131,7 +132,7 @@ func (c *cancelScope) poll(w *Worker, now int64) {
 	}
 }
 
-// check unwinds the caller if its call was cancelled, up to the outermost that was.
+// check unwinds the caller up to the outermost call that was cancelled, if there is one.
 func (c *cancelScope) check() {
 	if last := c.outermost(); last != nil {
 		last.unwound.Store(true)
@@ -139,7 +140,7 @@ func (c *cancelScope) check() {
 	}
 }
 
-// outermost returns the outermost call that was cancelled, nil if none was.
+// outermost returns the outermost call that was cancelled, or nil.
 func (c *cancelScope) outermost() (last *cancelScope) {
 	for ; c != nil; c = c.outer {
 		if c.state.Load() == callCancelled {
@@ -149,7 +150,7 @@ func (c *cancelScope) outermost() (last *cancelScope) {
 	return last
 }
 
-// keep is for an ending that nobody waits for any more, because who would have waited unwinds. A panic is not lost by that: it
+// keep takes an ending that has no waiter any more, because the waiter unwinds. A panic is not lost: it
 // continues where the unwinding ends.
 func (c *cancelScope) keep(e ending) {
 	if e, ok := e.(*PanicError); ok {

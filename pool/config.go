@@ -12,8 +12,9 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// Config returns how the pool is configured: for each setting what was asked, what was chosen and why, and where each worker runs. The number
-// of workers, GOMAXPROCS and the CPUs that the process may use are those of now.
+// Config returns the configuration of the pool: for each setting what was asked for, what was chosen and why; and
+// where each worker runs. The number of workers, GOMAXPROCS and the CPUs that the process may use are the present
+// ones.
 func (p *Pool) Config() inspect.Config {
 	if err := p.usable(); err != nil {
 		panic(err)

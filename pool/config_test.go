@@ -72,7 +72,7 @@ func TestConfigSaysToWhichCPUsEachWorkerIsBound(t *testing.T) {
 	}
 }
 
-// fromEnv makes a pool of the environment, for which it is given variables without their prefix.
+// fromEnv makes a pool from environment variables, which are given without their prefix.
 func fromEnv(t *testing.T, variables map[string]string, options ...Option) (*Pool, error) {
 	for name, value := range variables {
 		t.Setenv("POOLTEST_"+name, value)

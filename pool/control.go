@@ -12,32 +12,31 @@ import (
 
 // # Places and the workers in them
 //
-// A pool has places and workers that take turns in them. How many places there are
-// can change (Resize); how many workers there are follows from how many of them wait: each place
-// that is neither asleep nor closed has one who computes in it. Workers without a place are idle,
-// on the list of their placement, and beyond some that are kept for the next wake-up they end.
+// A pool has places, and workers that take turns in them. Resize changes the number of places. The number of
+// workers follows from how many of them wait: each place that is neither asleep nor closed has one worker that
+// computes in it. Workers without a place are idle, on the list of their placement. Some are kept for the next
+// wake-ups; idle workers beyond these end.
 
-// workerSet is who works for a pool. Its fields are under mu unless it says otherwise.
+// workerSet controls the workers of a pool. Its fields are under mu unless their comments say otherwise.
 type workerSet struct {
 	mu      sync.Mutex
-	changed sync.Cond    // a worker became idle, or what await waits for may have changed
+	changed sync.Cond    // signalled when a worker has become idle, or the condition of an await may have changed
 	waiting atomic.Int32 // callers of await; they write
 
-	size   atomic.Int32 // how many places there should be; anybody reads
-	chosen bool         // by Resize, so that GOMAXPROCS does not matter any more
+	size   atomic.Int32 // how many places there should be; any goroutine reads
+	chosen bool         // Resize has chosen size, so the pool no longer follows GOMAXPROCS
 	paused bool
-	atRest bool // a Pause has returned, and nobody has resumed
+	atRest bool // a Pause has returned, and no Resume has followed
 
-	gaveUp atomic.Bool // a Shutdown came back before the end, and nobody else yet
+	gaveUp atomic.Bool // a Shutdown returned before the end, and no later call has waited until the end yet
 }
 
-// await returns when the condition holds, which it asks under mu whenever something
-// has changed.
+// await returns when the condition holds. It evaluates the condition under mu, whenever something may have changed.
 func (c *workerSet) await(condition func() bool) { _ = c.awaitContext(context.Background(), condition) }
 
 func (c *workerSet) awaitContext(ctx context.Context, condition func() bool) error {
 	defer context.AfterFunc(ctx, c.signal)()
-	c.waiting.Add(1) // before the first look: who signals looks in the opposite order
+	c.waiting.Add(1) // before the first look: the goroutine that signals looks in the opposite order
 	defer c.waiting.Add(-1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +49,7 @@ func (c *workerSet) awaitContext(ctx context.Context, condition func() bool) err
 	return nil
 }
 
-// signal is for the goroutine that may have made a condition true.
+// signal wakes the callers of await. A goroutine calls it when it may have made their condition true.
 func (c *workerSet) signal() {
 	if c.waiting.Load() > 0 {
 		c.mu.Lock()
@@ -59,7 +58,7 @@ func (c *workerSet) signal() {
 	}
 }
 
-// Orders to workers.
+// Orders to workers, in Pool.control.
 const (
 	controlHold  = 1 << iota // the pool is paused
 	controlClose             // there are too many places
@@ -73,30 +72,29 @@ func (p *Pool) setControl(what uint32, on bool) {
 	}
 }
 
-// isControlled says whether the worker should give up its place.
+// isControlled says whether the worker has an order for obeyControl: to give up its place, or to open a letter.
 func (w *Worker) isControlled() bool {
 	if len(w.stash) > 0 {
-		return false // nobody else sees what is there
+		return false // no other worker sees the tasks there
 	}
 	return w.owed.Load() > 0 || w.letters.Load() > 0 || w.pool.control.Load() != 0 && (w.pool.held() || w.isTooMany())
 }
 
-// held says whether no task is to begin. A running task that waits may wait for one that has not
-// begun, so while one does, the pool goes on.
+// held says whether no task may begin. A running task that waits may wait for one that has not begun, so while a
+// worker waits the pool goes on.
 func (p *Pool) held() bool {
 	return p.control.Load()&controlHold != 0 && p.waits.Load() == 0
 }
 
-// isTooMany says whether the pool has more places than it should have, and this is one that
-// should not be there.
+// isTooMany says whether the pool has more places than it should have, and this is one of those that must close.
 func (pl *place) isTooMany() bool {
 	return pl.pool.control.Load()&controlClose != 0 && pl.rank >= pl.pool.size()
 }
 
-// obeyControl is for a worker that is in the middle of nothing and was ordered to give up its place. It
-// says whether it has.
+// obeyControl obeys an order that isControlled has found, in a worker that is between two jobs: the worker opens a
+// letter, closes its place, or gives it up. It returns false if there is nothing to obey any more.
 func (w *Worker) obeyControl() bool {
-	w.stopSearching() // wakes another one for what this one was woken for
+	w.stopSearching() // wakes another worker for what this one was woken for
 	if w.owed.Load() == 0 && !w.pool.held() {
 		if letter := w.openLetter(); letter != nil {
 			w.run(job{task: letter})
@@ -110,7 +108,7 @@ func (w *Worker) obeyControl() bool {
 	return true
 }
 
-// closePlace closes the worker's place, unless the pool has come to need it meanwhile.
+// closePlace closes the worker's place, unless the pool needs it again by now.
 func (w *Worker) closePlace() bool {
 	p, pl := w.pool, w.place
 	for t := w.nextLocalTask(); t != nil; t = w.nextLocalTask() { // before it is off the list, or drain would not see the tasks
@@ -136,8 +134,8 @@ func (w *Worker) closePlace() bool {
 	w.kept = w.placement.push(w)
 	p.active.Add(-1)
 	p.workerSet.changed.Broadcast()
-	// What this worker has seen and stayed awake for is left to others, and if it was the hot one,
-	// another one has to be.
+	// This worker leaves the work that it saw, and stayed awake for, to other workers. If it was the hot worker,
+	// another one must be.
 	if p.latency {
 		p.wakeOne(pl.placement.node, -1)
 	} else {
@@ -146,7 +144,7 @@ func (w *Worker) closePlace() bool {
 	return true
 }
 
-// anyTooMany says whether there is a place that should not be there, under workerSet.mu.
+// anyTooMany says whether there is an open place that must close. Under workerSet.mu.
 func (p *Pool) anyTooMany() bool {
 	for rank := p.size(); rank < p.maxWorkers; rank++ {
 		if pl := p.placeOf(rank); pl != nil && pl.open {
@@ -164,8 +162,8 @@ func (p *Pool) placeOf(rank int) *place {
 	return nil
 }
 
-// indexOf returns the index of the place with a rank: those for guests lie between the first
-// ones and the others.
+// indexOf returns the index of the place with a rank. The places for guests lie between those of the first workers
+// and those that Resize adds.
 func (p *Pool) indexOf(rank int) int {
 	if rank < p.first {
 		return rank
@@ -173,10 +171,9 @@ func (p *Pool) indexOf(rank int) int {
 	return rank + p.nGuests
 }
 
-// Resize changes the number of workers to n, from 1 to [Tuning].MaxWorkers. New workers start
-// at once; those who are too many finish the task that they are in and leave the others
-// to the rest. Anybody may call it, any number at the same time; the last one counts. From then on
-// the pool does not follow GOMAXPROCS any more.
+// Resize changes the number of workers to n, from 1 to [Tuning].MaxWorkers. New workers start at once. A surplus
+// worker finishes the task that it is in, and leaves its queued tasks to the others. Any goroutine may call Resize,
+// any number at the same time; the last call counts. From then on the pool no longer follows GOMAXPROCS.
 func (p *Pool) Resize(n int) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -190,8 +187,9 @@ func (p *Pool) Resize(n int) error {
 // followPeriod is how often a pool looks at GOMAXPROCS.
 const followPeriod = 100 * time.Millisecond
 
-// follow is for who comes by now and then: it notes how many Ps there are, and a pool whose number of
-// workers nobody has chosen gets as many. Go changes that with the limits of its cgroup, every second or so.
+// follow looks at GOMAXPROCS if such a look is due. It notes the number of Ps, and gives the pool as many workers,
+// unless an option or Resize has chosen their number. Go adapts GOMAXPROCS to the limits of its cgroup every second
+// or so.
 func (p *Pool) follow(now int64) {
 	due := p.followDue.Load()
 	if now < due || !p.followDue.CompareAndSwap(due, now+p.ticksFollow) {
@@ -222,7 +220,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 		return nil
 	}
 	c.size.Store(int32(n))
-	p.setControl(controlClose, p.anyTooMany()) // before the look at who sleeps, or a place could sleep through both
+	p.setControl(controlClose, p.anyTooMany()) // before Choose: a place that goes to sleep does the two in the opposite order
 	for rank := range p.maxWorkers {
 		pl := p.placeOf(rank)
 		switch {
@@ -243,17 +241,16 @@ func (p *Pool) resize(n int, chosen bool) error {
 	p.setControl(controlClose, p.anyTooMany())
 	c.mu.Unlock()
 	for _, pl := range opened {
-		pl.doze() // and wakes up, if there is something to do
+		pl.doze() // the place wakes up again if there is work
 	}
 	p.notifySeen()
 	return nil
 }
 
-// Pause keeps the workers from starting tasks, and returns when none is in the middle of
-// one, or with the cause when ctx ends before that. Tasks are accepted and queue up. What
-// a running task waits for goes on, and so do guests, without help. [Pool.Resume] ends
-// it, and so does Close; the end of ctx ends only the wait. A task must not pause its own
-// pool, for which it would wait.
+// Pause keeps the workers from starting tasks. It returns when no worker is in the middle of a task, or with the
+// cause when ctx ends first; that ends only the wait, not the pause. Tasks are accepted and queue up. What a
+// running task waits for goes on; so do guests, but without help. [Pool.Resume] ends the pause, and so does Close.
+// A task must not pause its own pool: it would wait for itself.
 func (p *Pool) Pause(ctx context.Context) (err error) {
 	if err := p.usable(); err != nil {
 		return err
@@ -309,12 +306,12 @@ func (p *Pool) Resume() {
 }
 
 // Block calls f, which waits for something: the network, a lock, a channel, another
-// process. Meanwhile the caller's place is lent: another worker computes in it, and the caller's
-// queued tasks and forks can be stolen. When f has returned, the caller goes on at once. F must
-// not use the worker. A guest does not count as computing while it waits.
+// process. Meanwhile the caller's place is lent: another worker computes in it, and thieves can take the caller's
+// queued tasks and forks. When f has returned, the caller goes on at once. F must not use the worker. A guest does
+// not count as computing while it waits.
 //
-// As many places may be lent at a time as there are tasks. Cost: a microsecond, and the
-// start of a goroutine if no worker is idle.
+// Any number of tasks may lend their places at a time. Cost: a microsecond, and the start of a goroutine if no
+// worker is idle.
 func (w *Worker) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("Worker.Block"))
@@ -323,8 +320,8 @@ func (w *Worker) Block(f func()) {
 	w.pool.wait("Worker.Block", nil, f)
 }
 
-// Block is [Worker.Block] for functions that were given no worker, such as those of package par: it finds the one that the calling goroutine
-// is. Where there is none it just calls f.
+// Block is [Worker.Block] for functions that were given no worker, such as those of package par: it finds the
+// worker of the calling goroutine. If there is none it just calls f.
 func (p *Pool) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("Pool.Block"))
@@ -342,12 +339,12 @@ func (b *View) Block(f func()) {
 
 // # Idle workers
 
-// sparesPerPlacement is how many idle workers a placement keeps beyond those that its places need: for the
-// next ones that lend their places. Each is a goroutine, or a thread if it is bound.
+// sparesPerPlacement is how many idle workers a placement keeps beyond those that its places need. The spares are
+// the next stand-ins. Each is a goroutine, or a thread if it is bound.
 const sparesPerPlacement = 8
 
-// push makes w one of the placement's idle workers, and says whether it is. If there are enough, or
-// the pool has ended, w has to end.
+// push puts w on the placement's list of idle workers, and says whether it did. If there are enough idle workers,
+// or the pool has ended, it did not, and w must end.
 func (s *placement) push(w *Worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,8 +355,8 @@ func (s *placement) push(w *Worker) bool {
 	return true
 }
 
-// pop takes the one who came last, whose stack is the most likely to be in the cache, or returns
-// nil.
+// pop takes the worker that became idle last, whose stack is the most likely to be in the cache. It returns nil if
+// there is none.
 func (s *placement) pop() *Worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -373,15 +370,15 @@ func (s *placement) pop() *Worker {
 	return w
 }
 
-// hire starts a worker: for a place, or with something to do first, and then pl is just its home.
-// If the pool has ended, only a guest that has stayed longer can need it: then the worker is not
-// bound, nobody waits for its end, and it ends when it would become idle.
+// hire starts a worker. Without first, the worker gets the place pl; otherwise it begins with that job, and pl is
+// only its home. After the end of the pool only a guest that has stayed longer can need a worker: that worker is
+// not bound, no caller waits for its end, and it ends when it would become idle.
 func (p *Pool) hire(pl *place, first *job) {
 	s := pl.placement
 	s.mu.Lock()
 	late := s.closed
 	if !late {
-		p.ended.Add(1) // under the lock, before close: a caller that waits for the end waits for this one
+		p.ended.Add(1) // under the lock, before close: a caller that waits for the end waits for this worker, too
 	}
 	s.mu.Unlock()
 	w := p.newWorker(s, false, !late && s.bind())
@@ -397,21 +394,20 @@ func (p *Pool) hire(pl *place, first *job) {
 	go w.start(nil)
 }
 
-// close ends all idle workers, and those who would become idle.
+// close ends all idle workers. Workers that would become idle later end as well.
 func (s *placement) close() {
 	s.mu.Lock()
 	idle := s.idle
 	s.closed, s.idle = true, nil
 	s.mu.Unlock()
 	for _, w := range idle {
-		w.parker.unpark() // without a place
+		w.parker.unpark() // without a place, so the worker ends
 	}
 }
 
-// mostBound is how many workers of the process are bound to CPUs at a time, each by a thread of
-// its own. The Go runtime ends a process that has 10,000 threads (debug.SetMaxThreads). A
-// placement's share is as many as it keeps when they are idle. Those who come beyond that, because as
-// many others wait, are not bound.
+// mostBound limits how many workers of the process are bound to CPUs at a time; each has a thread of its own, and
+// the Go runtime ends a process that has 10,000 threads (debug.SetMaxThreads). A placement binds as many workers as
+// it keeps when they are idle. Workers beyond that, which it needs because as many others wait, are not bound.
 const mostBound = maxWorkers
 
 var boundWorkers atomic.Int32
@@ -419,7 +415,7 @@ var boundWorkers atomic.Int32
 var errTooManyBound = fmt.Errorf("the process has bound %d threads for pools already, and the Go runtime ends "+
 	"a process with 10,000 threads; use fewer workers, or PinNone", mostBound)
 
-// bind says whether the next worker of the placement is to be bound, and counts it.
+// bind says whether the next worker of the placement is to be bound, and if so counts it.
 func (s *placement) bind() bool {
 	if s.cpus == nil {
 		return false
@@ -437,7 +433,7 @@ func (s *placement) bind() bool {
 	return true
 }
 
-// unbind is for a bound worker that ends.
+// unbind uncounts a bound worker, at its end.
 func (s *placement) unbind() {
 	s.mu.Lock()
 	s.bound--
@@ -447,7 +443,7 @@ func (s *placement) unbind() {
 
 // # All workers
 
-// workerList holds all workers of a pool by their IDs, guests too.
+// workerList holds all workers of a pool by their IDs, guests included.
 type workerList struct {
 	mu      sync.Mutex
 	all     []*Worker // nil for an ID that is free
@@ -455,7 +451,7 @@ type workerList struct {
 	retired account // of workers that have ended
 }
 
-// add gives w a number.
+// add gives w an ID.
 func (l *workerList) add(w *Worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -468,7 +464,7 @@ func (l *workerList) add(w *Worker) {
 	l.all[w.id] = w
 }
 
-// remove takes back the number of a worker that has ended.
+// remove takes back the ID of a worker that has ended.
 func (l *workerList) remove(w *Worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -492,7 +488,7 @@ func (l *workerList) accounts() (published uint64, t *timings) {
 	return sum.published, &sum.timings
 }
 
-// account is what workers have counted and measured by themselves, and not for a place.
+// account holds what is counted and measured for each worker, and not for each place.
 type account struct {
 	published uint64
 	timings   timings
@@ -505,7 +501,7 @@ func (a *account) settle(w *Worker) {
 	}
 }
 
-// len returns a number above all that are in use.
+// len returns a number above all IDs that are in use.
 func (l *workerList) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// within is closed for what may take a while but not for ever. It gives up sooner, since
-// a test that fails is to say so before the whole run is ended.
+// within is closed for a shorter time: what it waits for may take a while, but a test that fails
+// must say so before the whole run is ended.
 func within[T any](c <-chan T) bool {
 	select {
 	case <-c:
@@ -23,12 +23,11 @@ func within[T any](c <-chan T) bool {
 	}
 }
 
-// pass unlocks c, for which others queue, in such a way that each of them hands it to the
-// next at once and goes on only after that: as a mutex does when a goroutine has waited too
-// long.
+// pass unlocks the mutex of c, for which others queue, so that each of them hands it to the next at
+// once and goes on only after that, as a mutex makes them do when a goroutine has waited too long.
 func (c *workerSet) pass() {
 	c.mu.Unlock()
-	c.mu.Lock() // before the first in the queue, who sees that and complains
+	c.mu.Lock() // before the first in the queue, which sees that and makes the mutex fair
 	time.Sleep(3 * time.Millisecond)
 	c.mu.Unlock()
 }
@@ -82,8 +81,8 @@ func TestForkOfABlockedGuestInATaskIsTaken(t *testing.T) {
 	require.True(t, <-taken, "nobody took the fork of a task that blocks as a guest")
 }
 
-// TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves: while the guest computes the spare
-// leaves the fork alone, and goes to sleep over it.
+// TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves: while the guest computes, the stand-in leaves
+// the fork alone and goes to sleep.
 func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(20) {
@@ -101,7 +100,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 					func(*Worker) { close(ran) })
 			}))
 			require.True(t, closed(blocked))
-			require.True(t, testutil.Eventually(func() bool { // the spare sleeps
+			require.True(t, testutil.Eventually(func() bool { // the stand-in sleeps
 				state := p.sleep.Load()
 				return state.Searching() == 0 && state.Sleepers() == 0
 			}))
@@ -110,11 +109,9 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 	}
 }
 
-// nobody, so a worker must be woken when it leaves.
-
-// TestWhoLeavesHandsOnWhatItSaw: a worker that stays awake, because it sees tasks just as it
-// parks, may find that it is too many before it has taken one. A task that blocks again and
-// again brings that about now and then.
+// TestWhoLeavesHandsOnWhatItSaw: a worker that stays awake, because it sees tasks just as it parks,
+// may find that it is too many before it has taken one. The test brings that about now and then by
+// a task that blocks again and again.
 func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(5000) {
@@ -126,8 +123,8 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 	}
 }
 
-// TestJoinerInALeaversPlaceIsKnown has a worker leave and another one join in the same
-// place, while the one that leaves is held up at the door.
+// TestJoinerInALeaversPlaceIsKnown has one worker leave and another one join in the same place,
+// while the first is held up at the lock.
 func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	c := &p.workerSet
@@ -171,8 +168,8 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 	}
 }
 
-// TestNothingStartsAfterAPauseThatFollowsAResume has a worker that Resume wakes come to the next
-// Pause before it has begun with anything.
+// TestNothingStartsAfterAPauseThatFollowsAResume has a worker that Resume wakes meet the next Pause
+// before it has begun anything.
 func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(300) {
@@ -192,7 +189,8 @@ func TestNothingStartsAfterAPauseThatFollowsAResume(t *testing.T) {
 	}
 }
 
-// TestWhatARunningTaskWaitsForGoesOnInAPausedPool, or Pause would wait for the task for ever.
+// TestWhatARunningTaskWaitsForGoesOnInAPausedPool: otherwise Pause would wait for the task for
+// ever.
 func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
@@ -222,7 +220,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPausedPool(t *testing.T) {
 	}
 }
 
-// requireHot waits until an idle pool is as a hot worker has it.
+// requireHot waits until the pool is idle and one worker watches.
 func requireHot(t *testing.T, p *Pool) {
 	t.Helper()
 	why := ""
@@ -249,7 +247,7 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 			})
 		}))
 		require.True(t, closed(blocked))
-		require.True(t, testutil.Eventually(func() bool { // the spare watches
+		require.True(t, testutil.Eventually(func() bool { // the stand-in watches
 			return p.sleep.Load().Sleepers() == 1 && p.watched.Load()
 		}))
 		close(release)
@@ -257,7 +255,7 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 	}
 }
 
-// TestNothingIsAcceptedWhileCloseWaitsForADelay: not only when the delay is over.
+// TestNothingIsAcceptedWhileCloseWaitsForADelay, and not only when the delay is over.
 func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -19,7 +19,7 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// crowd counts who is in the middle of something at the same time.
+// crowd counts the goroutines that are in the middle of something at the same time.
 type crowd struct{ now, most atomic.Int32 }
 
 func (c *crowd) enter() {
@@ -81,7 +81,7 @@ func TestBlocksOnTopOfOneAnother(t *testing.T) {
 	}
 }
 
-// TestAnyNumberOfTasksCanLendTheirPlaces: none of those that wait keeps another from beginning.
+// TestAnyNumberOfTasksCanLendTheirPlaces: a task that waits keeps no other task from beginning.
 func TestAnyNumberOfTasksCanLendTheirPlaces(t *testing.T) {
 	for _, pinning := range []Pinning{PinNone, PinCores} {
 		for _, workers := range []int{1, 3} {
@@ -176,7 +176,7 @@ func TestForksAreTakenFromABlockedWorker(t *testing.T) {
 			a, b := make(chan struct{}), make(chan struct{})
 			w.Do(
 				func(w *Worker) {
-					dive(w, 10, func(w *Worker) { // private ones
+					dive(w, 10, func(w *Worker) { // makes private forks
 						Join(w,
 							func(w *Worker, _ int) int { wait(w, a); wait(w, b); return 0 }, 0,
 							func(w *Worker, _ int) int { close(b); return 0 }, 0)
@@ -229,7 +229,7 @@ func TestGuestBlocksUntilATaskHasRun(t *testing.T) {
 	})()
 }
 
-// TestPlaceComesBackHoweverTheBlockedFunctionEnds, or a later task would find no spare.
+// TestPlaceComesBackHoweverTheBlockedFunctionEnds: otherwise a later task would find no stand-in.
 func TestPlaceComesBackHoweverTheBlockedFunctionEnds(t *testing.T) {
 	var handled atomic.Int32
 	p := newPool(t, WithWorkers(1), WithPanicHandler(func(*PanicError) { handled.Add(1) }))
@@ -262,8 +262,8 @@ func TestBlockRefusesNil(t *testing.T) {
 	}))
 }
 
-// TestIdleStandInsDoNotMakeForksHungry: a guest of a pool with one worker finds nobody
-// to fork for, however many idle workers there are.
+// TestIdleStandInsDoNotMakeForksHungry: a pool with one place and one guest is not hungry, however many
+// idle workers there are.
 func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(20) {
@@ -287,8 +287,9 @@ func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 	}
 }
 
-// TestStandInGivesThePlaceBack as soon as it is in the middle of nothing, so that no more compute than
-// there are places: what is queued does not begin before the one who has come back has ended.
+// TestStandInGivesThePlaceBack as soon as it is in the middle of nothing, so that no more workers compute
+// than there are places: a queued task does not begin before the worker that has come back has ended its
+// own.
 func TestStandInGivesThePlaceBack(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(100) {
@@ -324,7 +325,7 @@ func TestResizeRefusesWhatThePoolCannotHave(t *testing.T) {
 	require.Equal(t, 3, p.Workers())
 }
 
-// requireRunsTogether has so many tasks meet that each needs a worker of its own.
+// requireRunsTogether has n tasks meet, so that each needs a worker of its own.
 func requireRunsTogether(t *testing.T, p *Pool, n int) {
 	t.Helper()
 	meet := newBarrier(n)
@@ -354,7 +355,7 @@ func TestAllWhoJoinWork(t *testing.T) {
 	}
 }
 
-// TestNoMoreRunThanThereShouldBe after those who are too many have had the time to leave.
+// TestNoMoreRunThanThereShouldBe, after workers that are too many have had the time to leave.
 func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 	p := newPool(t, WithWorkers(8))
 	for range testutil.Stress(20) {
@@ -375,7 +376,7 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 					c.enter()
 					runtime.Gosched()
 					c.leave()
-					fib(w, 4) // may wait for a thief; then another one is in its place
+					fib(w, 4) // may wait for a thief; then a stand-in has its place
 					ran.Add(1)
 				})
 				if err != nil {
@@ -385,7 +386,7 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 		})
 		require.True(t, testutil.Eventually(func() bool { return ran.Load() > 100 }))
 		require.NoError(t, p.Resize(n))
-		left := testutil.Eventually(func() bool { // those who sleep leave as soon as they are woken
+		left := testutil.Eventually(func() bool { // workers that sleep leave as soon as they are woken
 			p.workerSet.mu.Lock()
 			defer p.workerSet.mu.Unlock()
 			return !p.anyTooMany()
@@ -404,8 +405,7 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 	}
 }
 
-// TestLeaverHandsItsTasksOver: a task fills its worker's queues, and then that has to
-// leave.
+// TestLeaverHandsItsTasksOver: a task fills the queues of its worker, which then has to leave.
 func TestLeaverHandsItsTasksOver(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for range testutil.Stress(50) {
@@ -432,8 +432,8 @@ func TestLeaverHandsItsTasksOver(t *testing.T) {
 	}
 }
 
-// load submits tasks that bring others, in all ways, until it is told to stop, and counts
-// exactly how many there should be.
+// load submits tasks that bring others, in all ways, until it is told to stop, and counts exactly how
+// many tasks there should be.
 type load struct {
 	p              *Pool
 	accepted, done atomic.Int64
@@ -462,7 +462,7 @@ func (l *load) tree(w *Worker, depth int) {
 }
 
 func (l *load) submit(t *testing.T) {
-	if l.accepted.Load()-l.done.Load() > 500 { // those who run tasks are slower
+	if l.accepted.Load()-l.done.Load() > 500 { // the workers are slower
 		runtime.Gosched()
 		return
 	}
@@ -574,7 +574,7 @@ func TestResizeDuringClose(t *testing.T) {
 		wait()
 		require.Equal(t, l.accepted.Load(), l.done.Load(), "tasks that were accepted and tasks that ran")
 		require.False(t, p.anyTask())
-		require.True(t, testutil.Eventually(func() bool { // one whom Resize woke at the last moment ends by itself
+		require.True(t, testutil.Eventually(func() bool { // a worker that Resize woke at the last moment ends by itself
 			n := 0
 			p.workers.each(func(w *Worker) {
 				if !w.guest {
@@ -618,7 +618,7 @@ func TestTasksQueueUpWhileThePoolIsPaused(t *testing.T) {
 		p := newPool(t, WithWorkers(workers))
 		for range testutil.Stress(50) {
 			if rand.N(2) == 0 {
-				requireRunsTogether(t, p, workers) // so that they are awake
+				requireRunsTogether(t, p, workers) // so that the workers are awake
 			}
 			require.NoError(t, p.Pause(context.Background()))
 			n := 1 + rand.N(300)
@@ -724,7 +724,7 @@ func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 		}
 		require.True(t, testutil.Eventually(func() bool { return p.workerSet.waiting.Load() == 3 }))
 		p.Resume()
-		// Those who came to look only when others had paused again would wait on.
+		// A caller of Pause that looked only after others had paused again would wait on.
 		for range 3 {
 			select {
 			case err := <-results:
@@ -929,7 +929,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 	require.ErrorIs(t, p.Shutdown(gone), ErrClosed, "the end has come before the context's")
 }
 
-// TestShutdownCountsBlockedTasksOnce, not the spares that have gone to sleep.
+// TestShutdownCountsBlockedTasksOnce, and not the stand-ins that have gone to sleep.
 func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})
@@ -941,7 +941,7 @@ func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
 	require.True(t, closed(inside.open))
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.True(t, testutil.Eventually(func() bool { // those who look for work are counted as well
+	require.True(t, testutil.Eventually(func() bool { // workers that look for work are counted as well
 		var left *UnfinishedError
 		return errors.As(p.Shutdown(gone), &left) && left.Running == 3 && left.Queued == 0 && left.Delayed == 0
 	}))
@@ -970,7 +970,7 @@ func TestWorkersEndWithoutAnybodyWhoWaits(t *testing.T) {
 	}
 }
 
-// TestCloseUnderFullLoad: tasks go on giving others to their own pool, which closes.
+// TestCloseUnderFullLoad: tasks keep giving others to their own pool while it closes.
 func TestCloseUnderFullLoad(t *testing.T) {
 	for round := range testutil.Stress(40) {
 		options := []Option{WithWorkers(1 + round%5)}
@@ -1089,12 +1089,12 @@ func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 			ran := make(chan struct{})
 			looked := p.searchedAt.Load()
 			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
-			trusted := heist.Ticks()-looked <= p.ticksAnswer // else it shared its CPU with the test, say
+			trusted := heist.Ticks()-looked <= p.ticksAnswer // otherwise the hot worker shared its CPU with the test, say
 			require.True(t, closed(ran))
 			require.True(t, whenHot(p), unrest(p))
 			if trusted {
 				rounds++
-				if p.Stats().Total().Parks != parks { // the hot one had the task before Go looked for a searcher
+				if p.Stats().Total().Parks != parks { // the hot worker had the task before Go looked for a searcher, so Go woke another
 					woken++
 				}
 			}
@@ -1146,8 +1146,8 @@ func TestHotPoolPausesResizesAndCloses(t *testing.T) {
 	}
 }
 
-// A worker whose place was too many let it sleep when the pool closed. The place was still too many, or
-// the pool in need of one that watches: so it woke itself up, for ever.
+// This is for a former bug. When the pool closed, a worker whose place was too many put it to sleep. The
+// place was still too many, or the pool needed one that watches, so the worker woke itself up for ever.
 func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
@@ -1188,8 +1188,8 @@ func TestHotWorkerOnASingleP(t *testing.T) {
 
 // # All of it
 
-// TestControlSoak has one seed drive everything that changes the workers, and what tasks do to it,
-// from several goroutines at random. In the end each task that was accepted has run.
+// TestControlSoak calls everything that changes the workers from several goroutines, and has tasks do all
+// that disturbs them, at random from one seed. In the end each task that was accepted has run.
 func TestControlSoak(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("HEIST_SEED"); s != "" {
@@ -1274,7 +1274,7 @@ func controlSoak(t *testing.T, seed, round uint64) {
 				if err := g.Wait(); err == nil && int(members.Load()) != n || err != nil && !errors.Is(err, ErrClosed) {
 					t.Errorf("%d of %d members of a group ran: %v", members.Load(), n, err)
 				}
-				accepted.Add(int64(g.Skipped())) // those before one that Close refused
+				accepted.Add(int64(g.Skipped())) // members accepted before one that Close refused
 			case 6:
 				_ = p.Run(func(w *Worker) { fib(w, 6) })
 			case 7:
@@ -1345,7 +1345,7 @@ func controlSoak(t *testing.T, seed, round uint64) {
 	require.Equal(t, exploded.Load(), handled.Load())
 }
 
-// TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin: that may be long.
+// TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin, which may be long.
 func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 	for name, wait := range map[string]func(p *Pool) error{
 		"Close":  func(*Pool) error { return nil },
@@ -1366,7 +1366,7 @@ func TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin(t *testing.T) {
 	}
 }
 
-// TestWaitIdleWaitsForAllThatWasSubmitted, by whatever way and by tasks themselves, and the pool goes on.
+// TestWaitIdleWaitsForAllThatWasSubmitted, in any way and by tasks themselves, and the pool goes on.
 func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
 	for name, options := range map[string][]Option{"one": {WithWorkers(1)}, "two": {WithWorkers(2)}, "hot": {WithWorkers(2), WithTuning(Tuning{HotWorker: true})}} {
 		p := newPool(t, append(options, WithPinning(PinNone))...)

@@ -11,23 +11,24 @@ import (
 
 // # Coroutines
 //
-// The function that iter.Pull is given runs in a goroutine of its own while another one, which may
-// be a task, waits in next. Nothing says which one that is, so if the function waits for something,
-// the place of the task that waits for it stands still, and cannot be lent. If all places stand
-// still like that, and what is waited for is queued, nobody would ever begin it.
+// A function that is given to iter.Pull runs in a goroutine of its own, a **coroutine**, while another
+// goroutine, which may run a task, waits in next. The runtime does not tell which goroutine that is. So
+// if the coroutine waits for something, the task that waits for the coroutine keeps its place and cannot
+// lend it. If all places were kept like that, and what the coroutines wait for were queued, no worker would begin it.
 //
-// So while a coroutine waits, one thing that is queued, a task or a child of a scope, begins each
-// millisecond, as if a worker had come back from a wait with it: in a worker that has no place. This
-// is so in each pool of the process, for the task may be any pool's, and another pool's tasks may
-// wait for it. (A pool in a bubble of testing/synctest is only for what is in the bubble, and nothing tells which pools are in the same one. So there it is the
-// pool that the coroutine waits at.) A Pause that is called meanwhile lets them begin too, until it has returned.
+// So while a coroutine waits, one queued item, a task or a child of a scope, begins each millisecond, in a
+// worker that has no place, as if the worker had come back from a wait with it. One begins in each pool of
+// the process, for the task may belong to any pool, and another pool's tasks may wait for it. (A pool in a
+// bubble of testing/synctest must be used only inside it, and nothing tells which pools are in the same
+// bubble. So there an item begins only in the pool at which the coroutine waits.) Items begin during a call of
+// Pause, too, until it returns.
 //
-// For the same reason nobody knows that a coroutine is inside a task: Close and Pause in it wait for
-// the task, for ever. (In a function of iter.Pull that uses the worker of the task, a wait is a
-// misuse of the worker, see misuse.go.)
+// For the same reason heist does not know that a coroutine is inside a task: Close and Pause in a coroutine
+// wait for the task, for ever. (A coroutine that uses the worker of the task and waits misuses the worker,
+// see misuse.go.)
 
-// reliefPeriod is between two tasks that are begun for a coroutine. It is long beside a wake-up, so
-// that workers come first if they can.
+// reliefPeriod is the time between two items that are begun for a coroutine. It is long compared with a
+// wake-up, so that workers come first if they can.
 const reliefPeriod = time.Millisecond
 
 // inCoroutine says whether the calling goroutine was made by iter.Pull. Cost: half a microsecond,
@@ -46,7 +47,7 @@ func inCoroutine() bool {
 	return false
 }
 
-// isCoroutine is inCoroutine for a guest, which asks once.
+// isCoroutine is inCoroutine for a guest, which looks only once.
 func (w *Worker) isCoroutine() bool {
 	if !w.asked {
 		w.asked, w.coroutine = true, inCoroutine()
@@ -54,19 +55,19 @@ func (w *Worker) isCoroutine() bool {
 	return w.coroutine
 }
 
-// relief begins queued tasks while coroutines wait.
+// relief begins queued items while coroutines wait.
 type relief struct {
-	only *Pool // in a bubble; nil for all others; constant
+	only *Pool // the pool, in a bubble; nil for all pools outside bubbles; constant
 
 	mu    sync.Mutex
-	waits int  // of coroutines, at the moment
-	more  bool // one has begun since the last look; some wait again and again, but never for long
-	runs  bool // the goroutine
+	waits int  // coroutines that wait at the moment
+	more  bool // a wait has begun since the last look; some coroutines wait again and again, but never for long
+	runs  bool // the goroutine of run exists
 }
 
 var reliefOfProcess relief
 
-// relieve is for a coroutine that waits until it calls stop.
+// relieve is called by a coroutine that begins to wait, which calls stop when its wait is over.
 func (p *Pool) relieve() (stop func()) {
 	r := &reliefOfProcess
 	if p != nil && p.inBubble {
@@ -87,7 +88,7 @@ func (p *Pool) relieve() (stop func()) {
 	}
 }
 
-// run begins something now and then as long as coroutines wait.
+// run begins an item every reliefPeriod while coroutines wait.
 func (r *relief) run() {
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for {
@@ -120,14 +121,14 @@ func (r *relief) run() {
 	}
 }
 
-// runBeside has a worker without a place run something that is queued, if anything is. Loot is an
-// empty ring, and is left like that.
+// runBeside has a worker without a place run a queued item, if there is one. loot is an empty ring,
+// and is empty again afterwards.
 func (p *Pool) runBeside(loot *heist.Ring[task]) {
 	c := &p.workerSet
-	c.mu.Lock() // a Pause that has not returned waits for the worker, and one that has is left alone
+	c.mu.Lock() // a Pause that has not returned waits for the worker; after one that has, nothing begins
 	atRest := c.atRest
 	if !atRest {
-		p.active.Add(1) // before the look: Close waits for the worker as well, or nothing is taken
+		p.active.Add(1) // before the look: either Close waits for the worker as well, or nothing is taken
 	}
 	c.mu.Unlock()
 	if atRest {
@@ -149,8 +150,8 @@ func (p *Pool) runBeside(loot *heist.Ring[task]) {
 	p.hireFor(&j)
 }
 
-// takeAnywhere takes something from the first queue that has something. More tasks may come into the
-// ring: a thief takes half.
+// takeAnywhere takes an item from the first queue that is not empty. More tasks may come into loot,
+// since a thief takes half.
 func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 	for _, pl := range p.victims() {
 		if t, _, _ := pl.stealTasks(loot, true); t != nil {
@@ -164,11 +165,11 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 	return job{task: t}, t != nil
 }
 
-// hireFor starts a worker that has no place. Its home is one of the guests, which nobody ever has.
+// hireFor starts a worker that has no place. Its home is a place for guests, which no worker ever holds.
 func (p *Pool) hireFor(j *job) {
 	home := p.nodes[0].guests[0]
 	if j.task != nil {
-		home.tasks.Add(1) // relieveAll alone counts there
+		home.tasks.Add(1) // only runBeside counts there
 	}
 	p.hire(home, j)
 }

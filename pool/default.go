@@ -8,12 +8,12 @@ import (
 )
 
 // Default returns the pool of the process, for libraries that want loops without asking their callers for a pool.
-// It is made with New's defaults when it is first asked for, and follows GOMAXPROCS. (rayon has such a pool,
-// too.) All packages of the process share it, so nobody can close, pause or resize it: Close, Shutdown, Pause and Resize
-// return an error. As long as it has nothing to do it costs what idle goroutines do.
+// The first call makes it, with New's defaults, and it follows GOMAXPROCS. (rayon has such a pool, too.) All
+// packages of the process share it, so it cannot be closed, paused or resized: Close, Shutdown, Abort, Pause and
+// Resize return an error. While it has nothing to do it costs what idle goroutines do.
 //
-// Anybody may call it, any number at a time, but not for the first time in a bubble of testing/synctest, where no pool from outside
-// can be used: then it panics. Cost: an atomic load.
+// Any goroutine may call it, any number at a time. But the first call must not be in a bubble of testing/synctest,
+// where no pool from outside can be used: there it panics. Cost: an atomic load.
 func Default() *Pool {
 	if p := shared.pool.Load(); p != nil {
 		return p
@@ -37,7 +37,7 @@ func Default() *Pool {
 
 // shared is what Default returns.
 var shared struct {
-	mu   sync.Mutex // one makes it
+	mu   sync.Mutex // held by the call that makes the pool
 	pool atomic.Pointer[Pool]
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// TestTheDefaultPoolIsOneForAll who ask for it, at the same time too, and none of them can end it for the others. In a process of its
-// own, which it stays in.
+// TestTheDefaultPoolIsOneForAll that ask for it, also at the same time, and none of them can end it
+// for the others. The test runs in a process of its own, in which the pool stays.
 func TestTheDefaultPoolIsOneForAll(t *testing.T) {
 	if !inChild() {
 		output, err := child(t)

@@ -10,7 +10,7 @@
 //	get one function's result later             Async, TryAsync
 //	run functions that may fail                 Pool.Group; with results GroupOf; one is enough: First
 //	  so many of them at a time                 Group.AtMost, a part of the pool
-//	run something that nobody waits for         Pool.Go; inside a task Worker.Go
+//	run something without waiting for it        Pool.Go; inside a task Worker.Go
 //	  with a priority, delay, deadline,
 //	  node, context or bound                    Pool.Submit, TrySubmit, SubmitAll
 //	refuse callers when there are too many      WithCallers, and TryRun or View.Try
@@ -32,63 +32,63 @@
 // [Join] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
 // oldest, usually the largest, one at a time. Loops divide their range by forks, but only
-// while the pool is hungry: while a worker searches or sleeps that could take a part.
+// while the pool is hungry: while a worker that could take a part searches or sleeps.
 //
-// A task is run exactly once, by one worker: [Pool.Go], [Worker.Go], [Group],
+// A task is run exactly once, by one worker. Tasks come from [Pool.Go], [Worker.Go], [Group],
 // [Worker.Scope], [Pool.Submit] and [Async]. Tasks from outside lie in the pool's injectors, tasks
 // from inside in their worker's LIFO slot and run queue, from which thieves take half. On a
-// machine with several memory nodes each has injectors of its own, and a loop is divided
+// machine with several memory nodes each node has its own injectors, and a loop is divided
 // among the nodes before it is divided further.
 //
 // # Where a worker looks for work
 //
-//  1. Its batch buffer, LIFO slot and run queue. Every so many tasks it looks at the injector first, and urgent
-//     tasks come before all that.
-//  2. Its node's injector, of which it takes a share into its batch buffer.
+//  1. Its batch buffer, LIFO slot and run queue. Every so many tasks it looks at the injector first, and tasks of high
+//     priority come before all that.
+//  2. Its node's injector, from which it takes a share into its batch buffer.
 //  3. The other workers and the guests, tier by tier, the nearest tier first. In a tier the last victim that had something
-//     comes first, and then the others from a random one on. It takes a fork, or else half of the run queue.
+//     comes first, and then the others from a random one on. The worker takes a fork, or else half of the victim's run
+//     queue.
 //  4. The injectors of all nodes.
 //
 // A worker that finds nothing spins, then yields, and at last parks, and its place sleeps until a waker claims it.
 //
 // # Waiting
 //
-// Nothing runs on top of a wait. A worker that waits for a stolen fork, a scope, a future, a group
-// or in [Worker.Block] lends its place, the right to compute, to another worker, and goes on when
-// what it waits for is done. So a program hangs only if it would hang with a goroutine
-// for each task and each guest, and a lock may be held across a join. A task that waits for anything
-// that heist does not know of says so by [Worker.Block].
+// Nothing runs on top of a wait. A worker that waits for a stolen fork, a scope, a future or a group,
+// or in [Worker.Block], lends its place, the right to compute, to another worker, and goes on when
+// its wait is over. So a program hangs only if it would hang with a goroutine for each task and each
+// guest, and a task may hold a lock across a join. A task that waits for anything that heist does not
+// know of waits in [Worker.Block].
 //
 // # Other goroutines of the process
 //
-// A busy worker gives way to other goroutines every 25 microseconds where no P is idle, and lets the network be polled every
-// 100 microseconds. If the CPU of a bound worker goes offline, the worker continues on another CPU and returns
+// A busy worker gives way to other goroutines every 25 microseconds where no P is idle, and lets the network be polled
+// every 100 microseconds. If the CPU of a bound worker goes offline, the worker continues on another CPU and returns
 // when its CPU does.
 //
 // # Bubbles
 //
 // A pool that is made in a bubble of testing/synctest belongs to it: delays and deadlines follow the
-// bubble's time, which passes when the pool has nothing to do either. It must not be used from
-// outside, nor a pool from outside in the bubble. Its workers are not bound, and [New] refuses what would bind them, for
-// a thread that sleeps is no goroutine that waits.
+// bubble's time, which passes when the pool has nothing to do either. Such a pool must not be used from
+// outside, nor a pool from outside in the bubble. Its workers are not bound, and [New] refuses options that
+// would bind them, since to synctest a thread that sleeps is not a goroutine that waits.
 //
 // # Seeing inside
 //
-// [Pool.Load] is what the pool does now, [Pool.Stats] what it has done, [Pool.Config] what it is. [Pool.Dump] shows what each worker runs and
-// what it waits for, and names the circle where tasks wait for one another. [WithTimings] measures how long tasks wait and run,
-// [WithSlowTask] reports those that take too long. Goroutine labels (runtime/pprof.Do) of a submitter or caller follow the work to
-// every worker; a stolen fork has those that its victim has when it is stolen. A runtime/trace has tasks and regions for
-// what the pool does. What is not asked for costs next to nothing.
+// [Pool.Load] tells what the pool does now, [Pool.Stats] what it has done, [Pool.Config] how it is configured. [Pool.Dump]
+// shows what each worker runs and what it waits for, and names circles of tasks that wait for one another. [WithTimings]
+// measures how long tasks wait and run, [WithSlowTask] reports tasks that take too long. Goroutine labels
+// (runtime/pprof.Do) of a submitter or caller follow the work to every worker; a stolen fork has the labels that its
+// victim has when it is stolen. A runtime/trace has tasks and regions for what the pool does. What is not requested costs
+// next to nothing.
 //
 // # What is promised
 //
-// What was accepted is done exactly once, before [Pool.Close] returns; what was not
-// accepted was refused with an error, and what is skipped because its context has ended is counted.
-// A panic reaches the goroutine that waits for the function
-// that panicked, with its stack; if there is none, it ends the process, as it does in
-// a goroutine, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a
-// task may submit, fork, open a group and wait for it. No more tasks run at a time than
-// there are places, but for those that come back from a wait: each goes on at once, beside the worker that computes
-// in its place, or it might hold what that one waits for. While a coroutine of iter.Pull waits, a
-// task a millisecond begins beside the workers.
+// A task that was accepted runs exactly once, before [Pool.Close] returns, or is skipped because its context has ended,
+// and counted. A task that was not accepted was refused with an error. A panic reaches the goroutine that waits
+// for the function that panicked, with its stack. If no goroutine waits, the panic ends the process, as a panic in a
+// goroutine does, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a task may submit, fork, open
+// a group and wait for it. No more tasks run at a time than there are places, except for tasks that come back from a wait:
+// each goes on at once, beside the worker that computes in its place, since it may hold what that worker waits for. While
+// a coroutine of iter.Pull waits, a task a millisecond begins beside the workers.
 package pool

@@ -15,15 +15,16 @@ import (
 
 // # Snapshots
 //
-// A snapshot reads what workers publish while they work, so its parts are of slightly different moments. That of a goroutine that waits does not
-// change while he waits, so a circle is right: a circle of waits does not come apart by itself, and who is seen in it waits on. A worker that
-// goes on between two looks is in none, for the second look does not find the same wait. The workers of the process's other pools are looked at as
-// well, for a wait may be for something that they run.
+// A snapshot reads what workers publish while they work, so its parts are of slightly different moments. A circle of
+// waits is right all the same. What a worker publishes does not change while it waits, and a circle of waits does not
+// come apart by itself. A worker that goes on between two looks is in no circle, because the second look does not find
+// the same wait. The snapshot looks at the workers of the process's other pools as well, since a wait may be for
+// something that they run.
 
-// Dump writes what goes on in the pool: who computes or waits, for whom, since when, what lies in the queues, and the
-// circles of tasks that wait for one another. It is for people; for programs there is [Pool.Snapshot].
+// Dump writes what goes on in the pool: which workers compute or wait, for whom, since when, what lies in the queues, and
+// the circles of tasks that wait for one another. It is for people; programs use [Pool.Snapshot].
 //
-// Anybody may call it, while the pool hangs, too.
+// Any goroutine may call it, while the pool hangs, too.
 func (p *Pool) Dump(to io.Writer) error {
 	_, err := io.WriteString(to, p.Snapshot().String())
 	return err
@@ -76,8 +77,8 @@ type sight struct {
 	forWhom *Worker
 	latch   *latch
 	since   int64
-	place   *place // that it has, or has lent; nil for none
-	standIn bool   // a worker waits that had the place before
+	place   *place // the place that it has, or has lent; nil for none
+	standIn bool   // another worker has lent the place, and waits
 	now     int64
 }
 
@@ -122,7 +123,7 @@ func (v *sight) busy() bool {
 	return v.waits != nil || v.job != nil || v.forWhom != nil || v.place != nil && !v.w.pool.sleep.Parked(v.place.index)
 }
 
-// worker returns what people read of it.
+// worker returns the sight in the form that callers get.
 func (v *sight) worker(seen []sight) inspect.Worker {
 	p := v.w.pool
 	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.placement.node].id, State: inspect.Runs, Does: v.does()}
@@ -152,7 +153,7 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 	return s
 }
 
-// does returns the name of what the worker is in.
+// does returns the name of what the worker runs.
 func (v *sight) does() string {
 	switch {
 	case v.inside.title() != "":
@@ -188,7 +189,7 @@ func (in *inside) title() string {
 	return ""
 }
 
-// ends says whether the worker is in something whose end others wait for, and what.
+// ends says whether the worker runs something whose end ends a wait for of, a latch, future or group, and what.
 func (v *sight) ends(of any) (what string, ok bool) {
 	if l, isLatch := of.(*latch); isLatch {
 		if v.latch == l {
@@ -204,7 +205,7 @@ func (v *sight) ends(of any) (what string, ok bool) {
 	return "", false
 }
 
-// waitsOn says who must come to an end before the wait does.
+// waitsOn says what must end before the wait does, and where that runs.
 func (v *sight) waitsOn(seen []sight) string {
 	var all []string
 	for i := range seen {
@@ -218,7 +219,7 @@ func (v *sight) waitsOn(seen []sight) string {
 	return strings.Join(all, " and ")
 }
 
-// where says which worker it is, to readers of a pool's dump.
+// where names a worker for readers of the pool's dump.
 func (p *Pool) where(w *Worker) string {
 	if w.pool == p {
 		return fmt.Sprintf("worker %d", w.id)
@@ -226,13 +227,13 @@ func (p *Pool) where(w *Worker) string {
 	return fmt.Sprintf("worker %d of another pool (%s)", w.id, w.pool.title())
 }
 
-// isQueued says whether nobody has begun with the function.
+// isQueued says whether the function has not begun.
 func (t *Future[T]) isQueued() bool { return !t.begun.Load() }
 
-// isQueued says whether there are functions that nobody has begun with.
+// isQueued says whether there are functions that have not begun.
 func (g *Group) isQueued() bool { return g.Queued() > 0 }
 
-// circles returns the waits that wait for one another, each circle once, if a worker of the pool is in it.
+// circles returns the circles of workers that wait for one another, each once, if a worker of the pool is in it.
 func (p *Pool) circles(seen []sight) (found []string) {
 	const unseen, open, over = 0, 1, 2
 	state := make([]int, len(seen))
@@ -240,7 +241,7 @@ func (p *Pool) circles(seen []sight) (found []string) {
 	var visit func(i int)
 	visit = func(i int) {
 		v := &seen[i]
-		if v.waits == nil || v.w.waitsFor.Load() != v.waits { // it goes on
+		if v.waits == nil || v.w.waitsFor.Load() != v.waits { // the worker goes on
 			state[i] = over
 			return
 		}

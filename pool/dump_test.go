@@ -35,8 +35,8 @@ func requireDump(t *testing.T, p *Pool, parts ...string) {
 	}), "%s\nhas not all of %q", dump(t, p), parts)
 }
 
-// TestADumpNamesTheCircle of tasks that wait for one another, which is what a program that hangs has to be asked for. Each is ended by a
-// context afterwards.
+// TestADumpNamesTheCircle of tasks that wait for one another, which is what one wants to know of a
+// program that hangs. A context ends each circle afterwards.
 func TestADumpNamesTheCircle(t *testing.T) {
 	for name, plant := range map[string]func(p *Pool, ctx context.Context) (over func()){
 		"two futures": func(p *Pool, ctx context.Context) func() {
@@ -80,7 +80,7 @@ func TestADumpNamesTheCircle(t *testing.T) {
 				w.Do(func(*Worker) { <-stolen }, func(w *Worker) {
 					close(stolen)
 					<-ready
-					_, _ = f.Wait(ctx) // it runs elsewhere than f, so nobody says that it is f's own
+					_, _ = f.Wait(ctx) // it runs elsewhere than f, so the pool does not see that it is f's own
 				})
 				return 0, nil
 			}, Named("a"))
@@ -192,7 +192,7 @@ func TestADumpSaysOnWhoseBehalfAForkRuns(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestSnapshotsWhileThePoolWorks have no circle, and hold up nobody.
+// TestSnapshotsWhileThePoolWorks have no circle, and hold up no worker.
 func TestSnapshotsWhileThePoolWorks(t *testing.T) {
 	p := newPool(t, WithWorkers(3), WithTimings(), WithSlowTask(time.Hour, nil), WithName("busy"))
 	over := make(chan struct{})

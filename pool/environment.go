@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// OptionsFromEnv returns the options that the environment asks for, so that who runs a program can tune its pool without building it. Give them
-// to [New] behind the program's own, which they overrule. With the prefix HEIST these variables are read; the names are those of the options:
+// OptionsFromEnv returns the options that the environment asks for, so that users of a program can tune its pool
+// without rebuilding it. Give them to [New] after the program's own options, which they overrule. With the prefix
+// HEIST it reads these variables, which have the names of the options:
 //
 //	HEIST_NAME           thumbs
 //	HEIST_WORKERS        4
@@ -21,12 +22,12 @@ import (
 //	HEIST_QUEUE_BOUND    1000
 //	HEIST_CALLERS        8
 //	HEIST_TIMINGS        true
-//	HEIST_SLOW_TASK      50ms; the standard logger is told
+//	HEIST_SLOW_TASK      50ms; reports go to the standard logger
 //	HEIST_MAX_WORKERS, HEIST_HOT_WORKER, HEIST_ISOLATE, HEIST_SPIN, HEIST_FREE_PS, HEIST_POLL_PERIOD, HEIST_LATENCIES (a file),
 //	HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
 //
-// An empty value is as good as none. A wrong value, and a name that begins with the prefix and an underscore and is none of these, is an error that says so;
-// of a value that is out of range New returns it.
+// An empty value counts as none. A malformed value is an error, and so is a variable whose name begins with the
+// prefix and an underscore but is not in this list. For a value that is out of range New returns the error.
 func OptionsFromEnv(prefix string) ([]Option, error) {
 	if prefix == "" || strings.HasSuffix(prefix, "_") {
 		return nil, fmt.Errorf("pool: OptionsFromEnv was given the prefix %q; it is what stands before the underscore, such as HEIST for HEIST_WORKERS", prefix)
@@ -59,7 +60,7 @@ func OptionsFromEnv(prefix string) ([]Option, error) {
 	return options, nil
 }
 
-// variables are what OptionsFromEnv reads, without the prefix.
+// variables holds a parser for each variable that OptionsFromEnv reads, by its name without the prefix.
 var variables = map[string]func(value string) (Option, error){
 	"NAME":          func(v string) (Option, error) { return WithName(v), nil },
 	"WORKERS":       number(WithWorkers),
@@ -119,7 +120,7 @@ func number(option func(n int) Option) func(value string) (Option, error) {
 	}
 }
 
-// tuned is for a field of Tuning, in which the zero value says nothing.
+// tuned is for a field of Tuning, where the zero value means that nothing was given.
 func tuned[T comparable](parse func(string) (T, error), set func(t *Tuning, v T)) func(value string) (Option, error) {
 	return func(value string) (Option, error) {
 		v, err := parse(value)
@@ -133,7 +134,7 @@ func tuned[T comparable](parse func(string) (T, error), set func(t *Tuning, v T)
 	}
 }
 
-// onOrOff is for what the program may have switched on, too.
+// onOrOff is for a setting that the program may have switched on, so that false switches it off.
 func onOrOff(setting string, field func(c *config) *bool) func(value string) (Option, error) {
 	return func(value string) (Option, error) {
 		on, err := strconv.ParseBool(value)
@@ -162,7 +163,7 @@ func pinningNamed(value string) (Option, error) {
 	return nil, errors.New("it must be auto, cores, none, l3 or nodes")
 }
 
-// maxCPUs is more than any kernel has.
+// maxCPUs is more CPUs than any kernel has.
 const maxCPUs = 1 << 16
 
 // cpusListed reads a list as the kernel writes it, such as 0-3,8.

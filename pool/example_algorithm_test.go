@@ -9,8 +9,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// A loop of one's own: what it does with an item is known where it is written, so that nobody
-// calls a function for each.
+// An algorithm with a loop of its own. The code for an item stands in the loop's body, so no
+// function is called for each item.
 func ExampleLoop() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleLoop() {
 	// Output: <nil> [2 4 6]
 }
 
-// The caller does alone what nobody is idle for.
+// The work is cut in two if a worker is idle. Otherwise the caller does all of it.
 func ExampleWorker_Idle() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
@@ -70,7 +70,7 @@ func ExampleWorker_Checkpoint() {
 	// Output: context canceled
 }
 
-// Two slices that must be changed together.
+// Both slices must change together, so a cancellation must not end the loop halfway.
 func ExampleWorker_Uncancelled() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
@@ -105,7 +105,7 @@ func ExampleGranularity_InOrder() {
 	// Output: 1000 <nil>
 }
 
-// A search ends with what was found: ranges that have not begun never will.
+// The first result ends the search: ranges that have not begun are skipped.
 func ExampleWithCancel() {
 	p, err := pool.New()
 	if err != nil {

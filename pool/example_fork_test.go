@@ -14,8 +14,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// The ways to put eight queens on a chessboard. A recursion's argument can be any type; it
-// is copied into the fork, so small ones are best.
+// The number of ways to put eight queens on a chessboard. A recursion's argument can be of any type.
+// It is copied into the fork, so small types are best.
 func ExampleRecursive() {
 	p, err := pool.New()
 	if err != nil {
@@ -59,7 +59,7 @@ func ExampleRecursion_Run() {
 	}
 	defer p.Close()
 
-	// var fib = pool.Recursive(...), once, as in the package's first example.
+	// fib is made once, as in the package's first example: var fib = pool.Recursive(...)
 	ctx, cancel := context.WithCancel(context.Background())
 	n, err := fib.Run(p.With(ctx), 20)
 	fmt.Println(n, err)
@@ -72,7 +72,7 @@ func ExampleRecursion_Run() {
 	// context canceled
 }
 
-// Call is for functions that have a worker already, in a task or in another fork.
+// Call is for a function that already has a worker: in a task or in another fork.
 func ExampleRecursion_Call() {
 	p, err := pool.New()
 	if err != nil {
@@ -140,7 +140,7 @@ func ExampleFork_JoinAll() {
 		}
 	}
 
-	// The number of files below a directory, its subdirectories at the same time.
+	// files counts the files below a directory, its subdirectories in parallel.
 	files := pool.Recursive(func(f *pool.Fork[string, int], dir string) int {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -170,7 +170,7 @@ func ExampleFork_JoinAll() {
 	// Output: 4 files
 }
 
-// A recursion that needs its worker, here for a counter that nobody else writes.
+// The recursion counts by its worker's ID, so no other worker writes the same counter.
 func ExampleFork_Worker() {
 	p, err := pool.New()
 	if err != nil {
@@ -207,7 +207,7 @@ func ExampleWorker_Scope() {
 	}
 	defer p.Close()
 
-	// A walk through a graph: each node is visited by the first to come.
+	// A walk through a graph: the first call to reach a node visits it.
 	graph := [][]int{{1, 2}, {2, 3}, {0, 4}, {4}, {}, {0}}
 	seen := make([]atomic.Bool, len(graph))
 	err = p.Run(func(w *pool.Worker) {
@@ -222,7 +222,7 @@ func ExampleWorker_Scope() {
 				}
 			}
 			visit(w, 0)
-		}) // returns when nobody walks any more
+		}) // returns when all children have ended
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -264,7 +264,7 @@ func ExamplePool_With() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err = fib.Run(p.With(ctx), 90) // some centuries
+	_, err = fib.Run(p.With(ctx), 90) // would take centuries
 	fmt.Println(err)
 	// Output: context deadline exceeded
 }
@@ -276,7 +276,8 @@ func ExampleWorker_With() {
 	}
 	defer p.Close()
 
-	// Only a part of the computation has a deadline. Without the part there is a guess.
+	// Only a part of the computation has a deadline. If that part is late, a guess takes the place of
+	// its result.
 	err = p.Run(func(w *pool.Worker) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
@@ -304,7 +305,7 @@ func ExampleView_Run() {
 		fmt.Println("begun")
 		cancel(fmt.Errorf("the alarm went off"))
 		for {
-			fib.Call(w, 20) // does not return any more, some time after the alarm
+			fib.Call(w, 20) // soon after the alarm, unwinds instead of returning
 		}
 	})
 	fmt.Println(err)
@@ -313,7 +314,7 @@ func ExampleView_Run() {
 	// the alarm went off
 }
 
-// Two functions at the same time, by who has no worker.
+// A caller that has no worker runs two functions at the same time.
 func ExampleDo() {
 	p, err := pool.New()
 	if err != nil {
@@ -332,7 +333,7 @@ func ExampleDo() {
 	// Output: 2 5
 }
 
-// A library's function takes a place. A caller who has no pool gives it the serial one.
+// A library function takes a place. A caller that has no pool passes the serial place.
 func ExampleSerial() {
 	double := func(at pool.Place, s []int) error {
 		return pool.ForRange(at, len(s), func(lo, hi int) {
@@ -371,7 +372,7 @@ var queens = pool.Recursive(func(f *pool.Fork[[]int, int], placed []int) int {
 	return 0
 })
 
-// The first solution ends the search, on all workers.
+// The first solution ends the search on all workers.
 func ExampleWorker_Stop() {
 	p, err := pool.New()
 	if err != nil {

@@ -40,13 +40,13 @@ func ExamplePool_Config() {
 	// WithQueueBound: none, asked ""
 }
 
-// Who runs the program can tune it: THUMBS_WORKERS=3 THUMBS_PINNING=none ./program.
+// The user of a program can tune its pool: THUMBS_WORKERS=3 THUMBS_PINNING=none ./program.
 func ExampleOptionsFromEnv() {
 	os.Setenv("THUMBS_WORKERS", "3")
 	defer os.Unsetenv("THUMBS_WORKERS")
 	options, err := pool.OptionsFromEnv("THUMBS")
 	if err != nil {
-		panic(err) // it names the variable, and says what is wrong with it
+		panic(err) // the error names the variable and says what is wrong with it
 	}
 	p, err := pool.New(append([]pool.Option{pool.WithWorkers(1)}, options...)...)
 	if err != nil {

@@ -17,7 +17,7 @@ func ExampleForRange() {
 	}
 	defer p.Close()
 
-	// One atomic addition for a range, not for each item.
+	// One atomic addition for each range, not for each item.
 	text := strings.Repeat("to steal or not to steal ", 1000)
 	var spaces atomic.Int64
 	err = pool.ForRange(p, len(text), func(lo, hi int) {
@@ -37,7 +37,7 @@ func ExampleForRange_worker() {
 	}
 	defer p.Close()
 
-	// A histogram for each worker, and at the end their sum.
+	// Each worker has a histogram of its own. They are added up at the end.
 	text := strings.Repeat("abracadabra", 1000)
 	counts := make([][256]int, p.Slots())
 	err = pool.ForRange(p, len(text), func(w *pool.Worker, lo, hi int) {
@@ -66,7 +66,7 @@ func ExampleGrain() {
 	}
 	defer p.Close()
 
-	// What is done with a range needs space that grows with it, so it is bounded.
+	// The body needs space in proportion to its range, so the length of a range is bounded.
 	const most = 64
 	var longest atomic.Int64
 	err = pool.ForRange(p, 1000, func(lo, hi int) {
@@ -93,7 +93,7 @@ func ExampleGranularity() {
 	}
 	defer p.Close()
 
-	// A granularity that is chosen at run time; Granularity{} is the same as none.
+	// The caller chooses the granularity at run time. Granularity{} is the same as passing none.
 	sum := func(numbers []int, g pool.Granularity) int64 {
 		var total atomic.Int64
 		err := pool.ForRange(p, len(numbers), func(lo, hi int) {
@@ -123,7 +123,7 @@ func ExampleAdaptiveGrain() {
 	grain := new(pool.AdaptiveGrain) // one for each loop of the program
 	numbers := make([]int, 10_000)
 	fmt.Println("first:", grain.Grain())
-	for range 100 { // if the machine stands still in one of them, the grain shrinks by that one
+	for range 100 { // if the machine stalls during a run, that run makes the grain smaller
 		err = par.For(p, len(numbers), func(i int) { numbers[i]++ }, grain.Granularity())
 		if err != nil {
 			log.Fatal(err)
@@ -156,7 +156,7 @@ func ExampleGranularity_AtMost() {
 	}
 	defer p.Close()
 
-	// A loop in the background leaves workers for others.
+	// A background loop leaves workers to other calls.
 	var sum atomic.Int64
 	err = par.For(p, 1000, func(i int) { sum.Add(int64(i)) }, pool.Granularity{}.AtMost(2))
 	fmt.Println(sum.Load(), err)

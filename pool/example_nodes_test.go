@@ -15,7 +15,8 @@ import (
 )
 
 func ExampleWithTuning() {
-	// On a machine whose nodes are far apart: thieves go elsewhere later, and seldom at once.
+	// For a machine whose nodes are far apart: a thief looks at its own node four times before it
+	// turns to others, and seldom draws its victims from all nodes.
 	p, err := pool.New(pool.WithTuning(pool.Tuning{Patience: 4, UniformLooks: 1.0 / 1024}))
 	if err != nil {
 		log.Fatal(err)
@@ -28,7 +29,8 @@ func ExampleWithTuning() {
 }
 
 func ExampleTuning_latencies() {
-	// As the benchmark command measures it: CPUs 0 and 1 are near each other, CPU 2 is not.
+	// Latencies as the benchmark command measures them: CPUs 0 and 1 are close to each other, CPU 2
+	// is far from both.
 	measured := `{"cpus": [0, 1, 2], "ns": [[0, 48, 97], [48, 0, 96], [97, 96, 0]]}`
 	p, err := pool.New(pool.WithTuning(pool.Tuning{Latencies: strings.NewReader(measured)}))
 	if err != nil {
@@ -42,7 +44,7 @@ func ExampleTuning_latencies() {
 	// Output: pool: Tuning.Latencies: from CPU 1 to CPU 0 it is -1 ns; it must be above 0
 }
 
-// Each node counts what lies in its own memory.
+// Each node adds up the numbers in its own memory.
 func ExampleOnNode() {
 	p, err := pool.New()
 	if err != nil {
@@ -64,7 +66,7 @@ func ExampleOnNode() {
 			log.Fatal(err)
 		}
 	}
-	p.Close() // returns when all of them are done
+	p.Close() // returns when all tasks have ended
 	fmt.Println(sum.Load() == int64(6*len(nodes)))
 	fmt.Println(p.Submit(context.Background(), func(*pool.Worker) {}, pool.OnNode(-1)) != nil) // there is no such node
 	// Output:
@@ -72,7 +74,7 @@ func ExampleOnNode() {
 	// true
 }
 
-// OnNode goes with other options.
+// OnNode can be combined with other options.
 func ExampleOnNode_priority() {
 	p, err := pool.New()
 	if err != nil {
@@ -101,8 +103,8 @@ func ExampleWorker_Node() {
 	// Output: true
 }
 
-// A simulation goes over the same cells again and again. Where a node's workers have
-// processed them, they are likely to be in its caches and its memory the next time.
+// A simulation goes over the same cells again and again. Cells that a node's workers have processed
+// are likely to be in that node's caches and memory the next time.
 func ExampleAffinity() {
 	p, err := pool.New()
 	if err != nil {
@@ -111,7 +113,7 @@ func ExampleAffinity() {
 	defer p.Close()
 
 	cells := make([]int, 100_000)
-	affinity := new(pool.Affinity) // of this loop
+	affinity := new(pool.Affinity) // for this loop
 	for range 10 {
 		err := par.For(p, len(cells), func(i int) { cells[i] += i }, affinity.Granularity())
 		if err != nil {
@@ -160,17 +162,17 @@ func ExamplePool_StealMatrix() {
 			}
 		}
 	}
-	// A worker that waits for a fork may take one of its own, which counts as well; tasks
-	// are only taken from others.
+	// A worker that waits for a fork may take one of its own, which the matrix counts too. Tasks
+	// are taken only from other workers.
 	fmt.Println("all steals were counted:", sum == p.Stats().Total().Steals)
 	// Output: all steals were counted: true
 }
 
-// The system may move a worker whose CPU is busy, but only to CPUs under the same cache.
+// The system may move a worker whose CPU is busy, but only among the CPUs under the same cache.
 func ExampleWithPinning() {
 	p, err := pool.New(pool.WithPinning(pool.PinL3))
 	if errors.Is(err, heist.ErrPinning) {
-		p, err = pool.New(pool.WithPinning(pool.PinNone)) // it may move them anywhere
+		p, err = pool.New(pool.WithPinning(pool.PinNone)) // the system may move them anywhere
 	}
 	if err != nil {
 		log.Fatal(err)

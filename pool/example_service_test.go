@@ -14,7 +14,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// service computes for its clients, for at most two of them at a time. Others are told to come again.
+// service computes for at most two clients at a time, and tells others to come again.
 type service struct{ pool *pool.Pool }
 
 func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +41,8 @@ func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An HTTP service that computes: it answers 429 when enough requests are in work, stops when a client goes, and ends in order.
+// An HTTP service that computes. It answers 429 while enough requests are in progress, stops
+// computing for a client that has gone, and ends in order.
 func Example_service() {
 	p, err := pool.New(pool.WithCallers(2))
 	if err != nil {
@@ -58,13 +59,13 @@ func Example_service() {
 		return fmt.Sprintf("%d %s", response.StatusCode, body)
 	}
 	fmt.Println(get())
-	_ = p.Run(func(*pool.Worker) { // two callers are inside
+	_ = p.Run(func(*pool.Worker) { // the two callers that the pool admits
 		other := make(chan string)
 		go func() { _ = p.Run(func(*pool.Worker) { other <- get() }) }()
 		fmt.Print(<-other)
 	})
-	server.Close()                                // no new requests, and those in work are answered
-	fmt.Println(p.Shutdown(context.Background())) // then what they have queued
+	server.Close()                                // no new requests; those in progress are answered
+	fmt.Println(p.Shutdown(context.Background())) // then the pool runs what they have queued
 	// Output:
 	// 200 499500
 	// 429 too many requests

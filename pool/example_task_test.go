@@ -24,7 +24,7 @@ func ExamplePool_Submit() {
 		}
 	}
 	_ = p.Submit(ctx, func(*pool.Worker) { close(busy); <-release })
-	<-busy // the worker has something to do; the others queue up
+	<-busy // the worker is busy, so the other tasks queue up
 	submit("some time", pool.PriorityLow)
 	submit("next")
 	submit("at once", pool.PriorityHigh)
@@ -139,7 +139,7 @@ func ExampleWorker_Block() {
 	_ = p.Go(func(w *pool.Worker) {
 		w.Block(func() { fmt.Println("got", <-message) })
 	})
-	_ = p.Go(func(*pool.Worker) { message <- "word" }) // by the spare worker
+	_ = p.Go(func(*pool.Worker) { message <- "word" }) // runs on the stand-in
 	_ = p.Close()
 	// Output: got word
 }
@@ -154,7 +154,7 @@ func ExampleWorker_Yield() {
 	_ = p.Go(func(w *pool.Worker) {
 		_ = w.Go(func(*pool.Worker) { fmt.Println("a short task") })
 		for range 1000 {
-			w.Yield() // now and then, in the middle of something long
+			w.Yield() // now and then, in a long task
 		}
 		fmt.Println("a long task")
 		close(done)
@@ -230,7 +230,7 @@ func ExampleWithPanicHandler() {
 	// Output: no loot
 }
 
-// A batch job that is not the pool's last.
+// Wait for the end of a batch without closing the pool.
 func ExamplePool_WaitIdle() {
 	p, err := pool.New()
 	if err != nil {
@@ -260,7 +260,7 @@ func ExamplePool_WaitIdle() {
 	// Output: 65
 }
 
-// The answer is not wanted any more before anybody has looked for it.
+// The caller no longer wants the answer, and no worker has begun to look for it.
 func ExampleFuture_Cancel() {
 	p, err := pool.New()
 	if err != nil {
@@ -277,7 +277,7 @@ func ExampleFuture_Cancel() {
 	// context canceled
 }
 
-// What each function returns, in the order of the functions.
+// The results come in the order of the functions.
 func ExampleGroupOf() {
 	p, err := pool.New()
 	if err != nil {
@@ -293,7 +293,7 @@ func ExampleGroupOf() {
 	// Output: [1 3 2] <nil>
 }
 
-// Two ways to get an answer, of which one is enough.
+// Two ways to get an answer, of which the first to succeed is enough.
 func ExampleFirst() {
 	p, err := pool.New()
 	if err != nil {
@@ -301,7 +301,7 @@ func ExampleFirst() {
 	}
 	defer p.Close()
 	slow := func(ctx context.Context, w *pool.Worker) (answer string, err error) {
-		w.Block(func() { <-ctx.Done() }) // as a request does that nobody answers
+		w.Block(func() { <-ctx.Done() }) // like a request that is never answered
 		return "", ctx.Err()
 	}
 	fast := func(context.Context, *pool.Worker) (string, error) { return "here", nil }
@@ -309,7 +309,7 @@ func ExampleFirst() {
 	// Output: here <nil>
 }
 
-// All errors of a group, and not only the first.
+// The group returns all errors, not only the first.
 func ExampleGroup_JoinErrors() {
 	p, err := pool.New(pool.WithWorkers(1))
 	if err != nil {
@@ -366,7 +366,7 @@ func ExampleGroup_AtMost() {
 	}
 	defer p.Close()
 
-	// A database that takes two connections, beside whatever else the pool does.
+	// The database takes two connections. The rest of the pool is free for other work.
 	database, _ := p.Group(context.Background())
 	database.AtMost(2)
 	var connections, most, rows atomic.Int32
@@ -443,7 +443,8 @@ func ExampleWorker_Outside() {
 	}
 	defer p.Close()
 
-	// An algorithm that hands its results to its caller as they come: meanwhile another goroutine may be the one caller.
+	// squares hands each result to its caller at once. Meanwhile another goroutine may be the one caller
+	// that the pool admits.
 	squares := func(n int, yield func(int)) error {
 		return pool.Do(p, func(w *pool.Worker) {
 			for i := range n {
@@ -467,9 +468,9 @@ func ExampleView_Try() {
 	}
 	defer p.Close()
 
-	err = p.Run(func(*pool.Worker) { // as one request computes
+	err = p.Run(func(*pool.Worker) { // while one request computes
 		refused := make(chan error)
-		go func() { // another comes
+		go func() { // another one comes
 			place := p.With(context.Background()).Try()
 			refused <- pool.ForRange(place, 1000, func(lo, hi int) {})
 		}()

@@ -166,7 +166,7 @@ func ExamplePool_Run() {
 	}
 	defer p.Close()
 
-	// Run begins at once, in this goroutine, and may use its variables.
+	// Run calls the function at once and in this goroutine, so it may use its variables.
 	var largest, smallest int
 	numbers := []int{3, 1, 4, 1, 5, 9, 2, 6}
 	err = p.Run(func(w *pool.Worker) {
@@ -278,7 +278,7 @@ func ExampleWithCPUs() {
 	// One worker, on the last CPU; the others are left to the rest of the process.
 	p, err := pool.New(pool.WithCPUs(cpus[len(cpus)-1]))
 	if errors.Is(err, heist.ErrPinning) {
-		p, err = pool.New(pool.WithWorkers(1)) // not on this system
+		p, err = pool.New(pool.WithWorkers(1)) // this system does not bind threads
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -322,7 +322,7 @@ func ExampleDefault() {
 	// Output: 900 <nil>
 }
 
-// A function that recovers whatever comes lets the end of its call pass.
+// A function that recovers every panic must pass on the one that ends a cancelled call.
 func ExampleIsUnwind() {
 	p, err := pool.New()
 	if err != nil {

@@ -10,54 +10,54 @@ import (
 
 // # Neighbours
 //
-// A worker that always has something to do holds its P, and on that P no timer fires and
-// no network event is seen until Go preempts the worker, after 10 ms. The other goroutines
-// of the process wait that long, and a queue of them longer.
+// A worker that always has something to do holds its P, and on that P no timer fires and no network event is seen
+// until Go preempts the worker, after 10 ms. The other goroutines of the process wait that long, and a queue of
+// them longer.
 //
-// A worker that is an ordinary goroutine therefore calls runtime.Gosched every now and
-// then: it costs 0.2 microseconds, and the P looks after its timers and the goroutines that are ready.
-// But if a P is idle it costs 20, because Gosched wakes a thread for that one, and is of no use: the last
-// thread that went to sleep wakes up for the network and for the timers of all Ps. So a pool that
-// computes on fewer Ps than there are, or has a searcher on one, gives way seldom.
+// So a worker that is an ordinary goroutine calls runtime.Gosched now and then. The call costs 0.2 microseconds,
+// and the P looks after its timers and the goroutines that are ready. But if a P is idle, the call costs 20
+// microseconds, because Gosched wakes a thread for the idle P, and it is of no use: the last thread that went to
+// sleep wakes up for the network and for the timers of all Ps. So a pool that computes on fewer Ps than there are,
+// or has a searcher on one, gives way seldom. For the network Gosched is not enough (network_linux.go).
 //
-// For the network that is not enough (network_linux.go). For
-// a worker that is locked to its thread the same call costs two thread switches, 70
-// microseconds on a virtual machine, whether a goroutine waits or not. To ask runtime/metrics
-// first how many goroutines wait for a P, which takes 0.1 microseconds, does not help: those
-// whose timer has not fired do not wait yet. So locked workers leave it to Go, and who
-// cannot accept that uses [PinNone], or [Tuning].FreePs.
+// For a worker that is locked to its thread the same call costs two thread switches, 70 microseconds on a virtual
+// machine, whether a goroutine waits or not. It does not help to ask runtime/metrics first, in 0.1 microseconds,
+// how many goroutines wait for a P: a goroutine whose timer has not fired does not wait yet. So locked workers
+// leave it to Go. A program that cannot accept that uses [PinNone], or [Tuning].FreePs.
 //
-// Points to give way are between two tasks, between two chunks of a loop, Yield, some forks
-// (fork.go, "Giving way"), and where a helper is woken (wakeHelper).
+// Workers give way between two tasks, between two chunks of a loop, in Yield, at some forks (fork.go, "Giving
+// way"), and when they wake a helper (wakeHelper).
 
 const (
-	// giveWayPeriod is how often an unlocked worker gives way: a point that comes earlier
-	// does nothing. It is one percent of the time. SpareGiveWayPeriod is that of a pool that leaves
-	// Ps to spare: goroutines of others may compute on these.
+	// giveWayPeriod is how often an unlocked worker gives way; earlier points do nothing. Giving way takes one
+	// percent of the time. SpareGiveWayPeriod is the period of a pool that leaves Ps to spare, where other
+	// goroutines may compute.
 	giveWayPeriod      = 25 * time.Microsecond
 	spareGiveWayPeriod = 2 * time.Millisecond
-	// Where other goroutines compute, who gives way waits for as long as they do; and if these sleep now and then, for Go's slice of
-	// 10 ms, since goroutines whose timers fire go before those that are ready, again and again. So who waited for longer than longTurn,
-	// twice a wake-up, does not give way for politeness times as long, but for no longer than maxTurn.
-	// Beside four goroutines that compute for 40 us and sleep for 20 in turn, on two CPUs, a loop of 130 us every 200 us took 0.9 ms
-	// in the mean and 0.46 at the median with a maxTurn of 10 ms, and 0.45 and 0.14 with 100; an even split among goroutines
-	// takes 0.43 and 0.2. With a politeness of 32 after 50 us the mean is 0.2, but a network's echo
-	// beside a saturating loop comes after 20 ms instead of 1. Never to give way in the first 200 us of a loop: 0.35 and 0.13, but
-	// transforms of four callers (bench mixed/ntt-14-4) take 1.25 of goroutines' time, and not 1.05.
+	// Where other goroutines compute, a worker that gives way waits for as long as they do. If they sleep now and
+	// then, it waits for Go's slice of 10 ms, because goroutines whose timers fire go before those that are ready,
+	// again and again. So a worker that waited for longer than longTurn, twice a wake-up, does not give way for
+	// politeness times as long, but for no longer than maxTurn.
+	//
+	// Measured with a loop of 130 us every 200 us, beside four goroutines that compute for 40 us and sleep for 20
+	// in turn, on two CPUs: with a maxTurn of 10 ms the loop took 0.9 ms in the mean and 0.46 at the median, with
+	// 100 ms 0.45 and 0.14; an even split among goroutines takes 0.43 and 0.2. With a politeness of 32 after 50 us
+	// the mean is 0.2, but a network's echo beside a saturating loop comes after 20 ms instead of 1. If workers
+	// never give way in the first 200 us of a loop, the two are 0.35 and 0.13, but transforms of four callers (bench
+	// mixed/ntt-14-4) take 1.25 of goroutines' time instead of 1.05.
 	longTurn   = 200 * time.Microsecond
 	politeness = 8
 	maxTurn    = 100 * time.Millisecond
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
-	// turnTime is how long a Yield waits for another's turn: some wake-ups.
+	// turnTime is how long a Yield waits for the turn of another worker: a few wake-ups.
 	turnTime = 100 * time.Microsecond
 )
 
-// giveWay lets other goroutines have the worker's P, if that is cheap and has not been
-// done just now.
+// giveWay lets other goroutines have the worker's P, if that is cheap and was not done just now.
 func (w *Worker) giveWay() { w.giveWayIfDue(heist.Ticks()) }
 
-// giveWayIfDue is giveWay for who knows what time it is, and returns what time it is afterwards.
+// giveWayIfDue is giveWay for a caller that knows the time. It returns the time afterwards.
 func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	if now-w.gaveWayAt < w.pool.ticksGiveWay {
 		return now
@@ -88,7 +88,7 @@ func (w *Worker) gosched(now int64) {
 	}
 }
 
-// hasGivenWay is for a worker that has a P again.
+// hasGivenWay notes that the worker has given way, and has a P again.
 func (w *Worker) hasGivenWay() {
 	w.gaveWayAt = heist.Ticks()
 	if w.place != nil {
@@ -96,15 +96,14 @@ func (w *Worker) hasGivenWay() {
 	}
 }
 
-// sparesPs says whether some P has nothing to do: it is idle, or a searcher runs on it, who gives it
-// up soon.
+// sparesPs says whether some P has nothing to do: it is idle, or a searcher runs on it, which gives it up soon.
 func (p *Pool) sparesPs() bool {
 	state := p.sleep.Load()
 	return state.Searching() > int(p.woken.Load()) || p.size()-state.Sleepers() < int(p.ps.Load())
 }
 
-// pollNetwork lets the worker's P poll the network, if it is the pool's turn and a goroutine waits for
-// that. It says whether it has.
+// pollNetwork lets the worker's P poll the network, if the pool's next look at the network is due and finds an
+// event for a goroutine. It says whether it did.
 func (w *Worker) pollNetwork(now int64) bool {
 	p := w.pool
 	due := p.networkDue.Load()
@@ -115,12 +114,12 @@ func (w *Worker) pollNetwork(now int64) bool {
 	if n != nil {
 		return n.poll()
 	}
-	if w.guest || w.late || p.inBubble { // Close does not wait for it, or its goroutine would be one of the bubble
+	if w.guest || w.late || p.inBubble { // Close waits for no guest or late worker; in a bubble the goroutine would belong to it
 		return false
 	}
 	p.ended.Add(1)
 	n, err := newNetwork(p.ended.Done)
-	if err != nil { // as many files are open as may be
+	if err != nil { // the process may open no more files
 		p.ended.Done()
 	} else if !p.network.CompareAndSwap(nil, n) || p.exit.Load() { // end sets exit before it looks for n
 		n.stop()
@@ -128,7 +127,7 @@ func (w *Worker) pollNetwork(now int64) bool {
 	return false
 }
 
-// freePs changes the number of Ps of the process, as long as pools ask for it.
+// freePs changes GOMAXPROCS by what a pool asks for, or gives back.
 func freePs(by int) {
 	if by == 0 {
 		return
@@ -137,7 +136,7 @@ func freePs(by int) {
 	defer raised.mu.Unlock()
 	now := runtime.GOMAXPROCS(0)
 	if raised.by > 0 && now != raised.to {
-		raised.by = 0 // another goroutine has set it meanwhile, and that stands
+		raised.by = 0 // other code has set GOMAXPROCS meanwhile, and that stands
 		if by < 0 {
 			return
 		}
@@ -167,13 +166,12 @@ var raised struct {
 	by, to int
 }
 
-// Yield is for a function that takes long, now and then in the middle of it: it offers all forks
-// to thieves and gives way. If tasks are queued, another worker begins with them in the caller's
-// place, and the caller goes on behind the goroutines that are ready. Otherwise the other
-// goroutines of the process get the P, unless the worker is bound. Nothing runs on top of the
-// caller. If the call was cancelled to which the function belongs, it unwinds, as a fork does.
+// Yield is for a long function to call now and then: it offers all forks to thieves and gives way. If tasks are
+// queued, another worker begins with them in the caller's place, and the caller goes on behind the goroutines that
+// are ready. Otherwise the other goroutines of the process get the P, unless the worker is bound. Nothing runs on
+// top of the caller. If the call to which the function belongs was cancelled, Yield unwinds, as a fork does.
 //
-// Cost: a look at the worker's queues and at the clock, and what others then do.
+// Cost: a look at the pool's queues and at the clock, and the time of what runs meanwhile.
 func (w *Worker) Yield() {
 	w.mustBeMine("Worker.Yield")
 	w.cancelScope.look(w)
@@ -192,15 +190,14 @@ func (w *Worker) Yield() {
 		w.giveTurn()
 		return
 	}
-	if w.guest && w.isCoroutine() { // it may yield again and again, for something of another pool
+	if w.guest && w.isCoroutine() { // it may call Yield again and again, for something of another pool
 		w.pool.relieve()()
 	}
 	w.giveWay()
 }
 
-// giveTurn has another worker run a task in the worker's place. Neither the start of the task nor
-// its end is waited for longer than turnTime: the task may be long, or wait for the caller in a way
-// that heist does not see.
+// giveTurn has another worker run a task in the worker's place. It waits for the start of the task and for its end,
+// but no longer than turnTime: the task may be long, or wait for the caller in a way that heist does not see.
 func (w *Worker) giveTurn() {
 	end := heist.Ticks() + w.pool.ticksTurn
 	if w.guest {

@@ -10,33 +10,34 @@ import (
 //
 // A worker takes its next task from the first of these that has one:
 //
-//	batch buffer    what it pulled from the injector
-//	LIFO slot       what it queued last; at most 3 in a row
-//	ring            what else it queued or stole, oldest first
-//	injector        what came from outside; a batch at a time
+//	batch buffer    tasks that it pulled from the injector
+//	LIFO slot       the task that it queued last; at most 3 in a row
+//	ring            other tasks that it queued or stole, oldest first
+//	injector        tasks from outside; a batch at a time
 //	other workers   half of a victim's ring, or a fork (search)
 //	injector        once more; then it parks
 //
-// The order is blitz-io's, with these changes. Every so many tasks the injector comes
-// first, or a worker that always has tasks of its own would never get there: in blitz-io
-// that look comes after the worker's own queues were found empty. Only its own tasks count
-// for that, not the batch, or what comes from outside could keep its own for ever. The
-// batch buffer is a ring as well, because what lies in it must not wait for a task that
-// takes long. And priorities stand above all of it: tasks of high priority come first, but
-// for one turn in eight; those of low priority come last, but for one turn in 64. So none
-// ever starves.
+// The order is blitz-io's, with these changes:
+//   - Every so many tasks the injector comes first, or a worker that always has tasks of its own
+//     would never get there: in blitz-io that look comes after the worker's own queues were found
+//     empty. Only the worker's own tasks count for that, not the batch, or tasks from outside could
+//     hold up its own for ever.
+//   - The batch buffer is a ring that thieves steal from, because a task in it must not wait for a
+//     long one.
+//   - Priorities override this order. Tasks of high priority come first, except in one turn in eight;
+//     those of low priority come last, except in one turn in 64. So none ever starves.
 //
-// How often the injector comes first follows from how long tasks take: what lies there
-// should be pulled within a millisecond.
+// How often the injector comes first follows from how long tasks take: a task should be pulled
+// from there within a millisecond.
 
 const (
 	maxLIFO = 3 // as in blitz-io and Tokio
 
-	// budget is how many tasks there are at most in a tick, as in blitz-io and Tokio.
+	// budget is the most tasks that a tick has, as in blitz-io and Tokio.
 	// Between two ticks a worker may give way to its neighbours (fairness.go).
 	budget = 128
 
-	otherTurns, lowTurns = 8, 64 // one turn in so many is not for high, or is for low, priority
+	otherTurns, lowTurns = 8, 64 // one turn in 8 is not for high priority; one in 64 is for low
 
 	// The look at the injector, with blitz-io's constants.
 
@@ -45,7 +46,7 @@ const (
 	pollAlpha           = 0.1                   // weight of the newest average
 	firstAverage        = 50 * time.Microsecond // which makes the first period 20
 	leastPull           = 4
-	otherNodes          = 8 // one look at an injector in so many is at another node's
+	otherNodes          = 8 // one look in 8 is at another node's injector
 )
 
 // tick is a worker's account of the tasks that it runs. Owner only.
@@ -58,11 +59,11 @@ type tick struct {
 	pops   int    // looks for tasks of high or low priority
 
 	period  int           // tasks of its own between two looks at the injector, at least 1
-	fixed   bool          // it stays as it is
+	fixed   bool          // the period does not adapt
 	average time.Duration // of a task, as EWMA
 
-	since int64 // when the tasks that are being measured began, in heist.Ticks; 0 if none are
-	tasks int   // how many they are
+	since int64 // when the stretch that is being measured began, in heist.Ticks; 0 if none is
+	tasks int   // tasks in that stretch
 }
 
 func (k *tick) begin(p *Pool) {
@@ -74,8 +75,8 @@ func (k *tick) begin(p *Pool) {
 	k.poll, k.budget = k.period, budget
 }
 
-// pollPeriod returns after how many tasks of its own the injector comes first, if they take that
-// long on average.
+// pollPeriod returns after how many of a worker's own tasks the injector comes first, if a task takes
+// that long on average.
 func pollPeriod(average time.Duration) int {
 	return int(min(max(pollTarget/max(average, 1), leastPoll), mostPoll))
 }
@@ -91,13 +92,13 @@ func (k *tick) measure(perNanosecond float64) {
 	k.since, k.tasks = now, 0
 }
 
-// end begins the next tick. It is shorter than 128 tasks if those would take longer than
-// others should wait.
+// end begins the next tick. It has fewer than 128 tasks if so many would take longer than
+// other goroutines should wait.
 func (k *tick) end() {
 	k.budget = int(min(max(giveWayPeriod/k.average, 1), budget))
 }
 
-// pause is for a worker that runs out of tasks: the time until the next does not count.
+// pause ends the measurement when the worker runs out of tasks: the time until the next one does not count.
 func (k *tick) pause() { k.since, k.tasks = 0, 0 }
 
 // nextTask takes a task without a look at other workers.
@@ -117,12 +118,12 @@ func (w *Worker) chooseTask() *task {
 			return t
 		}
 	}
-	if k.turn%lowTurns == lowTurns-1 { // which is not a turn of urgent tasks
+	if k.turn%lowTurns == lowTurns-1 { // such a turn is never one of urgent tasks
 		if t := w.popLow(); t != nil {
 			return t
 		}
 	}
-	if k.budget--; k.budget <= 0 { // of looks too, which cost time as well
+	if k.budget--; k.budget <= 0 { // looks that find nothing count too: they cost time as well
 		k.end()
 		w.trim() // no fork is in use between two tasks
 		w.giveWay()
@@ -188,9 +189,9 @@ func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	return first, r
 }
 
-// polled returns the node whose injector comes first this time: mostly the worker's own,
-// and every otherNodes-th time another one, or what lies there could wait for ever if all
-// workers there had always tasks of their own, or had left.
+// polled returns the node whose injector comes first this time: mostly the worker's own, and every
+// otherNodes-th time another one. Otherwise a task there could wait for ever, if all workers of that
+// node always had tasks of their own, or had left.
 func (w *Worker) polled() int {
 	nearby := w.pool.nodes[w.placement.node].nearby
 	if len(nearby) == 1 {
@@ -238,8 +239,7 @@ func (w *Worker) popPriority(priority Priority) *task {
 }
 
 // nextRemoteTask takes a task from an injector of the worker's node, whatever its priority. Urgent
-// ones do not come first: it is for when next has looked for them, or has given this turn
-// to others.
+// ones do not come first: chooseTask has looked for them before, or has given this turn to others.
 func (w *Worker) nextRemoteTask() (*task, heist.StealResult) {
 	return w.nextRemoteTaskOf(w.placement.node)
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test in which the order of tasks matters has one worker that is not pinned, and nobody
-// else to run them.
+// A test in which the order of tasks matters has one worker that is not pinned, so that no other
+// can run them.
 
-// onlyWorker runs f as a task on the pool's only worker, which comes to what f queues only
-// after it, and waits until all of that has run.
+// onlyWorker runs f as a task on the pool's only worker and waits until all that f queues has run,
+// none of which begins before f has ended.
 func onlyWorker(t testing.TB, p *Pool, f func(w *Worker)) {
 	t.Helper()
 	require.Equal(t, 1, p.Workers())
@@ -186,8 +186,8 @@ func TestInjectorComesFirstOnceInAPeriod(t *testing.T) {
 	}
 }
 
-// TestInjectorComesFirstAfterEachPeriod counts the worker's own tasks before each that lies in the
-// injector.
+// TestInjectorComesFirstAfterEachPeriod counts the worker's own tasks before each task that lies in
+// the injector.
 func TestInjectorComesFirstAfterEachPeriod(t *testing.T) {
 	for _, period := range []int{1, 2, 60, 61} {
 		const looks = 3
@@ -212,7 +212,7 @@ func TestInjectorComesFirstAfterEachPeriod(t *testing.T) {
 	}
 }
 
-// TestPollPeriods are blitz-io's table, and what lies beyond it.
+// TestPollPeriods checks blitz-io's table, and values beyond it.
 func TestPollPeriods(t *testing.T) {
 	for average, want := range map[time.Duration]int{
 		-time.Second:           255,
@@ -234,9 +234,9 @@ func TestPollPeriods(t *testing.T) {
 	}
 }
 
-// measured has the account measure so many tasks of such a length.
+// measured has the account measure a number of tasks of one length.
 func measured(k *tick, each time.Duration, tasks int) {
-	// The time between here and measure is nothing against the made-up one.
+	// The time between here and measure is negligible beside the made-up one.
 	const ticks = 1 << 50
 	k.since, k.tasks = heist.Ticks()-ticks, tasks
 	k.measure(ticks / (float64(each) * float64(tasks)))
@@ -253,7 +253,7 @@ func TestThePeriodFollowsTheLengthOfTasks(t *testing.T) {
 	require.Equal(t, 20, k.period)
 	require.Equal(t, k.period, k.poll)
 
-	// One average weighs a tenth.
+	// A new measurement counts for a tenth of the average.
 	measured(k, 150*time.Microsecond, 7)
 	require.InDelta(t, 60*time.Microsecond, k.average, 10)
 	require.Equal(t, 16, k.period)
@@ -294,8 +294,8 @@ func TestAFixedPeriodStays(t *testing.T) {
 	require.Equal(t, 61, k.period)
 }
 
-// TestWhatIsNotMeasuredChangesNothing: the time before the first task, without a task, and
-// that in which there was nothing to do.
+// TestWhatIsNotMeasuredChangesNothing: the time before the first task, a time without a task, and a
+// time in which there was nothing to do.
 func TestWhatIsNotMeasuredChangesNothing(t *testing.T) {
 	k := newTick(0)
 	k.tasks = 5
@@ -330,8 +330,8 @@ func TestWorkersAdapt(t *testing.T) {
 	})
 }
 
-// TestTheSlotOfABusyWorkerIsStolen: the others look at LIFO slots last, but they do. (In
-// Tokio such a task waited for its worker: tokio#4941.)
+// TestTheSlotOfABusyWorkerIsStolen: thieves look at LIFO slots last, but they do. (In Tokio such a
+// task waited for its worker: tokio#4941.)
 func TestTheSlotOfABusyWorkerIsStolen(t *testing.T) {
 	for _, workers := range []int{2, 4, 16} {
 		p := newPool(t, WithWorkers(workers))
@@ -377,7 +377,7 @@ func TestTheBatchOfABusyWorkerIsStolen(t *testing.T) {
 			}
 			require.NoError(t, p.Go(func(w *Worker) {
 				whenOneParked(p)
-				p.nodes[0].queues[PriorityNormal].PushBatch(batch) // which wakes nobody
+				p.nodes[0].queues[PriorityNormal].PushBatch(batch) // wakes no worker
 			}))
 			require.True(t, <-result, "tasks in the batch buffer starve")
 		}
@@ -455,8 +455,8 @@ func TestHighComesFirstAndLowLast(t *testing.T) {
 	require.Zero(t, p.urgent.Load())
 }
 
-// TestOneTurnInEightIsNotForHigh however many of them there are: the worker's own tasks go
-// on.
+// TestOneTurnInEightIsNotForHigh, however many tasks of high priority there are: the worker's own
+// tasks go on.
 func TestOneTurnInEightIsNotForHigh(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
@@ -480,8 +480,8 @@ func TestOneTurnInEightIsNotForHigh(t *testing.T) {
 	}
 }
 
-// TestNothingStarvesUnderWhatNeverEnds: while tasks of the priorities that are named
-// queue themselves again, others start within so many tasks.
+// TestNothingStarvesUnderWhatNeverEnds: while tasks of the endless priorities queue themselves
+// again, another task starts within so many tasks.
 func TestNothingStarvesUnderWhatNeverEnds(t *testing.T) {
 	const period = 61
 	for _, c := range []struct {

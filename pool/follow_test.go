@@ -38,7 +38,7 @@ func TestWorkersFollowGOMAXPROCS(t *testing.T) {
 	}
 }
 
-// TestABusyPoolFollowsGOMAXPROCS also if nobody asks how many workers it has, and if it was asleep.
+// TestABusyPoolFollowsGOMAXPROCS, also if Workers is not called and the pool was asleep.
 func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("there is one CPU")
@@ -78,8 +78,8 @@ func TestAChosenNumberOfWorkersStays(t *testing.T) {
 	}
 }
 
-// TestBoundWorkersLeaveAPToOthers, because they do not give way, unless one is left, or the program
-// says otherwise.
+// TestBoundWorkersLeaveAPToOthers: they do not give way, so the pool raises GOMAXPROCS unless a P is left or
+// the program says otherwise.
 func TestBoundWorkersLeaveAPToOthers(t *testing.T) {
 	n := len(allowed(t)) // or there are Ps to spare
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
@@ -110,7 +110,7 @@ func TestBoundWorkersLeaveAPToOthers(t *testing.T) {
 
 // # Giving way
 
-// TestARecursionGivesWay although nearly all of its forks do not look at the clock.
+// TestARecursionGivesWay, although nearly all of its forks do not look at the clock.
 func TestARecursionGivesWay(t *testing.T) {
 	setPs(t, 1)
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
@@ -118,8 +118,8 @@ func TestARecursionGivesWay(t *testing.T) {
 	requireGivesWay(t, p, func(w *Worker) { fib(w, 27) })
 }
 
-// requireGivesWay requires that f gives way often if it is called for 20 ms, or for longer where others compute
-// for long in between, for then it does not give way for a while.
+// requireGivesWay requires that f gives way often if it is called for 20 ms. It calls f for longer if other
+// goroutines compute for long, because after that the worker does not give way for a while.
 func requireGivesWay(t *testing.T, p *Pool, f func(w *Worker)) {
 	t.Helper()
 	before := p.Stats().Total().GaveWay
@@ -135,8 +135,8 @@ func requireGivesWay(t *testing.T, p *Pool, f func(w *Worker)) {
 	require.True(t, gaveWay())
 }
 
-// TestForksAtTheRootGiveWay: in a recursion whose first half is always small, as in a list, all forks
-// are as near to the root.
+// TestForksAtTheRootGiveWay: in a recursion whose first half is always small, as in a list, all forks are
+// equally near to the root.
 func TestForksAtTheRootGiveWay(t *testing.T) {
 	setPs(t, 1)
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))

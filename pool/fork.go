@@ -11,56 +11,61 @@ import (
 
 // # Forks
 //
-// A join of f and g puts g where thieves can take it, runs f, and takes g back, or
-// waits for the thief. Nearly always it takes it back, so that is what must be cheap:
+// A join of f and g puts g where thieves can take it, runs f, and then takes g back or
+// waits for its thief. Nearly always it takes g back, so that path must be cheap:
 // a fork allocates nothing, and most forks and joins are plain loads and stores.
 //
-// Each worker has a stack of frames for each type of fork. The array of frames is
+// Each worker has a **fork stack** for each type of fork. The stack's array of **frames** is
 // itself the deque: a fork writes its argument into the next frame, and a thief runs
-// the frame where it lies. Since forks and joins are nested like calls, a frame's index
-// is its depth, and the frame of a fork is not used again before its join is over. So
-// a thief may read the frame after it has claimed it, which in a deque of loose items
-// would be a bug.
+// the frame in place. Forks and joins are nested like calls, so a frame's index
+// is its depth, and a frame is not reused before its join is over. A thief may
+// therefore read a frame after it has claimed it, which would be a bug in a deque of
+// loose items.
 //
-// A stack is divided, as in Dijk and van de Pol's Lace (2014):
+// A stack has three parts, as in Dijk and van de Pol's Lace (2014):
 //
 //	0 ......... top ......... split ......... bottom
 //	  stolen       public        private
 //
-// The private frames are the owner's: bottom is a variable like any other. The border
-// of the public ones lies in one word, public = top<<32 | split, and everything that
-// happens to it is one atomic operation on that word: a thief claims the oldest
-// public frame by raising top, the owner publishes by raising split, and takes back by
-// lowering it. A thief whose compare-and-swap succeeds finds its frame public, whatever
-// happened before, since the word says all that there is to say. So there is nothing to
-// prove about fences, and no epoch against old words that come again.
+// The **private** frames belong to the owner alone, so bottom is an ordinary variable. The
+// borders of the **public** frames lie in one word, public = top<<32 | split, and each
+// change is one atomic operation on that word: a thief claims the oldest public frame by
+// raising top; the owner publishes frames by raising split, and takes frames back by
+// lowering it. The word is the whole state of the public part. So a frame that a thief
+// claims by a compare-and-swap is public, whatever happened before. There is nothing to
+// prove about fences, and no need of an epoch against an old value that returns.
 //
 // # When frames are published
 //
 // The pool is hungry if a worker searches for work, or sleeps and would take a fork (sleep.md).
-// A thief that finds nothing to steal on a stack raises an alarm there: it sets slow, below which
-// forks and joins leave their fast path, to a depth that no fork has. So the owner's next fork or
-// join publishes all of its frames, and lowers slow again if the pool is not hungry any more. (Lace
-// has a flag for each victim too.) The worker that cancels a call raises the same alarm (cancelscope.go).
 //
-// An alarm is not lost: the thief that raises it first makes the pool hungry, or marks the call as
-// cancelled, and the owner lowers slow first and then looks at both. All these are atomic. In whatever
-// order the two meet, the owner sees the reason or its next fork leaves the fast path once more.
+//  1. A thief that finds nothing to steal on a stack raises an **alarm** there: it sets slow, the depth
+//     below which forks and joins leave their fast path, to a depth that no fork has. (Lace has a flag
+//     for each victim too.)
+//  2. The owner's next fork or join publishes all of the owner's frames.
+//  3. The owner lowers slow again if the pool is no longer hungry.
 //
-// What is private when the owner enters a long function stays so until the next fork
-// or join. That must not keep the others idle, so
-//   - the oldest frames, at least policy.AlwaysPublic, are published in any case, and those hold most of
-//     the work: in a recursion by halves all but a sixteenth of what is pending,
-//   - a worker that begins to wait publishes everything.
+// The worker that cancels a call raises the same alarm (cancelscope.go).
+//
+// No alarm is lost. Before it raises the alarm, a thief makes the pool hungry, and the worker that
+// cancels a call marks the call as cancelled. The owner lowers slow first, and then looks at both. All
+// these operations are atomic. So in any order of them, either the owner sees the reason for the alarm,
+// or its next fork leaves the fast path once more.
+//
+// Frames that are private when the owner enters a long function stay private until its next
+// fork or join. Two rules keep this from leaving other workers idle:
+//   - The oldest frames, at least policy.AlwaysPublic, are published in any case. They hold most of
+//     the work: in a recursion by halves all but a sixteenth of what is pending.
+//   - A worker that begins to wait publishes all its frames.
 //
 // # Joins
 //
-// The owner takes its newest frame d back. If d is private it is the owner's. If it is
-// public, then either top <= d, and the owner lowers split to d; or top > d, and the
-// frame is with a thief. So are all frames between d and top: left there by a panic
-// that user code recovered. The owner waits until their latches are done (waiting.go), and then
-// moves everything back to d. No thief can touch public meanwhile: it says that
-// there is nothing to steal.
+// The owner takes back its newest frame, at depth d. If the frame is private, the owner has it
+// already. If it is public and top <= d, the owner lowers split to d. If top > d, a thief has the
+// frame, and thieves have all frames between d and top too, which a panic that user code
+// recovered left behind. The owner then waits until the latches of all these frames are done
+// (waiting.go), and moves top, split and bottom back to d. No thief changes public meanwhile,
+// because it says that there is nothing to steal.
 
 const (
 	// blockLen is how many frames a fork stack's array grows by. Programs that halve
@@ -74,20 +79,21 @@ type stack struct {
 	owner *Worker       // constant
 	sleep *policy.Sleep // constant, the pool's
 
-	bottom int // number of forks that were not joined
-	split  int // as in public
-	used   int // no frame from here on was written since it was cleared
+	bottom int // number of forks that are not joined yet
+	split  int // the same as in public
+	used   int // frames from this depth on were not written since they were cleared
 
-	// How many of the oldest forks are published in any case, and when the last of these looked at
-	// the clock, in heist.Ticks. See breathe.
+	// levels is how many of the oldest forks are published in any case; breathedAt is when one of
+	// these last looked at the clock, in heist.Ticks. See breathe.
 	levels     int
 	breathedAt int64
 
 	_ pad.Line
 
-	// Forks and joins at a smaller depth take the slow path. It is never less than split, so
-	// what the fast path takes back is private. The owner writes it, and who raises an alarm, who
-	// has just read public: so the two share their lines, and the owner's others stay its own.
+	// Forks and joins at a smaller depth take the slow path. slow is never less than split, so
+	// a frame that the fast path takes back is private. The owner writes it, and so does an alarm.
+	// A thief that raises one has just read public, so slow and public share their lines, and
+	// the owner's other fields stay on lines of their own.
 	slow atomic.Uintptr
 
 	public atomic.Uint64 // top<<32 | split; owner and thieves, by atomic addition and CAS
@@ -99,13 +105,13 @@ func borders(public uint64) (top, split int) { return int(public >> 32), int(uin
 
 func bordersAt(top, split int) uint64 { return uint64(top)<<32 | uint64(split) }
 
-// frame is one fork. The owner writes what, and the rest of the first four before it
-// publishes the frame; the thief writes the outcome, and hands the frame back by
+// frame is one fork. The owner writes what at the fork, and body, cancelScope and latch before
+// it publishes the frame. The thief writes the outcome, and hands the frame back by
 // completing the latch.
 type frame[W, R any] struct {
 	what        W
 	body        func(*Worker, W) R // runs it
-	cancelScope *cancelScope       // what it belongs to, see cancelscope.go
+	cancelScope *cancelScope       // the call that the fork belongs to, see cancelscope.go
 	latch       latch
 	outcome[R]
 }
@@ -116,21 +122,21 @@ type outcome[R any] struct {
 	ending ending
 }
 
-// frames is a worker's stack of forks of one type: W is what a fork has to do, an
-// argument perhaps, or a function and its argument; R is its result.
+// frames is a worker's fork stack for one type of fork. W is what a fork has to do, such as
+// an argument, or a function and its argument; R is its result.
 type frames[W, R any] struct {
 	stack
 	body func(*Worker, W) R // owner only
 
-	// block is the one in which the owner is, base the depth of its first frame, and fast what
-	// of it the fast path may use: the frames from depth slow on, unless that is an alarm.
+	// block is the block that the owner is in, and base the depth of its first frame. fast is the
+	// part of it that the fast path may use: the frames from depth slow on, unless slow is an alarm.
 	// Owner only.
 	block *[blockLen]frame[W, R]
 	base  int
 	fast  []frame[W, R]
 
-	// blocks holds all of them. Frames never move, for thieves work in them. Owner
-	// replaces, thieves read.
+	// blocks holds all blocks. Frames never move, because thieves work in them. Owner
+	// replaces the slice, thieves read it.
 	blocks atomic.Pointer[[]*[blockLen]frame[W, R]]
 }
 
@@ -138,7 +144,7 @@ type frames[W, R any] struct {
 type forkStack interface {
 	// For thieves:
 
-	// claim takes the oldest public frame for the caller, who must run it.
+	// claim takes the oldest public frame for the caller, which must run it.
 	claim() (index int, r heist.StealResult)
 	// run runs a claimed frame.
 	run(thief *Worker, index int)
@@ -153,13 +159,13 @@ type forkStack interface {
 	// cut takes back the frames from depth d on, without running them, and waits
 	// for those that were stolen. It may be called in a deferred call.
 	cut(d int)
-	// trim clears the frames that are not in use, lest they keep garbage alive. If none is, it
-	// also lets go of the memory of all but the first.
+	// trim clears the frames that are not in use, lest they keep garbage alive. If no frame is in
+	// use, it also drops all blocks but the first.
 	trim()
 
-	// For anybody:
+	// For any goroutine:
 
-	// alarm has the owner's next fork or join leave the fast path.
+	// alarm makes the owner's next fork or join leave the fast path.
 	alarm()
 }
 
@@ -167,11 +173,11 @@ func (s *frames[W, R]) init(w *Worker) {
 	s.owner, s.sleep = w, &w.pool.sleep
 	s.levels = policy.AlwaysPublic
 	s.moveTo(0)
-	s.slow.Store(alarmed) // an alarm from before the stack was there counts as well
+	s.slow.Store(alarmed) // an alarm that was raised before the stack existed counts too
 }
 
 // A fork is a push before the one function, and a pop after it. Where speed matters,
-// the common case of both stands in the join itself, for the compiler would not inline
+// the join itself contains the common case of both, because the compiler would not inline
 // it from here:
 //
 //	d, fast := s.bottom, s.fast
@@ -188,7 +194,7 @@ func (s *frames[W, R]) init(w *Worker) {
 //	}
 //	... the other function ...
 
-// offer is the push of a fork whose join does not take the fast path itself.
+// offer is the push for joins that do not contain the fast path themselves.
 func (s *frames[W, R]) offer(what W) {
 	d, fast := s.bottom, s.fast
 	if i := uint(d) - uint(s.slow.Load()); i < uint(len(fast)) {
@@ -204,7 +210,7 @@ func (s *frames[W, R]) offer(what W) {
 //go:noinline
 func (s *frames[W, R]) push(what W) { s.pushTo(what, false) }
 
-// pushTo is push, and has thieves see all frames at once if asked to.
+// pushTo is push, and publishes all frames at once if public is set.
 func (s *frames[W, R]) pushTo(what W, public bool) {
 	w := s.owner
 	w.mustBeMine("a join")
@@ -237,7 +243,7 @@ func (s *stack) eager() int {
 	return top + s.levels
 }
 
-// alarmed is a slow that no depth reaches.
+// alarmed is a value of slow that no depth reaches.
 const alarmed = 1 << 30
 
 func (s *stack) alarm() {
@@ -246,16 +252,16 @@ func (s *stack) alarm() {
 	}
 }
 
-// relax lets as many forks and joins take the fast path as may. A join that lowers split leaves that to
-// the next fork. It looks for what an alarm was about after it has lowered slow. Who finds an alarm
-// there already need not raise another: its reason is older than that look.
+// relax sets slow so that as many forks and joins as possible take the fast path. (A join that lowers split
+// leaves that to the next fork.) It looks for the reason for an alarm after it has lowered slow. So a caller
+// of alarm that finds one raised already need not raise another: its own reason is older than that look.
 func (s *frames[W, R]) relax() {
 	if s.reason() {
 		s.alarm()
 		return
 	}
 	low := max(s.eager(), s.split, s.base)
-	if low <= s.bottom { // the next fork may be a fast one, which does not keep account
+	if low <= s.bottom { // the next fork may take the fast path, which does not update used
 		s.used = max(s.used, s.base+blockLen)
 	}
 	s.fast = s.block[min(low-s.base, blockLen):]
@@ -267,21 +273,21 @@ func (s *frames[W, R]) relax() {
 	}
 }
 
-// reason says whether there is one for an alarm.
+// reason says whether there is a reason for an alarm.
 func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.cancelScope.stopped() }
 
 // # Giving way
 //
 // A fork on the fast path does not look at the clock, so a recursion would hold its P until Go
-// preempts it, after 10 ms. But the oldest forks are on the slow path, the levels of a tree next to
-// its root. They give way, and as many levels are oldest as makes that happen about every
-// giveWayPeriod: the lower a level, the more forks it has.
+// preempts it, after 10 ms. But the oldest forks, the levels of a tree next to its root, are on the
+// slow path, and they give way. The number of these levels is adjusted so that this happens about
+// every giveWayPeriod: the deeper a level, the more forks it has.
 
-// mostLevels bounds the levels. A tree has twice as many forks on each.
+// mostLevels bounds the levels. Each level of a tree has twice as many forks as the one above it.
 const mostLevels = 24
 
-// breathe is for one of the oldest forks. One at the root may be the first of a tree, which begins with
-// as few levels as any other.
+// breathe is called for each of the oldest forks. One at depth 0 may begin a new tree, which starts
+// with the fewest levels.
 func (s *stack) breathe(w *Worker, d int) {
 	now, period := heist.Ticks(), w.pool.ticksGiveWay
 	since := now - s.breathedAt
@@ -297,8 +303,8 @@ func (s *stack) breathe(w *Worker, d int) {
 	w.giveWayIfDue(now)
 }
 
-// pop ends the fork at depth d, the newest one, by doing what it has to do, or by
-// waiting for the thief who does.
+// pop ends the fork at depth d, the newest one: it runs the fork, or waits for the thief
+// that runs it.
 //
 //go:noinline
 func (s *frames[W, R]) pop(d int, what W) R {
@@ -308,14 +314,14 @@ func (s *frames[W, R]) pop(d int, what W) R {
 	return s.settle(d)
 }
 
-// newest takes the fork at depth d back, if it was not stolen, and says whether it was
-// not. If it was, settle is next.
+// newest takes back the fork at depth d, the newest one, unless it was stolen, and says
+// whether it did. If it did not, the caller calls settle next.
 func (s *frames[W, R]) newest(d int) bool {
 	s.bottom = d
 	return s.takeBack(d)
 }
 
-// takeBack says whether the fork at depth d was not stolen.
+// takeBack takes back the fork at depth d, unless it was stolen, and says whether it did.
 func (s *frames[W, R]) takeBack(d int) bool {
 	if s.sleep.Hungry() {
 		s.owner.expose()
@@ -338,15 +344,15 @@ func (s *frames[W, R]) takeBack(d int) bool {
 	}
 }
 
-// settle waits for the thief of the fork at depth d and returns its result.
+// settle waits for the thief of the fork at depth d and returns the fork's result.
 func (s *frames[W, R]) settle(d int) R {
 	out := s.reclaim(d, s.withdraw(d))
 	resume(out.ending)
 	return out.result
 }
 
-// withdraw takes back all frames from depth d on that were not stolen, and returns
-// the depth from which on they were not.
+// withdraw takes back all frames from depth d on that were not stolen, and returns the
+// end of the stolen ones: thieves have the frames from d to end-1.
 func (s *frames[W, R]) withdraw(d int) int {
 	s.bottom = d
 	for d < s.split {
@@ -362,7 +368,7 @@ func (s *frames[W, R]) withdraw(d int) int {
 }
 
 // reclaim waits until thieves are done with the frames from d to end-1, makes d the
-// next frame, and returns what came of it. What came of the others, which a panic
+// next frame, and returns the outcome of d. The outcomes of the others, which a panic
 // left behind, nobody wants to know any more, but for panics while a call unwinds.
 func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	s.bottom = end // trim must not clear what thieves work in
@@ -383,7 +389,7 @@ func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	return first
 }
 
-// publish shows all frames to thieves, and wakes one of them if need be.
+// publish makes all frames public, and wakes a thief if need be.
 func (s *frames[W, R]) publish() {
 	n := s.bottom - s.split
 	if n <= 0 {
@@ -438,10 +444,11 @@ func (s *frames[W, R]) run(thief *Worker, index int) {
 }
 
 // tidy is deferred by a join at depth d that takes the slow path: if one of its functions panicked,
-// or called runtime.Goexit, the other one must not stay behind. The fast path leaves that to the
-// next join below on the stack: there is one, for the first forks of a stack are on the slow path, or
-// what lies below is an inner run, which takes back its own. Since each block is entered by
-// the slow path too, a function that recovers panics in a loop leaves no more than a block of frames.
+// or called runtime.Goexit, the frame of the other one must not stay behind. A join on the fast path
+// leaves its frame to the next join below it on the stack. There always is one, because the first forks
+// of a stack take the slow path; or else an inner run lies below, which takes back its own frames. Each
+// block is entered by the slow path too, so a function that recovers panics in a loop leaves at most a
+// block of frames.
 func (s *frames[W, R]) tidy(d int) {
 	switch {
 	case s.bottom > d:
@@ -454,8 +461,8 @@ func (s *frames[W, R]) tidy(d int) {
 	}
 }
 
-// exactlyUsed is for how many frames a stack knows that no more were used: so few are cleared at
-// the end of the outermost join, 256 only between tasks and at waits.
+// exactlyUsed is the largest value of used that is exact. That few frames are cleared at the end of the
+// outermost join; a block of 256 is cleared only between tasks and at waits.
 const exactlyUsed = policy.AlwaysPublic
 
 func (s *stack) depth() int { return s.bottom }
@@ -478,7 +485,7 @@ func (s *frames[W, R]) trim() {
 		clear(block)
 		i += len(block)
 	}
-	if s.bottom > 0 { // forks that take the fast path do not say so
+	if s.bottom > 0 { // forks on the fast path do not update used
 		s.used = min(s.used, (s.bottom/blockLen+1)*blockLen)
 		return
 	}
@@ -502,16 +509,16 @@ func (s *frames[W, R]) moveTo(d int) {
 		blocks = *p
 	}
 	i := d / blockLen
-	if i == len(blocks) { // forks are one deeper each
+	if i == len(blocks) { // each fork is one deeper than the last
 		blocks = append(blocks, new([blockLen]frame[W, R]))
-		s.blocks.Store(&blocks) // thieves look at no more of an older slice than it has
+		s.blocks.Store(&blocks) // a thief with an older slice needs no block beyond it
 	}
 	s.base, s.block = i*blockLen, blocks[i]
 	s.relax()
 }
 
-// expose publishes all frames of the worker. One that is about to wait, or to begin
-// with something that belongs to another call, has no private ones.
+// expose publishes all frames of the worker. A worker that is about to wait, or to begin
+// something that belongs to another call, must have no private frames.
 func (w *Worker) expose() {
 	for _, s := range w.forkStacks() {
 		s.publish()
@@ -544,14 +551,14 @@ func (w *Worker) forkStacks() []forkStack {
 	return nil
 }
 
-// A worker that runs another computation's function in the middle of its own marks the
-// depths of its fork stacks first and goes back to them afterwards. So the forks that
-// a panic left behind end with the function that they belong to.
+// Before a worker runs another computation's function in the middle of its own, it pushes an
+// **unwind point**, the depths of its fork stacks, and afterwards it unwinds to that point. So
+// the forks that a panic left behind end with the function that they belong to.
 //
-// The marks are a stack themselves: for each mark the number of fork stacks that there
-// were, and their depths.
+// Unwind points are a stack too. Each is the number of fork stacks at the time, followed by
+// their depths.
 
-// pushUnwindPoint returns what unwind needs.
+// pushUnwindPoint returns the mark that unwind needs.
 func (w *Worker) pushUnwindPoint() int {
 	m := len(w.unwindPoints)
 	stacks := w.forkStacks()
@@ -562,7 +569,7 @@ func (w *Worker) pushUnwindPoint() int {
 	return m
 }
 
-// unwind takes back the forks that are left since the mark.
+// unwind takes back the forks that are left since the mark, and removes the mark.
 func (w *Worker) unwind(m int) {
 	depths := w.unwindPoints[m+1:][:w.unwindPoints[m]]
 	for i, s := range w.forkStacks() {
@@ -575,37 +582,38 @@ func (w *Worker) unwind(m int) {
 	w.unwindPoints = w.unwindPoints[:m]
 }
 
-// inner is something that a worker does in the middle of something else, and that ends
-// before it: what its forks must not outlive, and the call that it does not belong to.
+// inner is work that a worker does in the middle of other work, and that ends before it.
+// It holds the mark that its forks must not outlive, and the outer call, to which it does
+// not belong.
 type inner struct {
 	mark        int
 	cancelScope *cancelScope
 }
 
-// beginInner begins something in the middle of what the worker does.
+// beginInner begins inner work.
 func (w *Worker) beginInner() inner {
-	w.expose() // what belongs to the outer call
+	w.expose() // the frames of the outer call
 	in := inner{w.pushUnwindPoint(), w.cancelScope}
 	w.cancelScope = nil
 	return in
 }
 
-// endInner ends it, also in a deferred call.
+// endInner ends inner work. It may be called in a deferred call.
 func (w *Worker) endInner(in inner) {
 	w.unwind(in.mark)
-	if w.cancelScope = in.cancelScope; w.cancelScope.stopped() { // the inner forks have answered its alarm
+	if w.cancelScope = in.cancelScope; w.cancelScope.stopped() { // inner forks have answered the outer call's alarm
 		w.alarm()
 	}
 }
 
-// alarm has the worker's next fork or join leave the fast path.
+// alarm makes the worker's next fork or join leave the fast path.
 func (w *Worker) alarm() {
 	for _, s := range w.forkStacks() {
 		s.alarm()
 	}
 }
 
-// trim drops what frames refer to that are not in use, and a deque that has grown.
+// trim clears the frames that are not in use, and drops a deque that has grown.
 func (w *Worker) trim() {
 	for _, s := range w.forkStacks() {
 		s.trim()

@@ -103,7 +103,7 @@ func stage[N any](next *func(*Worker, int) int) func(*Worker, int) int {
 	}
 }
 
-// stages is a ring of functions with more types of forks than marks remember.
+// stages is a ring of functions with twelve types of forks.
 func stages() []func(*Worker, int) int {
 	fs := make([]func(*Worker, int) int, 12)
 	for i, make := range []func(*func(*Worker, int) int) func(*Worker, int) int{
@@ -132,7 +132,7 @@ func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
 	})
 }
 
-// TestDeepRecursion goes behind the first array of frames, and behind others.
+// TestDeepRecursion goes beyond the first array of frames, and beyond others.
 func TestDeepRecursion(t *testing.T) {
 	var sum func(w *Worker, n int) int
 	one := func(*Worker, *int) int { return 1 }
@@ -160,7 +160,7 @@ func TestDeepRecursion(t *testing.T) {
 	}
 }
 
-// TestFramesStayWhereTheyAre has a thief hold the oldest frame while blocks are added.
+// TestFramesStayWhereTheyAre while blocks are added: a thief may hold a frame.
 func TestFramesStayWhereTheyAre(t *testing.T) {
 	s := lonelyStack()
 	const n = 20 * blockLen
@@ -185,14 +185,14 @@ func TestFramesStayWhereTheyAre(t *testing.T) {
 	require.GreaterOrEqual(t, s.used, n, "what forget has to clear")
 }
 
-// takesBack pops the fork at depth d by hand, and says whether it was not stolen.
+// takesBack pops the fork at depth d by hand. It returns false if the fork was stolen.
 func takesBack(s *frames[int, int], d int) bool {
 	s.bottom = d
 	return d >= int(s.slow.Load()) || s.takeBack(d)
 }
 
-// lonelyStack is the fork stack of a worker without a pool around it, on which a test
-// can play owner and thief step by step.
+// lonelyStack is the fork stack of a worker without a pool around it. A test can play owner and thief
+// on it step by step.
 func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
 	s.init(loneWorker(&Pool{ticksGiveWay: math.MaxInt64}))
@@ -283,8 +283,8 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 	})
 }
 
-// TestThiefWithAnOldWordClaimsOnlyWhatIsPublic interleaves by hand what a slow thief
-// can see: between its load and its compare-and-swap the owner does as it likes.
+// TestThiefWithAnOldWordClaimsOnlyWhatIsPublic interleaves by hand what a slow thief can see: between
+// its load and its compare-and-swap the owner may do anything.
 func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 	claimWith := func(s *frames[int, int], word uint64) bool {
 		return s.public.CompareAndSwap(word, word+1<<32)
@@ -447,7 +447,7 @@ func TestArgumentsAndResultsSurviveTheGarbageCollector(t *testing.T) {
 	}
 	stop()
 
-	// While the fork is stolen, its argument is referred to by the frame alone.
+	// While the fork is stolen, only the frame refers to its argument.
 	for range testutil.Stress(50) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			begun, collected := make(chan struct{}), make(chan struct{})
@@ -670,10 +670,10 @@ func TestTasksAreForgottenWhenThePoolRests(t *testing.T) {
 	requireCollected(t, seen...)
 }
 
-// TestFramesAreClearedAfterFewerForksGiveWay is for a bug that was: when the levels of the oldest forks
-// became fewer above the newest fork, nobody kept account of the forks that came next.
+// TestFramesAreClearedAfterFewerForksGiveWay is for a former bug: when the levels of the oldest forks
+// became fewer above the newest fork, the forks that came next were not accounted for.
 func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
-	p := newPool(t, WithWorkers(1)) // which must be at rest in the end
+	p := newPool(t, WithWorkers(1)) // the pool must be at rest in the end
 	require.NoError(t, p.Run(func(w *Worker) {
 		s := stackOf[frames[application[int, int], int]](w)
 		var down func(w *Worker, n int) int
@@ -693,7 +693,8 @@ func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
 	}))
 }
 
-// loneWorker returns the worker of a pool, which need not be more than the fields that are used, that is the calling goroutine.
+// loneWorker returns a worker that is the calling goroutine. Its pool needs only the fields that the
+// test uses.
 func loneWorker(p *Pool) *Worker {
 	w := &Worker{pool: p, guest: true, goroutine: goroutineID()}
 	w.wearer()

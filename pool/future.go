@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// waiters are those who wait for something that happens once. Who makes it happen calls
-// release, after it has become visible; who waits says by a condition whether it has.
+// waiters are goroutines that wait for something that happens once. The goroutine that makes it happen
+// calls release, after it has become visible. A waiter gives a condition that says whether it has.
 type waiters struct {
 	mu   sync.Mutex
-	over chan struct{} // closed to let them go; nil if nobody waits
+	over chan struct{} // closed to release them; nil if there are none
 }
 
-// release lets all waiters go, unless it finds, under the lock that waiters take, that
-// they must wait on. It says whether there were any.
+// release releases all waiters, unless must says, under the lock that waiters take, that
+// they must wait on. It says whether it released any.
 func (ws *waiters) release(must func() bool) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -28,8 +28,8 @@ func (ws *waiters) release(must func() bool) bool {
 	return true
 }
 
-// wait returns when done does, which is asked under the lock, or with the cause when ctx
-// ends before; it asks again when the pool is aborted. The goroutine's places are lent meanwhile.
+// wait returns when done is true, or with the cause when ctx ends first. It calls done under the lock,
+// and again when the pool is aborted. The goroutine's places are lent meanwhile.
 func (ws *waiters) wait(ctx context.Context, p *Pool, what string, of any, done func() bool) error {
 	for again := p.abandons; ; {
 		ws.mu.Lock()
@@ -66,7 +66,7 @@ type Future[T any] struct {
 
 	begun   atomic.Bool // the goroutine that runs or cancels f writes
 	undelay func()      // ends the delay of f; nil if it has none; constant
-	labels  labels      // of who submitted it; constant
+	labels  labels      // the submitter's; constant
 
 	waiters
 	done     bool // under waiters.mu, like the rest
@@ -76,10 +76,10 @@ type Future[T any] struct {
 }
 
 // Async queues f to be run by the pool, with the options of [Pool.Submit], and returns its
-// future. If the pool does not take it, the future has the error already; if f is too late
-// for a [StartBy], it has [ErrLate] when the function for that case has returned. At the bound of
-// [WithQueueBound] it waits for room, as Submit does. Called inside a task of the pool it queues f on the task's worker, as
-// [Worker.Go] does (with assembly), unless f has a priority, a delay or a node.
+// future. If the pool does not accept f, the future already has the error. If f is too late
+// for a [StartBy], the future has [ErrLate] when the function late has returned. At the bound of
+// [WithQueueBound] Async waits for room, as Submit does. Inside a task of the pool it queues f on
+// the task's worker, as [Worker.Go] does (with assembly), unless f has a priority, a delay or a node.
 //
 // Cost: two allocations beyond the closure f.
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
@@ -90,7 +90,7 @@ func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) 
 	return future
 }
 
-// TryAsync is [Async], but where that would wait it returns [ErrFull], and if the pool does not take f for another reason, that error.
+// TryAsync is [Async], but returns [ErrFull] where Async would wait, or another error if the pool does not accept f.
 func TryAsync[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) (*Future[T], error) {
 	future, err := async("TryAsync", p, f, options, true)
 	if err != nil {
@@ -112,19 +112,19 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 		return future, err
 	}
 	o.of = taskFor(f)
-	if o.deadline { // late or not, it is over then
+	if o.deadline { // whichever of the two runs ends the future
 		task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
 			p.late.Add(1)
 			o.late(w)
 			return none, ErrLate
 		}))
-	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // what is left in the queue would count
+	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // the task left in the queue would count for the bound
 		future.f = f
 	}
 	task = carry(task, o.of, o.name)
 	future.labels = submitterLabels()
 	if o.counts() && !o.onNode {
-		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // other guests may have to wait for room
+		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // any other guest may have to wait for room
 			return future, w.accept(task)
 		}
 	}
@@ -143,14 +143,14 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	return future, p.accept(task, o)
 }
 
-// ErrLate is the error of a [Future] whose function was not begun in time, see [StartBy].
+// ErrLate is the error of a [Future] whose function did not begin in time, see [StartBy].
 var ErrLate = errors.New("pool: the function was not begun by its deadline (StartBy)")
 
-// task runs f and keeps what comes of it, unless a waiter has begun with it.
+// task returns a function that runs f and keeps its result, unless a waiter has begun f.
 func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {
 	return func(w *Worker) {
 		switch {
-		case w == nil || w.pool != t.pool: // Abort has given it back
+		case w == nil || w.pool != t.pool: // Abort has given the task back
 			if t.begun.CompareAndSwap(false, true) {
 				t.end(ErrClosed)
 			}
@@ -187,14 +187,14 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 
 // inside is a future or a group whose function a worker is in, or a task with a name. Constant.
 type inside struct {
-	of    any   // nil for just a name
-	f     *task // the function, to be asked for its name only
+	of    any   // the future or group; nil for a task with a name
+	f     *task // the function, used only to find its name
 	name  string
 	outer *inside
 }
 
-// isInside says whether the calling goroutine is in a function of a future or a group, which must
-// not wait for itself.
+// isInside says whether the calling goroutine is in a function of the future or group of. Such a
+// function must not wait for it.
 func (p *Pool) isInside(of any) bool {
 	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
 		for in := w.inside.own(); in != nil; in = in.outer {
@@ -206,16 +206,15 @@ func (p *Pool) isInside(of any) bool {
 	return false
 }
 
-// maxInPlace is how many futures a worker runs in place on top of one another, each waited for by
-// the one below: with more a stack could grow as long as there are futures. MaxStale is how
-// many queued tasks may be there of futures that were run in place: as many as a worker's queues
-// hold. Beyond either, a waiter lends its place, and another worker runs what is queued.
+// maxInPlace bounds how many futures a worker runs in place on top of one another, where each waits for
+// the one above: without a bound the stack could grow with the number of futures. maxStale bounds how
+// many tasks of futures that were run in place may still be queued: as many as a worker's queues
+// hold. Beyond either bound, a waiter lends its place, and another worker runs the queued task.
 const maxInPlace, maxStale = 128, 256
 
-// runInPlace runs the future's function if nobody has begun with it, and the caller computes in
-// the pool.
+// runInPlace runs the future's function if it has not begun and the caller computes in the pool.
 func (t *Future[T]) runInPlace(ctx context.Context) {
-	// A waiter that may give up must not be in the middle of the function then.
+	// A waiter whose context can end must not be in the middle of the function when it ends.
 	if t.f == nil || t.begun.Load() || ctx.Done() != nil {
 		return
 	}
@@ -224,7 +223,7 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	if w == nil || p.aborted.Load() || w.inPlace >= maxInPlace || p.stale.Load() >= maxStale {
 		return
 	}
-	if w.guest { // before it has begun, so that Close waits for it
+	if w.guest { // before the function has begun, so that Close waits for it
 		p.active.Add(1)
 		defer p.rest()
 	}
@@ -251,13 +250,13 @@ func (t *Future[T]) end(err error) {
 	t.mu.Unlock()
 }
 
-// Wait returns what the function has returned, when it has, or the cause when ctx ends
-// before that; the function is not stopped by that. If it panicked, Wait panics with a
+// Wait returns the function's result when the function has returned. If ctx ends first, Wait
+// returns the cause, and the function goes on. If the function panicked, Wait panics with a
 // [*PanicError]; if it called runtime.Goexit, the error is [ErrGoexit]. The function itself cannot
 // wait for its future: it gets [ErrOwnWait].
 //
-// Anybody may call it, any number of times. A task that waits lends its place. If nobody has
-// begun with the function, and ctx cannot end, a task or guest of the pool runs it in place, which
+// Any goroutine may call it, any number of times. A task that waits lends its place. If the
+// function has not begun and ctx cannot end, a task or guest of the pool runs it in place, which
 // takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well.
 func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T
@@ -285,14 +284,14 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	return t.value, t.err
 }
 
-// ErrOwnWait is what the function of a [Group] or a [Future] gets that waits for just that.
+// ErrOwnWait is the error of a wait for a [Group] or a [Future] by one of its own functions.
 var ErrOwnWait = errors.New("pool: a function waits for the group or future that it belongs to, which would never end")
 
-// Cancel keeps the function from being run, if nobody has begun with it, and says whether it has. Then Wait returns
-// context.Canceled, and the function that [StartBy] was given does not run either. A delay ([Delay]) ends, so [Pool.Close] does not
-// wait for it. What was queued is still there until its turn comes, and does nothing then; it counts for [WithQueueBound].
+// Cancel keeps the function from running if it has not begun, and says whether it did. Wait then returns
+// context.Canceled, and the function of a [StartBy] does not run either. A [Delay] ends, so [Pool.Close] does not
+// wait for it. The queued task stays in its queue until its turn comes, counts for [WithQueueBound], and does nothing.
 //
-// Anybody may call it, any number of times. Cost: two atomic operations.
+// Any goroutine may call it, any number of times. Cost: two atomic operations.
 func (t *Future[T]) Cancel() bool {
 	if t == nil || t.pool == nil || !t.begun.CompareAndSwap(false, true) {
 		return false
@@ -314,7 +313,8 @@ func (t *Future[T]) Done() bool {
 	return t.isOver()
 }
 
-// isOver says whether the future has its result, which after Abort is that nobody begins with it. Under mu.
+// isOver says whether the future has its result. After Abort, a future that has not begun gets ErrClosed as its
+// result here. Under mu.
 func (t *Future[T]) isOver() bool {
 	if !t.done && t.pool.aborted.Load() && t.begun.CompareAndSwap(false, true) {
 		t.err, t.done = ErrClosed, true

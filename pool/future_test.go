@@ -97,7 +97,7 @@ func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
 	require.EqualError(t, err, "pool: Async was given a nil function")
 }
 
-// TestAsyncKeepsToTheBound: it waits for room, as Submit does.
+// TestAsyncKeepsToTheBound: Async waits for room, as Submit does.
 func TestAsyncKeepsToTheBound(t *testing.T) {
 	p, release := boundedPool(t, 1)
 	future := make(chan *Future[int])
@@ -228,7 +228,7 @@ func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 				require.True(t, testutil.Eventually(func() bool { return len(waited) == 1 }), "the wait does not end")
 				require.Same(t, io.EOF, <-waited)
 
-				// Nothing of it is left that would do harm when the future comes.
+				// The wait leaves nothing behind that could do harm when the future is done.
 				future.end(nil)
 				future.release(nil)
 				inTask(t, p, func(*Worker) {
@@ -242,7 +242,7 @@ func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// TestFutureComesWhileTheContextEnds: both at the same moment.
+// TestFutureComesWhileTheContextEnds, at the same moment.
 func TestFutureComesWhileTheContextEnds(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(250) {
@@ -293,7 +293,7 @@ func TestManyWaitForOneFuture(t *testing.T) {
 	}
 }
 
-// TestWaitForAFutureHelps: on a single worker the one who waits runs it.
+// TestWaitForAFutureHelps: on a single worker the waiter runs the future itself.
 func TestWaitForAFutureHelps(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	for _, options := range [][]TaskOption{nil, {PriorityHigh}, {PriorityLow}, {Delay(time.Microsecond)}} {
@@ -423,7 +423,7 @@ func TestFutureOfAClosedPool(t *testing.T) {
 	}
 }
 
-// TestFuturesAmongClose: each comes, with a value or with ErrClosed.
+// TestFuturesAmongClose: each is done in the end, with a value or with ErrClosed.
 func TestFuturesAmongClose(t *testing.T) {
 	for round := range testutil.Stress(100) {
 		p := newPool(t, WithWorkers(1+round%2))
@@ -487,8 +487,8 @@ func TestFuturesAndOtherTasksTogether(t *testing.T) {
 	}
 }
 
-// TestAFutureThatCameTooLateIsDone: another function runs in the place of its own, and who
-// waits must hear of that.
+// TestAFutureThatCameTooLateIsDone: the function for late tasks runs instead of its own, and the waiter must learn of
+// that.
 func TestAFutureThatCameTooLateIsDone(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	ran := false
@@ -538,8 +538,8 @@ func TestACancelledFutureNeverRuns(t *testing.T) {
 	require.False(t, new(Future[int]).Cancel())
 }
 
-// TestAFutureRunsOrIsCancelled, never both and never neither, whichever comes first: workers, waiters that run it in place, or those who
-// cancel it.
+// TestAFutureRunsOrIsCancelled, never both and never neither, whichever comes first: a worker, a waiter that runs it
+// in place, or a caller of Cancel.
 func TestAFutureRunsOrIsCancelled(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
@@ -568,7 +568,8 @@ func TestAFutureRunsOrIsCancelled(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForADelayThatWasCancelled, however long it is, nor loses count if its time comes at that moment.
+// TestCloseDoesNotWaitForADelayThatWasCancelled, however long it is, and does not lose count if the delay ends at
+// that moment.
 func TestCloseDoesNotWaitForADelayThatWasCancelled(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p, err := New(WithWorkers(workers))

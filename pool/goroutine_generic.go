@@ -6,9 +6,9 @@ import "unsafe"
 
 const goroutineIDAllocates = true
 
-// goroutineRecord would return where the runtime's record of the calling goroutine is.
+// goroutineRecord returns nil: without assembly the runtime's record cannot be found.
 func goroutineRecord() unsafe.Pointer { return nil }
 
-// goroutineID identifies the calling goroutine. The runtime tells its number only at the
-// head of a stack trace; that takes microseconds, and more on a deep stack.
+// goroutineID identifies the calling goroutine. The runtime shows its number only at the
+// head of a stack trace, which takes microseconds, and more on a deep stack.
 func goroutineID() uintptr { return uintptr(goroutineNumber()) }

@@ -15,46 +15,51 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 
 // # Groups
 //
-// A group that has AtMost is a part of a pool: no more than so many of its functions compute at a time. Each of these has a turn. Who
-// has none waits in the group's backlog, and not in the pool's queues. A function that ends gives its turn to the first of the
-// backlog, and so does one that waits, for it may wait for that one; when its wait is over it goes on at once, and until others have
-// ended there may be more than so many. The law of turns: as long as the backlog is not empty, as many functions have turns as may, and each
-// of these is in one of the pool's queues, or runs. So the pool has not come to rest before the backlog is empty, and Close waits for it.
+// AtMost(n) makes a group a part of a pool: at most n of its functions compute at a time. Each of these has a
+// **turn**. A function without a turn waits in the group's **backlog**, not in the pool's queues.
+//
+//  1. A function that ends gives its turn to the first function of the backlog.
+//  2. A function that waits does so too, for it may wait for that function.
+//  3. A function whose wait is over goes on at once. Until others have ended, more than n may compute.
+//
+// The law of turns: while the backlog is not empty, all n turns are taken, and each function that has a turn
+// is in one of the pool's queues, or runs. So the pool does not come to rest before the backlog is empty, and
+// Close waits for it.
 
-// Group is a set of tasks that a goroutine waits for. It has the manners of errgroup:
-// the first error is the one that counts, and it cancels the group's context.
-// Create it with [Pool.Group]. Call Go, any number of times and from
-// anywhere, then Wait; then [Group.Reset] makes it ready for more.
+// Group is a set of tasks that a goroutine waits for. It behaves as errgroup does:
+// the first error counts, and cancels the group's context. Create a group with
+// [Pool.Group], call Go, any number of times and in any goroutine, then Wait.
+// [Group.Reset] makes it ready for more.
 type Group struct {
 	pool   *Pool
 	parent context.Context // constant while tasks run, like cancel
 	cancel context.CancelCauseFunc
-	limit  int // of tasks at once; negative for none; constant while tasks run
-	turns  int // of tasks that compute at once; 0 for any number; constant while tasks run
+	limit  int // how many tasks there may be; negative for any number; constant while tasks run
+	turns  int // how many tasks may compute; 0 for any number; constant while tasks run
 
-	tasks   atomic.Int64 // that have not ended, begun times those that have begun, and abandoned
-	failed  atomic.Bool  // there was an error or a panic; its goroutine writes
-	skipped atomic.Int64 // tasks that never began; the worker that skips one writes
-	ended   waiters      // those who wait until there are no tasks
-	room    waiters      // those who wait until there are fewer than the limit
+	tasks   atomic.Int64 // tasks that have not ended, plus begun for each that has begun, plus abandoned
+	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes
+	skipped atomic.Int64 // tasks that never began; the goroutine that skips one writes
+	ended   waiters      // callers of Wait, until there are no tasks
+	room    waiters      // callers of Go, until there are fewer tasks than the limit
 
 	mu       sync.Mutex
 	err      error           // the first
-	joins    bool            // errors of functions end nothing; constant while tasks run
-	errs     []error         // these, in the order in which they came
+	joins    bool            // a function's error does not end the group; constant while tasks run
+	errs     []error         // with joins, the functions' errors in the order in which they came
 	panicked *PanicError     // the first
 	busy     int             // tasks that have a turn
-	backlog  []func(*Worker) // tasks that wait for one, in their order
+	backlog  []func(*Worker) // tasks that wait for a turn, in order
 }
 
 const (
-	begun     = 1 << 32 // what a task that has begun counts besides
-	abandoned = 1 << 62 // is set when the pool was aborted, and no other task begins
+	begun     = 1 << 32 // what a task adds to tasks when it begins
+	abandoned = 1 << 62 // a bit of tasks: the pool was aborted, and no more tasks begin
 )
 
-// Group returns a new group and a context that is derived from ctx and cancelled by
-// the first error or panic of the group, and when Wait returns. After an error or a panic, and
-// once ctx has ended, functions of the group that have not begun never do: see [Group.Skipped].
+// Group returns a new group and a context that is derived from ctx. The group's first error
+// or panic cancels that context, and so does Wait when it returns. After an error or a panic, and
+// once ctx has ended, functions of the group that have not begun never begin: see [Group.Skipped].
 func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
 	if err := p.usable(); err != nil {
 		panic(err)
@@ -67,8 +72,8 @@ func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
 }
 
 // Skipped returns how many functions of the group never began, because of an error or the
-// end of the context. (An errgroup begins them all the same.) What a closed pool refused is
-// not among them.
+// end of the context. (An errgroup begins them all the same.) It does not count functions
+// that a closed pool refused.
 func (g *Group) Skipped() int { return int(g.skipped.Load()) }
 
 // Queued returns how many functions of the group have not begun. Cost: a load.
@@ -77,24 +82,28 @@ func (g *Group) Queued() int {
 	return int(n%begun - n%abandoned/begun)
 }
 
-// Running returns how many functions of the group have begun and not ended, those that wait included. Cost: a load.
+// Running returns how many functions of the group have begun and not ended, including those that wait. Cost: a load.
 func (g *Group) Running() int { return int(g.tasks.Load() % abandoned / begun) }
 
-// SetLimit limits how many tasks of the group there are at once, queued ones included, to
-// n; negative is no limit. With 0 there can be none, so Go waits for the end of the context. It panics while there are tasks.
+// SetLimit limits the group to n tasks at a time, queued ones included. A negative n is no
+// limit. With 0 there can be no task, so Go waits for the end of the context. SetLimit panics
+// while the group has tasks.
 func (g *Group) SetLimit(n int) {
 	g.mustBeEmpty("SetLimit")
 	g.limit = n
 }
 
-// AtMost makes the group a part of the pool: of its functions, n compute at a time. The others wait in the group, in their order, and nobody
-// waits in Go for that. A function that waits for something that heist knows of, in [Worker.Block] for instance, does not count meanwhile, see
-// [WithCallers]. So it bounds what computes; what is held while one waits, such as files and connections, [Group.SetLimit] bounds, or the
-// window of par's Stream. It panics if n is less than 1, and while there are tasks.
+// AtMost makes the group a part of the pool: at most n of its functions compute at a time. The others wait in the
+// group, in order; Go does not wait for that. A function that waits for something that heist knows of, in
+// [Worker.Block] for instance, does not count during the wait, see [WithCallers]. So AtMost bounds what computes.
+// To bound what functions hold while they wait, such as files and connections, use [Group.SetLimit] or the
+// window of par's Stream. AtMost panics if n is less than 1, and while the group has tasks.
 //
-// A function whose wait is over goes on at once, beside n others perhaps, and the pool's workers may begin with several that have a turn in any order. So n = 1
-// gives functions that do not wait one after the other, in the order of Go, but it is no lock across a wait. Nobody knows whose task waits for a coroutine
-// of iter.Pull, so that one counts. What waits in the group when the pool is aborted never begins, and is not among what [Pool.Abort] returns.
+// A function whose wait is over goes on at once, perhaps beside n others. The pool's workers may begin functions
+// that have a turn in any order. So n = 1 runs functions that do not wait one after the other, in the order of Go,
+// but it is no lock across a wait. A task that waits for a coroutine of iter.Pull counts, because heist does not
+// know which task that is. Functions that wait in the group when the pool is aborted never begin, and
+// [Pool.Abort] does not return them.
 //
 // Cost: two locks for each function.
 func (g *Group) AtMost(n int) {
@@ -105,8 +114,9 @@ func (g *Group) AtMost(n int) {
 	g.turns = n
 }
 
-// Reset makes a group that has come to its end as it was when it was new, but for SetLimit, AtMost and JoinErrors, which stay, and returns
-// its next context, as [Pool.Group] does. It panics while there are tasks. Go and Wait must not be called meanwhile.
+// Reset makes a group that has ended as good as new and returns its next context, as [Pool.Group] does. The settings
+// of SetLimit, AtMost and JoinErrors stay. Reset panics while the group has tasks. Go and Wait must not be called
+// at the same time.
 func (g *Group) Reset(ctx context.Context) context.Context {
 	g.mustBeEmpty("Reset")
 	if ctx == nil {
@@ -121,19 +131,20 @@ func (g *Group) Reset(ctx context.Context) context.Context {
 	return derived
 }
 
-// JoinErrors has the group go on after an error: all functions run, and [Group.Wait] returns all of their errors, joined by
-// [errors.Join] in the order in which they came. A panic, or the end of the context, ends it as ever. It panics while there are tasks.
+// JoinErrors makes the group go on after an error: all functions run, and [Group.Wait] returns all of their errors, joined
+// by [errors.Join] in the order in which they came. A panic or the end of the context still ends the group. JoinErrors
+// panics while the group has tasks.
 func (g *Group) JoinErrors() {
 	g.mustBeEmpty("JoinErrors")
 	g.joins = true
 }
 
-// Go queues f to be run by the pool. If the group is at its limit it waits, unless the context ends, and a caller
-// inside a task lends its place meanwhile; without a limit it never blocks. If the
-// pool is closed, f does not run and Wait returns [ErrClosed], unless there was an error
-// before.
+// Go queues f to be run by the pool. If the group is at its limit, Go waits for room or for the end of the
+// context, and a caller inside a task lends its place meanwhile. Without a limit Go never blocks. If the
+// pool is closed, f does not run and Wait returns [ErrClosed], unless the group had an error before.
 //
-// Called inside a task of the pool it queues f on the task's worker, as [Worker.Go] does (with assembly; else with the pool).
+// Inside a task of the pool, Go queues f on the task's worker, as [Worker.Go] does (with assembly; without it, in the
+// pool's injector).
 //
 // Cost: one allocation beyond the closure f.
 func (g *Group) Go(f func() error) {
@@ -147,7 +158,7 @@ func (g *Group) Go(f func() error) {
 	}
 }
 
-// GoWorker is Go for a function that forks: it is given the worker that runs it.
+// GoWorker is [Group.Go] for a function that forks: f is given the worker that runs it.
 func (g *Group) GoWorker(f func(w *Worker) error) {
 	g.mustBeMade()
 	if f == nil {
@@ -159,7 +170,7 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 	}
 }
 
-// TryGo is Go, but does nothing and returns false where that would wait.
+// TryGo is [Group.Go], but where Go would wait it does nothing and returns false.
 func (g *Group) TryGo(f func() error) bool {
 	g.mustBeMade()
 	if f == nil {
@@ -186,7 +197,7 @@ func (g *Group) mustBeEmpty(method string) {
 	}
 }
 
-// tryReserve counts a task, if the limit allows one more.
+// tryReserve counts a task if the limit allows one more, and says whether it did.
 func (g *Group) tryReserve() bool {
 	if g.limit < 0 {
 		g.tasks.Add(1)
@@ -203,7 +214,8 @@ func (g *Group) tryReserve() bool {
 	}
 }
 
-// waitForRoom counts a task, when the limit allows it, and says whether it has: after Abort it may never.
+// waitForRoom counts a task when the limit allows it. It returns false if the context ends first, or the pool
+// is aborted.
 func (g *Group) waitForRoom() bool {
 	if g.tryReserve() {
 		return true
@@ -227,13 +239,13 @@ func (g *Group) skip(n int64) {
 	g.pool.skipped.Add(n)
 }
 
-// over says whether no task is left that has begun or will.
+// over says whether no task runs and none will begin.
 func (g *Group) over() bool {
 	g.abandon()
 	return g.tasks.Load()%abandoned == 0
 }
 
-// abandon keeps tasks that have not begun from that for ever, if the pool was aborted. Those that have count on.
+// abandon keeps tasks that have not begun from ever beginning, if the pool was aborted. Tasks that have begun still count.
 func (g *Group) abandon() {
 	for g.pool.aborted.Load() {
 		n := g.tasks.Load()
@@ -249,7 +261,7 @@ func (g *Group) abandon() {
 	}
 }
 
-// submit queues a task that was counted, in the group if it has no turn. Of is the user's function.
+// submit queues a task that was counted; without a turn it goes into the backlog. of is the user's function.
 func (g *Group) submit(of *task, f func(*Worker)) {
 	f = carry(f, of, "")
 	if g.turns > 0 && !g.takeTurn(f) {
@@ -267,7 +279,7 @@ func (g *Group) submit(of *task, f func(*Worker)) {
 	}
 }
 
-// takeTurn says whether f has a turn. If not, it is in the backlog.
+// takeTurn gives f a turn and returns true, or else puts f into the backlog.
 func (g *Group) takeTurn(f func(*Worker)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -279,8 +291,8 @@ func (g *Group) takeTurn(f func(*Worker)) bool {
 	return false
 }
 
-// nextTurn ends a turn, and queues the task that has the next one, on the worker w that had it. In a group that has failed, none begins any
-// more: then it returns how many it has dropped.
+// nextTurn ends a turn of worker w, and queues there the task that has the next turn. In a group that has failed
+// no more tasks begin: nextTurn then drops the backlog and returns how many tasks it held.
 func (g *Group) nextTurn(w *Worker) (dropped int64) {
 	if g.turns == 0 {
 		return 0
@@ -291,7 +303,7 @@ func (g *Group) nextTurn(w *Worker) (dropped int64) {
 	g.busy--
 	switch n := len(g.backlog); {
 	case n == 0 || g.busy >= g.turns:
-	case g.tasks.Load() >= abandoned: // and they do not count any more
+	case g.tasks.Load() >= abandoned: // the tasks of the backlog do not count any more
 		g.backlog = nil
 	case g.failed.Load():
 		g.backlog = nil
@@ -308,7 +320,7 @@ func (g *Group) nextTurn(w *Worker) (dropped int64) {
 	return 0
 }
 
-// waits is for a worker that begins to wait: the functions that it is in do not compute meanwhile.
+// waits ends the turns of the functions that the worker is in, since it begins to wait.
 func (in *inside) waits(w *Worker) {
 	for ; in != nil; in = in.outer {
 		if g, ok := in.of.(*Group); ok {
@@ -319,7 +331,7 @@ func (in *inside) waits(w *Worker) {
 	}
 }
 
-// goesOn is for a worker whose wait is over.
+// goesOn counts these functions as having turns again, since the wait is over.
 func (in *inside) goesOn() {
 	for ; in != nil; in = in.outer {
 		if g, ok := in.of.(*Group); ok && g.turns > 0 {
@@ -331,7 +343,7 @@ func (in *inside) goesOn() {
 }
 
 func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
-	if w == nil || w.pool != g.pool { // Abort has given it back
+	if w == nil || w.pool != g.pool { // Abort has given the task back
 		g.abandon()
 	}
 	if g.tasks.Add(begun) > abandoned {
@@ -370,7 +382,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 	}
 }
 
-// note is for the error of a function.
+// note records the error of a function.
 func (g *Group) note(err error) {
 	if !g.joins {
 		g.fail(err)
@@ -402,12 +414,12 @@ func (g *Group) panic(e *PanicError) {
 	g.mu.Unlock()
 }
 
-// done counts tasks that have ended. The last one lets the waiters go, unless more tasks came
-// meanwhile: the waiters may be theirs. It says whether it let any go.
+// done takes tasks that have ended out of the count. The last one releases the waiters, unless more
+// tasks came meanwhile: the waiters may wait for those. done says whether it released any.
 func (g *Group) done(counted int64) (woke bool) {
 	n := g.tasks.Add(-counted)
 	if g.limit >= 0 {
-		woke = g.room.release(nil) // they look again; the limit is meant to be small
+		woke = g.room.release(nil) // all waiters look again; the limit is meant to be small
 	}
 	if (n == 0 || g.pool.aborted.Load()) && g.ended.release(func() bool { return !g.over() }) {
 		woke = true
@@ -415,14 +427,14 @@ func (g *Group) done(counted int64) (woke bool) {
 	return woke
 }
 
-// Wait returns when all tasks of the group have ended, with the first error that one
-// of them returned, or the cause of the context's end if that kept some from beginning. If one of
-// them panicked, Wait panics with the first [*PanicError].
+// Wait returns when all tasks of the group have ended. It returns the first error that a task
+// returned, or the cause of the context's end if that kept tasks from beginning. If a task
+// panicked, Wait panics with the first [*PanicError].
 //
-// Anybody may call it. A task that waits lends its place, so that groups in groups make progress
-// even on a single worker. A function of the group itself cannot wait for it: it gets
-// [ErrOwnWait]. Where a fork, a loop's body or another group's function waits for it, that may run elsewhere, and then the two wait for each other
-// for ever.
+// Any goroutine may call it. A task that waits lends its place, so that groups in groups make progress
+// even on a single worker. A function of the group itself cannot wait for the group: it gets
+// [ErrOwnWait]. But a fork, a loop's body or another group's function inside it may run in another
+// goroutine; if that waits for the group, the two wait for each other for ever.
 func (g *Group) Wait() error {
 	g.mustBeMade()
 	if g.pool.isInside(g) {
@@ -431,7 +443,7 @@ func (g *Group) Wait() error {
 	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", g, g.over)
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
-	if len(g.errs) > 0 { // g.err is not a function's then
+	if len(g.errs) > 0 { // so g.err is no function's error
 		err = errors.Join(append(g.errs[:len(g.errs):len(g.errs)], err)...)
 	}
 	g.mu.Unlock()

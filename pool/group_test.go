@@ -34,8 +34,8 @@ func TestWaitReturnsWhenAllHaveEnded(t *testing.T) {
 	})
 }
 
-// TestWaitDoesNotMissTheTaskAfterALull has the number of tasks come to 0 before the
-// last one is given: the end of the first must not be taken for the end of all.
+// TestWaitDoesNotMissTheTaskAfterALull has the number of tasks fall to 0 before the last task is
+// given: Wait must not take the end of the first one for the end of all.
 func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(100) {
@@ -159,7 +159,7 @@ func TestGroupOfAClosedPool(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), ErrClosed)
 }
 
-// TestGroupsInsideGroups needs each waiting worker to run what it waits for.
+// TestGroupsInsideGroups needs the place of each waiting worker for what it waits for.
 func TestGroupsInsideGroups(t *testing.T) {
 	var tree func(p *Pool, depth int) (int, error)
 	tree = func(p *Pool, depth int) (int, error) {
@@ -193,8 +193,7 @@ func TestGroupsInsideGroups(t *testing.T) {
 	})
 }
 
-// TestGroupsInsideForks mixes both ways to wait: for a fork, where tasks are left
-// alone, and for a group, where they are not.
+// TestGroupsInsideForks mixes both ways to wait: for a fork and for a group.
 func TestGroupsInsideForks(t *testing.T) {
 	var mix func(w *Worker, depth int) int
 	mix = func(w *Worker, depth int) int {
@@ -259,13 +258,11 @@ func TestManyWaitForOneGroup(t *testing.T) {
 	})
 }
 
-// TestForksThatWaitForGroups: two workers wait for forks that guests have stolen,
-// and each of these forks waits for a group of its own. A worker must run the tasks.
+// TestForksThatWaitForGroups: guests and workers wait for stolen forks, two of which wait for
+// groups of their own. Some worker must run the groups' tasks.
 //
-// The first guest's fork A is stolen by a worker, so the guest waits, and steals the
-// second guest's fork B. So that one waits and steals C, which B forked, and the
-// first guest waits for C. Now A forks D and a task on the other worker forks E, and
-// the first guest steals D and the second, when C is done, E.
+// The first guest forks A and the second one B, which forks C. When C has begun, A forks D. When D
+// has begun, a task on the other worker forks E. D and E each wait for a group.
 func TestForksThatWaitForGroups(t *testing.T) {
 	fork := func(w *Worker, before func(), f func(*Worker)) {
 		Join(w,
@@ -273,7 +270,7 @@ func TestForksThatWaitForGroups(t *testing.T) {
 			func(w *Worker, _ int) int { f(w); return 0 }, 0)
 	}
 	type forking func(w *Worker, before func(), f func(*Worker))
-	// forkDE is how D and E are forked: where their workers wait.
+	// forkDE is how D and E are forked, and so how their owners wait.
 	test := func(t *testing.T, forkDE forking) {
 		p := newPool(t, WithWorkers(2))
 		require.True(t, whenParked(p))
@@ -518,7 +515,8 @@ func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 	require.NoError(t, g.Wait())
 }
 
-// TestGoAtTheLimitInsideATaskHelps: the only worker must run the group's tasks itself.
+// TestGoAtTheLimitInsideATaskHelps: with one worker, the group's tasks must run in the place of the
+// task that adds them.
 func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
@@ -540,7 +538,8 @@ func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
 	}
 }
 
-// TestGoAtTheLimitInsideATaskOfTheGroup adds as long as there is room for another one.
+// TestGoAtTheLimitInsideATaskOfTheGroup: a member of the group adds others while there is room for
+// one more.
 func TestGoAtTheLimitInsideATaskOfTheGroup(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
@@ -599,7 +598,8 @@ func TestTryGoRefusesNilAndClosedPools(t *testing.T) {
 	require.ErrorIs(t, g.Wait(), ErrClosed)
 }
 
-// TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom, as tasks do that its task queues, and not behind all that comes from outside.
+// TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom, like tasks that its task queues, and
+// not behind all tasks from outside.
 func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
 	if goroutineIDAllocates {
 		t.Skip("to ask which worker it is costs more than the injector")
@@ -617,7 +617,7 @@ func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
 		b, err := TryAsync(p, one)
 		here, outside := w.queued(), p.waiting()
 		low := Async(p, one, PriorityLow)
-		w.Block(func() { Async(p, one) }) // the goroutine has lent its place, which is another's meanwhile
+		w.Block(func() { Async(p, one) }) // the goroutine has lent its place, which another worker has meanwhile
 		_, err1 := a.Wait(ctx)
 		_, err2 := b.Wait(ctx)
 		_, err3 := low.Wait(ctx)

@@ -9,37 +9,37 @@ import (
 
 // # Guests
 //
-// A goroutine from outside that needs the pool does not hand its work over and wait:
-// a hand-off costs several microseconds each way. It becomes a guest: a worker for the time of
-// the call, on its own stack. Tasks that it queues go to the injector. Workers are woken only for
-// the forks that they could take.
+// A goroutine from outside that needs the pool does not hand its work over and wait: a hand-off
+// costs several microseconds each way. It becomes a **guest**: a worker for the time of the call, on
+// its own stack. Tasks that it queues go to the injector. It wakes workers only for forks that they
+// could take.
 //
-// While there are guests, as many workers as there are guests leave their forks
-// alone, so that not more threads compute than the pool has workers. A guest that waits does not
-// count. Without [WithCallers] there is no bound on guests: a goroutine computes in any case, and all that it needs of
-// the pool is a list on which thieves find it. The lists are places of their own (place.go); with
-// more guests than these several share one.
+// As many workers as there are guests leave forks alone, so that no more threads compute than the pool
+// has workers. A guest that waits does not count. Without [WithCallers] the number of guests is not
+// bounded: a goroutine computes in any case, and all that it needs of the pool is a list on which
+// thieves find it. The lists are places of their own (place.go); with more guests than these, several
+// share one.
 //
-// A goroutine that is a worker or a guest of the pool already, and calls at the pool instead of
-// at the worker that it was given, goes on as that worker.
+// If a goroutine is already a worker or guest of the pool, and calls at the pool instead of at the
+// worker that it was given, it goes on as that worker.
 
-// maxGuests bounds the number of places for guests, which thieves have to look through.
+// maxGuests bounds the number of places for guests, because thieves have to look through them.
 const maxGuests = 64
 
-// guestPlaces is four times the workers: with more guests than workers nobody looks at
-// them, but for those that wait.
+// guestPlaces is four times the workers: with more guests than workers, thieves look only at those
+// that wait.
 func guestPlaces(workers int) int { return min(max(4*workers, 8), maxGuests) }
 
-// Run calls f in the calling goroutine, as a guest of the pool, and returns when f
-// has: what f forks, other workers can take. A panic in f is a panic of Run. It
-// returns [ErrClosed], without calling f, if the pool is closed. It waits for nobody, but with [WithCallers].
+// Run calls f in the calling goroutine, as a guest of the pool, and returns when f does. Workers of
+// the pool can take what f forks. A panic in f is a panic of Run. If the pool is closed, Run returns
+// [ErrClosed] without calling f. It waits for other callers only with [WithCallers].
 //
-// Anybody may call Run. Inside a task or a function that was given a worker it calls f with that
+// Any goroutine may call Run. Inside a task or a function that was given a worker, Run calls f with that
 // same worker.
 //
-// As long as f computes, the pool leaves it one of its workers' turns: in a pool with one worker
-// nobody takes f's forks. So f must not wait, other than in [Worker.Block], for something that one
-// of its forks does; forks of one computation may be run one after the other.
+// While f computes, one worker fewer takes forks: in a pool with one worker, none takes those of f.
+// So f must not wait, other than in [Worker.Block], for something that one of its forks does; forks
+// of one computation may be run one after the other.
 //
 // Cost: 40 ns, no allocation.
 func (p *Pool) Run(f func(w *Worker)) error {
@@ -65,8 +65,8 @@ func (p *Pool) Run(f func(w *Worker)) error {
 	return nil
 }
 
-// admitGuest returns as which worker the calling goroutine computes: the one that it is already, or
-// a guest, which must leave again.
+// admitGuest returns the worker as which the calling goroutine computes: the one that it already is, or
+// a guest, for which releaseGuest must be called.
 func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
 	if p.closing.Load() {
 		return nil, false, p.refuse(ErrClosed)
@@ -105,10 +105,10 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	return w, true, nil
 }
 
-// someCode is where no function is.
+// someCode is an address at which no function is.
 const someCode = 1
 
-// releaseGuest is for a guest whose call is over.
+// releaseGuest ends the guest's call.
 func (p *Pool) releaseGuest(w *Worker) {
 	w.trim()
 	goroutines.set(w.goroutine, w.outer)
@@ -128,12 +128,11 @@ func (p *Pool) releaseGuest(w *Worker) {
 	p.freePlace()
 }
 
-// keptGuests is how many guests that have left a place keeps for those who come next.
+// keptGuests is how many guests that have left a place keeps for the next callers.
 const keptGuests = 4
 
-// freePlace is for a guest that computes no longer. A worker may have let a fork lie
-// because the guest was there. If all workers sleep and there is no other guest, there
-// is no fork either.
+// freePlace is called by a guest that computes no longer. A worker may have left a fork alone because
+// of this guest. If all places sleep, no worker waits and there is no other guest, there is no fork either.
 func (p *Pool) freePlace() {
 	state := p.sleep.Add(policy.OneSleeper)
 	nobody := state.Sleepers() >= p.size() && p.waits.Load() == 0

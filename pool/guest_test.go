@@ -80,8 +80,8 @@ func TestAnyNumberOfGuestsComputesAtOnce(t *testing.T) {
 	}
 }
 
-// TestACallInsideIsTheSameWorkers: who calls at the pool in a task, or in another call, goes on as
-// the worker that it is.
+// TestACallInsideIsTheSameWorkers: a task or a call that calls the pool goes on as the worker that
+// it is.
 func TestACallInsideIsTheSameWorkers(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	result := make(chan int)
@@ -102,7 +102,7 @@ func TestACallInsideIsTheSameWorkers(t *testing.T) {
 	}))
 }
 
-// TestNoForkOutlivesItsRunInsideATask: what a recovered panic leaves behind ends with Run,
+// TestNoForkOutlivesItsRunInsideATask: the forks that a recovered panic leaves behind end with Run,
 // also if Run goes on as the caller's worker.
 func TestNoForkOutlivesItsRunInsideATask(t *testing.T) {
 	for _, test := range []struct {
@@ -208,8 +208,7 @@ func TestRunInAnotherPool(t *testing.T) {
 	}
 }
 
-// TestOneWorkerLeavesTheForksToTheGuest, so that two threads do not compute in the
-// place of one.
+// TestOneWorkerLeavesTheForksToTheGuest, so that two threads do not compute in one place.
 func TestOneWorkerLeavesTheForksToTheGuest(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	requireAtRest(t, p)
@@ -233,8 +232,8 @@ func TestOneWorkerLeavesTheForksToTheGuest(t *testing.T) {
 	require.Equal(t, before.Workers[0], p.Stats().Workers[0], "the worker woke up")
 }
 
-// TestGuestThatLeavesHandsOnItsPlace: while the guest is there, nobody is woken for
-// the task's fork. When it leaves, a worker must be.
+// TestGuestThatLeavesHandsOnItsPlace: while the guest is there, no worker is woken for the task's
+// fork. When the guest leaves, one must be.
 func TestGuestThatLeavesHandsOnItsPlace(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(300) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAGuestAsleepIsWokenWhenItsForkIsDone: a guest has no bit in the bitmap of sleepers,
-// so nobody but the thief of its fork wakes it.
+// TestAGuestAsleepIsWokenWhenItsForkIsDone: a guest has no bit in the bitmap of sleepers, so only
+// the thief of its fork wakes it.
 func TestAGuestAsleepIsWokenWhenItsForkIsDone(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(100) {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// private says which frames of a worker thieves cannot see. The worker must wait for
-// something, so that it does not change them meanwhile.
+// private says which frames of a worker thieves cannot see. The worker must be waiting for something, so
+// that it does not change them meanwhile.
 func private(w *Worker) (hidden []string) {
 	for _, s := range w.forkStacks() {
 		bottom := s.depth()
@@ -40,8 +40,8 @@ func private(w *Worker) (hidden []string) {
 	return hidden
 }
 
-// dive forks to a depth by a recursion and by joins, and then calls f; frames of both
-// kinds are left private if nobody is hungry.
+// dive forks to a depth by a recursion and by joins, and then calls f. If the pool is not hungry, frames
+// of both kinds are left private.
 func dive(w *Worker, depth int, f func(w *Worker)) {
 	down := Recursive(func(fork *Fork[int, int], n int) int {
 		notLate(&fork.stack)
@@ -68,8 +68,8 @@ func dive(w *Worker, depth int, f func(w *Worker)) {
 
 func nop1(*Worker, int) int { return 0 }
 
-// notLate has the next fork of a stack find that the last one was just now, lest it publish more: an
-// emulated one may take as long as many.
+// notLate makes the next fork of a stack believe that the last one was just now, so that it does not
+// publish more: under emulation, one fork may take as long as many.
 func notLate(s *stack) { s.breathedAt = math.MaxInt64 / 2 }
 
 // occupy keeps a worker of the pool busy until release is called.
@@ -136,15 +136,15 @@ func TestPrivateForksAreStolenOnceSomebodyIsIdle(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsHidesNothing: whatever a task or guest waits for, thieves can see all of
-// its forks meanwhile, in whatever place and of whatever type.
+// TestWhoWaitsHidesNothing: while a task or guest waits, for whatever, thieves can see all of its forks,
+// in whatever place and of whatever type.
 func TestWhoWaitsHidesNothing(t *testing.T) {
 	if testutil.UnderRace {
 		t.Skip("it looks at what only a sleeping worker may")
 	}
 	const depth = 3 * policy.AlwaysPublic
 
-	// Each way waits and calls look on another goroutine meanwhile.
+	// Each way waits, and meanwhile calls look on another goroutine.
 	waits := map[string]func(p *Pool, w *Worker, look func()){
 		"join": func(p *Pool, w *Worker, look func()) {
 			stolenSteps(stackOf[Fork[step, any]](w), nothing, func(*Fork[step, any]) any { look(); return nil })
@@ -192,7 +192,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 				}
 				in(p, func(w *Worker) {
 					steps.Call(w, func(*Fork[step, any]) any {
-						require.True(t, testutil.Eventually(func() bool { return int(p.active.Load()) == busy })) // who began last may still search
+						require.True(t, testutil.Eventually(func() bool { return int(p.active.Load()) == busy })) // the worker that began last may still search
 						dive(w, depth, func(w *Worker) {
 							if len(private(w)) == 0 {
 								t.Error("nothing was private before")
@@ -202,7 +202,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 							}
 							waiter := goroutineID()
 							wait(p, w, func() {
-								testutil.Eventually(func() bool { // it may not wait yet
+								testutil.Eventually(func() bool { // the waiter may not wait yet
 									hidden = nil
 									p.workers.each(func(w *Worker) {
 										if w.goroutine == waiter {
@@ -222,8 +222,8 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 	}
 }
 
-// TestWhoIsHungryAsksForForksWhereThereAreNone by hand: a thief, or who looks once more before its place
-// sleeps, finds no fork at a place, though a worker there may have private ones.
+// TestWhoIsHungryAsksForForksWhereThereAreNone, by hand: a thief, or a worker that looks once more
+// before its place sleeps, finds no fork at a place, though a worker there may have private ones.
 func TestWhoIsHungryAsksForForksWhereThereAreNone(t *testing.T) {
 	s := lonelyStack()
 	pl := &place{pool: s.owner.pool}
@@ -244,14 +244,14 @@ func TestWhoIsHungryAsksForForksWhereThereAreNone(t *testing.T) {
 	require.NotEqualValues(t, alarmed, s.slow.Load(), "there is a fork")
 }
 
-// TestASearcherAsksForForks: it need not go to sleep before it gets any.
+// TestASearcherAsksForForks before it goes to sleep.
 func TestASearcherAsksForForks(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	var s *frames[application[int, int], int]
 	deep, looked := make(chan struct{}), make(chan struct{})
 	require.NoError(t, p.Go(func(w *Worker) {
 		s = stackOf[frames[application[int, int], int]](w)
-		for s.slow.Load() == alarmed { // as long as the other worker searches, or sleeps
+		for s.slow.Load() == alarmed { // while the other worker searches or sleeps
 			Join(w, nop1, 0, nop1, 0)
 		}
 		close(deep)
@@ -271,7 +271,7 @@ func TestASearcherAsksForForks(t *testing.T) {
 	require.EqualValues(t, alarmed, s.slow.Load())
 }
 
-// TestJoinsOfPublicForksTakeTheSlowPath whatever made them public.
+// TestJoinsOfPublicForksTakeTheSlowPath, whatever made them public.
 func TestJoinsOfPublicForksTakeTheSlowPath(t *testing.T) {
 	s := lonelyStack()
 	const n = 3 * policy.AlwaysPublic
@@ -289,8 +289,8 @@ func TestJoinsOfPublicForksTakeTheSlowPath(t *testing.T) {
 	require.EqualValues(t, n-2, s.slow.Load(), "forks may take the fast path again")
 }
 
-// TestForksOfAGuestThatWaitsForAGroupAreStolen: the guest waits for a group whose function waits
-// for a fork of the guest's. (Nobody promises that this ends; but a CPU idles.)
+// TestForksOfAGuestThatWaitsForAGroupAreStolen: the guest waits for a group whose function waits for a
+// fork of the guest's. (There is no promise that this ends, but otherwise a CPU would idle.)
 func TestForksOfAGuestThatWaitsForAGroupAreStolen(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	const depth = 3 * policy.AlwaysPublic
@@ -344,8 +344,7 @@ func TestForksOfAGuestThatWaitsForAGroupAreStolen(t *testing.T) {
 	}
 }
 
-// TestExposeShowsAllStacks by hand, one of which has taken something back since it was
-// public.
+// TestExposeShowsAllStacks, by hand. One of the stacks has taken something back since it was public.
 func TestExposeShowsAllStacks(t *testing.T) {
 	s := lonelyStack()
 	w := s.owner
@@ -362,7 +361,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 	setState(w, policy.OneSearching)
 	s.push(n)
 	setState(w, 0)
-	require.True(t, takesBack(s, n)) // nobody is hungry now
+	require.True(t, takesBack(s, n)) // the pool is not hungry now
 	for i := 1; i < n; i++ {
 		other.push(i)
 	}
@@ -372,8 +371,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 	requireBorders(t, other, 0, n, n)
 }
 
-// TestForksWhileAStolenOneIsWaitedForArePublic: what is stolen no longer counts as the
-// oldest.
+// TestForksWhileAStolenOneIsWaitedForArePublic: a stolen fork no longer counts among the oldest.
 func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 	s := lonelyStack()
 	const n = 2 * policy.AlwaysPublic
@@ -385,7 +383,7 @@ func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 	for range n {
 		_, _ = s.claim()
 	}
-	// The owner waits for the newest one, and helps with something that forks here.
+	// The owner waits for the newest one, and something that it runs meanwhile forks here.
 	s.bottom = n - 1
 	require.False(t, s.takeBack(n-1))
 	require.Equal(t, n, s.withdraw(n-1))

@@ -55,13 +55,13 @@ func moreThreads(f func()) {
 	ended.Wait()
 }
 
-// maskedThreads are those of the process at the beginning of a test. Some may be bound: those of a
-// pool that a failed test has left open, and the main thread, if a goroutine ended on it
-// while it was bound, for the runtime cannot end that one.
+// maskedThreads has the masks of the process's threads at the beginning of a test. Some threads may
+// be bound: those of a pool that a failed test has left open, and the main thread if a goroutine
+// ended on it while it was bound, because the runtime cannot end that thread.
 type maskedThreads map[int][]int
 
-// requireIsolated checks that the CPUs belong to threads that are bound there, of which there
-// are so many more than at the beginning.
+// requireIsolated checks that only threads that are bound to the CPUs may use them, and that there
+// are as many more of these than at the beginning as there are workers.
 func (before maskedThreads) requireIsolated(t testing.TB, cpus []int, workers int) {
 	t.Helper()
 	moreThreads(func() {
@@ -212,7 +212,7 @@ func TestWhatCannotBeIsolatedIsAnErrorThatChangesNothing(t *testing.T) {
 	before.requireShared(t)
 }
 
-// TestAPoolBesideAnIsolatedOneStaysBound, when that closes.
+// TestAPoolBesideAnIsolatedOneStaysBound when the isolated one closes.
 func TestAPoolBesideAnIsolatedOneStaysBound(t *testing.T) {
 	cpus := allowed(t)
 	mine, _ := twoCPUs(t)

@@ -2,22 +2,24 @@ package pool
 
 // Join runs f(w, a) and g(w, b), possibly at the same time, and returns both results.
 // The caller runs f at once; g is offered to the other workers, and the caller runs
-// it as well if none of them took it. While another worker runs g, the caller waits, and
+// g too if no worker took it. While another worker runs g, the caller waits, and
 // lends its place.
 //
-// A panic in g continues in the caller; from a g that another worker ran, it arrives
-// as a [*PanicError] with the value and that worker's stack. A panic in f leaves g
-// behind: it is taken back, or waited for if it was stolen, when the panic reaches
-// the [Pool.Run], the task, the group's function or the stolen fork that all this
-// happens in, or at the next enclosing join with the same types of g's argument and
-// result, if user code recovers the panic before that. (A deferred call here would do
-// it at once, as it does in [Worker.Do], and cost 2 ns.) If f and g
-// both panic, f's panic is the one that arrives. A runtime.Goexit in a stolen g
-// continues in the caller too.
+// A panic in g continues in the caller; if another worker ran g, it arrives as a
+// [*PanicError] with the value and that worker's stack. If f and g both panic, f's
+// panic is the one that arrives. A runtime.Goexit in a stolen g continues in the
+// caller too.
+//
+// A panic in f leaves g behind. g is taken back, or waited for if it was stolen, when
+// the panic reaches the enclosing [Pool.Run], task, group function or stolen fork. If
+// user code recovers the panic before that, this happens at the next enclosing join
+// with the same types of g's argument and result. (A deferred call in Join would do it
+// at once, as it does in [Worker.Do], and cost 2 ns.)
 //
 // Join may be called by the function that was given w. Cost: no allocation and 3 to 5 ns on top
 // of the calls of f and g, if g is not stolen; arguments and results are copied, so
-// large ones are better passed by pointer. Where f and g are closures, these are the arguments, of a function that calls them.
+// large ones are better passed by pointer. To join closures, pass them as the arguments
+// of a function that calls its argument.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	w.debug("Join")
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
@@ -37,7 +39,7 @@ func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, 
 	return joinInPublic(w, f, a, g, b)
 }
 
-// joinInPublic is the rare end of Join, whole, so that Join keeps nothing for it.
+// joinInPublic is all of Join on the slow path, so that Join itself keeps nothing alive for it.
 //
 //go:noinline
 func joinInPublic[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
@@ -80,9 +82,9 @@ func actions(w *Worker) *frames[action, struct{}] {
 }
 
 // Do runs the functions, possibly at the same time, and returns when all are done.
-// It is [Join] for functions that return nothing, any number of them; the first one
-// runs at once in the caller. A panic in one of them continues in the caller when
-// none of them runs any more; those that have not started never will.
+// It is [Join] for any number of functions that return nothing; the first one runs
+// at once in the caller. A panic in one of them continues in the caller when none of
+// them runs any more; functions that have not started never will.
 //
 // Cost: that of the closures. A closure that captures a variable and is passed to
 // Do is allocated, and so is a variable that it assigns to.
@@ -102,12 +104,12 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 		w.hot = s
 	}
 	base := s.bottom
-	defer s.cut(base) // nothing is left there, unless one of them panicked
+	defer s.cut(base) // nothing is left, unless a function panicked
 	for i := len(fs) - 1; i > 1; i-- {
 		s.offer(fs[i])
 	}
 	if len(fs) > 1 {
-		s.pushTo(fs[1], true) // closures cost so much that they are likely to be long
+		s.pushTo(fs[1], true) // a closure costs so much that its function is likely to be long
 	}
 	fs[0](w)
 	for i := 1; i < len(fs); i++ {

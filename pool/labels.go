@@ -10,22 +10,24 @@ import (
 
 // # Labels
 //
-// A goroutine has labels, which pprof shows (runtime/pprof.Do). The work of a pool has those of its submitter or caller on every worker, as
-// a new goroutine has those of its creator: a task takes them along (errand), and a fork or child that is stolen those of
-// the worker from whom it was stolen. The workers of a pool with a name have its name and their number besides.
+// A goroutine has labels, which pprof shows (runtime/pprof.Do). On every worker, the work of a pool has the labels of
+// its submitter or caller, as a new goroutine has those of its creator: a task takes them along (errand), and a stolen
+// fork or child gets the labels of its victim. The workers of a pool with a name have its name and their number as
+// labels, too.
 //
-// The runtime keeps labels as a pointer to a value that never changes, and has a way to it that pprof itself uses, and other packages
-// by linkname: nil is none. The pointer is a field of its record of the goroutine. Where in it is found by a look at what changes when labels are set; so
-// thieves read their victims' labels, and a fork or a scope, which may be stolen or not, costs nothing. Where that cannot be found, or without assembly,
-// thieves read what the victim's job began with.
+// The runtime keeps labels as a pointer to a value that never changes; nil is none. pprof itself has access to the
+// pointer, and so have other packages by linkname. The pointer is a field of the runtime's record of the goroutine.
+// findLabels finds the field by looking at what changes when labels are set. So thieves can read their victims' labels,
+// and a fork or a scope, which may be stolen or not, costs nothing. Where the field cannot be found, or without
+// assembly, thieves read the labels with which the victim's job began.
 //
-// What a thief reads is what its victim has at that moment. If the victim is in a pprof.Do of its own by then, deeper than the fork, the stolen one
-// has these labels. To know better, each fork would have to look.
+// A thief reads the labels that its victim has at that moment. If the victim is by then in a pprof.Do of its own, deeper
+// than the fork, the stolen fork gets these labels. To avoid that, each fork would have to look at its labels.
 
-// labels are those of a goroutine.
+// labels are the labels of a goroutine.
 type labels = unsafe.Pointer
 
-// labelsOffset is where in the runtime's record of a goroutine its labels are, 0 if nobody knows.
+// labelsOffset is the offset of the labels in the runtime's record of a goroutine, or 0 if it was not found.
 var labelsOffset = findLabels()
 
 // findLabels looks for the field that changes as the labels of the calling goroutine do.
@@ -36,7 +38,7 @@ func findLabels() (offset uintptr) {
 	}
 	before := goroutineLabels()
 	defer setGoroutineLabels(before)
-	const most = 400 // bytes, less than there are in a record
+	const most = 400 // bytes, less than the size of a record
 	for at := range uintptr(most / unsafe.Sizeof(record)) {
 		field := (*uintptr)(unsafe.Add(record, at*unsafe.Sizeof(record)))
 		follows := true
@@ -51,7 +53,7 @@ func findLabels() (offset uintptr) {
 	return 0
 }
 
-// wearer is for the goroutine that is the worker from now on: others find its labels there.
+// wearer records where the labels of the calling goroutine are, which is the worker from now on.
 func (w *Worker) wearer() {
 	if labelsOffset > 0 {
 		w.labels = (*labels)(unsafe.Add(goroutineRecord(), labelsOffset))
@@ -63,8 +65,8 @@ func (w *Worker) wearer() {
 	}
 }
 
-// carries returns the labels of the worker's goroutine, without the worker's own. It is for the worker, and for thieves of what the worker cannot
-// leave meanwhile.
+// carries returns the labels of the worker's goroutine, without the worker's own. The worker may call it, and so may a
+// thief while the worker cannot leave what was stolen from it.
 func (w *Worker) carries() labels {
 	ls := atomic.LoadPointer(w.labels)
 	if ls != nil && w.pool.name != "" {
@@ -73,7 +75,7 @@ func (w *Worker) carries() labels {
 	return ls
 }
 
-// dressed returns the labels that the worker's goroutine has where it runs something with others.
+// dressed returns the labels that the worker's goroutine has while it runs something with the labels others.
 func (w *Worker) dressed(others labels) labels {
 	if w.guest {
 		return others
@@ -91,7 +93,7 @@ func (w *Worker) withoutName(all labels) labels {
 	return all
 }
 
-// submitterLabels returns what the calling goroutine's task takes along.
+// submitterLabels returns the labels for a task that the calling goroutine submits.
 func submitterLabels() labels {
 	ls := goroutineLabels()
 	if ls == nil {
@@ -112,8 +114,8 @@ func setGoroutineLabels(labels)
 // The labels of a pool that has a name.
 const labelPool, labelWorker = "heist_pool", "heist_worker"
 
-// wear gives the worker's goroutine labels for what it runs, and returns those that it had, for the next call of wear. What a goroutine's own
-// function has set meanwhile is gone then.
+// wear gives the worker's goroutine the labels others for what it runs, and returns the labels that it had, for the next
+// call of wear. That call discards labels that the goroutine's function has set meanwhile.
 func (w *Worker) wear(others labels) (before labels) {
 	before = w.worn
 	if w.guest || others == before {
@@ -124,10 +126,10 @@ func (w *Worker) wear(others labels) (before labels) {
 	return before
 }
 
-// isDressed says whether the worker's goroutine has other labels than its own.
+// isDressed says whether the worker's goroutine has labels other than the worker's own.
 func (w *Worker) isDressed() bool { return atomic.LoadPointer(w.labels) != w.merged[0].all }
 
-// undress gives the worker's goroutine its own labels.
+// undress gives the worker's goroutine the worker's own labels, and no others.
 func (w *Worker) undress() {
 	w.worn = nil
 	setGoroutineLabels(w.withName(nil))
@@ -153,11 +155,11 @@ func (w *Worker) withName(others labels) labels {
 	return m.all
 }
 
-// merged is what withName has made: of none, and of the last ones.
+// merged is a result of withName. A worker keeps two: one for no other labels, one for the last ones.
 type merged struct{ of, all labels }
 
-// labelled is a context with the labels. Pprof asks a context for its labels by a key and expects a pointer of a type,
-// both its own, so the answer is made of an answer that it has given.
+// labelled is a context with the labels. pprof asks a context for its labels by a key of its own, and expects a pointer of
+// a type of its own. So Value takes the answer of the context sample, and replaces the pointer in it.
 type labelled struct {
 	context.Context
 	labels labels

@@ -67,7 +67,8 @@ func TestALabelThatATaskSetsFollowsWhatItSubmits(t *testing.T) {
 	require.Equal(t, goIfKnown("inner"), <-got)
 }
 
-// goIfKnown returns the label if the runtime's record of a goroutine is known to have it.
+// goIfKnown returns the label, or "" if it is not known where the runtime's record of a goroutine
+// has it.
 func goIfKnown(value string) string {
 	if labelsOffset == 0 {
 		return ""

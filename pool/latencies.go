@@ -12,13 +12,13 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// latencies are measured ones: how far apart two CPUs are. Nil for none; then the topology says it: workers on the same core are nearest,
-// then come those under the same L3 cache, those on the same package or node, and then other nodes by their distance. Workers of which
-// nobody knows where they run count as on the same node.
+// latencies holds the measured distances between CPUs. If it is nil, the topology gives the distances: workers on
+// the same core are nearest, then come those under the same L3 cache, those on the same package or node, and then
+// other nodes by their distance. Workers whose CPUs are not known count as on the same node.
 type latencies map[[2]int]int
 
-// readLatencies makes tiers of a document as in [Tuning]: what is at most a quarter slower than the fastest of
-// a tier belongs to it.
+// readLatencies reads a document as in [Tuning] and divides its latencies into tiers: a latency that is at most a
+// quarter above the lowest of a tier belongs to the tier.
 func readLatencies(r io.Reader) (latencies, error) {
 	var doc struct {
 		CPUs []int       `json:"cpus"`
@@ -69,7 +69,7 @@ func readLatencies(r io.Reader) (latencies, error) {
 				if !found {
 					tier--
 				}
-				// Even the slowest that was measured comes before what was not.
+				// Even the greatest measured distance is below unmeasured.
 				l[[2]int{doc.CPUs[i], doc.CPUs[j]}] = int(min(math.Ceil(firsts[tier]*tierRatio), unmeasured-1))
 			}
 		}
@@ -77,8 +77,8 @@ func readLatencies(r io.Reader) (latencies, error) {
 	return l, nil
 }
 
-// tierRatio is how much slower the slowest of a tier of latencies is than the fastest: two
-// measurements of the same distance differ by less, tiers of real machines by more.
+// tierRatio bounds the ratio of the highest latency of a tier to the lowest: two measurements of the same distance
+// differ by less, tiers of real machines by more.
 const tierRatio = 1.25
 
 // tiersOf returns the lowest latency of each tier.

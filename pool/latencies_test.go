@@ -102,7 +102,7 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 		}
 		return victims
 	}
-	require.NoError(t, p.Pause(t.Context())) // so that the hunts are ours
+	require.NoError(t, p.Pause(t.Context())) // so that the test does the searches
 	defer p.Resume()
 	for thief, want := range [][]int{{0, 1, 2, 3}, {1, 0, 2, 3}, {2, 1, 0, 3}} {
 		require.Equal(t, want, order(thief), "of worker %d", thief)
@@ -110,13 +110,13 @@ func TestThievesFollowTheMeasurements(t *testing.T) {
 	require.Equal(t, 3, order(3)[0])
 }
 
-// TestUniformDrawsEachVictim, whatever the last one was, and so does every look of a pool of one tier
-// that was asked for that.
+// TestUniformDrawsEachVictim, whatever the last victim was, also in a pool of one tier that asks for
+// uniform looks.
 func TestUniformDrawsEachVictim(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		onMachine(t, pretended(nodes, 2))
 		p := newPool(t, WithWorkers(4), WithPinning(PinNodes), WithTuning(Tuning{UniformLooks: 1}))
-		require.NoError(t, p.Pause(t.Context())) // so that nobody else searches
+		require.NoError(t, p.Pause(t.Context())) // so that no worker searches
 		h, n := &p.places[1].search, len(p.victims())
 		first := make([]int, n)
 		const looks = 8000
@@ -140,7 +140,7 @@ func TestUniformDrawsEachVictim(t *testing.T) {
 	}
 }
 
-// TestTheDefaultLooksAreNotUniformOnOneTier: the last victim comes first there.
+// TestTheDefaultLooksAreNotUniformOnOneTier: there the last victim comes first.
 func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
 	p := newPool(t, WithWorkers(4), WithPinning(PinNone))
 	require.NoError(t, p.Pause(t.Context()))
@@ -153,7 +153,7 @@ func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
 	}
 }
 
-// TestForksOfTheOwnPlaceAreNotDrawn: a look comes to them at once, and to take one is no steal.
+// TestForksOfTheOwnPlaceAreNotDrawn: a look begins with them, and taking one is no steal.
 func TestForksOfTheOwnPlaceAreNotDrawn(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{UniformLooks: 1}))
 	onlyWorker(t, p, func(w *Worker) {
@@ -235,7 +235,7 @@ func TestALookAllocatesNothing(t *testing.T) {
 	p := newNodes(t, 3, 2)
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
-	w := &Worker{pool: p, place: p.places[0], placement: p.places[0].placement} // which is held, so we may be it
+	w := &Worker{pool: p, place: p.places[0], placement: p.places[0].placement} // the worker of this place is held, so the test may act as it
 	for _, slots := range []bool{false, true} {
 		require.Zero(t, allocsPerRun(100, func() {
 			for range 4 {

@@ -22,7 +22,7 @@ import (
 
 // # No program hangs here that would not hang with goroutines
 
-// forLawPools runs a test with pools in which there is hardly anybody to spare.
+// forLawPools runs a test with pools that have hardly a worker to spare.
 func forLawPools(t *testing.T, test func(t *testing.T, p *Pool)) {
 	for name, options := range map[string][]Option{
 		"default":    nil,
@@ -114,8 +114,8 @@ func TestATaskMayYieldUntilAnotherHasRun(t *testing.T) {
 	})
 }
 
-// TestGuestsMayWaitForLoopsOfTheirGoroutines, more of them than there are places for guests, as in a
-// server whose handlers call loops whose bodies start goroutines that call loops.
+// TestGuestsMayWaitForLoopsOfTheirGoroutines: there are more guests than places for them, as in a server whose
+// handlers call loops whose bodies start goroutines that call loops.
 func TestGuestsMayWaitForLoopsOfTheirGoroutines(t *testing.T) {
 	forLawPools(t, func(t *testing.T, p *Pool) {
 		for range testutil.Stress(20) {
@@ -184,8 +184,8 @@ func TestTwoPoolsMayWaitForEachOthersFutures(t *testing.T) {
 	}
 }
 
-// A function of iter.Pull runs in a goroutine of its own, so that nobody knows whose place stands
-// still while it waits.
+// A function of iter.Pull runs in a goroutine of its own, so the pool cannot know whose place stands still
+// while that function waits.
 func TestCoroutinesMayWaitForTheirPool(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -244,8 +244,8 @@ func TestCoroutinesMayWaitForTheirPool(t *testing.T) {
 	}
 }
 
-// TestACoroutineMayWaitForAPoolThatWaitsForItsOwn: nobody can know that the task that stands still
-// is of another pool than the one that the coroutine waits for.
+// TestACoroutineMayWaitForAPoolThatWaitsForItsOwn: the task that stands still belongs to another pool than the
+// one that the coroutine waits for, which neither pool can know.
 func TestACoroutineMayWaitForAPoolThatWaitsForItsOwn(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background()) // so that no future runs in place
 	defer cancel()
@@ -321,7 +321,7 @@ func TestWhatACoroutineWaitsForGoesOnInAPause(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForAFutureThatAGuestRunsInPlace and is refused inside of it.
+// TestCloseWaitsForAFutureThatAGuestRunsInPlace, and is refused inside of it.
 func TestCloseWaitsForAFutureThatAGuestRunsInPlace(t *testing.T) {
 	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(1))
@@ -474,7 +474,7 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 	cancel()
 	require.True(t, testutil.Eventually(func() bool { return p.Stats().Cancelled == 1 }))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.True(t, testutil.Eventually(func() bool { // the worker may search at first
+		require.True(t, testutil.Eventually(func() bool { // the worker may still search
 			fib(w, 12) // answers the alarm
 			alarms := 0
 			for _, s := range w.forkStacks() {
@@ -528,7 +528,8 @@ func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
 	}
 }
 
-// TestWhoGaveWayForLongDoesNotSoonAgain: where others compute for long it would be last again and again.
+// TestWhoGaveWayForLongDoesNotSoonAgain: where others compute for long, the worker would be last again and
+// again.
 func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
@@ -547,7 +548,7 @@ func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 			untilGiveWayIsDue()
 			return gives() && w.politeAfter > w.gaveWayAt
 		}
-		require.True(t, testutil.Eventually(long)) // once in 61 times the worker is the next one itself
+		require.True(t, testutil.Eventually(long)) // once in 61 times Go picks the worker itself next
 		require.Greater(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(time.Millisecond))
 		require.LessOrEqual(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(maxTurn))
 		w.politeAfter = heist.Ticks() + heist.TicksIn(time.Hour)
@@ -580,11 +581,11 @@ func TestAWaiterIsSpareWhereOthersLookForWorkInVain(t *testing.T) {
 	})
 }
 
-// TestWhoEndsAWaitLetsTheWaiterGoOn before it searches and sleeps: on one P, the waiter goes on before
-// the worker has gone to sleep.
+// TestWhoEndsAWaitLetsTheWaiterGoOn before it searches and sleeps: on one P, the waiter goes on before the
+// worker has gone to sleep.
 func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p := newPool(t, WithWorkers(2), WithPinning(PinNone)) // in the stead of one of which a guest computes
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone)) // a guest computes in the stead of one
 	while := func(condition func() bool) {
 		for condition() {
 			runtime.Gosched()
@@ -604,7 +605,7 @@ func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
 				while(func() bool { return !waits(&f.waiters) })
 				return 1, nil
 			})
-			<-begun // or the waiter would begin it
+			<-begun // otherwise the waiter would begin it
 			ready <- f
 			_, _ = f.Wait(context.Background())
 			return p.Stats().Total().Parks
@@ -628,7 +629,7 @@ func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
 			first := 0
 			for range rounds {
 				requireAtRest(t, p)
-				p.shortSleeps.Store(0) // nobody stays awake, to give way then
+				p.shortSleeps.Store(0) // so that no worker stays awake, and gives way then
 				before := p.Stats().Total().Parks
 				if wait() == before {
 					first++
@@ -639,7 +640,7 @@ func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
 	}
 }
 
-// TestALoopSeesItsContextWhileNobodyElseCan: the context's goroutine gets no P.
+// TestALoopSeesItsContextWhileNobodyElseCan, because the context's goroutine gets no P.
 func TestALoopSeesItsContextWhileNobodyElseCan(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(20*time.Millisecond))
@@ -772,13 +773,13 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 			for _, use := range []func(){
 				func() { outer.Do(func(*Worker) {}, func(*Worker) {}) },
 				func() {
-					if testutil.UnderRace { // which sees the misuse itself, before it is refused
+					if testutil.UnderRace { // it sees the misuse before it is refused
 						panic(errors.New("a worker of another function"))
 					}
 					Join(outer, fib, 1, fib, 1)
 				},
 				func() { outer.Scope(func(*Scope) {}) },
-				func() { panic(For(outer, 1000, func(int) {})) }, // calls that return errors return it
+				func() { panic(For(outer, 1000, func(int) {})) }, // a call that can return an error returns it
 				func() { panic(outer.With(context.Background()).Run(func(*Worker) {})) },
 				func() { panic(Do(outer, func(*Worker) {})) },
 				func() {
@@ -821,7 +822,7 @@ func TestWorkersHaveNoLabelsOfOthers(t *testing.T) {
 	require.Zero(t, count())
 	close(release)
 
-	// Nor does the goroutine for the network have those of the task that needs it first.
+	// The goroutine for the network does not have the labels of the task that needs it first, either.
 	looked := make(chan struct{})
 	require.NoError(t, p.Go(func(w *Worker) {
 		pprof.Do(context.Background(), pprof.Labels("whose", "New's"), func(context.Context) { w.pollNetwork(heist.Ticks()) })
@@ -901,7 +902,7 @@ func TestFreePsAreGivenBackOnce(t *testing.T) {
 
 // # What stays behind
 
-// TestScopesLeaveNothingBehind in the run queue of a worker that never comes back to it.
+// TestScopesLeaveNothingBehind in the run queue of a worker that never returns to its queue.
 func TestScopesLeaveNothingBehind(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	onlyWorker(t, p, func(w *Worker) {
@@ -917,7 +918,7 @@ func TestScopesLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// TestALoopThatRecoversPanicsLeavesABlockOfFrames and no more, at any depth of forks.
+// TestALoopThatRecoversPanicsLeavesABlockOfFrames, and no more, at any depth of forks.
 func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for _, depth := range []int{0, 1, policy4, 300} {
@@ -975,7 +976,7 @@ func TestForkStacksShrink(t *testing.T) {
 
 func (s *frames[W, R]) blockCount() int { return len(*s.blocks.Load()) }
 
-// TestWhoGivesWayLetsOthersRun: one P, and the network is not due.
+// TestWhoGivesWayLetsOthersRun, on one P, while no look at the network is due.
 func TestWhoGivesWayLetsOthersRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
@@ -988,7 +989,7 @@ func TestWhoGivesWayLetsOthersRun(t *testing.T) {
 			var other atomic.Bool
 			go other.Store(true)
 			untilGiveWayIsDue()
-			w.politeAfter = 0 // the last time may have taken long, on a busy machine
+			w.politeAfter = 0 // the last turn of the others may have taken long, on a busy machine
 			w.giveWay()
 			if other.Load() {
 				ran++
@@ -1014,7 +1015,8 @@ func TestAcceptedTasksThatNobodyElseSeesKeepTheWorkerInItsPlace(t *testing.T) {
 	require.Equal(t, [2]bool{true, false}, <-done)
 }
 
-// TestInnerCallsLeaveNoMarks: a task that goes on for ever may make any number of them.
+// TestInnerCallsLeaveNoMarks: a task that goes on for ever may make any number of calls, so none may leave an
+// unwind point.
 func TestInnerCallsLeaveNoMarks(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -1044,8 +1046,8 @@ func TestAGuestIsNotTakenForTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForTasksThatRunBesideAWorker: some that were accepted are taken from a worker in the middle of
-// something, which still is when all of them have run.
+// TestCloseWaitsForTasksThatRunBesideAWorker: accepted tasks are taken from a busy worker, which is still busy
+// when all of them have run.
 func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
 	const tasks = 8
 	p := newPool(t, WithWorkers(1))
@@ -1064,7 +1066,7 @@ func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
 	require.True(t, testutil.Eventually(func() bool { return !p.places[0].injector().Push(taskOf(func(*Worker) {})) }))
 	loot, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	require.NoError(t, err)
-	for range tasks { // some take several
+	for range tasks { // a steal may take several tasks
 		p.runBeside(loot)
 	}
 	require.True(t, testutil.Eventually(func() bool { return ran.Load() == tasks && p.active.Load() == 1 }))
@@ -1090,14 +1092,14 @@ func TestARecursionBeginsWithAsFewForksThatGiveWayAsAnyOther(t *testing.T) {
 	}))
 }
 
-// TestTheFirstOfTheWorkersOnACPUHasIt: a waker leaves the place for last that is bound to its CPU.
+// TestTheFirstOfTheWorkersOnACPUHasIt: a waker chooses the place that is bound to its own CPU last.
 func TestTheFirstOfTheWorkersOnACPUHasIt(t *testing.T) {
 	cpu := allowed(t)[0]
 	p := newPool(t, WithCPUs(cpu), WithWorkers(3))
 	require.Equal(t, 0, p.onCPU[cpu])
 }
 
-// TestAForkOfBothCanBeStolenHoweverDeepItIs: it is private at first, and shown at the next fork.
+// TestAForkOfBothCanBeStolenHoweverDeepItIs: it is private at first, and the next fork publishes it.
 func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	var down func(w *Worker, n int) int

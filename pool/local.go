@@ -8,7 +8,7 @@ import (
 	"github.com/seed53057037/heist/internal/pad"
 )
 
-// Local is a T for each worker that asks for one: counters, buffers, sums that are merged in the
+// Local is a T for each worker that asks for one: counters, buffers, sums that are merged at the
 // end (oneTBB's enumerable_thread_specific). The zero value makes zero T's. It must not be copied
 // once it is used.
 type Local[T any] struct {
@@ -16,20 +16,20 @@ type Local[T any] struct {
 	New func() T
 
 	mu    sync.Mutex
-	cells atomic.Pointer[[]*cell[T]] // by ID; nil where nobody asked; replaced under mu
+	cells atomic.Pointer[[]*cell[T]] // by worker ID; nil for a worker that has not asked; replaced under mu
 }
 
-// cell is on cache lines of its own: it is there to be written.
+// cell has cache lines of its own, because it is made to be written.
 type cell[T any] struct {
 	_     pad.Line
 	value T
 	_     pad.Line
 }
 
-// Of returns the worker's T, which stays the same for a function from its beginning to its end.
-// The caller must have been given w. A function that the worker runs later gets the same T, so what
-// is in it should be a sum or a buffer rather than a function's own. Cost: 2 ns, and an allocation
-// the first time.
+// Of returns the worker's T. A function gets the same T from its beginning to its end. The caller
+// must have been given w. Functions that the worker runs later get the same T too, so it should
+// hold a sum or a buffer rather than one function's data. Cost: 2 ns, and an allocation the first
+// time.
 func (l *Local[T]) Of(w *Worker) *T {
 	if cells := l.cells.Load(); cells != nil && w.id < len(*cells) && (*cells)[w.id] != nil {
 		return &(*cells)[w.id].value
@@ -57,7 +57,7 @@ func (l *Local[T]) add(id int) *T {
 }
 
 // All returns the T's that were made, in no special order. While functions still use them, the
-// caller must see to it that they may be read.
+// caller must make sure that they can be read safely.
 func (l *Local[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		p := l.cells.Load()

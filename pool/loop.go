@@ -12,46 +12,46 @@ import (
 
 // # Loops
 //
-// A loop begins alone. The caller runs the first few items and measures them; when all
-// of them together would take less than the wake-up of a worker, it runs the others
-// too, and the pool never hears of the loop (probe).
+// A loop begins in its caller alone. The caller runs the first few items and measures
+// them. If all items together would take less than the wake-up of a worker, the caller
+// runs the others too, and the pool never hears of the loop (probe).
 //
-// Otherwise the caller takes its place in the pool and runs the range in chunks. Before
-// each chunk it looks whether the pool is hungry, and only then halves what is left and
+// Otherwise the caller enters the pool and runs the range in **chunks**. Before each chunk
+// it checks whether the pool is hungry, and only then halves the rest of the range and
 // forks the second half (Acar, Charguéraud and Rainey call that lazy scheduling; TBB and
 // rayon split beforehand, into so many pieces that it should be enough). A thief does
 // the same with its half. So a range is split about as often as it is stolen from, and
-// nobody has to choose a grain.
+// the user need not choose a grain.
 //
-// A chunk is as many items as take some microseconds: long enough to make the looks
-// free, short enough to be answered soon; and longer, if a call of the loop's body has a
-// cost of its own. Each worker measures its own (policy.Pace), for the cost of items may
-// change along the range.
+// A chunk has as many items as take some microseconds: long enough to make the checks
+// free, short enough that a hungry pool is answered soon. It is longer if a call of the
+// loop's body has a cost of its own. Each worker measures its own chunks (policy.Pace),
+// because the cost of items may change along the range.
 
 const (
 	// aloneTime is how long a loop may take and still be run by its caller alone: a
-	// wake-up costs 4 to 10 microseconds until the woken thread has something.
+	// wake-up costs 4 to 10 microseconds until the woken thread has work.
 	aloneTime = 8 * time.Microsecond
-	// chunkTime is what a chunk takes, if calls cost nothing. The two clock readings and the look at who is
-	// hungry, 30 ns, are a hundredth of it.
+	// chunkTime is how long a chunk takes if calls of the body have no cost of their own. The two clock
+	// readings and the check for hunger, 30 ns, are a hundredth of it.
 	chunkTime = 4 * time.Microsecond
-	// probeTime is the part of aloneTime, 4 microseconds, after which a probe has seen
-	// enough to call a loop long.
+	// After aloneTime / probeTime, 4 microseconds, a probe has measured enough to call a
+	// loop long.
 	probeTime = 2
-	// A loop's first items are measured: 1 in 256 is all that a machine with 64 CPUs can
-	// do without, and no more than 64 are needed.
+	// A probe begins with 1 item in probeShare, the most that a machine with 64 CPUs can
+	// afford to run on one of them, and never needs more than mostProbed.
 	probeShare, mostProbed = 256, 64
 )
 
-// Granularity says how a loop is divided. The zero value, which is the default, needs no tuning: it halves a range only when a worker is
-// hungry, and finds the length of chunks by measuring.
+// Granularity says how a loop is divided. The zero value, which is the default, needs no tuning: it halves a
+// range only while the pool is hungry, and finds the length of chunks by measuring.
 type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
 	affinity *Affinity
-	share    int  // grain, as chunks for each worker
-	most     int  // workers; 0 is all
-	inOrder  bool // what comes first is wanted first, so the range is not divided among nodes
+	share    int  // chunks for each worker, from which the grain follows
+	most     int  // the most workers that run the loop; 0 is all
+	inOrder  bool // the beginning is wanted first, so the range is not divided among nodes
 }
 
 // Grain divides a range into chunks of n items, by halves, whether the pool is hungry
@@ -92,7 +92,7 @@ func (g Granularity) InOrder() Granularity {
 	return g
 }
 
-// eager says whether ranges are divided whether the pool is hungry or not.
+// eager says whether ranges are divided even while the pool is not hungry.
 func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 
 // AdaptiveGrain is a grain that moves with the share of chunks that were stolen: more
@@ -101,7 +101,7 @@ func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 // course page on work stealing. Create one, with new, for each loop that runs again and
 // again; several goroutines may use it.
 type AdaptiveGrain struct {
-	grain atomic.Int64 // 0 is the first; the worker that ends a loop writes
+	grain atomic.Int64 // 0 stands for firstGrain; the worker that ends a loop writes
 }
 
 const (
@@ -135,15 +135,15 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 
 // ForRange calls f with ranges lo to hi-1 that together are 0 to n-1, some at the same time, and
 // returns when all calls have returned. The order is not specified. At most one granularity can be
-// given. Whatever f has to set up for a range, such as a buffer, belongs at its
-// beginning: how long that takes is measured, and ranges are made long enough for it to cost a few
-// percent at most. A body that forks, or that keeps data in a [Local], takes the worker as well.
+// given. f should set up what it needs for a range, such as a buffer, at its beginning: the loop
+// measures how long that takes, and makes ranges long enough for it to cost a few percent at most.
+// An f that forks, or that keeps data in a [Local], takes the worker as well.
 //
 // Called from outside, with a pool as the place, a short loop whose body takes no worker runs in the caller alone
 // and costs some 30 ns more than it would without a pool; see [Place] for what
-// other callers cost. A panic in f ends the loop and continues in the caller as a [*PanicError], when no f
-// runs any more. The error is [ErrClosed], or that of the place's context: then some ranges, if there are any,
-// were left out.
+// other callers cost. A panic in f ends the loop and continues in the caller as a [*PanicError], when no call
+// of f runs any more. The error is [ErrClosed], or that of the place's context; then some of the ranges, if
+// there are any, were left out.
 func ForRange[F func(lo, hi int) | func(w *Worker, lo, hi int)](at Place, n int, f F, g ...Granularity) error {
 	switch f := any(f).(type) {
 	case func(lo, hi int):
@@ -177,10 +177,10 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 	return l.Run(f)
 }
 
-// Loop is what is left of a loop when its beginning has run in the caller, see [Loop.Begin].
+// Loop is the rest of a loop whose beginning has run in the caller, see [Loop.Begin].
 type Loop struct{ rest *rest }
 
-// rest is a part of a loop that has not run. A short loop has none, and so nothing to be made or copied.
+// rest is the part of a loop that has not run. A short loop has no rest, so nothing is allocated or copied for it.
 type rest struct {
 	at     Place
 	how    Granularity
@@ -189,11 +189,11 @@ type rest struct {
 	code   uintptr // of the user's function
 }
 
-// Begin begins a loop over 0 to n-1: f runs the first few items in the caller, which measures
-// them, and all of them if together they would take less than the wake-up of a worker. Then the loop
-// is over; else [Loop.Run] runs the rest. It is what [ForRange] and the loops of package par are
-// made of, for those that know more about their items: f and the body of Run may be two closures of the same
-// code, of which the first is none of the garbage collector's matters.
+// Begin begins a loop over 0 to n-1. It runs the first few items with f, in the caller, and measures
+// them. If all items together would take less than the wake-up of a worker, it runs them all, and the loop
+// is over; otherwise [Loop.Run] runs the rest. [ForRange] and the loops of package par are made of Begin and
+// Run, which are for callers that know more about their items. f and the body of Run may be two closures
+// of the same code, of which the first is not allocated.
 //
 // For places and errors see [ForRange]. Cost: 30 ns, no allocation.
 func (l *Loop) Begin(at Place, n int, f func(lo, hi int), g ...Granularity) error {
@@ -217,10 +217,10 @@ func newLoop(at Place, lo, hi int, pace policy.Pace, code uintptr, g []Granulari
 	return Loop{r}
 }
 
-// Over says whether nothing is left, as after an error.
+// Over says whether nothing is left to run, which is also so after an error.
 func (l *Loop) Over() bool { return l.rest == nil }
 
-// Run runs what is left, as [ForRange] does. Calls of body should have no cost of their own.
+// Run runs the rest of the loop, as [ForRange] does. Calls of body should have no cost of their own.
 func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
 	if body == nil {
 		return errNilFunc("Loop.Run")
@@ -243,14 +243,14 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 	return check(at)
 }
 
-// probe runs the beginning of a loop in the caller: all of it, if that is short. It says
+// probe runs the beginning of a loop in the caller, or all of it if it is short. It returns
 // how many items it ran, and what they cost.
 //
-// It looks at the clock after a few items, and judges the rest by the items since the
-// last look. If the rest looks short, it runs 16 times as many and looks again, at the
-// latest after half of them: items may be cheap at first and cost more later. If it
-// looks long, that may be because of cold caches, so it asks twice as many, until it has
-// measured for a while. Each look costs 12 ns.
+// probe looks at the clock after a few items, and judges the rest by the items since the
+// last look. If the rest looks short, it goes on to 16 times as many items, but looks again
+// at half of the range, because items may be cheap at first and cost more later. If the rest
+// looks long, cold caches may be the reason, so it goes on to twice as many items, until it
+// has measured for aloneTime / probeTime. Each look costs 12 ns.
 func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace policy.Pace, err error) {
 	defer inLoop()
 	p, ok := at.(*Pool)
@@ -290,7 +290,7 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace
 	}
 }
 
-// times returns k*i, but no more than n, for any n that there is.
+// times returns k*i, but no more than n. It does not overflow for any n.
 func times(k, i, n int) int {
 	if i > n/k {
 		return n
@@ -309,19 +309,19 @@ type span struct {
 type loop struct {
 	body  func(w *Worker, lo, hi int) // constant
 	grain int                         // constant; 0 is lazy
-	stop  atomic.Bool                 // the worker that panics writes
+	stop  atomic.Bool                 // a worker whose body panics writes
 
-	// How many more workers may take part. Each part that was given away and is not done has
-	// one. Who gives a part away, takes it back or ends it writes.
+	// seats is how many more workers may take part. Each part that was given away and is not done
+	// takes a seat. The worker that gives a part away, takes it back or ends it writes.
 	seats   atomic.Int32
 	limited bool // constant
 
-	// Of a loop with a grain that adapts:
+	// For a loop with an AdaptiveGrain:
 	counts         bool // constant
 	chunks, stolen atomic.Int64
 }
 
-// loopOn runs what is left of a loop at a place.
+// loopOn runs the rest of a loop at a place.
 func loopOn(at Place, left span, how Granularity, code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	v, err := enterPlace(at)
 	if err != nil {
@@ -332,7 +332,7 @@ func loopOn(at Place, left span, how Granularity, code uintptr, body func(w *Wor
 	v.does(code)
 	left.loop = &loop{body: body}
 	left.grain, left.counts = how.grain, how.adaptive != nil
-	if how.share > 0 { // of all items: nothing has been probed
+	if how.share > 0 { // a share of all items: nothing has been probed
 		left.grain = (left.hi-1)/times(how.share, v.w.pool.size(), left.hi) + 1
 	}
 	left.limited = how.most > 0
@@ -348,7 +348,7 @@ func loopOn(at Place, left span, how Granularity, code uintptr, body func(w *Wor
 	return nil
 }
 
-// spans returns the worker's stack for parts of loops.
+// spans returns the worker's fork stack for parts of loops.
 func spans(w *Worker) *frames[span, struct{}] {
 	s := stackOf[frames[span, struct{}]](w)
 	if s.body == nil {
@@ -364,8 +364,8 @@ func spans(w *Worker) *frames[span, struct{}] {
 	return s
 }
 
-// run runs the span on the worker, and returns when all of it is done. If the call that
-// it belongs to was cancelled it unwinds.
+// run runs the span on the worker, and returns when all of it is done. If the loop's call
+// was cancelled, run unwinds.
 func (s span) run(w *Worker) {
 	forks := spans(w)
 	base := forks.bottom
@@ -382,7 +382,7 @@ func (s span) run(w *Worker) {
 		} else {
 			s.share(w, forks)
 		}
-		// What was given away and not stolen comes back, the nearest part first.
+		// Parts that were given away and not stolen come back, the nearest part first.
 		d := forks.bottom - 1
 		for ; d >= base && !forks.newest(d); d-- {
 			forks.settle(d)
@@ -392,7 +392,7 @@ func (s span) run(w *Worker) {
 		}
 		s.lo, s.hi = forks.at(d).what.lo, forks.at(d).what.hi
 		s.free()
-		// What was given away before lies behind that. Without a grain a new chunk may be all of it.
+		// Parts that were given away earlier lie behind this one. Without a grain, add them: a new chunk may span them all.
 		for ; s.grain == 0 && d > base && forks.takeBack(d-1); d-- {
 			s.hi = forks.at(d - 1).what.hi
 			s.free()
@@ -406,8 +406,8 @@ func (s span) run(w *Worker) {
 // over says whether the loop ends early.
 func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.stopped() }
 
-// share runs the span chunk by chunk, and gives away part of the rest whenever another worker
-// is hungry and finds nothing else of the loop here.
+// share runs the span chunk by chunk. It gives away part of the rest whenever the pool is hungry
+// and thieves can find no other part of a loop on this worker.
 func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 	p := w.pool
 	start := heist.Ticks()
@@ -415,7 +415,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		if p.sleep.Hungry() && !forks.visible() {
 			for n := s.pace.Parts(s.hi-s.lo, max(p.idle(), 1), &p.ticksLoop); n > 0 && s.give(s.lo+(s.hi-s.lo)/2, forks); n-- {
 			}
-			start = heist.Ticks() // a wake-up is not the items' fault
+			start = heist.Ticks() // the time of a wake-up is not that of the items
 		}
 		next := s.lo + s.pace.Next(s.hi-s.lo)
 		s.body(w, s.lo, next)
@@ -426,7 +426,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 	}
 }
 
-// divide gives away half of the span until it has no more items than the grain, and runs that.
+// divide gives away half of the span until it has no more items than the grain, and runs those.
 func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 	for s.lo < s.hi && !s.over(w) {
 		chunks := (s.hi-s.lo-1)/s.grain + 1
@@ -437,7 +437,7 @@ func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 			s.chunks.Add(1)
 		}
 		next := s.hi
-		if chunks > 1 { // as many workers as may take part have their parts
+		if chunks > 1 { // no seat is free
 			next = s.lo + s.grain
 		}
 		s.body(w, s.lo, next)
@@ -445,7 +445,7 @@ func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 	}
 }
 
-// give gives away what lies from mid on, unless as many workers as may take part have their parts.
+// give gives away the items from mid on, unless no seat is free. It says whether it did.
 func (s *span) give(mid int, forks *frames[span, struct{}]) bool {
 	if s.limited && s.seats.Add(-1) < 0 {
 		s.seats.Add(1)
@@ -457,7 +457,7 @@ func (s *span) give(mid int, forks *frames[span, struct{}]) bool {
 	return true
 }
 
-// free is for a part that was given away, and is done or was taken back.
+// free frees the seat of a part that was given away and is done or taken back.
 func (s *span) free() {
 	if s.limited {
 		s.seats.Add(1)

@@ -85,7 +85,7 @@ func work(n int) {
 	}
 }
 
-var worked atomic.Int64 // so that the compiler does not see that nobody wants the result
+var worked atomic.Int64 // the compiler must not see that the result is unused
 
 func TestLoopsRunEachItemOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
@@ -275,8 +275,8 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-// TestNoRangeIsEmpty is for a bug that was: if a loop has one item, and that takes long, the probe
-// asks it for "some more".
+// TestNoRangeIsEmpty is for a former bug: if a loop had one item that took long, the probe asked it for "some
+// more".
 func TestNoRangeIsEmpty(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for n := 1; n < 10; n++ {
@@ -320,7 +320,7 @@ func TestRangesAreAsLongAsTheGrain(t *testing.T) {
 	}
 }
 
-// TestLazySplitsForNobody: where nobody is hungry, a loop is a loop.
+// TestLazySplitsForNobody: if the pool is not hungry, a loop is not divided.
 func TestLazySplitsForNobody(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for _, kind := range []string{"ForRange", "ForWorker"} {
@@ -374,11 +374,11 @@ type meet struct {
 	met   atomic.Bool
 }
 
-// patientItems is how many items that linger take as long as testutil.Patience.
+// patientItems is how many lingering items take as long as testutil.Patience.
 const patientItems = int(testutil.Patience / time.Millisecond)
 
-// linger takes a while, unless two have met already. A body must not wait until another
-// worker comes: it comes between two chunks.
+// linger takes a while, unless two have met already. A body must not wait for another worker, because that
+// comes only between two chunks.
 func (m *meet) linger(id int) {
 	if !m.first.CompareAndSwap(0, int64(id)+1) && m.first.Load() != int64(id)+1 {
 		m.met.Store(true)
@@ -402,7 +402,7 @@ func TestLongLoopWakesTheOthers(t *testing.T) {
 		p := newPool(t, WithWorkers(workers))
 		for place, in := range inPlaces {
 			if strings.HasPrefix(place, "guest in") {
-				continue // it counts twice, so a pool of 2 has nobody left
+				continue // it counts twice, so a pool of 2 has no worker left
 			}
 			for range testutil.Stress(20) {
 				require.NoError(t, in(p, func(at Place) error {
@@ -419,8 +419,8 @@ func TestLongLoopWakesTheOthers(t *testing.T) {
 	}
 }
 
-// TestLoopOfLongItemsIsShared has a body without a worker, and so a probe, which must
-// not take the items for short.
+// TestLoopOfLongItemsIsShared has a body without a worker, and so a probe, which must not mistake the items
+// for short ones.
 func TestLoopOfLongItemsIsShared(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(5) {
@@ -431,9 +431,8 @@ func TestLoopOfLongItemsIsShared(t *testing.T) {
 	}
 }
 
-// TestLoopThatBeginsCheaplyIsShared is for a bug that was: the probe takes a loop whose first 256th
-// costs nothing for a short one, and then runs all of it alone, however long it takes.
-// The rows of a triangle begin like that.
+// TestLoopThatBeginsCheaplyIsShared is for a former bug: the probe took a loop whose first 256th costs nothing
+// for a short one, and then ran all of it alone, however long it took. The rows of a triangle begin like that.
 func TestLoopThatBeginsCheaplyIsShared(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range 10 {
@@ -441,7 +440,7 @@ func TestLoopThatBeginsCheaplyIsShared(t *testing.T) {
 		var m meet
 		begin := time.Now()
 		require.NoError(t, For(p, 200, func(i int) {
-			if i > 1 { // nothing is to be done for the first two
+			if i > 1 { // the first two items are empty
 				m.here()
 			}
 		}))
@@ -449,9 +448,9 @@ func TestLoopThatBeginsCheaplyIsShared(t *testing.T) {
 	}
 }
 
-// TestTriangularLoopIsShared counts by whom the work of a loop is done whose items
-// cost more and more. It says nothing about time: each of the two must have done a part,
-// and if the system gives one of them no CPU, it is tried again.
+// TestTriangularLoopIsShared counts how much each worker does of a loop whose items cost more and more. It
+// says nothing about time: each of the two must have done a part, and if the system gives one of them no CPU,
+// the test tries again.
 func TestTriangularLoopIsShared(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for name, item := range map[string]func(i, n int) int{
@@ -545,8 +544,8 @@ func TestAdaptiveGrainIsSharedByGoroutines(t *testing.T) {
 	})()
 }
 
-// panicsAt is a loop over n items whose body panics at one of them. It checks what is
-// promised: the panic arrives, no body runs when it does, and none starts afterwards.
+// panicsAt is a loop over n items whose body panics at one of them. It checks the promises: the panic arrives,
+// no body runs when it does, and none starts afterwards.
 func panicsAt(at Place, n, where int, kind loopKind, g []Granularity) error {
 	var running, ran atomic.Int64
 	var over atomic.Bool
@@ -687,9 +686,8 @@ func TestGoexitInALoopEndsTheCaller(t *testing.T) {
 
 var errStolen = errors.New("the loot was stolen")
 
-// canceller cancels a call when its function runs for the after-th time. From then on no
-// call of tick returns before the pool knows of it, or the others could meanwhile finish
-// what there is to do.
+// canceller cancels a call when its function runs for the after-th time. From then on no call of tick returns
+// before the pool knows of the cancellation. Otherwise the other workers could finish the loop meanwhile.
 type canceller struct {
 	pool   *Pool
 	after  int64
@@ -740,8 +738,8 @@ func TestCancelledLoopLeavesItemsOut(t *testing.T) {
 	}
 }
 
-// TestCancelledLoopStopsInItsProbe is for a bug that was: the first 128th of a loop is run without
-// a look at the context, however long it takes.
+// TestCancelledLoopStopsInItsProbe is for a former bug: the first 128th of a loop was run without a look at
+// the context, however long it took.
 func TestCancelledLoopStopsInItsProbe(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -801,8 +799,8 @@ func TestContextThatIsNeverCancelledChangesNothing(t *testing.T) {
 	}
 }
 
-// TestCancelledCallEndsTheLoopsInside has a call whose loops, and what is called from
-// their bodies, know nothing of its context.
+// TestCancelledCallEndsTheLoopsInside has a call whose loops do not know its context, nor do the functions
+// that their bodies call.
 func TestCancelledCallEndsTheLoopsInside(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
@@ -860,8 +858,8 @@ func TestCancelledInnerLoopLeavesTheOuterCallAlone(t *testing.T) {
 	}
 }
 
-// TestShortLoopsInACancelledCallUnwind is for a bug that was: a short loop, which is over with its
-// probe, never looks at the call that it is part of.
+// TestShortLoopsInACancelledCallUnwind is for a former bug: a short loop, which is over with its probe, never
+// looked at the call that it is part of.
 func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -955,7 +953,7 @@ func TestAtMostSoManyWorkersRunALoop(t *testing.T) {
 	}
 }
 
-// TestALimitedLoopHasHelp: those who may take part do.
+// TestALimitedLoopHasHelp: the workers that may take part do.
 func TestALimitedLoopHasHelp(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for _, g := range []Granularity{Granularity{}, Grain(1), Chunks(100)} {
@@ -969,11 +967,11 @@ func TestALimitedLoopHasHelp(t *testing.T) {
 	}
 }
 
-// TestASeatIsFreeAgain when the part is done that it was taken for.
+// TestASeatIsFreeAgain when the part for which it was taken has ended.
 func TestASeatIsFreeAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for _, g := range []Granularity{Grain(1), Chunks(1000)} {
-		var parts atomic.Int64    // how many parts others than the caller began
+		var parts atomic.Int64    // how many parts were begun by workers
 		var last [64]atomic.Int64 // by worker: where its last range ended
 		require.NoError(t, ForRange(p, 1000, func(w *Worker, lo, hi int) {
 			switch {
@@ -1010,8 +1008,8 @@ func TestChunksDivideEvenly(t *testing.T) {
 	}
 }
 
-// TestABodyThatSetsUpIsCalledSeldom: what a call costs besides its items is found out. Without
-// that there were 19,880 calls.
+// TestABodyThatSetsUpIsCalledSeldom: the loop finds out what a call costs besides its items. Without that
+// there were 19,880 calls.
 func TestABodyThatSetsUpIsCalledSeldom(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	const n = 20_000

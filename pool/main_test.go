@@ -31,7 +31,7 @@ func closed[T any](c <-chan T) bool {
 	}
 }
 
-// barrier lets nobody through before all have come.
+// barrier lets no goroutine through before all have come.
 type barrier struct {
 	missing atomic.Int32
 	open    chan struct{}
@@ -55,8 +55,8 @@ type gate chan struct{}
 
 func (g gate) open() { close(g) }
 
-// await waits for the gate to open, but not for ever: in the end it is the pool that
-// decides who steals what.
+// await waits for the gate to open, but not for ever: in the end it is the pool that decides which thief
+// steals what.
 func (g gate) await() {
 	select {
 	case <-g:
@@ -64,8 +64,8 @@ func (g gate) await() {
 	}
 }
 
-// untilGiveWayIsDue computes until a worker that gave way before should do so again. By the clock: what a
-// pause costs was measured at some speed of the CPU, and it may be another one now.
+// untilGiveWayIsDue computes until a worker that gave way before should do so again. It goes by the
+// clock, because the cost of a pause was measured at some speed of the CPU, which may have changed.
 func untilGiveWayIsDue() {
 	for end := heist.Ticks() + heist.TicksIn(2*giveWayPeriod); heist.Ticks() < end; {
 	}
@@ -95,8 +95,8 @@ func forSizes(t *testing.T, test func(t *testing.T, p *Pool)) {
 	}
 }
 
-// newPool returns a pool that must come to rest at the end of the test, as it was
-// when it began, and must close.
+// newPool returns a pool that must, at the end of the test, come to rest as it was at the beginning, and
+// close.
 func newPool(t testing.TB, options ...Option) *Pool {
 	t.Helper()
 	p, err := New(options...)
@@ -123,8 +123,7 @@ func requireCloses(t testing.TB, p *Pool) {
 	require.NoError(t, err)
 }
 
-// requireAtRest waits until nobody does anything in the pool, and checks that
-// nothing is left anywhere.
+// requireAtRest waits until the pool is idle, and checks that nothing is left anywhere.
 func requireAtRest(t testing.TB, p *Pool) {
 	t.Helper()
 	var why string
@@ -135,7 +134,7 @@ func requireAtRest(t testing.TB, p *Pool) {
 	require.True(t, rests, "the pool does not come to rest: %s", why)
 	p.workers.each(func(w *Worker) {
 		if p.latency && w.place != nil {
-			return // it watches
+			return // the worker watches
 		}
 		for _, s := range w.forkStacks() {
 			require.Empty(t, leftovers(s), "in the fork stack %T of worker %d", s, w.id)
@@ -230,7 +229,7 @@ func (s *frames[W, R]) leftovers() string {
 	return ""
 }
 
-// whenParked waits until all workers sleep, without a look at anything else.
+// whenParked waits until all workers sleep, and looks at nothing else.
 func whenParked(p *Pool) bool {
 	return testutil.Eventually(func() bool {
 		state := p.sleep.Load()
@@ -297,16 +296,16 @@ func child(t *testing.T, environment ...string) (string, error) {
 	return string(output), err
 }
 
-// setState is for a worker that is alone, or takes the liberty. If the pool is hungry then, a thief
-// that was not there has come to the worker.
+// setState sets the pool's state, for a worker that is alone or a test that takes the liberty. If the
+// pool is hungry then, it raises the worker's alarm, as a thief would.
 func setState(w *Worker, state policy.State) {
 	if w.pool.sleep.Add(state-w.pool.sleep.Load()) > 0 {
 		w.alarm()
 	}
 }
 
-// allocsPerRun is testing.AllocsPerRun, the least of three: what a busy pool does once, such as to
-// begin to look at the network, is counted as well.
+// allocsPerRun is the least of three results of testing.AllocsPerRun, because they include what a busy
+// pool does once, such as beginning to look at the network.
 func allocsPerRun(runs int, f func()) float64 {
 	least := testing.AllocsPerRun(runs, f)
 	for range 2 {
@@ -315,8 +314,8 @@ func allocsPerRun(runs int, f func()) float64 {
 	return least
 }
 
-// allocs returns how many allocations a call of f makes when all workers of the pool are busy: to wait
-// for a fork that was stolen allocates. It is the least of some calls, for the runtime may allocate
+// allocs returns how many allocations a call of f makes while all workers of the pool are busy, because
+// waiting for a stolen fork allocates. It is the least of some calls, because the runtime may allocate
 // meanwhile.
 func allocs(p *Pool, f func()) float64 {
 	for range p.Workers() {

@@ -4,15 +4,15 @@ import "fmt"
 
 // # Misuse
 //
-// A worker is its function's, and nobody else's: the body of a loop that uses the worker of the
-// function around it shares fork stacks with another goroutine, and things get lost. Where a look
-// at the calling goroutine costs nothing beside the rest (calls, scopes, forks that are published,
-// waits), it is taken always, and elsewhere in builds with the tag heistdebug. Calls that return an
-// error return one for that; the others panic.
+// Only the function that was given a worker may use it: a loop's body that uses the worker of the function
+// around it shares fork stacks with another goroutine, and work gets lost. Methods check the calling
+// goroutine always where that costs nothing beside the rest (calls, scopes, published forks, waits), and
+// elsewhere only in builds with the tag heistdebug. Methods that return an error return one for misuse; the
+// others panic.
 
 func (w *Worker) isMine() bool { return goroutineIDIsSlow || w.goroutine == goroutineID() }
 
-// mustBeMine panics if another goroutine than the worker's calls.
+// mustBeMine panics unless the worker's own goroutine calls it.
 func (w *Worker) mustBeMine(method string) {
 	if w == nil || w.pool == nil {
 		panic(fmt.Errorf("pool: %s was called with a worker that is nil, or that no pool has made; "+

@@ -2,7 +2,7 @@
 
 package pool
 
-const goroutineIDIsSlow = goroutineIDAllocates // as long as nobody debugs
+const goroutineIDIsSlow = goroutineIDAllocates // where asking allocates, only debug builds ask
 
 // debug is mustBeMine in builds with the tag heistdebug.
 func (w *Worker) debug(string) {}

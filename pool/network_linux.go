@@ -15,27 +15,29 @@ import (
 
 // # The network beside a busy pool
 //
-// A P polls the network when it has found no goroutine to run, and else only Go's monitor does, every
-// 10 ms. On the P of a worker that always has something to do there is always one: Gosched puts the
-// worker into a queue that comes before the poll.
+// A P polls the network when it has found no goroutine to run. Otherwise only Go's monitor polls, every 10 ms. On
+// the P of a worker that always has something to do there is always a goroutine to run: Gosched puts the worker
+// into a queue that comes before the poll.
 //
-// So every networkPeriod one worker of a busy pool asks whether Go's poller has something for
-// a goroutine. The poller is an epoll descriptor, and that can be polled itself, which takes nothing out.
-// If it has something, the worker writes a byte into a pipe whose other end the poller watches as
-// well, and parks. Its P finds nothing to run, polls, and gets the pipe's goroutine together with
-// those that wait for the network. The goroutine lets them run first and then wakes the worker.
-// If all Ps have other goroutines to run, the monitor polls as before, and the worker waits for that.
+// So every networkPeriod one worker of a busy pool does this:
 //
-// Without /proc, where the descriptor is found, the worker does so without asking.
+//  1. It asks whether Go's poller has an event for a goroutine. The poller is an epoll descriptor, which can itself be
+//     polled, and that takes no event out.
+//  2. If there is an event, the worker writes a byte into a pipe whose other end the poller watches as well, and parks.
+//  3. Its P finds nothing to run, polls, and gets the pipe's goroutine together with those that wait for the network.
+//  4. The pipe's goroutine lets the others run first, and then wakes the worker.
+//
+// If all Ps have other goroutines to run, the monitor polls as before, and the worker waits for that. Without
+// /proc, where the descriptor is found, the worker leaves out step 1.
 
 // network is a pool's way to Go's poller.
 type network struct {
 	in, out *os.File      // the pipe's ends
 	back    chan struct{} // wakes a worker
-	poller  atomic.Int32  // the poller's descriptor; 0 if it is not known yet, -1 if it cannot be; the goroutine writes
+	poller  atomic.Int32  // the poller's descriptor; 0 if it is not known yet, -1 if it cannot be; the pipe's goroutine writes
 }
 
-// newNetwork starts the goroutine, for which ended is called at its end.
+// newNetwork starts the pipe's goroutine, which calls ended at its end.
 func newNetwork(ended func()) (*network, error) {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -49,10 +51,10 @@ func newNetwork(ended func()) (*network, error) {
 	return n, nil
 }
 
-// serve is the goroutine. It ends when the pipe is closed.
+// serve is the pipe's goroutine. It ends when the pipe is closed.
 func (n *network) serve() {
 	defer n.in.Close()
-	pprof.SetGoroutineLabels(context.Background()) // not those of the task in which it was needed
+	pprof.SetGoroutineLabels(context.Background()) // not those of the task that needed the network first
 	n.poller.Store(n.findPoller())
 	var buffer [16]byte
 	for {
@@ -60,7 +62,7 @@ func (n *network) serve() {
 		if err != nil {
 			return
 		}
-		runtime.Gosched() // those that came with this one run first
+		runtime.Gosched() // the goroutines that came with this one run first
 		for range k {
 			n.back <- struct{}{}
 		}
@@ -99,7 +101,7 @@ func (n *network) findPoller() int32 {
 	return -1
 }
 
-// ready says whether the poller has an event for a goroutine, or this is not known.
+// ready says whether the poller has an event for a goroutine, or cannot be asked.
 func (n *network) ready() bool {
 	fd := n.poller.Load()
 	if fd <= 0 {
@@ -110,7 +112,7 @@ func (n *network) ready() bool {
 	return k != 0 || err != nil
 }
 
-var aByte = []byte{0} // lest each write allocate one
+var aByte = []byte{0} // so that no write allocates one
 
 // poll lets the P of the calling goroutine poll the network, and says whether it did.
 func (n *network) poll() bool {
@@ -124,5 +126,5 @@ func (n *network) poll() bool {
 	return true
 }
 
-// stop ends the goroutine.
+// stop ends the pipe's goroutine.
 func (n *network) stop() { n.out.Close() }

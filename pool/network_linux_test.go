@@ -15,8 +15,8 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// somebodyWaits starts a goroutine that waits for a byte, and returns who sends it and whether it
-// has come.
+// somebodyWaits starts a goroutine that waits for a byte. It returns a function that sends the byte,
+// and whether the goroutine has got it.
 func somebodyWaits(t *testing.T) (send func(), came *atomic.Bool) {
 	in, out, err := os.Pipe()
 	require.NoError(t, err)
@@ -36,9 +36,9 @@ func somebodyWaits(t *testing.T) (send func(), came *atomic.Bool) {
 	}, came
 }
 
-// TestWhoWaitsForTheNetworkRunsBeforeTheWorker that has let it be polled, but for the turns in which
-// Go's scheduler looks at its queues in another order, one in 61; and without /proc, where nobody is
-// asked whether it is worth it.
+// TestWhoWaitsForTheNetworkRunsBeforeTheWorker that has let the network be polled, except for one
+// turn in 61, in which Go's scheduler looks at its queues in another order. The same holds without
+// /proc, where the worker cannot find out whether a poll is worth it.
 func TestWhoWaitsForTheNetworkRunsBeforeTheWorker(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, asks := range []bool{true, false} {
@@ -57,7 +57,7 @@ func TestWhoWaitsForTheNetworkRunsBeforeTheWorker(t *testing.T) {
 		for range 1000 {
 			send, came := somebodyWaits(t)
 			send()
-			if n.poll() { // else Go's monitor has come first
+			if n.poll() { // otherwise Go's monitor has come first
 				if polled++; !came.Load() {
 					late++
 				}

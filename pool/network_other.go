@@ -4,7 +4,7 @@ package pool
 
 import "errors"
 
-// network is what network_linux.go describes. Elsewhere Go's monitor polls, every 10 ms.
+// network does nothing except on Linux (network_linux.go): elsewhere only Go's monitor polls, every 10 ms.
 type network struct{}
 
 func newNetwork(func()) (*network, error) { return nil, errors.ErrUnsupported }

@@ -21,9 +21,9 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// pretended returns a machine of several nodes, as far as a pool can tell: its threads run
-// where the system likes. CPU i is on node i modulo nodes, whose number is ten times that,
-// and the nodes are in a ring.
+// pretended returns a machine that looks to a pool as if it had several nodes. Its threads run where
+// the system likes. CPU i is on the node with index i modulo nodes, whose number is ten times the
+// index. The nodes are in a ring.
 func pretended(nodes, cpusPerNode int) machine {
 	t := &numa.Topology{}
 	for node := range nodes {
@@ -89,7 +89,7 @@ func newNodesOfChangingSize(t testing.TB, nodes, cpusPerNode int, options ...Opt
 	return newPool(t, append([]Option{WithPinning(PinCores), WithWorkers(nodes * cpusPerNode)}, options...)...)
 }
 
-// fromEachNode calls f on a CPU of each of the pool's nodes of which this machine has one.
+// fromEachNode calls f for each of the pool's nodes of which this machine has a CPU, on such a CPU.
 func fromEachNode(t *testing.T, p *Pool, f func(node int)) {
 	t.Helper()
 	seen := make(map[int]bool)
@@ -225,7 +225,7 @@ func TestATaskLiesOnTheNodeThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestSubmitOnLeavesTheOptionsAlone: they are the caller's slice, with room behind it.
+// TestSubmitOnLeavesTheOptionsAlone: they are in the caller's slice, which has room behind them.
 func TestSubmitOnLeavesTheOptionsAlone(t *testing.T) {
 	p := newNodes(t, 2, 1)
 	options := append(make([]TaskOption, 0, 2), PriorityHigh)
@@ -275,7 +275,7 @@ func TestTheWakeUpPrefersASleeperOnTheNode(t *testing.T) {
 	requireAtHome(t, newNodes(t, 3, 2))
 }
 
-// TestTasksOfANodeWithoutWorkersAreRun: they have left, or never came.
+// TestTasksOfANodeWithoutWorkersAreRun: the node's workers have left, or never came.
 func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
 	p := newNodesOfChangingSize(t, 3, 2)
 	ctx := context.Background()
@@ -299,8 +299,8 @@ func TestTasksOfANodeWithoutWorkersAreRun(t *testing.T) {
 	requireAtRest(t, p)
 }
 
-// TestNoNodeStarvesUnderWhatNeverEnds: nobody is left on node 1, and the worker of node 0
-// has always something to do at home.
+// TestNoNodeStarvesUnderWhatNeverEnds: no worker is left on node 1, and the worker of node 0 always has
+// something to do at home.
 func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 	const period = 8
 	for _, c := range []struct {
@@ -353,9 +353,9 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 				before := ran.Load()
 				select {
 				case after := <-started:
-					// The injector comes first once in a period, one of those times in 8 is for another
-					// node, and half of those for the one that is not home; a batch in between may
-					// be as long as it gets.
+					// The injector comes first once in a period. One of 8 such times is for another
+					// node, and half of those are for the one that is not home. A batch in between may
+					// be of the greatest length.
 					require.LessOrEqual(t, after-before, int64(otherTurns*2*otherNodes*(period+heist.MaxPull)+lowTurns))
 				case <-time.After(3 * time.Second):
 					require.Fail(t, "it starves", "%d others have run meanwhile", ran.Load()-before)
@@ -365,8 +365,8 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestNearLooksLeaveNothingBehind: the worker that has the work is on another node, and
-// stays busy, so only thieves from there come to it.
+// TestNearLooksLeaveNothingBehind: the worker that has the work stays busy and is on another node than
+// all thieves.
 func TestNearLooksLeaveNothingBehind(t *testing.T) {
 	for _, looks := range []int{0, 1, 2, math.MaxInt} {
 		for _, uniform := range []float64{0, 1.0 / 64, 1} {
@@ -417,7 +417,7 @@ func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 			for i := range p.Workers() {
 				node := i % nodes
 				if round%3 == 0 {
-					node = round % nodes // all of them on one
+					node = round % nodes // all tasks on one node
 				}
 				require.NoError(t, submitOn(p, context.Background(), 10*node, func(*Worker) { meet.wait() }))
 			}

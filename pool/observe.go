@@ -15,19 +15,20 @@ import (
 
 // # Observation
 //
-// What can be seen of a pool without being asked for costs plain stores by those who would be seen: counters ([heist.Counter]), and pointers to what a
-// worker runs (published). What costs more than that happens only where it was asked for: stamps of time with [WithTimings] and [WithSlowTask], errands for
-// tasks whose submitter has labels, for those with a name, and while runtime/trace is on.
+// What a pool always shows costs its workers plain stores: counters ([heist.Counter]), and pointers to what a worker runs
+// (published). Whatever costs more happens only on request: time stamps with [WithTimings] and [WithSlowTask], and errands
+// for tasks whose submitter has labels, for tasks with a name, and while runtime/trace is on.
 
-// errand is what goes with a task beside its function. Tasks that have nothing of it are the function alone.
+// errand is what a task takes along beside its function. A task without an errand is the function alone.
 type errand struct {
-	labels labels // of the submitter
+	labels labels // the submitter's
 	name   string
-	ctx    context.Context // of the trace task; nil if none was on
-	end    func()          // ends that
+	ctx    context.Context // of the trace task; nil if no trace was on
+	end    func()          // ends the trace task
 }
 
-// carry is for who submits f: it returns f with what goes with it. Of is the user's function, of which f may be made.
+// carry returns f with its errand, if it needs one. The submitter calls it. of is the user's function, of which f may
+// be made.
 func carry(f func(*Worker), of *task, name string) func(*Worker) {
 	if labels := submitterLabels(); labels != nil || name != "" || trace.IsEnabled() {
 		return newErrand(f, of, labels, name)
@@ -44,9 +45,9 @@ func newErrand(f func(*Worker), of *task, labels labels, name string) func(*Work
 	return func(w *Worker) { e.run(w, f) }
 }
 
-// run runs the task for which the errand is.
+// run runs f, the task that the errand belongs to.
 func (e *errand) run(w *Worker, f func(*Worker)) {
-	if w == nil { // Abort has given it back, and another goroutine calls it
+	if w == nil { // Abort has given the task back, and another goroutine calls it
 		f(w)
 		return
 	}
@@ -63,7 +64,7 @@ func (e *errand) run(w *Worker, f func(*Worker)) {
 	w.as(f)
 }
 
-// as runs f, which is the worker's task from the point of view of who submitted it.
+// as runs f, the function that the submitter knows as the worker's task.
 func (w *Worker) as(f func(*Worker)) {
 	if w != nil { // else Abort has given f back, and another goroutine calls it
 		w.job.set(taskOf(f))
@@ -71,7 +72,7 @@ func (w *Worker) as(f func(*Worker)) {
 	f(w)
 }
 
-// help is what a worker has besides, in the middle of which it runs a fork or child of another one.
+// help is the state that a worker sets aside while it runs a fork or child of another worker.
 type help struct {
 	cancelScope *cancelScope
 	labels      labels
@@ -80,7 +81,7 @@ type help struct {
 	region      *trace.Region
 }
 
-// helps begins with a fork or child of another worker, which belongs to a call, and whose end completes a latch.
+// helps begins a fork or child of owner, which belongs to the call c and whose end completes l.
 func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
 	out := help{w.cancelScope, w.wear(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
 	w.cancelScope = c
@@ -89,7 +90,7 @@ func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
 	return out
 }
 
-// helped ends it.
+// helped ends what helps began.
 func (w *Worker) helped(out help) {
 	endRegion(out.region)
 	w.wear(out.labels)
@@ -98,7 +99,8 @@ func (w *Worker) helped(out help) {
 	w.latch.set(out.latch)
 }
 
-// Named gives a task a name, for dumps, slow tasks and traces. Without it a task goes by the name of its function. Cost: an allocation.
+// Named gives a task a name, for dumps, slow tasks and traces. A task without one has the name of its function. Cost: an
+// allocation.
 func Named(name string) TaskOption { return named(name) }
 
 type named string
@@ -113,7 +115,7 @@ func nameOf(code uintptr) string {
 	return "a function"
 }
 
-// region begins a region of runtime/trace, if a trace is on. Its end must come in the same goroutine.
+// region begins a region of runtime/trace, if a trace is on. The same goroutine must end it.
 func region(name string) *trace.Region {
 	if !trace.IsEnabled() {
 		return nil
@@ -128,9 +130,9 @@ func endRegion(r *trace.Region) {
 	}
 }
 
-// WithTimings has the pool measure how long its tasks wait and run: see [Pool.Timings], and [inspect.Stats].Computing. Cost: two looks at the
-// clock for each task, some 12 ns together, and an allocation for one task in 16, whose wait is measured. The time is real, in a bubble of testing/synctest
-// too.
+// WithTimings makes the pool measure how long its tasks wait and run: see [Pool.Timings], and [inspect.Stats].Computing.
+// Cost: two looks at the clock for each task, some 12 ns together, and an allocation for one task in 16, whose wait is
+// measured. The time is real, in a bubble of testing/synctest too.
 func WithTimings() Option {
 	return func(c *config) error {
 		c.timed = true
@@ -148,7 +150,7 @@ func (p *Pool) Timings() inspect.Timings {
 	return inspect.Timings{Wait: p.histogram(&t.wait), Run: p.histogram(&t.run)}
 }
 
-// timings are what a worker has measured. It writes, anybody reads.
+// timings are what a worker has measured. Owner writes, observers read.
 type timings struct {
 	wait, run            histogram
 	computing, searching heist.Counter // in heist.Ticks
@@ -190,7 +192,7 @@ func (h *histogram) merge(other *histogram) {
 	}
 }
 
-// histogram makes of counts what people read.
+// histogram converts counts to the form that callers get.
 func (p *Pool) histogram(counts *histogram) (h inspect.Histogram) {
 	for i := range counts {
 		n := counts[i].Load()
@@ -210,17 +212,18 @@ func (p *Pool) duration(ticks uint64) time.Duration {
 	return time.Duration(float64(ticks) / p.ticksPerNanosecond)
 }
 
-// measuredWaits is in how many tasks there is one whose wait is measured: to measure it takes a closure.
+// measuredWaits: the wait of one task in so many is measured, because to measure it takes a closure.
 const measuredWaits = 16
 
-// stamped is for a task that is about to be queued in a pool with timings.
+// stamped returns t, or for one task in measuredWaits a closure that also measures how long t waits. t is about to be
+// queued in a pool with timings.
 func (p *Pool) stamped(t *task) *task {
 	if rand.Uint32()%measuredWaits != 0 {
 		return t
 	}
 	queued := heist.Ticks()
 	return taskOf(func(w *Worker) {
-		if w != nil && w.pool == p { // else Abort has given it back, and another goroutine runs it
+		if w != nil && w.pool == p { // else Abort has given the task back, and another goroutine runs it
 			w.timings.wait.add(heist.Ticks() - queued)
 			w.job.set(t)
 		}
@@ -228,13 +231,13 @@ func (p *Pool) stamped(t *task) *task {
 	})
 }
 
-// begins is called at the beginning of a job if the pool is asked how long it takes.
+// begins is called at the beginning of a job, in a pool that measures how long jobs take.
 func (w *Worker) begins() {
 	w.title, w.waitedThen = "", w.waited
 	w.since.Store(heist.Ticks())
 }
 
-// ends is for its end, and that of a goroutine whose job panicked or called runtime.Goexit.
+// ends is called at the end of the job, also if it panicked or called runtime.Goexit.
 func (w *Worker) ends() {
 	since, last := w.since.Load(), w.job.own()
 	took := max(heist.Ticks()-since, 0)

@@ -46,7 +46,7 @@ func TestTimingsCountEachTaskAndSomeWaits(t *testing.T) {
 		require.NoError(t, p.Go(func(*Worker) {}))
 	}
 	require.NoError(t, p.Go(func(*Worker) { time.Sleep(20 * time.Millisecond) }))
-	requireCloses(t, p) // which ends the workers: what they have measured stays
+	requireCloses(t, p) // ends the workers: what they have measured stays
 	timings := p.Timings()
 	require.EqualValues(t, n+1, timings.Run.Count)
 	require.GreaterOrEqual(t, timings.Run.Max(), 20*time.Millisecond)
@@ -106,7 +106,8 @@ func TestStatsCountWhatBecameOfTasks(t *testing.T) {
 	require.Equal(t, inspect.RoleGuest, s.Workers[1].Role)
 }
 
-// TestSubmittedCountsWhatNoWorkerComesTo when it is cancelled, dropped or given back: it never goes down, and what was skipped was submitted.
+// TestSubmittedCountsWhatNoWorkerComesTo because it is cancelled, dropped or given back. The count
+// never goes down, and includes what was skipped.
 func TestSubmittedCountsWhatNoWorkerComesTo(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := newPool(t, WithWorkers(1), WithTimings())
@@ -129,7 +130,7 @@ func TestSubmittedCountsWhatNoWorkerComesTo(t *testing.T) {
 
 	late := Async(p, func(*Worker) (int, error) { return 0, nil }, Delay(time.Hour))
 	require.True(t, late.Cancel())
-	require.NoError(t, p.WaitIdle(context.Background())) // a worker has come to it, so Abort does not find it
+	require.NoError(t, p.WaitIdle(context.Background())) // a worker has discarded it, so Abort does not find it
 	require.NoError(t, p.Pause(context.Background()))
 	missed := Async(p, func(*Worker) (int, error) { return 0, nil }, StartBy(time.Now().Add(-time.Hour), func(*Worker) {}))
 	require.True(t, missed.Cancel())

@@ -15,32 +15,32 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// Option sets something of a new pool; see [New].
+// Option is a setting of a new pool; see [New].
 type Option func(*config) error
 
 type config struct {
 	asked      map[string]string  // setting -> what an option said
-	by         string             // where the options come from, empty for the program
+	by         string             // where the present option comes from, empty for the program
 	name       string             // empty for none
 	timed      bool               // WithTimings
 	slowAfter  time.Duration      // WithSlowTask; 0 for none
 	onSlow     func(inspect.Slow) // the same; nil for none
-	stamps     bool               // an option asks how long jobs take
+	stamps     bool               // an option needs to know how long jobs take
 	workers    int
 	maxWorkers int
-	follows    int // how many workers GOMAXPROCS may bring it to; 0 if their number was chosen
+	follows    int // the most workers that GOMAXPROCS may bring it to; 0 if their number was chosen
 	pinning    Pinning
-	auto       bool           // nobody asked for the pinning
-	why        string         // the pinning is what it is
-	cpus       []int          // that the workers are bound to, in the order in which they get them; nil if not pinned
-	bindings   [][]int        // what each worker is bound to, round and round; as many as cpus
-	topology   *numa.Topology // nil if not pinned
+	auto       bool           // no option asked for the pinning
+	why        string         // why the pinning is what it is
+	cpus       []int          // CPUs that the workers are bound to, in the order in which they get them; nil if not pinned
+	bindings   [][]int        // the CPUs of each worker, as many entries as cpus; workers beyond that start over
+	topology   *numa.Topology // nil if it was not read
 	isolate    bool
 	machine    machine
-	latencies  latencies // nil if they are not known
+	latencies  latencies // nil if they were not measured
 	search     policy.Parameters
-	looksGiven bool // by Tuning
-	inBubble   bool // the pool is made in one, of testing/synctest
+	looksGiven bool // Tuning.UniformLooks was given
+	inBubble   bool // the pool is made in a bubble of testing/synctest
 
 	spin       time.Duration // as in heist.Backoff
 	yields     int           // as in heist.Backoff
@@ -50,11 +50,11 @@ type config struct {
 	bound      int // 0 for none
 	callers    int // 0 for any number
 	onPanic    func(*PanicError)
-	begins     func(*Worker) // nil for none; so is ends
+	begins     func(*Worker) // nil for none, like ends
 	ends       func(*Worker)
 }
 
-// machine is the one that the pool runs on.
+// machine is the machine that the pool runs on.
 type machine struct {
 	allowed func() ([]int, error)
 	read    func() (*numa.Topology, error)
@@ -62,34 +62,35 @@ type machine struct {
 	draw    func(n int) int // a number below n
 }
 
-var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin, draw: rand.IntN} // tests pretend to have another
+var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin, draw: rand.IntN} // tests replace it
 
-// Pinning says to what workers are bound. Guests are bound to nothing.
+// Pinning says to which CPUs workers are bound. Guests are not bound.
 //
-// On Linux a process that a task starts inherits the CPUs of the task's worker. To give it
-// all of them, start it in a goroutine of its own and wait for that in [Worker.Block].
+// On Linux a process that a task starts inherits the CPUs of the task's worker. To give the process all CPUs, start
+// it in a goroutine of its own, and wait for that goroutine in [Worker.Block].
 type Pinning int
 
 const (
-	// PinAuto is PinNone on a machine with one memory node, and where the process may use more
-	// CPUs than there are Ps, as in a container with a quota. Elsewhere it is PinNodes, so that
-	// near-first stealing means something and the system can still move a thread off a busy CPU.
-	// [Pool.Pinning] tells what was chosen, and why. It is the default.
+	// PinAuto is PinNone on a machine with one memory node, and where the process may use more CPUs than there are
+	// Ps, as in a container with a quota. Elsewhere it is PinNodes, so that near-first stealing has an effect and
+	// the system can still move a thread off a busy CPU. [Pool.Pinning] returns what was chosen, and why. PinAuto
+	// is the default.
 	PinAuto Pinning = iota
-	// PinCores binds each worker to a CPU; New fails if the system cannot. It is for pools that
-	// own their CPUs: a bound worker waits for its CPU even if another is free. Where the process may use
-	// more CPUs than there are Ps, as in a container with a quota, others are likely to use them as well: then the first CPU is drawn at random, lest all
-	// pools of the machine share the first ones. [WithCPUs] says which, and so does the system (cpuset, taskset).
+	// PinCores binds each worker to one CPU; New fails if the system cannot bind. It is for pools that own their
+	// CPUs: a bound worker waits for its CPU even if another one is free. Where the process may use more CPUs than
+	// there are Ps, as in a container with a quota, other processes are likely to use these CPUs as well. There the
+	// first CPU is drawn at random, or all pools of the machine would share the first ones. [WithCPUs] chooses the
+	// CPUs, and so does the system (cpuset, taskset).
 	PinCores
-	// PinNone leaves it to Go's scheduler and the system where workers run: they are
-	// goroutines that are not locked to threads. They give way to the other goroutines of the
-	// process every 100 microseconds.
+	// PinNone leaves it to Go's scheduler and the system where workers run. The workers are goroutines that are not
+	// locked to threads. Where no P is idle they give way to the other goroutines of the process every 25
+	// microseconds.
 	PinNone
-	// PinL3 binds each worker to the CPUs that share a level 3 cache, or those of a package
-	// or node where there is none: the system chooses among them, and moves a worker whose
-	// CPU is busy. New fails if the system cannot bind.
+	// PinL3 binds each worker to the CPUs under one level 3 cache, or, where there is none, to those of a package
+	// or node. The system chooses among them, and moves a worker whose CPU is busy. New fails if the system cannot
+	// bind.
 	PinL3
-	// PinNodes binds each worker to the CPUs of a memory node, as PinL3 does.
+	// PinNodes is like PinL3, for the CPUs of a memory node.
 	PinNodes
 )
 
@@ -112,15 +113,14 @@ func (p Pinning) String() string {
 	return [...]string{"PinAuto", "PinCores", "PinNone", "PinL3", "PinNodes"}[p]
 }
 
-// Pinning returns to what the pool's workers are bound, which is never [PinAuto], and why.
+// Pinning returns how the pool's workers are bound, which is never [PinAuto], and why.
 func (p *Pool) Pinning() (pinning Pinning, why string) { return p.pinning, p.why }
 
 // maxWorkers stays below the 10,000 threads at which the Go runtime ends a process
 // (debug.SetMaxThreads), and above the CPUs of any machine.
 const maxWorkers = 1 << 13
 
-// WithWorkers sets the number of workers, from 1 to 8192. More workers than CPUs are
-// allowed; they share them.
+// WithWorkers sets the number of workers, from 1 to 8192. More workers than CPUs are allowed; they share the CPUs.
 func WithWorkers(n int) Option {
 	return func(c *config) error {
 		if n < 1 || n > maxWorkers {
@@ -132,8 +132,9 @@ func WithWorkers(n int) Option {
 	}
 }
 
-// WithName gives the pool a name, for dumps, pages, metrics and profiles: the workers' goroutines have the pprof labels
-// heist_pool and heist_worker then. The name must not be empty, and need not be unique. Cost: nothing for a task without labels.
+// WithName gives the pool a name for dumps, pages, metrics and profiles. The workers' goroutines then have the
+// pprof labels heist_pool and heist_worker. The name must not be empty, and need not be unique. Cost: nothing for a
+// task without labels.
 func WithName(name string) Option {
 	return func(c *config) error {
 		if name == "" {
@@ -145,10 +146,10 @@ func WithName(name string) Option {
 	}
 }
 
-// WithQueueBound limits how many tasks wait in the injector: [Pool.Submit] waits when
-// there are n, [Pool.TrySubmit] refuses. It is about n: those who submit at the same
-// moment see the same room. What workers have already taken into their queues does not
-// count. [Pool.Go] and groups take room and never wait for it. By default there is no bound.
+// WithQueueBound limits how many tasks wait in the injectors: when there are n, [Pool.Submit] waits and
+// [Pool.TrySubmit] refuses. The bound is approximate, because concurrent submitters see the same room. Tasks that
+// workers have already taken into their queues do not count. [Pool.Go] and groups take room and never wait for it.
+// By default there is no bound.
 func WithQueueBound(n int) Option {
 	return func(c *config) error {
 		if n < 1 {
@@ -160,9 +161,9 @@ func WithQueueBound(n int) Option {
 	}
 }
 
-// WithPanicHandler has panics of tasks that nobody waits for given to f, in the goroutine
-// in which they happened; the worker goes on. Without it such a panic ends the process, as
-// one in a goroutine does. A panic in f ends the process in any case.
+// WithPanicHandler has f called for each panic of a task that no goroutine waits for, in the goroutine in which it
+// happened; then the worker goes on. Without a handler such a panic ends the process, as a panic in a goroutine
+// does. A panic in f ends the process in any case.
 func WithPanicHandler(f func(e *PanicError)) Option {
 	return func(c *config) error {
 		if f == nil {
@@ -174,10 +175,11 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 	}
 }
 
-// WithHooks has begins called where a worker begins, in its goroutine, before it runs anything, and ends where that goroutine ends: for what
-// belongs to a thread, if workers are bound, or to a profile. Either may be nil. A worker begins with the pool, or because others wait,
-// and ends with the pool, or when it is not needed any more. Where a task ends its goroutine by runtime.Goexit, the worker goes on in
-// another one: both are called. Guests are not workers. The hooks must not use the pool, and a panic in them ends the process.
+// WithHooks sets hooks for state that belongs to a thread, if workers are bound, or to a profile. A worker calls
+// begins in its goroutine before it runs anything, and ends where that goroutine ends. Either may be nil. A worker
+// begins with the pool, or because others wait, and ends with the pool, or when it is no longer needed. Where a
+// task ends its goroutine by runtime.Goexit, the worker goes on in another one, and calls both. Guests call no
+// hooks. The hooks must not use the pool, and a panic in them ends the process.
 func WithHooks(begins, ends func(w *Worker)) Option {
 	return func(c *config) error {
 		c.begins, c.ends = begins, ends
@@ -186,7 +188,7 @@ func WithHooks(begins, ends func(w *Worker)) Option {
 	}
 }
 
-// WithPinning sets to what workers are bound.
+// WithPinning sets how workers are bound.
 func WithPinning(p Pinning) Option {
 	return func(c *config) error {
 		if p < PinAuto || p > PinNodes {
@@ -198,10 +200,9 @@ func WithPinning(p Pinning) Option {
 	}
 }
 
-// WithCPUs binds the workers to these CPUs, by their numbers in the kernel, in this
-// order and, if there are more workers, round again. Without [WithWorkers] there are
-// as many workers as CPUs. The CPUs must be among those that the process may use,
-// see [heist.Allowed].
+// WithCPUs binds the workers to these CPUs, by their numbers in the kernel. Workers get the CPUs in this order, and
+// start over if there are more workers than CPUs. Without [WithWorkers] there are as many workers as CPUs. The CPUs
+// must be among those that the process may use, see [heist.Allowed].
 func WithCPUs(cpus ...int) Option {
 	return func(c *config) error {
 		if len(cpus) == 0 {
@@ -225,7 +226,7 @@ func WithCPUs(cpus ...int) Option {
 	}
 }
 
-// ask writes down what was asked, for [Pool.Config].
+// ask records what was asked for, for [Pool.Config].
 func (c *config) ask(setting string, value any) {
 	if c.asked == nil {
 		c.asked = make(map[string]string)
@@ -285,7 +286,7 @@ func (c *config) place() error {
 		switch {
 		case given != nil:
 			c.workers = len(given)
-		case c.isolate: // it takes CPUs from the others, and so Ps
+		case c.isolate: // isolation takes CPUs, and so Ps, from the rest of the process
 			c.workers = min(c.workers, most)
 		default:
 			c.workers = min(c.workers, most)
@@ -316,18 +317,18 @@ func (c *config) place() error {
 	if err != nil {
 		return err
 	}
-	// What is wrong with /sys does not matter here: CPUs about which it is silent count as
-	// on one node, each with a core of its own.
+	// An error in /sys does not matter here: CPUs that it does not describe count as on one node, each with a core
+	// of its own.
 	if c.topology == nil {
 		c.topology, _ = c.machine.read()
 	}
 	if c.cpus = given; given == nil {
 		first := 0
-		if ownPs() < len(allowed) { // a container with a quota, say; others are there, and choose as this process does
+		if ownPs() < len(allowed) { // a container with a quota, say: the other processes there choose in the same way
 			first = c.machine.draw(len(allowed))
 		}
 		c.cpus = spread(c.topology, allowed, first)
-		if c.isolate { // the others are for the rest of the process
+		if c.isolate { // the other CPUs are for the rest of the process
 			c.cpus = c.cpus[:min(len(c.cpus), max(c.workers, c.maxWorkers))]
 		}
 	}
@@ -337,7 +338,7 @@ func (c *config) place() error {
 	return nil
 }
 
-// choose is what PinAuto does.
+// choose chooses the pinning for PinAuto.
 func (c *config) choose(allowed []int) {
 	c.pinning = PinNone
 	if c.inBubble {
@@ -371,8 +372,7 @@ func (c *config) choose(allowed []int) {
 	c.pinning, c.why = PinNodes, fmt.Sprintf("the CPUs that the process may use are on %d memory nodes", len(nodes))
 }
 
-// boundTo returns the CPUs, of those of the pool, to which a worker is bound that gets this
-// one.
+// boundTo returns the CPUs, among those of the pool, to which the worker that gets cpu is bound.
 func boundTo(t *numa.Topology, p Pinning, cpu int, cpus []int) []int {
 	width := p.width()
 	if width == policy.SameCore {
@@ -391,7 +391,7 @@ func boundTo(t *numa.Topology, p Pinning, cpu int, cpus []int) []int {
 	return bound
 }
 
-// canPin tries it out, on a thread of its own. A sandbox may refuse the system call.
+// canPin tries to bind a thread of its own to the CPUs. A sandbox may refuse the system call.
 func (m *machine) canPin(cpus []int) bool {
 	if len(cpus) == 0 {
 		return false
@@ -407,9 +407,9 @@ func (m *machine) canPin(cpus []int) bool {
 	return <-result == nil
 }
 
-// spread orders the CPUs so that the first workers get cores of their own, big ones before
-// little ones, and the second hardware threads of cores come last. Among those that are as good it begins
-// with the one at the index first.
+// spread orders the CPUs so that the first workers get cores of their own, big ones before little ones, and the
+// second hardware threads of cores come last. Equally good CPUs keep their order, from the one at index first on,
+// and round again.
 func spread(t *numa.Topology, cpus []int, first int) []int {
 	rank := make(map[int]int) // CPU -> how many CPUs of its core come before it
 	for _, core := range t.Cores {

@@ -91,6 +91,6 @@ func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
 	defer boundWorkers.Add(1 - mostBound)
 	_, err := New(WithWorkers(2), WithPinning(PinCores))
 	require.ErrorContains(t, err, "10,000 threads; use fewer workers, or PinNone")
-	p := newPool(t, WithWorkers(2)) // PinAuto goes on without
+	p := newPool(t, WithWorkers(2)) // PinAuto goes on without pinning
 	require.NoError(t, p.Run(func(w *Worker) { fib(w, 10) }))
 }

@@ -85,7 +85,7 @@ func TestOptionsThatGoTogether(t *testing.T) {
 	require.True(t, p.Pinned())
 }
 
-// TestCallerKeepsItsSlice: what becomes of it after New is no affair of the pool's.
+// TestCallerKeepsItsSlice: the caller may change it after New.
 func TestCallerKeepsItsSlice(t *testing.T) {
 	cpus := slices.Clone(allowed(t))
 	c := &config{machine: thisMachine}
@@ -100,7 +100,7 @@ func TestSpreadKeepsAllCPUs(t *testing.T) {
 	}
 }
 
-// TestProcessThatMayUseOneCPU is what a container or taskset makes of it.
+// TestProcessThatMayUseOneCPU tests in a process such as a container or taskset makes.
 func TestProcessThatMayUseOneCPU(t *testing.T) {
 	if inChild() {
 		require.Len(t, allowed(t), 1)
@@ -112,7 +112,7 @@ func TestProcessThatMayUseOneCPU(t *testing.T) {
 		require.NoError(t, p.Go(func(w *Worker) { result <- fib(w, 15) }))
 		require.Equal(t, serialFib(15), <-result)
 
-		p = newPool(t, WithWorkers(4)) // they share it
+		p = newPool(t, WithWorkers(4)) // the workers share the CPU
 		for range 10 {
 			require.NoError(t, p.Run(func(w *Worker) { stolenJoin(w, nop[int], nop[int]) }))
 		}
@@ -172,7 +172,7 @@ func TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs(t *testing.T) {
 	for cpu := range 8 {
 		require.Equal(t, 2, taken[cpu], "CPU %d", cpu)
 	}
-	m := pretended(2, 1) // with as many CPUs as Ps nobody draws
+	m := pretended(2, 1) // with as many CPUs as Ps there is no draw
 	m.draw = func(int) int { t.Error("drawn"); return 0 }
 	onMachine(t, m)
 	require.Equal(t, []int{0}, newPool(t, WithPinning(PinCores)).places[0].placement.cpus)

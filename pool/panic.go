@@ -36,8 +36,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// inLoop is deferred by loops and what is made of them: whichever worker ran the function that panicked, the
-// caller or a thief, the panic arrives as a [*PanicError].
+// inLoop is deferred by loops and by what is made of them. A panic arrives as a [*PanicError] whether the caller
+// or a thief ran the function that panicked.
 func inLoop() {
 	switch v := recover().(type) {
 	case nil: // it returned, or called runtime.Goexit
@@ -48,14 +48,14 @@ func inLoop() {
 	}
 }
 
-// ending is how a function ended that did not return: nil if it did, a [*PanicError], a
-// *call that was cancelled, or goexit.
+// ending says how a function ended: nil if it returned, a [*PanicError], the *cancelScope of a
+// cancelled call, or goexit.
 type ending any
 
 type goexit struct{}
 
-// endingOf returns the ending of a function, given what recover returned in a deferred
-// call of it: nil after runtime.Goexit.
+// endingOf returns the ending of a function that did not return, given what recover returned
+// in its deferred call: nil after runtime.Goexit.
 func endingOf(recovered any) ending {
 	switch v := recovered.(type) {
 	case nil:
@@ -78,7 +78,7 @@ func resume(e ending) {
 	}
 }
 
-// detached is for a panic of a task that nobody waits for, in a deferred call.
+// detached handles a panic of a task that no goroutine waits for, in a deferred call.
 func (p *Pool) detached(v any) {
 	p.panicked.Add(1)
 	e := newPanicError(v)
@@ -95,7 +95,7 @@ func (p *Pool) detached(v any) {
 
 // crash ends the process as an uncaught panic does.
 func crash(v any) {
-	go panic(v) // nobody can recover it there
+	go panic(v) // no function can recover it there
 	select {}
 }
 

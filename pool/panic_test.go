@@ -183,8 +183,8 @@ func TestPanicOfADetachedTaskEndsTheProcess(t *testing.T) {
 	require.Contains(t, output, "pool.explode(")
 }
 
-// TestPanicOfADetachedTaskIsNotTheAffairOfWhoeverRanIt has a task run inside the
-// Group.Wait of another task, which must not be taken for the one that panicked.
+// TestPanicOfADetachedTaskIsNotTheAffairOfWhoeverRanIt: the panic of a detached task must not reach
+// a task that is in Group.Wait meanwhile.
 func TestPanicOfADetachedTaskIsNotTheAffairOfWhoeverRanIt(t *testing.T) {
 	if inChild() {
 		p := newPool(t, WithWorkers(1))
@@ -304,7 +304,7 @@ func TestOrphanIsWaitedForAtTheEnclosingJoin(t *testing.T) {
 	}
 }
 
-// TestOrphanEndsWithItsTask: the task recovers the panic itself and returns.
+// TestOrphanEndsWithItsTask, which recovers the panic itself and returns.
 func TestOrphanEndsWithItsTask(t *testing.T) {
 	t.Run("not stolen", func(t *testing.T) {
 		p := newPool(t, WithWorkers(1))
@@ -393,8 +393,8 @@ func TestOrphanEndsWithItsStolenFork(t *testing.T) {
 	}
 }
 
-// TestPanicOfAnOrphanDoesNotComeBack: what became of an orphan must not be taken for
-// the result of the next fork at its depth.
+// TestPanicOfAnOrphanDoesNotComeBack: the panic of an orphan must not be taken for the result of
+// the next fork at its depth.
 func TestPanicOfAnOrphanDoesNotComeBack(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for range testutil.Stress(100) {
@@ -425,14 +425,14 @@ func TestPanicOfAnOrphanDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// TestRecoverAndForkOn throws many panics into trees of joins and recovers them
-// somewhere above, in trees that go on. Each tree's result is known, and none of its
-// functions may run when the tree is over.
+// TestRecoverAndForkOn throws many panics into trees of joins, and recovers them in nodes above,
+// which fork on. Each tree's result is known, and none of its functions may run when the tree is
+// over.
 func TestRecoverAndForkOn(t *testing.T) {
 	type branch struct {
 		seed  uint32
 		depth int
-		over  *atomic.Bool // the tree in which this is
+		over  *atomic.Bool // the tree of this branch is over
 	}
 	var late atomic.Int64
 	var grow func(w *Worker, b branch) uint64
@@ -595,11 +595,11 @@ func TestGoexitInAStolenForkArrivesAtTheJoin(t *testing.T) {
 	requireAtRest(t, p)
 }
 
-// TestGoexitWhileForksAreWaitedFor: a worker that waits for a stolen fork lends its place,
-// and what it helps with ends its goroutine.
+// TestGoexitWhileForksAreWaitedFor: a worker or guest waits for a stolen fork, and what that fork
+// forks ends its goroutine.
 func TestGoexitWhileForksAreWaitedFor(t *testing.T) {
-	// exiting forks g, which forks a function that calls Goexit, and goes on to wait
-	// for g when that can be stolen. At first it calls before.
+	// exiting forks g, which forks a function that calls Goexit. It calls before, and then waits
+	// for g when that function can be stolen.
 	exiting := func(w *Worker, before func(w *Worker)) {
 		begun, forked, stolen := make(gate), make(gate), make(gate)
 		Join(w,
@@ -624,7 +624,7 @@ func TestGoexitWhileForksAreWaitedFor(t *testing.T) {
 		job := func(w *Worker) { exiting(w, before) }
 		if before == nil {
 			job = func(w *Worker) {
-				// The one who waits is on its way out already.
+				// The waiter is on its way out already.
 				defer exiting(w, func(*Worker) {})
 				runtime.Goexit()
 			}
@@ -657,9 +657,8 @@ func TestGoexitWhileForksAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestGoexitBetweenTwoForksThatAreWaitedFor: a join waits for an orphan and for its own
-// fork. It has come past the orphan when its goroutine ends, and then it all has to
-// be waited for once more.
+// TestGoexitBetweenTwoForksThatAreWaitedFor: a join waits for an orphan and for its own fork. If
+// its goroutine ends when the wait for the orphan is over, it must wait for both once more.
 func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 	job := func(w *Worker) {
 		begun, joining, stolen := make(gate), make(gate), make(gate)
@@ -695,8 +694,8 @@ func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestWorkerLeftByGoexitHelpsAsAWorker: while the worker waits for a stolen fork on its
-// way out, it runs a task that opens a group. There is nobody else to run that one's.
+// TestWorkerLeftByGoexitHelpsAsAWorker: on its way out, the worker waits for a stolen fork, and a
+// task is run in its place that opens a group. No other place can run the group's task.
 func TestWorkerLeftByGoexitHelpsAsAWorker(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(20) {

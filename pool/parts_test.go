@@ -49,7 +49,7 @@ func TestAPartBeginsItsFunctionsInTheirOrder(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	g, _ := p.Group(context.Background())
 	g.AtMost(1)
-	var order []int // one at a time writes
+	var order []int // written by one function at a time
 	for i := range 1000 {
 		g.Go(func() error { order = append(order, i); return nil })
 	}
@@ -60,7 +60,7 @@ func TestAPartBeginsItsFunctionsInTheirOrder(t *testing.T) {
 	require.Len(t, order, 1000)
 }
 
-// Law 1: what a function waits for may be behind it in the backlog.
+// Law 1: what a function waits for may come behind it in the backlog.
 func TestAFunctionOfAPartWaitsForTheNextOnes(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		p := newPool(t, WithWorkers(workers))

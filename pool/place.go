@@ -12,52 +12,51 @@ import (
 
 // # Places
 //
-// A place is the right to compute, and what belongs to it: run queues, and what its holder
+// A **place** is the right to compute, and what belongs to it: run queues, and what its holder
 // remembers of its search for work. There are as many as the pool has workers. A worker is a
 // goroutine and its fork stacks. It has a place while it computes, lends it while it waits
-// (waiting.md), and gives it up when there is nothing to do: then the place sleeps, and the waker that
-// wakes it gives it to a worker that is idle, or to a new one. (In Go's own scheduler a place is
-// a P and a worker an M.)
+// (waiting.md), and gives it up when there is nothing to do. Then the place sleeps, and a waker
+// gives it to an idle worker, or to a new one. (In Go's own scheduler a place is a P and a worker
+// an M.)
 //
-// A place belongs to one of these at any time, and only that one touches what is marked as the
-// holder's:
-//   - the worker whose place field says so, its holder,
-//   - the waker that has cleared its bit among the sleepers, until a worker has it,
-//   - nobody, while it sleeps or is closed (Resize).
+// At any time a place belongs to one of these, which alone touches the fields marked as the holder's:
+//   - its **holder**, the worker whose place field refers to it;
+//   - the waker that has cleared its bit among the sleepers, until a worker has it;
+//   - no goroutine, while it sleeps or is closed (Resize).
 //
-// Thieves find work at places: tasks in their run queues, and forks at all workers that are
-// linked to them: the holder, and those who have lent it and have forks that can be stolen.
-// Guests have no place of their own, for they need neither queues nor a turn; they are linked to
-// places that are there for that alone.
+// Thieves find work at places: tasks in the run queues, and forks at all workers that are linked to
+// the place. These are the holder, and the workers that have lent the place and have forks that can
+// be stolen. Guests have no place of their own, because they need neither queues nor a turn; they are
+// linked to places that exist for that alone.
 
 // place is the right to compute.
 type place struct {
 	pool      *Pool
 	index     int        // in Pool.places; constant
-	rank      int        // among the places of workers; -1 for guests; constant
+	rank      int        // among the places of workers; -1 for a place of guests; constant
 	placement *placement // where the holder may run; constant
 
 	// The run queues; the pointers are constant. Holder pushes, thieves take too.
 
 	ring  *heist.Ring[task]
-	batch *heist.Ring[task] // what was pulled from the injector and not begun
+	batch *heist.Ring[task] // tasks pulled from the injector
 
 	// Holder only.
 
 	tick        tick
 	search      policy.Search
-	victim      int     // the last place that had something to steal; -1 at first
-	firstVictim int     // the place that the next look visits first, or -1; the waker saw something there
+	victim      int     // the last place from which something was stolen; -1 at first
+	firstVictim int     // the place that the next look visits first, because the waker saw work there; -1 for none
 	searching   bool    // the holder counts as a searcher
 	woken       bool    // the place was woken, and its worker has not run yet
 	dozedAt     int64   // when the place went to sleep, in heist.Ticks
-	tasksThen   uint64  // how many tasks there had been when it was woken
-	idled       bool    // it was woken, and nothing was found since
-	standIn     bool    // the holder was given the place by one who waits, and has not run anything yet
+	tasksThen   uint64  // tasks, when the place was woken
+	idled       bool    // the place was woken, and no work was found since
+	standIn     bool    // the holder is a stand-in that has not run anything yet
 	stash       []*task // accepted tasks for which no queue was left when the pool closed
 	pulled      [heist.MaxPull]*task
 
-	// Holder writes, anybody reads.
+	// Holder writes, any goroutine reads.
 
 	tasks      heist.Counter
 	looks      heist.Counter
@@ -71,23 +70,23 @@ type place struct {
 
 	_ pad.Line
 
-	// lifoSlot is the LIFO lifoSlot: the task that was queued last. The holder exchanges it, thieves
-	// empty it by CAS. It has lines of its own: what follows changes seldom.
+	// lifoSlot is the LIFO slot: the task that was queued last. The holder exchanges it, thieves
+	// empty it by CAS. It has a cache line of its own, because the fields after it seldom change.
 	lifoSlot atomic.Pointer[task]
 
 	_ pad.Line
 
-	top  atomic.Pointer[Worker] // the first of the workers that are linked here; under mu, anybody reads
-	owed atomic.Int32           // len(back); under mu, anybody reads
+	top  atomic.Pointer[Worker] // the first of the workers that are linked here; under mu, any goroutine reads
+	owed atomic.Int32           // len(back); under mu, any goroutine reads
 
-	letters atomic.Int32 // len(mail); under mu, anybody reads
+	letters atomic.Int32 // len(mail); under mu, any goroutine reads
 
 	mu   sync.Mutex
-	back []*Worker // those who have lent the place and compute again without it, in their order
-	free []*Worker // guests that have left
-	mail []letter  // of broadcasts, for the holder of the place, the oldest first
+	back []*Worker // workers that lent the place and compute again without it, the first to return first; under mu
+	free []*Worker // guests that have left; under mu
+	mail []letter  // of broadcasts, for the holder, the oldest first; under mu
 
-	open bool // it is one of the places that there are; under workerSet.mu
+	open bool // the place is not closed; under workerSet.mu
 }
 
 func newPlace(p *Pool, index, rank int) *place {
@@ -102,7 +101,7 @@ func newPlace(p *Pool, index, rank int) *place {
 	return pl
 }
 
-// injector returns the one for normal tasks of the place's node.
+// injector returns the injector for normal tasks of the place's node.
 func (pl *place) injector() *heist.Injector[task] {
 	return pl.pool.nodes[pl.placement.node].queues[PriorityNormal]
 }
@@ -125,8 +124,8 @@ func (pl *place) link(w *Worker) {
 	}
 }
 
-// unlink ends that. A thief that stands at the worker goes on from there, perhaps to workers of
-// another place: it looks at forks that it would have come to later. Under mu.
+// unlink undoes link. A thief that has come to the worker goes on from there, perhaps to workers of
+// another place. That does no harm: it would have looked at their forks later. Under mu.
 func (pl *place) unlink(w *Worker) {
 	if !w.linked {
 		return
@@ -139,8 +138,8 @@ func (pl *place) unlink(w *Worker) {
 	at.Store(w.below.Load())
 }
 
-// anyFork is Worker.anyFork for those that are linked here. If forks count, which they do for who is
-// hungry, it asks for some where there are none.
+// anyFork is Worker.anyFork for the workers that are linked here. If forks count, which they do if the
+// pool is hungry, and there are none, it raises the alarm.
 func (pl *place) anyFork(forks bool) bool {
 	for w := pl.top.Load(); w != nil; w = w.below.Load() {
 		if w.anyFork(forks) {
@@ -161,8 +160,8 @@ func (pl *place) alarm() {
 	}
 }
 
-// doze puts the place to sleep, which nobody has from here on, unless there is work, or another worker
-// who wants it back: sleep.md, "Nothing is missed".
+// doze puts the place, which has no holder any more, to sleep, and wakes it again if there is work, or a worker
+// that wants it back: sleep.md, "Nothing is missed".
 func (pl *place) doze() {
 	p := pl.pool
 	searching := pl.searching
@@ -183,7 +182,7 @@ func (pl *place) doze() {
 	}
 	if p.sleep.Choose(pl.index) {
 		pl.wakeUp()
-	} else { // it was chosen before, perhaps too early for who has it to see what is there
+	} else { // a waker chose it before, perhaps too early for its worker to see what is there
 		p.notifySeen()
 	}
 }
@@ -192,8 +191,8 @@ func (pl *place) doze() {
 func (pl *place) wakeUp() {
 	p := pl.pool
 	if pl.owed.Load() > 0 && pl.giveBack(true) {
-		// Who has the place now is in the middle of something, and does not search for what
-		// the waker saw.
+		// The worker that has the place now is in the middle of a job, and does not search for
+		// what the waker saw.
 		p.notifySeen()
 		return
 	}
@@ -205,7 +204,7 @@ func (pl *place) wakeUp() {
 	pl.occupy()
 }
 
-// answer is for a worker that has been given the place.
+// answer is called by an idle or new worker that was given the place.
 func (pl *place) answer() {
 	if pl.woken {
 		pl.woken = false
@@ -215,7 +214,7 @@ func (pl *place) answer() {
 	}
 }
 
-// occupy has an idle worker take the place, or a new one.
+// occupy gives the place to an idle worker, or to a new one.
 func (pl *place) occupy() {
 	pl.pool.active.Add(1)
 	w := pl.placement.pop()
@@ -227,8 +226,8 @@ func (pl *place) occupy() {
 	w.parker.unpark()
 }
 
-// giveBack gives the place to the first who wants it back, if there is one. The caller has it, or,
-// if it was asleep, has cleared its bit.
+// giveBack gives the place to the first worker that wants it back, and says whether there is one. The
+// caller is the holder, or, if the place was asleep, has cleared its bit.
 func (pl *place) giveBack(asleep bool) bool {
 	pl.mu.Lock()
 	if len(pl.back) == 0 {
@@ -238,14 +237,14 @@ func (pl *place) giveBack(asleep bool) bool {
 	last := false
 	if asleep {
 		pl.pool.sleep.Taken()
-	} else if pl.searching { // who gets the place does not search
+	} else if pl.searching { // the worker that gets the place does not search
 		pl.searching = false
 		last = pl.pool.sleep.StopSearching()
 	}
 	w := pl.back[0]
 	pl.back = slices.Delete(pl.back, 0, 1)
 	pl.owed.Store(int32(len(pl.back)))
-	w.granted.Store(pl) // it takes it up when it needs it, or comes to its end
+	w.granted.Store(pl) // w takes it up when it needs a place, or when its job ends
 	pl.mu.Unlock()
 	if last {
 		pl.pool.notifySeen()
@@ -253,8 +252,8 @@ func (pl *place) giveBack(asleep bool) bool {
 	return true
 }
 
-// forgo is for a worker that does not want its place back any more: it has come to its end, or
-// waits again. If it has just been given the place, it has it.
+// forgo takes w off the list of workers that want the place back: its job has ended, or it waits again. It
+// returns the place if w was given it just now, and else nil.
 func (pl *place) forgo(w *Worker) *place {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -263,7 +262,7 @@ func (pl *place) forgo(w *Worker) *place {
 	return w.granted.Swap(nil)
 }
 
-// stopSearching is for a holder that counts as a searcher and found what it looked for.
+// stopSearching is for a holder that may count as a searcher, and has found something.
 func (pl *place) stopSearching() {
 	if !pl.searching {
 		return

@@ -12,32 +12,30 @@ import (
 
 // # Placements and nodes
 //
-// A **placement** is where the thread of a place may run: on one CPU, under one cache, on one node,
-// or anywhere. How far apart the placements are makes the tiers in which thieves go through the
-// places (internal/policy): same core, same L3, same package or node, then the other nodes by
-// their distance.
+// A **placement** is where the thread of a place may run: on one CPU, under one cache, on one node, or anywhere.
+// The distances between placements make the tiers in which thieves visit the places (internal/policy): same core,
+// same L3, same package or node, then the other nodes by their distance.
 //
-// What comes from outside and who sleeps is kept by node: each has its injectors and its
-// bitmap of sleepers. A task goes to the node of its submitter, and the wake-up to a
-// sleeper there, if there is one. Guests take a place of the node that they run on.
+// Each node has its own injectors, for tasks from outside, and its own bitmap of sleeping places. A task goes to
+// the node of its submitter, and the wake-up to a sleeping place there, if there is one. Guests take a place of the
+// node on which they run.
 //
-// A pool whose workers are all on one node, or not bound, has one node, and nothing of
-// this costs it anything.
+// A pool whose workers are all on one node, or not bound, has one node, and pays nothing for all this.
 
-// placement is where the thread of a place may run, and who is idle there.
+// placement is where the thread of a place may run, with the idle workers there.
 type placement struct {
 	cpus  []int // ascending; nil for any; constant
 	node  int   // index into Pool.nodes; constant
-	width int   // the distance within the placement; constant
+	width int   // the distance between two places of it; constant
 
 	mu     sync.Mutex
-	idle   []*Worker // workers that have no place and are there to take one; the last first
-	places int       // of workers, that there may be here; constant
-	bound  int       // workers that are bound
+	idle   []*Worker // workers without a place, ready to take one; the newest last
+	places int       // how many places of workers may be here; constant
+	bound  int       // how many workers are bound
 	closed bool      // the pool has ended
 }
 
-// node is a part of a pool. All of it is constant.
+// node is the part of a pool on one memory node. All fields are constant.
 type node struct {
 	id      int   // the system's number
 	nearby  []int // all nodes of the pool, nearest first, as indices into Pool.nodes
@@ -50,7 +48,7 @@ type node struct {
 func (p *Pool) layOut() {
 	p.layOutNodes()
 	p.placementOf = make([]int, p.maxWorkers+p.nGuests)
-	known := make(map[string]int) // the placements that there are
+	known := make(map[string]int) // key -> index into p.placements
 	put := func(index int, cpus []int, node, width int) *placement {
 		key := fmt.Sprint(cpus, node, width)
 		i, ok := known[key]
@@ -82,7 +80,7 @@ func (p *Pool) layOut() {
 	}
 }
 
-// bindTo notes which worker has a CPU to itself.
+// bindTo notes the first worker that is bound to one CPU alone.
 func (p *Pool) bindTo(s *placement, rank int) {
 	if len(s.cpus) != 1 {
 		return
@@ -95,7 +93,7 @@ func (p *Pool) bindTo(s *placement, rank int) {
 	}
 }
 
-// layOutNodes makes a node of each of the machine's nodes on which there is a worker.
+// layOutNodes makes a node for each of the machine's nodes that has a worker.
 func (p *Pool) layOutNodes() {
 	var ids []int // as indices into Topology.Nodes
 	if t := p.topology; t != nil {
@@ -139,7 +137,7 @@ func (p *Pool) cpusOn(node int) (cpus []int) {
 	return cpus
 }
 
-// nodeOf returns the node of a CPU, or the one that is nearest to it; 0 if that is unknown.
+// nodeOf returns the node of a CPU, or the nearest one to it; 0 if it is unknown.
 func (p *Pool) nodeOf(cpu int) int {
 	if uint(cpu) < uint(len(p.nodeOfCPU)) {
 		return p.nodeOfCPU[cpu]
@@ -175,8 +173,8 @@ func (p *Pool) newOrder() *policy.Order {
 	}, p.latencies.near(p.topology, p.cpus))
 }
 
-// Nodes returns the numbers, as the system has them, of the memory nodes on which the pool
-// has workers. A pool whose workers are not bound has one node, with the number 0 perhaps.
+// Nodes returns the system's numbers of the memory nodes on which the pool has workers. A pool whose workers are
+// not bound has one node, with the number 0.
 func (p *Pool) Nodes() []int {
 	ids := make([]int, len(p.nodes))
 	for i, n := range p.nodes {

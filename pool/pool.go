@@ -17,7 +17,7 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// ErrClosed is returned for whatever is given to a pool after [Pool.Close] was called.
+// ErrClosed is returned for all work that is given to a pool after [Pool.Close] was called.
 var ErrClosed = errors.New("pool: the pool is closed")
 
 func errNilFunc(method string) error {
@@ -36,50 +36,48 @@ var errNoPlace = errors.New("pool: a call was given nil as its place; it must be
 
 var errNoPool = errors.New("pool: the pool or worker is nil, or a pool that was not made by New")
 
-// Pool is a set of workers. On a machine with one memory node they are goroutines, on larger
-// ones each is a thread that is bound to its node's CPUs; see [Pinning]. Create a pool with [New]
-// and end it with [Pool.Close]; one that is dropped without that keeps its idle workers for ever.
-// All methods may be called by anybody.
+// Pool is a set of workers. On a machine with one memory node they are goroutines; on larger machines each is a
+// thread that is bound to its node's CPUs, see [Pinning]. Create a pool with [New] and end it with [Pool.Close]; a
+// pool that is dropped without Close keeps its idle workers for ever. Any goroutine may call the methods.
 type Pool struct {
 	config // constant
 
-	// places are those of the first workers, those for guests, and those that [Pool.Resize] adds:
-	// those up to reach have been made. See victims. Constant up to reach; beyond it workerSet.mu.
+	// places holds the places of the first workers, then those for guests, then those that [Pool.Resize] adds. The
+	// places below reach have been made, see victims. Constant below reach, under workerSet.mu from there on.
 	places  []*place
-	reach   atomic.Int32 // workerSet.mu
-	first   int          // number of workers at first; constant
+	reach   atomic.Int32 // written under workerSet.mu
+	first   int          // initial number of workers; constant
 	nGuests int          // number of places for guests; constant
 
 	placements  []placement      // the list itself is constant
 	placementOf []int            // place -> placement; constant
 	nodes       []node           // constant
 	nodeOfCPU   []int            // CPU -> node, nil if there is one node; constant
-	onCPU       []int            // CPU -> the first place that is bound to just that, or -1; nil if none is; constant
+	onCPU       []int            // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is; constant
 	victimOrder *policy.Order    // constant
-	isolation   *heist.Isolation // nil if there is none; New writes
-	unrestored  error            // why the isolation could not be ended; who closes closed writes, before
+	isolation   *heist.Isolation // nil for none; New writes
+	unrestored  error            // why the isolation could not be ended; written before closed is closed, by the same goroutine
 
-	// Some periods, in heist.Ticks. Constant.
+	// Periods, in heist.Ticks. Constant.
 	ticksGiveWay, ticksSpareGiveWay, ticksMaxTurn, ticksLongTurn, ticksNetwork, ticksFollow, ticksTurn int64
 	ticksLinger, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook                    int64
 	ticksLoop                                                                                          policy.PaceTimes
 	ticksPerNanosecond                                                                                 float64
 
-	shared bool // it is the default pool; constant
+	shared bool // it is the pool of Default or Serial; constant
 
 	refuses  chan struct{} // closed at the beginning of Close
 	abandons chan struct{} // closed at the beginning of Abort
 	closed   chan struct{} // closed at the end of Close
 
-	// What everybody reads for each task, and nobody writes in a pool that just works.
+	// Workers and submitters read these fields for each task. In a pool that just works no goroutine writes them.
 
-	// control is not 0 if a worker should look at more than its queues between two tasks.
-	// workerSet.mu.
+	// control is not 0 if a worker must look at more than its queues between two tasks. Written under workerSet.mu.
 	control atomic.Uint32
 	closing atomic.Bool  // Close writes, once
-	exit    atomic.Bool  // Close writes, once everything was done
+	exit    atomic.Bool  // end writes, once everything is done
 	aborted atomic.Bool  // Abort writes, once
-	urgent  atomic.Int64 // tasks of high priority in their queues; their submitters and takers write
+	urgent  atomic.Int64 // queued tasks of high priority; submitters add, takers subtract
 
 	_ pad.Line
 
@@ -87,41 +85,41 @@ type Pool struct {
 
 	_ pad.Line
 
-	// What changes when a worker goes to sleep or waits, or a guest comes.
+	// These fields change when a worker goes to sleep or waits, or a guest comes.
 
-	watched     atomic.Bool             // a worker watches; it writes
-	shortSleeps atomic.Int32            // see sleptFor; wakers and who watches write
-	woken       atomic.Int32            // places that were woken and whose workers do not run yet; wakers add, these subtract
-	searchedAt  atomic.Int64            // when a searcher looked or was woken last, in heist.Ticks; searchers and wakers write
-	network     atomic.Pointer[network] // nil before it was needed; a worker writes, once
-	networkDue  atomic.Int64            // when the next look at it is, in heist.Ticks; who takes the turn writes
-	followDue   atomic.Int64            // when the next look at GOMAXPROCS is, in heist.Ticks; who takes the turn writes
-	ps          atomic.Int32            // GOMAXPROCS, as of then; the same writes
-	active      atomic.Int32            // workers that are not idle; wakers add, who becomes idle subtracts
-	waits       atomic.Int32            // of these, those who wait; they write
+	watched     atomic.Bool             // a worker watches; that worker writes
+	shortSleeps atomic.Int32            // see sleptFor; wakers and the watching worker write
+	woken       atomic.Int32            // woken places whose workers do not run yet; wakers add, these workers subtract
+	searchedAt  atomic.Int64            // when a searcher last looked or was woken, in heist.Ticks; searchers and wakers write
+	network     atomic.Pointer[network] // nil until it is needed; a worker writes, once
+	networkDue  atomic.Int64            // when the next look at it is due, in heist.Ticks; the worker that takes the turn writes
+	followDue   atomic.Int64            // when the next look at GOMAXPROCS is due, in heist.Ticks; the goroutine that looks writes
+	ps          atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
+	active      atomic.Int32            // workers that are not idle; wakers add, a worker that becomes idle subtracts
+	waits       atomic.Int32            // of these, the workers that wait; they write
 	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
-	cancelled   atomic.Int64            // calls that were cancelled and are not over; who cancels one, and its end
-	skipped     atomic.Int64            // tasks that were cancelled before they began; the worker that finds one writes
-	dropped     atomic.Int64            // tasks that were accepted, and to which no worker will come; who cancels a delay, drops a backlog or aborts writes
-	refused     atomic.Int64            // tasks and callers that were not taken; those who refuse one write
+	cancelled   atomic.Int64            // cancelled calls that are not over; the canceller adds, the end of the call subtracts
+	skipped     atomic.Int64            // tasks that were cancelled before they began; the goroutine that skips one writes
+	dropped     atomic.Int64            // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
+	refused     atomic.Int64            // tasks and callers that were not accepted; the goroutine that refuses one writes
 	late        atomic.Int64            // tasks that were not begun by their deadline; the worker that finds one writes
-	panicked    atomic.Int64            // functions that panicked; who recovers that writes
-	stale       atomic.Int64            // queued tasks of futures that were run in place or cancelled; waiters and who cancels one add, who finds one subtracts
+	panicked    atomic.Int64            // functions that panicked; the goroutine that recovers the panic writes
+	stale       atomic.Int64            // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
 	relief      relief                  // of a pool in a bubble
-	delays      sync.Map                // *delay -> nil, of those that have not ended
+	delays      sync.Map                // *delay -> nil; the delays that have not ended
 	room        room
 	admission   admission
 	slow        slowTasks
 	workerSet   workerSet
 	workers     workerList
 
-	ended sync.WaitGroup // workers that have not ended
+	ended sync.WaitGroup // workers that have not ended, and network's goroutine
 }
 
-// New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no
-// more than there are CPUs that the process may use, and binds them as [PinAuto] says. If GOMAXPROCS
-// changes, as Go does it when the limits of a container change, the number of workers follows as
-// soon as the pool has something to do, or is asked for it, until [Pool.Resize] chooses one.
+// New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no more than there are CPUs that
+// the process may use, and binds them as [PinAuto] says. When GOMAXPROCS changes (Go adapts it to the limits of a
+// container), the number of workers follows as soon as the pool has work or [Pool.Workers] is called, until
+// [Pool.Resize] chooses a number.
 func New(options ...Option) (*Pool, error) {
 	c, err := configure(options)
 	if err != nil {
@@ -165,7 +163,7 @@ func New(options ...Option) (*Pool, error) {
 	return p, nil
 }
 
-// makePool makes a pool whose workers have not begun.
+// makePool makes a pool without starting its workers.
 func makePool(c *config) *Pool {
 	p := &Pool{
 		config:  *c,
@@ -222,15 +220,15 @@ func makePool(c *config) *Pool {
 	return p
 }
 
-// inBubble says whether the caller is in a bubble of testing/synctest, where time stands still
-// while anybody runs.
+// inBubble says whether the caller is in a bubble of testing/synctest, where time stands still while any goroutine
+// runs.
 func inBubble() bool {
 	start := time.Now()
 	heist.Spin(time.Microsecond)
 	return time.Since(start) == 0
 }
 
-// usable says what is wrong with a pool that New did not make.
+// usable returns an error if the pool is nil or was not made by New.
 func (p *Pool) usable() error {
 	if p == nil || len(p.nodes) == 0 {
 		return errNoPool
@@ -241,8 +239,8 @@ func (p *Pool) usable() error {
 // victims returns the places that may have something to steal.
 func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
 
-// Workers returns the number of workers, which [Pool.Resize] changes, and GOMAXPROCS, see [New]. It
-// is how many compute at a time, but for guests.
+// Workers returns the number of workers, which follows [Pool.Resize] or GOMAXPROCS, see [New]. That many workers
+// compute at a time; guests are not counted.
 func (p *Pool) Workers() int {
 	p.follow(heist.Ticks())
 	return p.size()
@@ -250,24 +248,22 @@ func (p *Pool) Workers() int {
 
 func (p *Pool) size() int { return int(p.workerSet.size.Load()) }
 
-// Slots returns a number above every [Worker.ID] that there has been, and above those that there
-// will be as long as no more workers wait at a time than the pool has, and no more guests call than
-// it has places for. With more, IDs are higher: [Local] holds data per worker in any case.
+// Slots returns a number above every [Worker.ID] so far. It is also above all later IDs as long as no more workers
+// wait at a time than the pool has, and no more guests call than it has places for. Beyond that IDs are higher;
+// [Local] holds data per worker in any case.
 func (p *Pool) Slots() int { return max(2*len(p.places), p.workers.len()) }
 
 // Pinned says whether each worker is bound to CPUs.
 func (p *Pool) Pinned() bool { return p.cpus != nil }
 
-// Go queues f to be run by the pool, once, and returns. It never blocks, and it
-// returns [ErrClosed] if the pool is closed. Nobody waits for f, so a panic in it
-// ends the process, as one in a goroutine does, unless there is [WithPanicHandler].
+// Go queues f, which the pool runs once, and returns. It never blocks, and it returns [ErrClosed] if the pool is
+// closed. No caller waits for f, so a panic in it ends the process, as a panic in a goroutine does, unless the pool
+// has a handler ([WithPanicHandler]).
 //
-// Inside a task, [Worker.Go] is cheaper. [Pool.Submit] is for more than that: a bound,
-// priorities, delays.
+// Inside a task, [Worker.Go] is cheaper. For a bound, priorities or delays use [Pool.Submit].
 //
-// Cost: no allocation beyond the closure f; about 35 ns with all that running an empty
-// f takes, while the workers are busy, and the 5 microseconds of a wake-up if one of
-// them sleeps.
+// Cost: no allocation beyond the closure f. While the workers are busy it takes about 35 ns, including the run of
+// an empty f; if a worker sleeps, the 5 microseconds of a wake-up come on top.
 func (p *Pool) Go(f func(w *Worker)) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -281,7 +277,8 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	return p.enqueue(carry(f, taskOf(f), ""), PriorityNormal, p.here())
 }
 
-// near returns the worker or guest as which the caller computes, nil for none, and where to ask costs more than the injector.
+// near returns the worker or guest as which the caller computes. It returns nil if there is none, and where finding
+// out costs more than a push to the injector.
 func (p *Pool) near() *Worker {
 	if goroutineIDAllocates {
 		return nil
@@ -289,19 +286,20 @@ func (p *Pool) near() *Worker {
 	return p.computes(goroutineID())
 }
 
-// Close waits until everything that the pool has accepted is done, delayed tasks
-// included, and then ends the workers. From its first moment on the pool accepts nothing
-// more, not even from its own tasks; guests that are inside [Pool.Run] finish on their
-// own, and if they need it a worker is there for their forks also after Close. A pool that is
-// paused resumes. Close returns nil, or [ErrClosed] if it was called before, in either case when
-// the workers have ended, or says why other threads could not be given back the CPUs of
-// [Tuning].Isolate. Called inside a task it returns an error at once: it would wait for itself.
+// Close waits until everything that the pool has accepted is done, delayed tasks included, and then ends the
+// workers. From the start of the call the pool accepts nothing more, not even from its own tasks. Guests that are
+// inside [Pool.Run] finish on their own; if they need one, a worker is there for their forks even after Close. A
+// paused pool resumes.
+//
+// Close returns when the workers have ended: nil; [ErrClosed] if it was called before; or an error if other threads
+// could not be given back the CPUs of [Tuning].Isolate. Inside a task it returns an error at once, since it would
+// wait for itself.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
-// Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an
-// [*UnfinishedError] that says what is left, and ctx's cause. The pool goes on with that
-// without anybody who waits for it, and its workers end when it is done; to wait again,
-// call Shutdown or Close again; [Pool.Abort] gives back what has not begun. Guests are not waited for: a server ends its requests first.
+// Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an [*UnfinishedError] with what is left
+// and ctx's cause. The pool goes on with the rest, and its workers end when that is done. To wait again, call
+// Shutdown or Close again; [Pool.Abort] gives back what has not begun. Shutdown does not wait for guests: a server
+// ends its requests first.
 func (p *Pool) Shutdown(ctx context.Context) error {
 	first, err := p.beginClose(ctx, "Shutdown")
 	if err != nil {
@@ -314,7 +312,8 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	return p.awaitEnd(ctx, first)
 }
 
-// beginClose closes the pool to all that comes, and says whether it was not closed before. Then the caller begins to drain it, when it goes on.
+// beginClose makes the pool refuse all new work, and says whether this call was the first to do so. If it was, the
+// caller must drain the pool, after resuming it.
 func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err error) {
 	if err := p.usable(); err != nil {
 		return false, err
@@ -334,7 +333,7 @@ func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err e
 	return first, nil
 }
 
-// awaitEnd returns when the pool has ended, or with what is left when ctx ends.
+// awaitEnd waits until the pool has ended. If ctx ends first, the error says what is left.
 func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 	p.wait("Pool.Close or Shutdown of another pool", nil, func() {
 		select {
@@ -353,11 +352,13 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 	return p.unrestored
 }
 
-// WaitIdle returns when there was a moment at which nothing was left to do: no task, future or function of a group was
-// queued, delayed or running. What guests do themselves does not count. It returns the cause if ctx ends before that. The pool goes on as
-// it was; a caller that submits meanwhile is waited for, too. A task cannot wait for its own pool.
+// WaitIdle returns when there was a moment at which the pool had nothing left to do: no task, future or function of
+// a group was queued, delayed or running. What guests compute themselves does not count. If ctx ends first, it
+// returns the cause. The pool goes on as before; WaitIdle waits for tasks that are submitted meanwhile, too. A task
+// cannot wait for its own pool.
 //
-// Anybody else may call it, any number at a time. Cost: a look at all queues whenever the last worker comes to rest.
+// Any other goroutine may call it, any number at a time. Cost: a look at all queues whenever the last worker
+// becomes idle.
 func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 	if err := p.usable(); err != nil {
 		return err
@@ -374,15 +375,16 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 	return err
 }
 
-// UnfinishedError is what [Pool.Shutdown] left behind when its context ended.
+// UnfinishedError says what was left when the context of [Pool.Shutdown] ended.
 type UnfinishedError struct {
 	Queued  int // tasks that have not started
 	Delayed int // tasks whose time has not come
 	Running int // workers that are in a task, or look for one
-	// Waiting says of the tasks that wait for something which function waits for what, such as
-	// "main.handle waits in Future.Wait". Guests and forks that wait are among them.
+	// Waiting has an entry for each task, guest and fork that waits. It says which function waits for what, such as
+	// "main.handle waits in Future.Wait".
 	Waiting []string
-	// Snapshot is what goes on in the pool, with all who compute or wait, and those that wait for one another.
+	// Snapshot is the state of the pool: all workers and guests that compute or wait, and the circles of those that
+	// wait for one another.
 	Snapshot inspect.Snapshot
 
 	cause error
@@ -435,7 +437,7 @@ func (p *Pool) eachQueue(f func(q *heist.Injector[task])) {
 	}
 }
 
-// drain waits until nothing is left to do, and ends the workers.
+// drain waits until nothing is left to do, and then ends the workers.
 func (p *Pool) drain() {
 	p.workerSet.await(func() bool { return p.delayed.Load() == 0 })
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
@@ -443,15 +445,15 @@ func (p *Pool) drain() {
 	p.end()
 }
 
-// isQuiet says whether nothing is left to do, or was not a moment ago. With the injectors closed, as drain has them, it stays true
-// once it is.
+// isQuiet says whether nothing is left to do, or nothing was a moment ago. Once it is true it stays true if the
+// injectors are closed, as in drain.
 func (p *Pool) isQuiet() bool {
 	if p.inInjectors().Total() > 0 {
 		return false
 	}
-	// Workers become idle only after they have found all queues empty, and no task is left that
-	// could queue another when all of them are. One who was woken may still count and take the
-	// last task before it does not; so they are counted again.
+	// A worker becomes idle only after it has found all queues empty, and when all workers are idle no task is left
+	// that could queue another. But a worker that is woken after the first count may take the last task before
+	// anyTask looks for it; the second count sees this worker.
 	return p.allRest() && !p.anyTask() && p.allRest()
 }
 

@@ -64,8 +64,9 @@ func TestNoThreadIsLeftNarrowedAfterClose(t *testing.T) {
 	require.Less(t, after, before+50, "threads are left behind")
 }
 
-// TestAPoolOfGoroutinesAddsNoThreads to what the same program has without it, whose loops are divided among
-// goroutines. Each program runs in a process of its own, for a thread that Go has started stays.
+// TestAPoolOfGoroutinesAddsNoThreads compares a program with the same program without a pool, whose loops
+// are divided among goroutines. Each runs in a process of its own, because a thread that Go has started
+// stays.
 func TestAPoolOfGoroutinesAddsNoThreads(t *testing.T) {
 	const with = "HEIST_TEST_WITH_POOL"
 	if inChild() {

@@ -7,22 +7,23 @@ import (
 	"unsafe"
 )
 
-// published is a pointer that its owner writes all the time, and others read now and then, to see what goes on. As a [heist.Counter], it
-// costs the owner a plain store. What it points to was made long before, or is a new object whose fields do not change: a reader on a
-// CPU that delays stores may find them zero, and says less then.
+// published is a pointer that its owner writes all the time. Others read it now and then, to show what goes on.
+// Like a [heist.Counter], it costs the owner a plain store. It points to something that was made long before, or to
+// a new object whose fields do not change: on a CPU that delays stores a reader may find these zero, and then shows
+// less.
 type published[T any] struct{ p *T }
 
 // set and own are for the owner.
 func (x *published[T]) set(v *T) { x.p = v }
 func (x *published[T]) own() *T  { return x.p }
 
-// publishedCode is the same for where a function's code is; 0 is none.
+// publishedCode is the same for the address of a function's code; 0 is none.
 type publishedCode struct{ code uintptr }
 
 func (x *publishedCode) set(code uintptr) { x.code = code }
 func (x *publishedCode) load() uintptr    { return atomic.LoadUintptr(&x.code) }
 
-// load is for anybody.
+// load is for any goroutine.
 func (x *published[T]) load() *T {
 	return (*T)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(&x.p))))
 }

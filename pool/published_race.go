@@ -4,7 +4,7 @@ package pool
 
 import "sync/atomic"
 
-// published is atomic here, for the race detector takes the plain store of the other builds for a race.
+// published is atomic here, because the race detector takes the plain store of the other builds for a race.
 type published[T any] struct{ p atomic.Pointer[T] }
 
 type publishedCode struct{ code atomic.Uintptr }

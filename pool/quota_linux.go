@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// quota says how many CPUs the control groups of the process allow it to use on average, which GOMAXPROCS follows.
+// quota says how many CPUs the control groups of the process allow it to use on average. GOMAXPROCS follows that.
 func quota() string { return quotaIn("/proc/self/cgroup", "/sys/fs/cgroup") }
 
-// quotaIn is quota, given where the system lists the groups and where they are. The least counts, of the process's group
-// and those around it.
+// quotaIn is quota, with the file in which the system lists the groups and the directory that holds them. The least
+// quota counts, of the process's group and the groups around it.
 func quotaIn(list, root string) string {
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -28,7 +28,7 @@ func quotaIn(list, root string) string {
 			continue
 		case hasController(controllers, "cpu"): // version 1
 			dir = path.Join(root, controllers)
-		case controllers != "": // another one of version 1
+		case controllers != "": // another controller of version 1
 			continue
 		}
 		for group = path.Clean("/" + group); ; group = path.Dir(group) {

@@ -10,25 +10,24 @@ import (
 
 // # CPUs that go
 //
-// A CPU can go offline, or leave the cpuset of the process, while a worker is bound to it.
-// The system then takes the binding away, and the thread goes on elsewhere: no work is lost,
-// but two workers may share a CPU. The worker notices it by looking, at the end of each tick
-// and when it wakes up, where it runs. It counts it ([WorkerStats].Displaced), and tries
-// every now and then to bind itself again, which succeeds when the CPU is back.
+// A CPU can go offline, or leave the cpuset of the process, while a worker is bound to it. The system then takes
+// the binding away, and the thread goes on elsewhere: no work is lost, but two workers may share a CPU. A worker
+// checks where it runs at the end of each tick and when it wakes up. If it has lost its CPU, it counts that
+// ([inspect.WorkerStats].Displaced), and tries now and then to bind itself again, which succeeds when the CPU is
+// back.
 
-// rebindPeriod is how often a worker that lost its CPU tries to have it back. Each time
-// costs a system call or two.
+// rebindPeriod is how often a worker that lost its CPU tries to get it back. Each try costs a system call or two.
 const rebindPeriod = 10 * time.Millisecond
 
 // binding is what a worker is bound to. Owner only.
 type binding struct {
-	pinned *heist.Pinned // nil if it is not
+	pinned *heist.Pinned // nil if the worker is not bound
 	cpus   []int         // ascending
 	away   bool
-	tried  int64 // in heist.Ticks
+	tried  int64 // when it last tried to rebind, in heist.Ticks
 }
 
-// stay looks whether the worker runs where it is bound to, and does what it can if not.
+// stay checks whether the worker runs where it is bound, and if not tries to bind it again.
 func (w *Worker) stay() {
 	b := &w.binding
 	if b.pinned == nil || !b.away && b.isAt(numa.CurrentCPU()) {
@@ -36,7 +35,7 @@ func (w *Worker) stay() {
 	}
 	back := b.isAt(numa.CurrentCPU())
 	switch {
-	case !b.away && back: // it was moved here just now
+	case !b.away && back: // it came back between the two looks
 		return
 	case !b.away:
 		b.away = true
@@ -44,7 +43,7 @@ func (w *Worker) stay() {
 	case !back && heist.Ticks()-b.tried < w.pool.ticksRebind:
 		return
 	}
-	// It may be on its CPU by chance: only the kernel's consent ends it.
+	// The worker may be on its CPU by chance: only a successful Rebind ends its absence.
 	b.tried = heist.Ticks()
 	if b.pinned.Rebind() == nil {
 		b.away = !b.isAt(numa.CurrentCPU())

@@ -12,8 +12,8 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// A CPU that goes offline leaves a thread on another one, without its binding. To the worker it
-// looks the same if another goroutine moves its thread.
+// A CPU that goes offline leaves a thread on another one, without its binding. A worker sees the
+// same if another goroutine moves its thread.
 
 func twoCPUs(t testing.TB) (mine, other int) {
 	t.Helper()
@@ -90,7 +90,7 @@ func TestADisplacedWorkerIsBoundAgainAtTheEndOfATick(t *testing.T) {
 		move(t, thread, other)
 		requireSoon(t, func() bool { return isBoundTo(t, thread, mine) })
 		requireSoon(t, func() bool { return displaced(p) == uint64(i+1) })
-		// Moved again before it has seen that it is back, it would count once.
+		// If it were moved again before it has seen that it is back, both moves would count once.
 		ran := p.Stats().Total().Tasks
 		requireSoon(t, func() bool { return p.Stats().Total().Tasks > ran+2*budget })
 	}
@@ -124,15 +124,15 @@ func TestAWorkerThatStaysAwayIsCountedOnce(t *testing.T) {
 				require.EqualValues(t, i+1, displaced(p))
 			}
 			w.binding.cpus = real
-			w.binding.tried -= p.ticksRebind // it is time to try again
+			w.binding.tried -= p.ticksRebind // so that it tries again
 			w.stay()
 			require.False(t, w.binding.away)
 		}
 	})
 }
 
-// TestARebindIsTriedNowAndThen, for it costs a system call: not each time, but again after a
-// while.
+// TestARebindIsTriedNowAndThen: it costs a system call, so a worker does not try it each time but
+// again after a while.
 func TestARebindIsTriedNowAndThen(t *testing.T) {
 	mine, other := twoCPUs(t)
 	p := newPool(t, WithCPUs(mine), WithPinning(PinCores))
@@ -172,7 +172,7 @@ func TestAWorkerThatIsBackByChanceIsBoundAgain(t *testing.T) {
 	})
 }
 
-// TestAWorkerMayMoveAmongItsCPUs: one of a node's or a cache's is as good as the other.
+// TestAWorkerMayMoveAmongItsCPUs: the CPUs of its node or cache are equally good.
 func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 	skipIfPretended(t)
 	for _, pinning := range []Pinning{PinL3, PinNodes} {
@@ -187,7 +187,7 @@ func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatIsAnotherGoroutineIsStillBound: the one before took its thread along.
+// TestAWorkerThatIsAnotherGoroutineIsStillBound: the goroutine before it took its thread along.
 func TestAWorkerThatIsAnotherGoroutineIsStillBound(t *testing.T) {
 	mine, other := twoCPUs(t)
 	p := newPool(t, WithCPUs(mine), WithPinning(PinCores))

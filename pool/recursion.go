@@ -9,9 +9,9 @@ type Recursion[A, R any] struct {
 	body func(*Worker, argument[A]) R // Call, for the frames
 }
 
-// Fork is a worker's place in a [Recursion]. The function gets it with its argument and
-// forks by it. As a [Worker], it must be used only by the function that it was given
-// to, only until that returns, and never by another goroutine.
+// Fork is what the function of a [Recursion] forks with. The function gets it with its
+// argument. Like a [Worker], a Fork must be used only by the function that it was given
+// to, only until that function returns, and never by another goroutine.
 type Fork[A, R any] struct {
 	frames[argument[A], R]
 	r *Recursion[A, R] // owner only
@@ -32,8 +32,8 @@ type argument[A any] struct{ value A }
 //		return x + y
 //	})
 //
-// Since the function is the same in all forks, a fork writes down only the argument.
-// This is the cheapest kind: see [Fork.Join]. Recursions can be nested in one another.
+// All forks have the same function, so a fork writes down only its argument. That makes
+// it the cheapest kind of fork: see [Fork.Join]. Recursions can be nested in one another.
 func Recursive[A, R any](f func(f *Fork[A, R], a A) R) *Recursion[A, R] {
 	if f == nil {
 		panic(errNilFunc("Recursive"))
@@ -55,8 +55,8 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 	return r.f(f, a)
 }
 
-// Run computes the recursion's value for a in the calling goroutine, which takes a
-// worker's place meanwhile. See [Pool.Run] for the place and the errors.
+// Run computes the recursion's value for a in the calling goroutine, which computes in a
+// worker's stead. See [Pool.Run] for the place and the errors.
 func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
 	if r == nil || r.f == nil {
 		return result, errors.New("pool: the Recursion is nil, or was not made by Recursive")
@@ -74,7 +74,7 @@ func (f *Fork[A, R]) change(r *Recursion[A, R]) {
 	if f.r == r {
 		return
 	}
-	f.publish() // each frame with the recursion that it belongs to
+	f.publish() // so that each frame has the body of its own recursion
 	f.r = r
 	if r != nil {
 		f.f, f.body = r.f, r.body
@@ -84,14 +84,14 @@ func (f *Fork[A, R]) change(r *Recursion[A, R]) {
 // Worker returns the worker that runs the function.
 func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 
-// Call computes the recursion's value for a, in the caller: for a function that has one part left, and cannot name the
-// variable that it is the value of. To end the whole computation, see [Worker.Stop].
+// Call computes the recursion's value for a in the caller. It is for a function that has one part left, and that cannot
+// name the variable that holds the recursion. To end the whole computation, see [Worker.Stop].
 func (f *Fork[A, R]) Call(a A) R { return f.f(f, a) }
 
 // Join computes the recursion's values for a and b, possibly at the same time. The
-// caller computes that for a at once; b is offered to the other workers, and the caller
-// computes it as well if none of them took it. While another worker computes it, the
-// caller waits, and lends its place. For panics, see the function [Join].
+// caller computes the value for a at once; b is offered to the other workers, and the
+// caller computes its value too if no worker took it. While another worker computes it,
+// the caller waits, and lends its place. For panics, see the function [Join].
 //
 // Cost: no allocation, and 2 to 4 ns on top of the two calls of the function, if b is
 // not stolen; arguments and results are copied.
@@ -111,7 +111,7 @@ func (f *Fork[A, R]) Join(a, b A) (x, y R) {
 	return f.joinInPublic(a, b)
 }
 
-// joinInPublic is the rare end of Join, whole, so that Join has nothing to keep for it.
+// joinInPublic is all of Join on the slow path, so that Join itself keeps nothing alive for it.
 //
 //go:noinline
 func (f *Fork[A, R]) joinInPublic(a, b A) (x, y R) {

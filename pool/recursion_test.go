@@ -24,8 +24,8 @@ var forkFib = Recursive(func(f *Fork[int, int], n int) int {
 	return x + y
 })
 
-// step is an argument that says itself what is to be done with it, so that a test can
-// make any tree of forks of one recursion.
+// step is an argument that says itself what is to be done with it. With it a test can make any tree
+// of forks of one recursion.
 type step func(f *Fork[step, any]) any
 
 var steps = Recursive(func(f *Fork[step, any], s step) any { return s(f) })
@@ -83,7 +83,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestDeepRecursive goes far behind the first array of frames.
+// TestDeepRecursive goes far beyond the first array of frames.
 func TestDeepRecursive(t *testing.T) {
 	count := Recursive(func(f *Fork[int, int], n int) int {
 		if n == 0 {
@@ -311,9 +311,9 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 	}
 }
 
-// TestFramesKeepTheirRecursion interleaves by hand: frames of one recursion are made
-// public by another one of the same types that runs on top of them, which takes a frame
-// of its own back meanwhile. A thief then must run them as what they are.
+// TestFramesKeepTheirRecursion interleaves by hand: a recursion runs on top of another one of the
+// same types, makes the other's frames public, and takes a frame of its own back meanwhile. A thief
+// must then run the frames as what they are.
 func TestFramesKeepTheirRecursion(t *testing.T) {
 	w := loneWorker(&Pool{ticksGiveWay: math.MaxInt64})
 	thief := loneWorker(w.pool)
@@ -466,14 +466,14 @@ func TestGoexitInARecursion(t *testing.T) {
 			requireAtRest(t, p)
 			for range testutil.Stress(20) {
 				require.NoError(t, p.Go(func(w *Worker) { steps.Call(w, s) }))
-				requireAtRest(t, p) // each needs a worker for the other half
+				requireAtRest(t, p) // each join needs a worker for its other half
 			}
 		})
 	}
 }
 
-// TestRecursionAfterRecoveredPanics: twins throw panics at some leaves and recover them at
-// some of the nodes above, where either goes on with the other's calls.
+// TestRecursionAfterRecoveredPanics: twins throw panics at some leaves and recover them at some of
+// the nodes above, which then go on with calls of the other twin.
 func TestRecursionAfterRecoveredPanics(t *testing.T) {
 	var late atomic.Int64
 	var over atomic.Bool

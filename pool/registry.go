@@ -6,12 +6,12 @@ import (
 )
 
 // registry says as which worker a goroutine runs. Go has no thread-local storage, and a
-// goroutine that waits for a future of one pool may have a place in another, so the registry
-// is the process's and not a pool's.
+// goroutine that waits for a future of one pool may have a place in another, so the process
+// has one registry for all pools.
 //
-// Each goroutine asks only for itself, and only it changes its entry: an entry needs no lock,
-// just a slot that nobody else has. The slots are in lines of four, chosen by a hash of the
-// goroutine; what finds its line full goes into a map, which is empty nearly always.
+// Each goroutine reads and changes only its own entry, so an entry needs no lock, just a slot
+// of its own. The slots are in lines of four, chosen by a hash of the goroutine. A goroutine
+// that finds its line full goes into a map, which is nearly always empty.
 type registry struct {
 	lines [registryLines]registryLine
 	spill sync.Map // goroutine -> *Worker
@@ -21,10 +21,10 @@ type registry struct {
 // registryLine is one cache line of goroutines and one of their workers.
 type registryLine struct {
 	goroutines [4]atomic.Uintptr // 0 is free; the goroutine itself writes
-	workers    [4]*Worker        // that goroutine's alone
+	workers    [4]*Worker        // only that goroutine reads and writes
 }
 
-// registryLines is for some thousand goroutines that are workers or guests at the same time.
+// registryLines is enough for some thousand goroutines that are workers or guests at the same time.
 const registryLines = 1 << 10
 
 var goroutines registry
@@ -33,7 +33,7 @@ func (r *registry) line(goroutine uintptr) *registryLine {
 	return &r.lines[hashOf(goroutine)%registryLines]
 }
 
-// hashOf spreads goroutines, be they addresses that lie some hundred bytes apart or numbers in a row.
+// hashOf spreads goroutine IDs, which are addresses some hundred bytes apart, or consecutive numbers.
 // The multiplier is 2^64/phi (Knuth, The Art of Computer Programming 3, 6.4).
 func hashOf(goroutine uintptr) uint { return uint(uint64(goroutine) * 0x9e3779b97f4a7c15 >> 40) }
 
@@ -54,7 +54,7 @@ func (r *registry) find(goroutine uintptr) *Worker {
 	return nil
 }
 
-// set says as which worker the calling goroutine runs from now on; nil is none.
+// set records as which worker the calling goroutine runs from now on; nil is none.
 func (r *registry) set(goroutine uintptr, w *Worker) {
 	l := r.line(goroutine)
 	for i := range l.goroutines {
@@ -89,8 +89,8 @@ func (r *registry) set(goroutine uintptr, w *Worker) {
 	r.spilt.Add(1)
 }
 
-// current returns the pool's worker that the calling goroutine is, whether it has a place or has
-// lent it; nil if it is none. A guest is one only in a future that it runs in place.
+// current returns the pool's worker as which the calling goroutine runs, whether it has a place or
+// has lent it, or nil. A guest counts only while it runs a future in place.
 func (p *Pool) current() *Worker {
 	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
 		if w.pool == p && (!w.guest || w.inPlace > 0) {
@@ -100,8 +100,8 @@ func (p *Pool) current() *Worker {
 	return nil
 }
 
-// computes returns the pool's worker or guest as which the goroutine computes at the moment, nil
-// if it is none, or only waits.
+// computes returns the pool's worker or guest as which the goroutine computes at the moment, or nil
+// if the goroutine is neither, or waits.
 func (p *Pool) computes(goroutine uintptr) *Worker {
 	for w := goroutines.find(goroutine); w != nil; w = w.outer {
 		if w.pool == p {

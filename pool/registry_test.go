@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheRegistryHasRoomForMoreGoroutinesThanALine: those that find their line full are found all the
-// same, and leave nothing behind.
+// TestTheRegistryHasRoomForMoreGoroutinesThanALine: goroutines that find their line full are found
+// all the same, and leave nothing behind.
 func TestTheRegistryHasRoomForMoreGoroutinesThanALine(t *testing.T) {
 	r := new(registry)
 	var same []uintptr // goroutines of one line

@@ -11,10 +11,10 @@ type ResultGroup[T any] struct {
 	*Group // for its limit, JoinErrors and Skipped
 
 	mu      sync.Mutex
-	results []T // in the order of Go; who adds a function appends, and that function sets its own
+	results []T // in the order of Go, which appends one for each function; the function sets it
 }
 
-// GroupOf returns a new group of functions that have a T as their result, with the manners of [Pool.Group].
+// GroupOf is [Pool.Group] for functions whose result is a T.
 func GroupOf[T any](p *Pool, ctx context.Context) (*ResultGroup[T], context.Context) {
 	g, derived := p.Group(ctx)
 	return &ResultGroup[T]{Group: g}, derived
@@ -22,7 +22,7 @@ func GroupOf[T any](p *Pool, ctx context.Context) (*ResultGroup[T], context.Cont
 
 // Go is [Group.Go] for a function with a result.
 //
-// Cost: three allocations beyond the closure f, and a place in a slice.
+// Cost: three allocations beyond the closure f, and an element of a slice.
 func (g *ResultGroup[T]) Go(f func() (T, error)) {
 	if f == nil {
 		g.Group.Go(nil)
@@ -34,7 +34,7 @@ func (g *ResultGroup[T]) Go(f func() (T, error)) {
 	}
 }
 
-// TryGo is Go, but does nothing and returns false where that would wait.
+// TryGo is [ResultGroup.Go], but where Go would wait it does nothing and returns false.
 func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 	if f == nil {
 		return g.Group.TryGo(nil)
@@ -47,7 +47,7 @@ func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 	return true
 }
 
-// GoWorker is Go for a function that forks: it is given the worker that runs it.
+// GoWorker is [ResultGroup.Go] for a function that forks: f is given the worker that runs it.
 func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
 	if f == nil {
 		g.Group.GoWorker(nil)
@@ -59,7 +59,7 @@ func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
 	}
 }
 
-// queue is Group.submit for a function, which has the next result.
+// queue is Group.submit for a function with a result, which becomes the next of the results.
 func (g *ResultGroup[T]) queue(of *task, f func(w *Worker) (T, error)) {
 	g.mu.Lock()
 	i := len(g.results)
@@ -79,15 +79,15 @@ func (g *ResultGroup[T]) queue(of *task, f func(w *Worker) (T, error)) {
 	})
 }
 
-// Reset is [Group.Reset]. The results of before are no longer the group's.
+// Reset is [Group.Reset]. The group forgets its earlier results.
 func (g *ResultGroup[T]) Reset(ctx context.Context) context.Context {
 	ctx = g.Group.Reset(ctx)
 	g.results = nil
 	return ctx
 }
 
-// Wait is [Group.Wait], and returns the results in the order in which the functions were added. Those of functions that failed, or
-// never began, are zero; without an error there are none of these.
+// Wait is [Group.Wait], and also returns the results, in the order in which the functions were added. The result of a
+// function that failed or never began is zero; if Wait returns no error, there is no such function.
 func (g *ResultGroup[T]) Wait() ([]T, error) {
 	err := g.Group.Wait()
 	g.mu.Lock()
@@ -95,12 +95,13 @@ func (g *ResultGroup[T]) Wait() ([]T, error) {
 	return g.results, err
 }
 
-// First runs the functions in the pool, some at the same time, and returns the first result that comes without an error. Then it cancels
-// the context that the others are given; those that have not begun never do, and it returns when those that have begun have ended. (So a
-// panic of one of these is no one else's; it continues in the caller as a [*PanicError].) If all fail, it returns their errors, joined.
+// First runs the functions in the pool, some at the same time, and returns the first result that comes without an error.
+// As soon as it has this result, it cancels the context that the functions are given. Functions that have not begun then
+// never begin, and First returns when those that have begun have ended. (So a panic in one of them reaches the caller, as
+// a [*PanicError].) If all fail, First returns their errors, joined.
 //
-// A function that waits for the network, say, does so in [Worker.Block], or it keeps others from beginning. It is what Java
-// calls invokeAny. Anybody may call it. Cost: that of a group.
+// A function that waits, for the network say, should do so in [Worker.Block], or it keeps others from beginning. Java
+// calls this invokeAny. Any goroutine may call it. Cost: that of a group.
 func First[T any](p *Pool, ctx context.Context, fs ...func(ctx context.Context, w *Worker) (T, error)) (T, error) {
 	var first T
 	if len(fs) == 0 {

@@ -100,7 +100,7 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 	require.Same(t, ErrClosed, err)
 }
 
-// TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors; what is no function's error ends the group as ever.
+// TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors. An error that is not a function's ends the group as ever.
 func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	g, ctx := p.Group(t.Context())
@@ -238,7 +238,7 @@ func TestHooksAreCalledAtBothEndsOfAWorker(t *testing.T) {
 	require.NoError(t, Do(p, func(*Worker) {}))
 }
 
-// TestWhatGroupsOfResultsAndAdmissionAllocate is what their comments say.
+// TestWhatGroupsOfResultsAndAdmissionAllocate is as much as their comments say.
 func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
 	if testutil.UnderRace {
 		t.Skip("the race detector allocates, too")

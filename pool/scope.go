@@ -11,61 +11,61 @@ import (
 
 // # Scopes
 //
-// A child that has not begun lies in the deque of the worker that added it. That worker takes the
-// newest of them when the function that added them is over, so it always has something to do that
-// brings the scope nearer to its end; thieves take the oldest. The deque holds the child's func
-// value, a pointer, and nothing else refers to it: a child is pushed and popped without a lock or a
-// record. What a scope takes in memory follows from how many children wait at a time.
+// A child that has not begun lies in the deque of the worker that added it. When the function that
+// added children is over, the worker takes them back, the newest first, so it always has something to
+// do that brings the scope nearer to its end. Thieves take the oldest. The deque holds the child's
+// func value, a pointer, and nothing else refers to it: a child is pushed and popped without a lock or
+// a record. The memory of a scope depends on how many children wait at a time.
 //
 // # Branches
 //
-// A worker takes back what it has added in the scope that it is about to end, and only that, for
-// nothing may run on top of a wait but what the wait needs (waiting.md). So each function that adds
-// children has a branch: the body of a scope, at the worker that opened it, and every stolen child,
-// at its thief. The open branches of a worker are nested like calls, in a chain with the innermost
-// first. Only the innermost pushes, and at its end it pops until it comes to its base, where the
-// deque's bottom was when it was opened.
+// A worker that ends a scope takes back the children that it added to that scope, and no others,
+// because nothing may run on top of a wait but what the wait needs (waiting.md). So each function that
+// adds children has a **branch**: the body of a scope, at the worker that opened it, and every stolen
+// child, at its thief. The open branches of a worker are nested like calls and form a chain, the
+// innermost first. Only the innermost branch pushes. At its end it pops down to its **base**, the
+// deque's bottom when the branch was opened.
 //
 //	outermost  inner      innermost
 //	base       base       base       bottom
 //	 |          |          |          |
 //	 [A][B][C]  [D][E]     [F][G][H]
 //
-// A thief must know to which branch its item belongs, and all that the deque tells is the index:
+// A thief must know to which branch its item belongs, and the deque tells it only the index. The rule:
 //
 //	The item at index i belongs to the innermost open branch with base <= i.
 //
-// The thief may look that up when it has the item:
+// The thief may look up the branch after it has taken the item:
 //   - The branch to which the item belongs is still open, because it waits for the item.
 //   - Branches that were opened in it before the push are closed, since only the innermost pushes.
-//   - Branches that were opened in it after the push begin above i. As long as the item lay there,
-//     bottom was above i, and since it was stolen top is, below which bottom never comes to rest.
-//   - For the same reasons no other item has index i as long as anybody asks for this one.
+//   - Branches that were opened in it after the push have a base above i. While the item lay in the
+//     deque, bottom was above i; since the steal, top is, and bottom never comes to rest below top.
+//   - For the same reasons no other item has index i while the thief looks up this one.
 //
-// The chain's links never change, and the garbage collector keeps a branch that was closed for a
-// thief that still stands at it.
+// The chain's links never change, and the garbage collector keeps a closed branch while a thief
+// still stands at it.
 //
 // # Counting
 //
-// A worker counts how many children it has put into the deque in its branch, and taken back. The
-// difference was stolen. Thieves subtract 1 from pending for each stolen child that has ended. The
-// owner adds the difference when it has found nothing more to take back, and the worker that brings pending
-// to 0 is the last. Until then pending holds the number open besides, and does not come to 0.
+// A worker counts how many children it has put into the deque in its branch, and how many it has taken
+// back. The difference was stolen. A thief subtracts 1 from pending for each stolen child that has
+// ended. The owner adds the difference when it has found nothing more to take back; until then pending
+// also contains the number open, so it does not come to 0. The worker that brings pending to 0 is the last.
 //
-// A stolen child has ended when its own branch has: the thief runs what the child has added, and
-// waits for what was stolen from it in turn. (If it left that to the last of its thieves, it would
-// save the wait, but the branch could be gone from the chain when that one looks it up.) So the counts form a
-// tree, and only a child that is stolen costs an atomic operation on what others write.
+// A stolen child has ended when its own branch has: the thief runs the children that this child has
+// added, and waits for those that were stolen in turn. (It would save the wait to leave that to the
+// last of these thieves, but the branch could be gone from the chain when that thief looks it up.)
+// So the counts form a tree, and only a stolen child costs an atomic operation on a word that others write.
 //
 // # Strays
 //
-// A child that is added where the innermost branch belongs to another scope must not lie in the
-// deque: the inner scope would take it for its own, and it may wait for what comes after the inner
-// scope. It is a stray, on a list of its own scope behind a lock, as are children that should run on a
-// node. To the scope it counts as stolen. Thieves take strays first, and the scope's worker takes
-// those that are left when its deque has no more.
+// A **stray** is a child that lies in no deque, but on a list of its scope, behind a lock. A child is a
+// stray if the innermost branch belongs to another scope when it is added: in the deque, the inner scope
+// would take it for its own, and it may wait for something that comes after the inner scope. Children
+// that should run on a node are strays, too. Strays count as stolen. Thieves take strays before other
+// children; the scope's worker takes those that are left when its deque has no more children of the branch.
 
-// Scope is a number of functions, its children, that run before [Worker.Scope]
+// Scope is a set of functions, its children, that run before [Worker.Scope]
 // returns. A child may add others, and it may outlive the function that added it, but
 // not the scope. Children run on any worker, in any order.
 type Scope struct {
@@ -76,50 +76,50 @@ type Scope struct {
 
 	mu      sync.Mutex
 	strays  []stray      // that have not begun; the oldest first
-	waiting atomic.Int32 // len(strays); under mu, anybody reads
+	waiting atomic.Int32 // len(strays); written under mu, thieves read
 }
 
-// branch is one function that may add children to a scope, with those that it has added.
+// branch is a function that may add children to a scope, with the children that it has added.
 type branch struct {
 	scope *Scope  // constant
 	owner *Worker // constant
 	outer *branch // the owner's branch around this one; constant
 	base  int64   // the bottom of the owner's deque when the branch was opened; constant
 
-	// pending is open, and from the end on the number of stolen children, less those that have
-	// ended. Strays count as stolen from the beginning.
+	// pending is the number of stolen children that have not ended. Strays count from the moment they
+	// are added, others when the owner has found nothing more to take back; until then pending contains open.
 	pending atomic.Int64
 	latch   latch // done when pending comes to 0
 }
 
-// childCounts says how many children a worker has put into its deque in its innermost branch, and how
-// many it has taken back. The worker has it, and not the branch, so that it lies where nobody else
-// reads or writes. Added is atomic for the fence that its store is. Owner only.
+// childCounts counts the children that a worker has put into its deque in its innermost branch, and
+// those that it has taken back. It is in the worker and not in the branch, so that no other worker reads
+// or writes its cache line. added is atomic because its store is a fence. Owner only.
 type childCounts struct {
 	added atomic.Int64
 	taken int64
 }
 
-// open is what pending holds more until its owner has found nothing more to take back.
+// open is what pending contains in addition until its owner has found nothing more to take back.
 const open = 1 << 62
 
-// keptGrows is how often a deque may have grown for an idle worker to keep it: up to 1024 slots.
+// keptGrows is how often a deque may have grown if an idle worker is to keep it: up to 1024 slots.
 const keptGrows = 4
 
-// givesWayAfter is how many children there are between two looks at the clock. Go takes the P from those that
-// together run for more than 10 ms.
+// givesWayAfter is how many children a worker runs between two looks at the clock. Go takes the P from
+// children that together run for more than 10 ms.
 const givesWayAfter = 16
 
-// stray is a child that lies in no deque, and 1 + the node on which it should run, or 0.
+// stray is a child that lies in no deque, with 1 + the node on which it should run, or 0 for any node.
 type stray struct {
 	f    *task
 	node int
 }
 
-// Scope calls body, which adds children by [Scope.Go], and returns when body and all
-// children have. Meanwhile the caller runs children itself. A panic in a child continues
-// here as a [*PanicError], and a panic in body as it is, when all children have ended;
-// those that have not started when one panics never will.
+// Scope calls body, which adds children with [Scope.Go], and returns when body and all
+// children have returned. Meanwhile the caller runs children itself. When all children have
+// ended, a panic in a child continues here as a [*PanicError], and a panic in body as it is.
+// Children that have not started when one panics never start.
 func (w *Worker) Scope(body func(s *Scope)) {
 	if body == nil {
 		panic(errNilFunc("Worker.Scope"))
@@ -133,7 +133,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	w.cancelScope.check()
 }
 
-// hold opens the branch, runs a function in it, and then the children, and returns when all have ended.
+// hold opens the branch, runs f in it, then runs the children, and returns when all have ended.
 func (b *branch) hold(w *Worker, s *Scope, f func()) {
 	b.scope, b.owner, b.outer = s, w, w.branch.Load()
 	if d := w.children.Load(); d != nil {
@@ -158,10 +158,10 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 	over = true
 }
 
-// abandon is finish where the branch's function did not return: no child runs any more.
+// abandon is finish for a branch whose function did not return: no more children begin.
 func (b *branch) abandon(w *Worker) {
 	s := b.scope
-	s.stop(goexit{}) // whatever it was continues by itself
+	s.stop(goexit{}) // the function's own panic or Goexit continues by itself
 	b.finish(w)
 	s.call.keep(*s.ending.Load())
 }
@@ -189,11 +189,11 @@ func (b *branch) finish(w *Worker) {
 	}
 }
 
-// Go adds f to the scope. It may be called by the body and by children, with the worker
-// that they were given. A pool that is closed still runs the children of the scopes that it runs.
+// Go adds f to the scope. The body and the children may call it, with the worker that they
+// were given. A closed pool still runs the children of scopes that have not ended.
 //
 // Cost: no allocation beyond the closure f; a locked instruction, and another one when the child is taken
-// back. In an inner scope, to add a child to an outer one takes a lock.
+// back. Adding a child to an outer scope from an inner one takes a lock.
 func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	if f == nil {
 		panic(errNilFunc("Scope.Go"))
@@ -222,14 +222,14 @@ func (w *Worker) addChild(f func(*Worker)) {
 	}
 	d.Push(taskOf(f))
 	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
-	// As for a task, and not as for a fork, guests do not count: one may wait for a child of its scope.
+	// Guests do not count here, as for a task and unlike for a fork: a guest may wait for a child of its scope.
 	if w.pool.sleep.Load().Searching() == 0 {
 		w.wakeHelper()
 	}
 }
 
 func (s *Scope) stray(c stray) {
-	if s.pending.Add(1) == 1 { // as long as the scope lasts, its body or a child counts
+	if s.pending.Add(1) == 1 { // while the scope lasts, pending counts its body or a child
 		panic(errors.New("pool: Scope.Go was called after the scope had ended; a child may not outlive its scope"))
 	}
 	s.mu.Lock()
@@ -258,7 +258,7 @@ func (w *Worker) anyChild() bool {
 	return false
 }
 
-// robChild takes a child from the worker for a thief on a node.
+// robChild steals a child from the worker for a thief on a node.
 func (w *Worker) robChild(node int) (job, heist.StealResult) {
 	for b := w.branch.Load(); b != nil; b = b.outer {
 		if f := b.scope.claim(node); f != nil {
@@ -285,8 +285,8 @@ func (w *Worker) branchAt(index int64) *branch {
 	return b
 }
 
-// claim takes a stray for a thief on a node: of the oldest ones that which should run there, or
-// else the oldest.
+// claim takes a stray for a thief on a node: the first of the oldest 64 that may run there, or else
+// the oldest.
 func (s *Scope) claim(node int) *task {
 	if s.waiting.Load() == 0 {
 		return nil
@@ -314,7 +314,7 @@ func (s *Scope) take(which func() int) *task {
 	s.waiting.Add(-1)
 	i := which()
 	f := s.strays[i].f
-	if i == 0 { // the array stays as it is, so that taking the oldest is cheap
+	if i == 0 { // without a copy, so that taking the oldest is cheap
 		s.strays[0] = stray{}
 		s.strays = s.strays[1:]
 	} else {
@@ -323,7 +323,7 @@ func (s *Scope) take(which func() int) *task {
 	return f
 }
 
-// runStolen runs a stolen child of the branch, or a stray, in a branch of its own.
+// runStolen runs a stolen child of branch b, or a stray, in a branch of its own.
 func (b *branch) runStolen(w *Worker, f *task) {
 	s := b.scope
 	out := w.helps(b.owner, &b.latch, w.cancelScope)
@@ -358,7 +358,7 @@ func (s *Scope) run(w *Worker, f *task) {
 	returned = true
 }
 
-// stop keeps the first ending, but a panic rather than one that says nothing: of a call that unwinds, or of a goroutine that ends.
+// stop keeps the first ending, but a panic replaces the unwinding of a call and a runtime.Goexit.
 func (s *Scope) stop(e ending) {
 	_, panicked := e.(*PanicError)
 	for old := s.ending.Load(); ; old = s.ending.Load() {

@@ -31,8 +31,7 @@ var inScope = map[string]func(p *Pool, f func(w *Worker)){
 	},
 }
 
-// spawn adds a tree of children, each added by its parent from wherever that runs. It
-// counts them.
+// spawn adds a tree of children, each added by its parent wherever the parent runs, and counts them.
 func spawn(s *Scope, w *Worker, depth int, ran *atomic.Int64) {
 	s.Go(w, func(w *Worker) {
 		if depth > 0 {
@@ -64,8 +63,7 @@ func TestScopeWaitsForChildrenOfChildren(t *testing.T) {
 	}
 }
 
-// TestChildOutlivesWhoAddedIt: the function that added it returns first, and the scope
-// does not.
+// TestChildOutlivesWhoAddedIt: the function that added the child returns first, and the scope must not.
 func TestChildOutlivesWhoAddedIt(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for range testutil.Stress(100) {
@@ -218,7 +216,7 @@ func TestPanicInAChildReachesTheScope(t *testing.T) {
 	}
 }
 
-// TestFirstPanicOfTheChildrenCounts, and those that have not begun never do.
+// TestFirstPanicOfTheChildrenCounts, and children that have not begun never do.
 func TestFirstPanicOfTheChildrenCounts(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	var ran []int
@@ -258,7 +256,7 @@ func TestPanicInTheBodyWaitsForTheChildren(t *testing.T) {
 								at.open()
 								<-later()
 							})
-							at.await() // in vain where nobody is free to take it
+							at.await() // in vain if no worker is free to take it
 							for range 10 {
 								s.Go(w, func(*Worker) { begun.Add(1) })
 							}
@@ -392,8 +390,8 @@ func TestScopeAllocatesNothingForAChild(t *testing.T) {
 	require.LessOrEqual(t, allocsPerRun(20, run), n/4.0)
 }
 
-// TestGuestWhoseScopeFailsTidiesUpItself: when no worker is free, there is nobody but the
-// guest to see that the children that have not begun never will.
+// TestGuestWhoseScopeFailsTidiesUpItself: when no worker is free, only the guest can see to it that children
+// that have not begun never do.
 func TestGuestWhoseScopeFailsTidiesUpItself(t *testing.T) {
 	for name, body := range map[string]func(s *Scope, w *Worker){
 		"return": func(*Scope, *Worker) {},
@@ -493,7 +491,7 @@ func TestScopesInChildrenDoNotPileUp(t *testing.T) {
 	require.Less(t, got, n/10, "children on top of one another on one stack")
 }
 
-// nested is a scope that checks that its children run as long as it lasts, and that no other's do for it.
+// nested is a scope that checks that each child added to it runs, and runs before the scope is over.
 type nested struct {
 	*Scope
 	over  atomic.Bool
@@ -524,8 +522,8 @@ func inNested(t *testing.T, w *Worker, body func(n *nested)) {
 	}
 }
 
-// TestStolenChildFindsItsScope among those that its worker has open: scopes in scopes, whose bodies and
-// children add children to all of them, while others steal.
+// TestStolenChildFindsItsScope among all that its worker has open. There are scopes in scopes, whose bodies
+// and children add children to all of them, while other workers steal.
 func TestStolenChildFindsItsScope(t *testing.T) {
 	var grow func(t *testing.T, w *Worker, depth int, around []*nested)
 	grow = func(t *testing.T, w *Worker, depth int, around []*nested) {
@@ -560,8 +558,8 @@ func TestStolenChildFindsItsScope(t *testing.T) {
 	}
 }
 
-// TestMillionChildrenOfOneWorker take the slots of a deque, and the arrays that were too small, and it is let
-// go of afterwards.
+// TestMillionChildrenOfOneWorker measures the memory that they take: a deque's slots, and the arrays that it
+// has outgrown. The pool lets go of it afterwards.
 func TestMillionChildrenOfOneWorker(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	const n = 1_000_000
@@ -570,7 +568,7 @@ func TestMillionChildrenOfOneWorker(t *testing.T) {
 	done := make(chan struct{})
 	require.NoError(t, p.Go(func(w *Worker) {
 		defer close(done)
-		w.Scope(func(s *Scope) { // as a guest would have no other to take a child
+		w.Scope(func(s *Scope) { // in a task: a guest would share its children with the worker
 			child := func(*Worker) { ran++ }
 			runtime.ReadMemStats(&before)
 			for range n {
@@ -585,8 +583,8 @@ func TestMillionChildrenOfOneWorker(t *testing.T) {
 	requireAtRest(t, p) // which looks at the deque
 }
 
-// TestWhatWaitsForTheEndOfAnInnerScope: a child of an outer scope waits until an inner scope has ended, in
-// the same worker. The worker that takes the child must not do it on top of the inner scope's end.
+// TestWhatWaitsForTheEndOfAnInnerScope: a child of an outer scope waits until an inner scope of the same
+// worker has ended. A worker that takes the child must not run it on top of the inner scope's end.
 func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
 	ways := map[string]func(w *Worker, outer *Scope, child func(*Worker), in func(body func())){
 		"added before": func(w *Worker, outer *Scope, child func(*Worker), in func(body func())) {
@@ -641,8 +639,8 @@ func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {
 	}
 }
 
-// TestStolenChildWaitsForItsOwn: it has returned, and what it added was stolen from its thief and has not
-// ended, so neither has the scope.
+// TestStolenChildWaitsForItsOwn: a stolen child has returned, but a child that it added was stolen from its
+// thief and has not ended, so the scope has not ended either.
 func TestStolenChildWaitsForItsOwn(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for range testutil.Stress(100) {
@@ -754,7 +752,7 @@ func TestChildrenThatHaveRunAreForgotten(t *testing.T) {
 			}
 			w.Scope(func(outer *Scope) {
 				outer.Go(w, func(*Worker) {
-					if workers == 1 { // the last of all
+					if workers == 1 { // runs last
 						requireCollected(t, all...)
 					}
 				})
@@ -767,7 +765,7 @@ func TestChildrenThatHaveRunAreForgotten(t *testing.T) {
 				w.Scope(func(s *Scope) {
 					for range 100 {
 						add(s, w)
-						if workers > 1 { // or it would run after that one
+						if workers > 1 { // with one worker it would run after the check
 							add(outer, w)
 						}
 					}
@@ -779,8 +777,8 @@ func TestChildrenThatHaveRunAreForgotten(t *testing.T) {
 	}
 }
 
-// TestChildIsAddedByAnotherGoroutine with a worker that is not its own. That is not allowed, and yet
-// the child is not lost, nor any other.
+// TestChildIsAddedByAnotherGoroutine with a worker that is not its own. That is not allowed, but neither that
+// child nor any other is lost.
 func TestChildIsAddedByAnotherGoroutine(t *testing.T) {
 	if goroutineIDIsSlow {
 		t.Skip("nobody looks whose the worker is")
@@ -806,7 +804,8 @@ func TestChildIsAddedByAnotherGoroutine(t *testing.T) {
 	}
 }
 
-// TestAThiefTakesTheOldestStrayOfItsNode by hand, or the oldest that may run anywhere, and only else one of another node.
+// TestAThiefTakesTheOldestStrayOfItsNode, by hand, or the oldest that may run anywhere, and one of another
+// node only if there is neither.
 func TestAThiefTakesTheOldestStrayOfItsNode(t *testing.T) {
 	const anywhere, node0, node1 = 0, 1, 2
 	var s Scope

@@ -8,19 +8,20 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Serial returns a place where everything runs in the caller, as if there were no other workers: loops from their first item to
-// their last, the functions of a [Do] in their order. It is for tests, and for callers of a library who have no pool and want none.
-// Any number of goroutines may use it at the same time.
+// Serial returns a place where everything runs in the caller, as if there were no other workers: loops from their
+// first item to their last, the functions of a [Do] in their order. It is for tests, and for callers of a library
+// that have no pool and want none. Any number of goroutines may use it at the same time.
 //
-// There is nobody to run tasks later, so [Worker.Go], groups and futures of its pool refuse them with an error.
+// No worker is there to run tasks later, so [Worker.Go], groups and futures of its pool refuse them with an error.
 //
 // Cost: that of a guest, 40 ns for each call; no goroutine.
 func Serial() Place { return serial() }
 
-// serial makes a pool without workers, which has only places for guests: no place sleeps, so it is never hungry, and nobody steals.
+// serial makes a pool without workers. It has only places for guests: no place sleeps, so it is never hungry, and
+// there are no thieves.
 var serial = sync.OnceValue(func() *Pool {
 	p := makePool(&config{search: policy.Defaults, machine: thisMachine, pinning: PinNone, why: "the place has no workers"})
-	p.workerSet.size.Store(1) // who calls
+	p.workerSet.size.Store(1) // the caller
 	p.shared = true
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
 	return p

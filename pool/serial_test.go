@@ -14,7 +14,7 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// TestSerialRunsEverythingInItsOrderInTheCaller, whatever the granularity, and nobody takes anything from anybody.
+// TestSerialRunsEverythingInItsOrderInTheCaller, whatever the granularity, and nothing is stolen.
 func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	at := Serial()
@@ -84,7 +84,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	all.Wait()
 	require.True(t, testutil.Eventually(func() bool { return runtime.NumGoroutine() <= goroutines }))
 
-	synctest.Test(t, func(t *testing.T) { // it is nobody's
+	synctest.Test(t, func(t *testing.T) { // the serial pool belongs to no bubble
 		require.NoError(t, Do(at, func(w *Worker) {
 			w.Do(func(*Worker) { time.Sleep(time.Second) }, func(w *Worker) { w.Block(func() { time.Sleep(time.Second) }) })
 		}))

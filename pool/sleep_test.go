@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pause waits for a random time around that after which a worker parks.
+// pause waits for a random time near the one after which a worker parks.
 func pause() {
 	switch rand.N(4) {
 	case 0:
@@ -54,8 +54,8 @@ func TestBurstsOfTasksAreRun(t *testing.T) {
 	})
 }
 
-// TestAsManyTasksAsWorkersRunAtOnce: each waits for all the others, so every worker
-// must be woken, though one who wakes up wakes the next.
+// TestAsManyTasksAsWorkersRunAtOnce: each task waits for all the others, so every worker must be
+// woken, though each worker that wakes up wakes the next.
 func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		n := p.Workers()
@@ -95,8 +95,7 @@ func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 	})
 }
 
-// TestTaskThatWaitsForTheNextOne does not keep that from being run, where there is
-// another worker.
+// TestTaskThatWaitsForTheNextOne: where there is another worker, it runs the next task meanwhile.
 func TestTaskThatWaitsForTheNextOne(t *testing.T) {
 	for _, workers := range []int{2, 3, 16} {
 		p := newPool(t, WithWorkers(workers))
@@ -138,8 +137,8 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
-// TestForksThatAppearWhileOthersSleepAreStolen: f waits for g, so a fork that wakes
-// nobody hangs.
+// TestForksThatAppearWhileOthersSleepAreStolen: f waits for g, so the test hangs if the fork wakes
+// no worker.
 func TestForksThatAppearWhileOthersSleepAreStolen(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for round := range testutil.Stress(2000) {
@@ -201,7 +200,8 @@ func TestJoiningSleeperIsWokenWhenItsForkIsDone(t *testing.T) {
 	}
 }
 
-// TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin, which waits for a fork that waits for the task.
+// TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin: the worker waits for a fork that waits for the
+// task.
 func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
 	for range testutil.Stress(100) {
@@ -225,7 +225,7 @@ func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 	}
 }
 
-// TestTaskIsRunBesideASleeperInAJoin puts a sleeper in the way that waits for a fork.
+// TestTaskIsRunBesideASleeperInAJoin has a sleeper in the way: a worker that waits for a fork.
 func TestTaskIsRunBesideASleeperInAJoin(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	for range testutil.Stress(200) {
@@ -301,8 +301,8 @@ func TestPoolComesToRest(t *testing.T) {
 	})
 }
 
-// TestNoPlaceSleepsOverATask that became visible after the last look, and whose submitter saw a
-// searcher and woke nobody.
+// TestNoPlaceSleepsOverATask that became visible after the place's last look, and whose submitter
+// saw a searcher and woke no worker.
 func TestNoPlaceSleepsOverATask(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(100) {
@@ -327,8 +327,8 @@ func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
 	}
 }
 
-// TestWhoIsWokenLooksFirstWhereWorkWasSeen: what lies nearest to it is likely to be a smaller
-// piece than what it was woken for.
+// TestWhoIsWokenLooksFirstWhereWorkWasSeen: the nearest work is likely to be a smaller piece than
+// the work that the worker was woken for.
 func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 	p := newPool(t, WithWorkers(3), WithPinning(PinNone))
 	busy, over := newBarrier(3), make(chan struct{})
@@ -339,7 +339,8 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 				<-over
 				return
 			}
-			// Both others have a task. The worker sleeps, as far as anybody knows, and is woken.
+			// Both other places have a task. This worker announces that its place sleeps, and is
+			// woken.
 			var right []bool
 			for seen := 1; seen < 3; seen++ {
 				var tasks [3]*task
@@ -373,7 +374,7 @@ func phantom(p *Pool) (leave func()) {
 	return func() { p.sleep.Add(-policy.OneSearching) }
 }
 
-// TestASearcherThatDoesNotRunIsNotTrusted by the next submitter.
+// TestASearcherThatDoesNotRunIsNotTrusted by the next submitter, which wakes another worker.
 func TestASearcherThatDoesNotRunIsNotTrusted(t *testing.T) {
 	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2))
@@ -386,7 +387,7 @@ func TestASearcherThatDoesNotRunIsNotTrusted(t *testing.T) {
 	}
 }
 
-// TestASearcherShowsThatItRuns, or the next submitter wakes another one for nothing.
+// TestASearcherShowsThatItRuns: otherwise the next submitter would wake another worker for nothing.
 func TestASearcherShowsThatItRuns(t *testing.T) {
 	for name, options := range map[string][]Option{"search": nil, "watch": {WithTuning(Tuning{HotWorker: true})}} {
 		t.Run(name, func(t *testing.T) {
@@ -399,7 +400,7 @@ func TestASearcherShowsThatItRuns(t *testing.T) {
 	}
 }
 
-// TestABusyWorkerWakesAnotherForWhatWaits, if the one that was woken for it does not run.
+// TestABusyWorkerWakesAnotherForWhatWaits, if the worker that was woken for it does not run.
 func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	requireAtRest(t, p)
@@ -410,7 +411,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 		leave = phantom(p)
 		p.searchedAt.Store(heist.Ticks() + p.ticksFollow) // so that the tasks trust it
 		first.Store(w)
-		for range 200 { // what the ring does not hold is pulled from the injector, with a look at who searches
+		for range 200 { // what does not fit in the ring is pulled from the injector, with a look at the searchers
 			_ = w.Go(func(w *Worker) {
 				if w != first.Load() {
 					second.Store(true)
@@ -426,7 +427,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 	leave()
 }
 
-// TestAWorkerStaysAwakeWhereTasksComeOften, and goes to sleep where they do not any more.
+// TestAWorkerStaysAwakeWhereTasksComeOften, and goes to sleep when they no longer do.
 func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
 	if runtime.NumCPU() == 1 {
 		t.Skip("on one CPU it is seen awake only if the system takes the CPU from it just then")

@@ -14,16 +14,23 @@ import (
 
 // # Slow tasks
 //
-// A goroutine of the pool, the sentinel, looks at all workers four times in the time that a task may take. Each worker says since when its job
-// runs: the moment, in heist.Ticks, names that job, for no other one of the worker has the same. Who finds that it takes too long, the sentinel
-// while it runs or the worker when it ends, writes the moment into slowSince. The first of them reports it: a worker leaves that to the sentinel, so that
-// the user's function runs in one goroutine, and holds up no worker.
-
-// WithSlowTask has f told of each task that takes longer than d, waits included, once: with its stack, if it still runs when that is noticed, which is within a
-// quarter of d. With a nil f the standard logger is told. The last ones are also in [Pool.Snapshot].
+// A goroutine of the pool, the **sentinel**, looks at all workers four times in the time that a task may take. Each worker
+// publishes when its job began. This moment, in heist.Ticks, identifies the job, since no other job of the worker has
+// the same.
 //
-// A goroutine of the pool calls f, with one after the other. Close waits for it, so it must not; it may call Dump and the like. A panic in f ends the process. Cost: two looks at the clock for each task, some 6 ns, a
-// goroutine, and for each report of a task that still runs a stop of all goroutines, for as long as it takes to write down their stacks.
+//  1. The sentinel finds that a job takes too long while it runs, or the worker finds it when the job ends.
+//  2. Either writes the moment into slowSince. The first to do so reports the job.
+//  3. The worker leaves its report to the sentinel, so that the user's function runs in one goroutine and holds up no
+//     worker.
+
+// WithSlowTask makes the pool call f once for each task that takes longer than d, waits included. The report has the
+// task's stack if the task still runs when the pool notices, which is within a quarter of d, or a millisecond if that is
+// longer. With a nil f the reports go to the standard logger. The last ones are also in [Pool.Snapshot].
+//
+// A goroutine of the pool calls f with one report after the other. Close waits for that goroutine, so f must not call
+// Close; it may call Dump and the like. A panic in f ends the process. Cost: two looks at the clock for each task, some
+// 6 ns, a goroutine, and for each report of a task that still runs a stop of all goroutines, for as long as it takes to
+// write down their stacks.
 func WithSlowTask(d time.Duration, f func(s inspect.Slow)) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -38,10 +45,10 @@ func WithSlowTask(d time.Duration, f func(s inspect.Slow)) Option {
 	}
 }
 
-// slowTasks are those of a pool that took too long.
+// slowTasks are the tasks of a pool that took too long.
 type slowTasks struct {
 	mu    sync.Mutex
-	ended []inspect.Slow // that nobody was told of
+	ended []inspect.Slow // found by workers and not reported yet
 	last  []inspect.Slow // the latest reports, the oldest first
 
 	stop chan struct{} // closed at the pool's end
@@ -51,14 +58,14 @@ type slowTasks struct {
 // keptSlow is how many slow tasks a pool remembers.
 const keptSlow = 16
 
-// list returns those that the pool remembers.
+// list returns the slow tasks that the pool remembers.
 func (s *slowTasks) list() []inspect.Slow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.last)
 }
 
-// wasSlow is for a worker whose task took so long.
+// wasSlow leaves a report of the worker's task, which took too long and has ended, unless the sentinel has reported it.
 func (w *Worker) wasSlow(since, took int64, name string) {
 	if w.slowSince.Swap(since) == since {
 		return
@@ -103,7 +110,7 @@ func (p *Pool) findSlow() {
 			continue
 		}
 		stack := goroutineStack(v.w.number.Load())
-		if v.w.since.Load() == v.since && v.w.slowSince.Swap(v.since) != v.since { // else it has ended, and the worker says so
+		if v.w.since.Load() == v.since && v.w.slowSince.Swap(v.since) != v.since { // else the job has ended, and the worker reports it
 			p.report(inspect.Slow{Pool: p.title(), Worker: v.w.id, Task: v.does(), Took: took, At: time.Now(), Stack: stack})
 		}
 	}
@@ -117,10 +124,10 @@ func (p *Pool) report(s inspect.Slow) {
 	p.onSlow(s)
 }
 
-// mostStacks bounds how much is written down of all stacks.
+// mostStacks bounds how many bytes of all stacks are written down.
 const mostStacks = 16 << 20
 
-// goroutineStack returns the stack of the goroutine with a number, and nothing if it is not among the first ones.
+// goroutineStack returns the stack of the goroutine with a number, or nothing if it is not within mostStacks.
 func goroutineStack(number uint64) string {
 	buf := make([]byte, 64<<10)
 	n := runtime.Stack(buf, true)

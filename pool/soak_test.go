@@ -53,8 +53,8 @@ func (n plant) child(i uint64) plant {
 	return n
 }
 
-// growInScope grows a tree whose scope ends with the function that the caller calls
-// this in. What it leaves behind by a panic is over then, too.
+// growInScope grows a tree whose scope ends when run returns. Then what a panic left behind has
+// ended, too.
 func growInScope(run func(f func(w *Worker)) error, n plant) (value uint64) {
 	n.scope = &scope{faults: n.faults}
 	if err := run(func(w *Worker) { value = tryGrow(w, n) }); err != nil {

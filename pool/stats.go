@@ -75,7 +75,7 @@ func (pl *place) role() inspect.Role {
 	return inspect.RoleAdded
 }
 
-// state says what is done in the place. It follows the chain of linked workers as thieves do, and sees what they publish.
+// state says what goes on in the place. It follows the chain of linked workers, as thieves do, and reads what they publish.
 func (pl *place) state() inspect.State {
 	if pl.rank >= 0 && pl.pool.sleep.Parked(pl.index) {
 		return inspect.Parked
@@ -93,7 +93,7 @@ func (pl *place) state() inspect.State {
 	return state
 }
 
-// Load returns what the pool does at the moment, which is nothing when it has ended. Cost: a look at all places.
+// Load returns what the pool does at the moment; all is zero when the pool has ended. Cost: a look at all places.
 func (p *Pool) Load() inspect.Load {
 	if err := p.usable(); err != nil {
 		panic(err)
@@ -141,7 +141,7 @@ func (p *Pool) inInjectors() (q inspect.Queued) {
 	return q
 }
 
-// queued counts the tasks that nobody has begun.
+// queued counts the tasks that have not begun.
 func (p *Pool) queued() int {
 	n := p.inInjectors().Total()
 	for _, pl := range p.victims() {
@@ -150,8 +150,8 @@ func (p *Pool) queued() int {
 	return n
 }
 
-// StealMatrix returns how often each worker has stolen from each: steals[thief][victim], by
-// [Worker.ID].
+// StealMatrix returns how often the workers in each place have stolen from each place:
+// steals[thief][victim], in the order of [inspect.Stats].Workers.
 func (p *Pool) StealMatrix() [][]uint64 {
 	if err := p.usable(); err != nil {
 		panic(err)
@@ -169,11 +169,11 @@ func (p *Pool) StealMatrix() [][]uint64 {
 	return steals
 }
 
-// stealStats is a worker's account of whom it tried to steal from. Owner writes, anybody reads.
+// stealStats is a place's account of the victims that its holder tried to steal from. Holder writes, observers read.
 type stealStats struct {
 	tiers []tierCounts
-	// pages hold the number of steals by victim. Those of whom nothing was stolen are nil:
-	// in a large pool that is most of them.
+	// pages hold the number of steals by victim. A page of victims from which nothing was stolen is nil:
+	// in a large pool most pages are.
 	pages []atomic.Pointer[[victimsPerPage]heist.Counter]
 }
 

@@ -14,14 +14,15 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// endless is a search that does not come to its end by itself.
+// endless is a search that does not end by itself.
 var endless = Recursive(func(f *Fork[func(w *Worker), int], look func(*Worker)) int {
 	look(f.Worker())
 	x, y := f.Join(look, look)
 	return x + y
 })
 
-// TestStopEndsAllOfASearch, whichever worker finds what is looked for, in forks, joins, scopes and loops, and nothing around it.
+// TestStopEndsAllOfASearch, whichever worker finds the result, in forks, joins, scopes and loops, and
+// ends nothing around it.
 func TestStopEndsAllOfASearch(t *testing.T) {
 	found := errors.New("found")
 	p := newPool(t, WithWorkers(2))
@@ -64,7 +65,7 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 				"serial": func(f func(at Place)) { f(Serial()) },
 			} {
 				if at == "serial" && name == "Scope" {
-					continue // which takes the newest first and needs memory for the others until it is found
+					continue // it takes the newest child first and would need memory for the others until the result is found
 				}
 				t.Run(name+" at a "+at, func(t *testing.T) {
 					place(func(at Place) {
@@ -88,7 +89,7 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 	requireAtRest(t, p)
 }
 
-// TestStopEndsTheInnermostSearch that can be stopped, and its caller goes on.
+// TestStopEndsTheInnermostSearch that can be stopped, while its caller goes on.
 func TestStopEndsTheInnermostSearch(t *testing.T) {
 	inner, outer := errors.New("inner"), errors.New("outer")
 	p := newPool(t, WithWorkers(2))
@@ -122,7 +123,7 @@ func TestStopEndsTheInnermostSearch(t *testing.T) {
 	}))
 }
 
-// TestARecursionCallsItself for one part, though it is the value of a variable that it could not name.
+// depth calls itself, though a variable cannot be named in its own value.
 var depth = Recursive(func(f *Fork[int, int], n int) int {
 	if n == 0 {
 		return 0
@@ -224,7 +225,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 			cancel(nil)
 		}
 	}
-	// A panic that was handled does not come again.
+	// A panic that was handled does not come back.
 	at, _, cancel := WithCancel(p)
 	defer cancel(nil)
 	require.Same(t, errStop, at.Run(func(w *Worker) {
@@ -246,7 +247,7 @@ func TestAnyPlaceHasAContextAndBlocks(t *testing.T) {
 		var none context.Context
 		require.Panics(t, func() { place.With(none) }, name)
 	}
-	// The only worker is in a body that waits for a task.
+	// The only worker waits for a task in the body of a loop.
 	require.NoError(t, p.Go(func(w *Worker) {}))
 	future := Async(p, func(w *Worker) (bool, error) {
 		ran := make(chan struct{})

@@ -41,7 +41,7 @@ func (p *Pool) String() string {
 	return b.String()
 }
 
-// title is what the pool is called.
+// title returns the pool's name for messages.
 func (p *Pool) title() string {
 	if p.name == "" {
 		return "pool"

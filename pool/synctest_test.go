@@ -17,7 +17,8 @@ import (
 
 // # Bubbles of testing/synctest, in which time passes only when all goroutines wait
 
-// TestAPoolMayBeMadeInABubble also if it is the process's first, for which clocks are measured.
+// TestAPoolMayBeMadeInABubble, also if it is the first pool of the process, for which clocks are
+// measured.
 func TestAPoolMayBeMadeInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(WithWorkers(3), WithPinning(PinNone))
@@ -77,7 +78,8 @@ func TestDelaysAndDeadlinesFollowTheTimeOfTheBubble(t *testing.T) {
 	})
 }
 
-// TestPoolsOutsideAreNoMatterOfABubble: what is measured once in a process is right for both.
+// TestPoolsOutsideAreNoMatterOfABubble: what is measured once in a process is right inside and
+// outside.
 func TestPoolsOutsideAreNoMatterOfABubble(t *testing.T) {
 	outside := newPool(t, WithWorkers(2))
 	for range testutil.Stress(20) {
@@ -93,7 +95,8 @@ func TestPoolsOutsideAreNoMatterOfABubble(t *testing.T) {
 	}
 }
 
-// TestBoundWorkersAreRefusedInABubble, in which time would stand still: a thread that sleeps is no goroutine that waits.
+// TestBoundWorkersAreRefusedInABubble, because time would stand still: a thread that sleeps is no
+// goroutine that waits.
 func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
 	allowed, err := heist.Allowed()
 	if err != nil || len(allowed) == 0 {
@@ -112,7 +115,8 @@ func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
 	})
 }
 
-// A coroutine that waits outside, or in another bubble, has nothing to do with the pools of a bubble: what is touched from two of them ends the process.
+// A coroutine that waits outside, or in another bubble, must not touch the pools of a bubble:
+// touching something from two bubbles ends the process.
 func TestCoroutinesOutsideLeaveTheBubbleAlone(t *testing.T) {
 	ctx := context.Background()
 	waits := func(p *Pool, until chan struct{}) {

@@ -20,13 +20,13 @@ type task struct{ code uintptr }
 
 func taskOf(f func(*Worker)) *task { return *(**task)(unsafe.Pointer(&f)) }
 
-// taskFor is taskOf for a function of another type, to be asked for its name only.
+// taskFor is taskOf for a function of any type. Its result serves only to find the function's name.
 func taskFor[F any](f F) *task { return *(**task)(unsafe.Pointer(&f)) }
 
-// codeOf returns where the code of a function is, and does not keep the function.
+// codeOf returns the address of a function's code. It does not keep the function alive.
 func codeOf[F any](f F) uintptr { return **(**uintptr)(unsafe.Pointer(&f)) }
 
-// taskOf is for tasks that are about to be queued.
+// taskOf returns f as a task to be queued, stamped in a pool with timings.
 func (p *Pool) taskOf(f func(*Worker)) *task {
 	if p.timed {
 		return p.stamped(taskOf(f))
@@ -36,18 +36,18 @@ func (p *Pool) taskOf(f func(*Worker)) *task {
 
 func (t *task) run(w *Worker) { (*(*func(*Worker))(unsafe.Pointer(&t)))(w) }
 
-// Priority says in which order tasks come that are given to [Pool.Submit]. It is a
-// [TaskOption]. See find.go for how a worker goes about it.
+// Priority orders the tasks that are given to [Pool.Submit]. It is a [TaskOption]. See find.go
+// for how a worker follows it.
 type Priority int
 
 const (
-	// PriorityNormal is the priority of all tasks for which no other one is given.
+	// PriorityNormal is the priority of a task for which no other is given.
 	PriorityNormal Priority = iota
-	// PriorityHigh is for what must not wait for other tasks. While there are tasks of high
-	// priority, one task in eight that a worker starts is another one.
+	// PriorityHigh is for tasks that must not wait for others. While there are tasks of high
+	// priority, one task in eight that a worker starts is of another priority.
 	PriorityHigh
-	// PriorityLow is for what may wait until there is nothing else. While there is something
-	// else, one task in 64 that a worker starts is of low priority.
+	// PriorityLow is for tasks that may wait until there is nothing else to do. While there are
+	// other tasks, one task in 64 that a worker starts is of low priority.
 	PriorityLow
 
 	priorities = iota
@@ -55,7 +55,7 @@ const (
 
 func (p Priority) set(o *taskOptions) { o.priority = p }
 
-// TaskOption says more about a task that is given to [Pool.Submit]: [PriorityHigh] or [PriorityLow],
+// TaskOption is an option for a task that is given to [Pool.Submit]: [PriorityHigh] or [PriorityLow],
 // [Delay], [StartBy], [OnNode], [Named].
 type TaskOption interface{ set(*taskOptions) }
 
@@ -69,8 +69,8 @@ type taskOptions struct {
 	nodeID   int             // of OnNode
 	node     int             // 1 + index into Pool.nodes; 0 for the submitter's
 	ctx      context.Context // ends the delay; nil if nothing does
-	ended    func()          // by ctx; nil to count a task that was skipped
-	name     string          // empty for that of the function
+	ended    func()          // called when ctx ends the delay; nil to count a skipped task
+	name     string          // empty for the function's name
 	of       *task           // the user's function
 }
 
@@ -78,7 +78,7 @@ type after time.Duration
 
 func (d after) set(o *taskOptions) { o.delay = time.Duration(d) }
 
-// Delay delays a task: it is queued when d has passed. Until then it occupies only a
+// Delay delays a task: the task is queued when d has passed. Until then it occupies only a
 // timer.
 func Delay(d time.Duration) TaskOption { return after(d) }
 
@@ -89,32 +89,32 @@ type startBy struct {
 
 func (s startBy) set(o *taskOptions) { o.deadline, o.startBy, o.late = true, s.deadline, s.late }
 
-// StartBy gives a task's start a deadline: if no worker has come to it by then, late runs
-// in its place, when a worker does come to it. The [Future] of an [Async] then has [ErrLate].
+// StartBy gives a task's start a deadline: a worker that comes to the task later runs late
+// instead. The [Future] of an [Async] then has [ErrLate].
 func StartBy(deadline time.Time, late func(w *Worker)) TaskOption { return startBy{deadline, late} }
 
 type onNode int
 
 func (n onNode) set(o *taskOptions) { o.onNode, o.nodeID = true, int(n) }
 
-// OnNode has a task queued on a memory node, by the system's number of it, instead of the
-// one on which the submitter runs: near the data that it works on, say. The pool must have
-// workers there, see [Pool.Nodes]. A worker of another node runs it only if it finds nothing
-// nearer, so it is no guarantee.
+// OnNode queues a task on the memory node with the system's number node, instead of the
+// submitter's node: near the data that the task works on, say. The pool must have workers there,
+// see [Pool.Nodes]. It is no guarantee: a worker of another node runs the task if it finds
+// nothing nearer.
 func OnNode(node int) TaskOption { return onNode(node) }
 
-// ErrFull is returned for a task for which the pool has no room, see [WithQueueBound], and to a caller who would have to wait for
-// others, see [WithCallers].
+// ErrFull is returned for a task for which the pool has no room, see [WithQueueBound], and to a caller that would have
+// to wait for other callers, see [WithCallers].
 var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows, or as many callers compute as WithCallers allows")
 
 // room is what callers of Submit wait for when the queue is at its bound.
 type room struct {
-	waiting atomic.Int32 // those who wait; they write
-	// made holds a token for a waiter, when there may be room. It is a hint.
+	waiting atomic.Int32 // callers that wait; they write
+	// made holds a token for one waiter when there may be room. It is a hint.
 	made chan struct{}
 }
 
-// offer is called after something was taken out of the injector.
+// offer wakes a waiter if there is room. It is called after a task was taken out of the injector.
 func (r *room) offer(p *Pool) {
 	if r.waiting.Load() > 0 && p.hasRoom() {
 		select {
@@ -126,7 +126,7 @@ func (r *room) offer(p *Pool) {
 
 func (p *Pool) hasRoom() bool { return p.bound == 0 || p.waiting() < p.bound }
 
-// waiting returns how many tasks of normal priority wait.
+// waiting returns how many tasks of normal priority wait in the injectors.
 func (p *Pool) waiting() (n int) {
 	for i := range p.nodes {
 		n += p.nodes[i].queues[PriorityNormal].Len()
@@ -134,16 +134,16 @@ func (p *Pool) waiting() (n int) {
 	return n
 }
 
-// Submit queues f to be run by the pool, once, as the options say. If the pool has a
-// bound ([WithQueueBound]) and is at it, Submit waits for room, or until ctx ends, and
-// then returns its cause. Tasks of the same pool do not wait, for they would hold up
-// those who make room; nor do tasks with a priority or a delay, which do not count.
+// Submit queues f to be run by the pool, once, as the options say. If the pool is at its
+// bound ([WithQueueBound]), Submit waits for room; if ctx ends first, it returns the cause.
+// Submit does not wait inside a task of the same pool, which would hold up the workers that
+// make room, and not for a task with a priority or a delay, which does not count.
 //
-// If ctx ends before f has begun, a delay included, f is skipped: neither it nor the function of a [StartBy] runs, and
-// it counts in [Stats].Skipped.
+// If ctx ends before f has begun, during a delay too, f is skipped: neither f nor the function of a [StartBy] runs,
+// and f counts in [inspect.Stats].Skipped.
 //
-// It returns [ErrClosed] if the pool is closed. Anybody may call it. Cost: that of
-// [Pool.Go], and for a context that can end, a delay or a deadline a few allocations.
+// Submit returns [ErrClosed] if the pool is closed. Any goroutine may call it. Cost: that of
+// [Pool.Go], and a few allocations for a context that can end, a delay or a deadline.
 func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOption) error {
 	const method = "Pool.Submit"
 	if ctx == nil {
@@ -166,7 +166,7 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 	return p.accept(carry(f, o.of, o.name), o)
 }
 
-// unless returns f in a form that does nothing once ctx has ended, if it can end.
+// unless returns f in a form that does nothing once ctx has ended, or f itself if ctx cannot end.
 func (p *Pool) unless(ctx context.Context, f func(w *Worker)) func(w *Worker) {
 	if ctx.Done() == nil {
 		return f
@@ -180,7 +180,7 @@ func (p *Pool) unless(ctx context.Context, f func(w *Worker)) func(w *Worker) {
 	}
 }
 
-// TrySubmit is [Pool.Submit], but where that would wait it returns [ErrFull].
+// TrySubmit is [Pool.Submit], but returns [ErrFull] where Submit would wait.
 func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 	o, f, err := p.prepare("Pool.TrySubmit", f, options)
 	if err != nil {
@@ -192,11 +192,11 @@ func (p *Pool) TrySubmit(f func(w *Worker), options ...TaskOption) error {
 	return p.accept(carry(f, o.of, o.name), o)
 }
 
-// SubmitAll is [Pool.Submit] for several functions, in their order. It returns how many
-// of them were queued: all, unless there is an error. With a bound it may queue them
-// bit by bit. The end of ctx ends the wait for room; it skips nothing that was queued.
+// SubmitAll is [Pool.Submit] for several functions, in order. It returns how many of them
+// were queued: all, unless there is an error. With a bound it may queue them bit by bit.
+// The end of ctx ends the wait for room; functions that were queued are not skipped.
 //
-// Cost: one compare-and-swap for many, and one look for a worker to wake.
+// Cost: for many functions, one compare-and-swap and one look for a worker to wake.
 func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int, err error) {
 	for _, f := range fs {
 		if f == nil {
@@ -233,7 +233,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			p.notifyTask(node)
 		}
 		if done < n {
-			p.refused.Add(int64(len(fs) - queued - 1)) // and one more
+			p.refused.Add(int64(len(fs) - queued - 1)) // refusal counts one more
 			return queued, p.refusal()
 		}
 	}
@@ -265,11 +265,11 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 		case closed:
 			return p.refuse(ErrClosed)
 		case ctx.Err() != nil:
-			r.offer(p) // the token may have been for another one
+			r.offer(p) // the token may have been for another waiter
 			return context.Cause(ctx)
 		}
 	}
-	r.offer(p) // there may be room for one more
+	r.offer(p) // there may be room for another waiter
 	return nil
 }
 
@@ -281,7 +281,7 @@ func (p *Pool) isFull(o taskOptions) bool {
 // counts says whether the task counts for the bound.
 func (o *taskOptions) counts() bool { return o.priority == PriorityNormal && o.delay <= 0 }
 
-// prepare reads the options, and returns what is to be run because of them.
+// prepare reads the options, and returns the function that is to be run because of them.
 func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
 	if err := p.usable(); err != nil {
 		return o, nil, err
@@ -327,7 +327,7 @@ func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker
 	}
 }
 
-// accept queues what was prepared, now or later.
+// accept queues a prepared function, at once or after its delay.
 func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 	if o.delay <= 0 {
 		if p.closing.Load() {
@@ -347,7 +347,7 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	d := &delay{f: f}
 	d.mu.Lock()
 	p.delays.Store(d, nil)
-	over := func() bool { // says whether it is over by the caller
+	over := func() bool { // says whether the caller has ended the delay
 		ended := d.end()
 		if ended {
 			p.delays.Delete(d)
@@ -382,7 +382,7 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	return nil
 }
 
-// refusal says why a task was not taken.
+// refusal returns the reason why a task was not accepted.
 func (p *Pool) refusal() error {
 	if p.isSerial() {
 		return errSerial
@@ -390,7 +390,7 @@ func (p *Pool) refusal() error {
 	return p.refuse(ErrClosed)
 }
 
-// refuse counts what was not taken, because of err.
+// refuse counts a task or caller that was not accepted, and returns err, the reason.
 func (p *Pool) refuse(err error) error {
 	p.refused.Add(1)
 	return err
@@ -411,7 +411,7 @@ func (p *Pool) nodeFor(o taskOptions) int {
 
 func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 	if priority == PriorityHigh {
-		p.urgent.Add(1) // before it is there: who takes it subtracts
+		p.urgent.Add(1) // before the push: the worker that takes the task subtracts
 	}
 	if !p.nodes[node].queues[priority].Push(p.taskOf(f)) {
 		if priority == PriorityHigh {

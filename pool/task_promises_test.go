@@ -44,7 +44,7 @@ func TestEndlessTasksFromOutsideDoNotStarveTheWorkersOwn(t *testing.T) {
 	}
 }
 
-// TestWhatWasPulledIsNotOvertaken by what came later: the first of the next batch begins
+// TestWhatWasPulledIsNotOvertaken by tasks that came later: the first of the next batch begins
 // while older ones lie in the batch buffer.
 func TestWhatWasPulledIsNotOvertaken(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 10}))
@@ -77,8 +77,8 @@ func TestOneTurnInEightIsForNormalUnderHigh(t *testing.T) {
 	require.LessOrEqual(t, began[len(began)-1], 31*otherTurns, "tasks of high priority before the last other one")
 }
 
-// TestAWaiterThatHelpsLooksIntoTheInjector: what it waits for lies there, and its own
-// queue never becomes empty.
+// TestAWaiterThatHelpsLooksIntoTheInjector: what it waits for lies there, and its own queue never
+// becomes empty.
 func TestAWaiterThatHelpsLooksIntoTheInjector(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 61}))
 	for name, priority := range map[string]Priority{"high": PriorityHigh, "normal": PriorityNormal, "low": PriorityLow} {
@@ -105,8 +105,8 @@ func TestAWaiterThatHelpsLooksIntoTheInjector(t *testing.T) {
 	}
 }
 
-// TestClosingPoolRefusesWhileItWaitsForADelay: it accepts nothing more from the first
-// moment of Close on, also while a delayed task keeps it.
+// TestClosingPoolRefusesWhileItWaitsForADelay: Close refuses from its first moment on, also while
+// it waits for a delayed task.
 func TestClosingPoolRefusesWhileItWaitsForADelay(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, Delay(200*time.Millisecond)))
@@ -186,13 +186,13 @@ func TestGoexitInAPanicHandlerKeepsTheWorker(t *testing.T) {
 	require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 	select {
 	case <-ran:
-	case <-time.After(2 * time.Second): // less than testutil.Patience, for a worker that has gone never comes back
+	case <-time.After(2 * time.Second): // less than testutil.Patience, because a worker that has gone never comes back
 		t.Fatal("the worker is gone")
 	}
 }
 
-// TestADeadlineAtTheBeginningOfTimeHasPassed: the zero time is no way to say that there is
-// none.
+// TestADeadlineAtTheBeginningOfTimeHasPassed: the zero time does not mean that there is no
+// deadline.
 func TestADeadlineAtTheBeginningOfTimeHasPassed(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	ran := make(chan string, 1)
@@ -240,7 +240,6 @@ func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
 	require.LessOrEqual(t, <-left, 1)
 }
 
-// TestErrorsNameTheMethodThatWasCalled.
 func TestErrorsNameTheMethodThatWasCalled(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	require.EqualError(t, p.Submit(context.Background(), nil), "pool: Pool.Submit was given a nil function")

@@ -67,8 +67,8 @@ func TestWorkerGoRefusesNil(t *testing.T) {
 	}))
 }
 
-// TestFullRingOfAClosingPoolLosesNothing: the injector, to which the ring spills, is
-// closed; what was accepted before runs all the same.
+// TestFullRingOfAClosingPoolLosesNothing: the injector, to which the ring spills, is closed, but
+// the tasks that were accepted before must run.
 func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 	for _, place := range []string{"worker", "guest"} {
 		t.Run(place, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestFullRingOfAClosingPoolLosesNothing(t *testing.T) {
 				require.True(t, closed(filled))
 				require.EqualValues(t, 3*256, accepted.Load(), "a worker can always run one itself")
 			} else {
-				release := occupyAll(t, p) // so that nobody steals
+				release := occupyAll(t, p) // so that no worker steals
 				require.NoError(t, p.Run(fill))
 				release()
 				require.Zero(t, accepted.Load(), "only the injector takes tasks of guests")
@@ -129,7 +129,7 @@ func TestCloseAmongTasksOfWorkersAndGuests(t *testing.T) {
 			spread = func(w *Worker) {
 				ran.Add(1)
 				for range 2 {
-					if ran.Load() < 1_000_000 { // so that an accident does not eat the memory
+					if ran.Load() < 1_000_000 { // so that an accident does not use up the memory
 						count(w.Go(spread))
 					}
 				}
@@ -272,7 +272,8 @@ func TestTheWaitForRoomEndsWithTheContext(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// TestOneWhoGivesUpLeavesTheRoomToAnother: there may be a single token for both.
+// TestOneWhoGivesUpLeavesTheRoomToAnother: there may be a single token for a submitter that gives
+// up and one that goes on.
 func TestOneWhoGivesUpLeavesTheRoomToAnother(t *testing.T) {
 	for range testutil.Stress(100) {
 		p, release := boundedPool(t, 1)
@@ -343,7 +344,7 @@ func TestTheWaitForRoomEndsWithThePool(t *testing.T) {
 	require.Zero(t, p.delayed.Load())
 }
 
-// TestTasksOfThePoolDoNotWaitForRoom, which only they can make.
+// TestTasksOfThePoolDoNotWaitForRoom, because only they can make room.
 func TestTasksOfThePoolDoNotWaitForRoom(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(1))
 	const n = 100
@@ -372,7 +373,7 @@ func TestTasksOfThePoolDoNotWaitForRoom(t *testing.T) {
 	ran.requireEachOnce(t)
 }
 
-// TestGuestsInsideTasksDoNotWaitForRoom either: their worker is the task's.
+// TestGuestsInsideTasksDoNotWaitForRoom either, because their worker is the task's.
 func TestGuestsInsideTasksDoNotWaitForRoom(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(1))
 	submitted := make(chan error, 1)
@@ -389,7 +390,7 @@ func TestGuestsInsideTasksDoNotWaitForRoom(t *testing.T) {
 	require.NoError(t, <-submitted)
 }
 
-// TestWhatHasAPriorityOrADelayDoesNotCount and does not wait.
+// TestWhatHasAPriorityOrADelayDoesNotCount for the bound, and does not wait.
 func TestWhatHasAPriorityOrADelayDoesNotCount(t *testing.T) {
 	p, release := boundedPool(t, 1)
 	var ran atomic.Int32
@@ -756,7 +757,7 @@ func TestPanicsAreHandledOnceEachAndTheWorkersGoOn(t *testing.T) {
 	}
 }
 
-// TestPanicOfATaskInTheMiddleOfAWaitIsHandled and is not the affair of the one who waits.
+// TestPanicOfATaskInTheMiddleOfAWaitIsHandled, and does not reach the task that waits.
 func TestPanicOfATaskInTheMiddleOfAWaitIsHandled(t *testing.T) {
 	var h handled
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(h.handle))
@@ -770,14 +771,14 @@ func TestPanicOfATaskInTheMiddleOfAWaitIsHandled(t *testing.T) {
 		})
 		require.NoError(t, g.Wait())
 	}
-	// The last one may come after its group's end: the injector has its turns.
+	// The last panic may come after its group's end, because the injector must wait for its turn.
 	require.True(t, testutil.Eventually(func() bool { return len(h.read()) == testutil.Stress(100) }))
 	for _, e := range h.read() {
 		require.ErrorIs(t, e, io.EOF)
 	}
 }
 
-// TestPanicsThatSomebodyWaitsForAreNotHandled: they arrive there.
+// TestPanicsThatSomebodyWaitsForAreNotHandled, because they reach the waiter.
 func TestPanicsThatSomebodyWaitsForAreNotHandled(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithPanicHandler(func(*PanicError) { t.Error("the handler is called") }))
 	g := newGroup(p)
@@ -824,7 +825,7 @@ func TestAPanicHandlerMayUseThePool(t *testing.T) {
 	require.ErrorContains(t, <-results, "inside a task")
 }
 
-// TestWorkerIsAsBeforeAfterAPanic and forks, waits and queues as before.
+// TestWorkerIsAsBeforeAfterAPanic: it forks, waits and queues as before.
 func TestWorkerIsAsBeforeAfterAPanic(t *testing.T) {
 	var h handled
 	p := newPool(t, WithWorkers(2), WithPanicHandler(h.handle))

@@ -9,45 +9,42 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Tuning is what few pools need, for those who measure what it changes. A field that is 0 leaves what is the default, or what an
-// earlier [WithTuning] has set. Negative numbers are errors but where they mean none.
+// Tuning holds settings that few pools need, for users who measure what they change. A field that is 0 leaves the
+// default, or what an earlier [WithTuning] has set. Negative numbers are errors, except where they mean none.
 type Tuning struct {
-	// MaxWorkers is how many workers [Pool.Resize] can ask for: from the number that the
-	// pool begins with to 8192. The default is that number or GOMAXPROCS, whichever is
-	// greater. Cost: some kilobytes for each worker that there ever was.
+	// MaxWorkers is the most workers that [Pool.Resize] can ask for, from the number that the pool begins with to
+	// 8192. The default is the greatest of that number, GOMAXPROCS and, in a pool that follows GOMAXPROCS (see
+	// [New]), the number of CPUs that the process may use. Cost: some kilobytes for each worker that there ever
+	// was.
 	MaxWorkers int
 
-	// HotWorker keeps one worker awake that would be the last to go to sleep: it spins
-	// until there is something to do, so a task that comes to an idle pool starts within a
-	// microsecond. It costs a CPU, and a P: the pool should have one worker fewer than there
-	// are Ps, or the rest of the process waits for the spinning worker to give way.
+	// HotWorker keeps one worker awake when there is nothing to do: it spins until there is, so a task that comes
+	// to an idle pool starts within a microsecond. It costs a CPU, and a P: the pool should have one worker fewer
+	// than there are Ps, or the rest of the process waits for the spinning worker to give way.
 	HotWorker bool
 
-	// Isolate keeps the other threads of the process off the CPUs of the pool, those of the Go
-	// runtime included, until Close: what else the process does, the collector's work for
-	// instance, happens on the other CPUs. See [heist.Isolate]. So the pool must not have all
-	// CPUs that the process may use; give it fewer workers, or [WithCPUs]. It binds as [PinCores]
-	// does, unless [WithPinning] says otherwise. Guests, such as callers of [ForRange], are threads
-	// of the process like others.
+	// Isolate keeps the other threads of the process, those of the Go runtime included, off the pool's CPUs until
+	// Close. What else the process does, such as the collector's work, runs on the other CPUs; see [heist.Isolate].
+	// So the pool must not have all CPUs that the process may use: give it fewer workers, or [WithCPUs]. The pool
+	// binds as [PinCores] does, unless [WithPinning] says otherwise. Guests, such as callers of [ForRange], count
+	// among the other threads.
 	Isolate bool
 
-	// Spin is how long a worker that finds nothing to do spins before it yields its CPU
-	// a few times and goes to sleep; negative is not at all. A task that comes while it spins
-	// starts at once; a wake-up takes 4 to 10 microseconds. The default is
-	// heist.DefaultSpin, 10 microseconds, and an idle pool sleeps.
+	// Spin is how long a worker that finds nothing to do spins before it yields its CPU a few times and goes to
+	// sleep; negative is not at all. A task that comes while the worker spins starts at once; a wake-up takes 4 to
+	// 10 microseconds. The default is heist.DefaultSpin, 10 microseconds, and an idle pool sleeps.
 	Spin time.Duration
 
-	// FreePs raises GOMAXPROCS by so many while the pool is open, so that there are Ps beside
-	// those that busy workers hold, and the other goroutines of the process need not wait until
-	// Go preempts a worker, which takes 10 ms. The threads share the CPUs then, and the system
-	// divides them. GOMAXPROCS is the whole process's. The default is 1 if workers are bound and there
-	// are as many as Ps, for bound workers do not give way; else it is none, as with a negative number.
+	// FreePs is by how much GOMAXPROCS is raised while the pool is open. The additional Ps are there beside those
+	// that busy workers hold, so the other goroutines of the process need not wait until Go preempts a worker,
+	// which takes 10 ms. The threads then share the CPUs, and the system divides them. GOMAXPROCS is that of the
+	// whole process. The default is 1 if workers are bound and there are at least as many as Ps, because bound
+	// workers do not give way; otherwise it is none, as with a negative number.
 	FreePs int
 
-	// PollPeriod makes workers look into the injector first after every so many tasks of their own: 60
-	// in open-coroutine, and in Go's own scheduler and Tokio, whose 61st task is from there. By
-	// default the period adapts to how long tasks take, so that what comes from outside waits a
-	// millisecond at most, and is from 8 to 255.
+	// PollPeriod is after how many tasks of its own a worker looks into the injector first. It is 60 in
+	// open-coroutine, and in Go's own scheduler and Tokio, whose 61st task is from there. By default the period is
+	// from 8 to 255, and adapts to how long tasks take, so that tasks from outside wait a millisecond at most.
 	PollPeriod int
 
 	// Latencies is a document of measured latencies between CPUs, as go run ./bench c2c -matrix FILE
@@ -55,22 +52,22 @@ type Tuning struct {
 	//
 	//	{"cpus": [0, 1, 2], "ns": [[0, 48, 97], [48, 0, 96], [97, 96, 0]]}
 	//
-	// Thieves go from tier to tier of victims, and these make the tiers: what is at most a quarter slower than
-	// the fastest of a tier belongs to it, and workers on CPUs that are not named come last. WithTuning reads all of it.
-	// By default the topology makes them: the same core, the same L3 cache, the same package or node, and the other nodes by distance.
+	// Thieves visit their victims tier by tier, and these latencies make the tiers: a latency that is at most a
+	// quarter above the lowest of a tier belongs to the tier. Workers on CPUs that are not named come last.
+	// WithTuning reads the whole document. By default the topology makes the tiers: the same core, the same L3
+	// cache, the same package or node, and the other nodes by distance.
 	Latencies io.Reader
 
-	// UniformLooks is the probability, up to 1, with which a thief's look at the other
-	// workers draws its victims, each independently and uniformly from all others, instead of going from near to far.
-	// The more such looks there are, the closer the number of steal attempts is to the bound that Blumofe and
-	// Leiserson proved for 1, and the fewer steals are near. Only the last look
-	// before a worker sleeps visits every place once. The default is 1/8, see bench sim, and none if
-	// all workers are equally far from one another; negative is none.
+	// UniformLooks is the probability, up to 1, that a thief's look at the other workers is uniform: it draws its
+	// victims, each independently and uniformly from all others, instead of going from near to far. The more such
+	// looks there are, the closer the number of steal attempts is to the bound that Blumofe and Leiserson proved
+	// for 1, and the fewer steals are near. Only the last look before a worker sleeps visits every place once. The
+	// default is 1/8, see bench sim, and none if all workers are equally far from one another; negative is none.
 	UniformLooks float64
 
-	// Patience is how many looks a thief takes at the workers on its own node before it
-	// turns to other nodes. Between two looks it spins, 50 ns at first, and longer each time. On
-	// a machine with one node it changes nothing. The default is none.
+	// Patience is how many looks a thief takes at the workers on its own node before it turns to other nodes.
+	// Between two looks it spins, 50 ns at first, and longer each time. On a machine with one node Patience changes
+	// nothing. The default is none.
 	Patience int
 }
 
@@ -123,7 +120,7 @@ func WithTuning(t Tuning) Option {
 	}
 }
 
-// set sets what is given.
+// set sets the field, unless the value is 0.
 func set[T comparable](field *T, value T) {
 	var none T
 	if value != none {

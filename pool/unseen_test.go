@@ -12,7 +12,7 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// The tests here are of promises that mutants of the code broke unseen.
+// These tests check promises that mutants of the code broke without failing any other test.
 
 // TestAPanicStopsThePartsOfOtherThieves, not only the caller's and the one in which it happened.
 func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
@@ -50,8 +50,8 @@ func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
 	}
 }
 
-// TestTheRestOfALoopStaysDivisible however cheap its items were so far: dear ones may follow. If
-// calls may have a cost of their own, a chunk is no longer than 8 times what was measured before.
+// TestTheRestOfALoopStaysDivisible, however cheap its items were so far: dear ones may follow. If calls may
+// have a cost of their own, a chunk is no longer than 32 times the longest chunk before it.
 func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
@@ -71,8 +71,8 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	}))
 }
 
-// TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater, not only the oldest forks, which are public
-// from the beginning.
+// TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater: not only the oldest forks, which are public from
+// the beginning, but all.
 func TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater(t *testing.T) {
 	const n = 12
 	p := newPool(t, WithWorkers(2))
@@ -95,7 +95,7 @@ func TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater(t *testing.T) {
 	}
 }
 
-// countingContext counts who waits for its end by context.AfterFunc, or by a context of its own.
+// countingContext counts the waits for its end, by context.AfterFunc or by a context derived from it.
 type countingContext struct {
 	context.Context
 	registered atomic.Int64
@@ -110,7 +110,7 @@ func (c *countingContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// TestNothingPilesUpAtAContextThatLivesOn, which a server may have one of.
+// TestNothingPilesUpAtAContextThatLivesOn: a server may use one context for all of its life.
 func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -134,7 +134,8 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 	require.Zero(t, ctx.registered.Load())
 }
 
-// TestResizeWakesSomebodyForForksThatWereLeftAlone because as many guests computed as places slept.
+// TestResizeWakesSomebodyForForksThatWereLeftAlone because there were as many guests that compute as sleeping
+// places.
 func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
 	for range testutil.Stress(100) {
 		p := newPool(t, WithWorkers(1), WithTuning(Tuning{MaxWorkers: 2}), WithPinning(PinNone))
@@ -164,7 +165,7 @@ func TestDefaultsOfSizeAndSpares(t *testing.T) {
 	require.NoError(t, large.Resize(procs+3))
 	require.Error(t, large.Resize(procs+4))
 
-	// Of those who stood in, some are kept.
+	// Some of the stand-ins are kept.
 	const waiting = 50
 	release := make(chan struct{})
 	var inside sync.WaitGroup
@@ -203,8 +204,8 @@ func TestNegativeSpinIsNone(t *testing.T) {
 	require.Zero(t, p.places[0].search.Backoff.Spin, "the default")
 }
 
-// TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn: that worker goes on with what it was in the middle of,
-// so another place has to wake up for what was queued.
+// TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn: that worker continues what it was in the middle of, so
+// another place has to wake up for the queued task.
 func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
 	requireAtRest(t, p)
@@ -222,7 +223,7 @@ func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
 	pl.doze()
 }
 
-// TestOneLookInEightIsAtTheInjectorOfAnotherNode in turn, of those that come first.
+// TestOneLookInEightIsAtTheInjectorOfAnotherNode, each in turn, where an injector comes first.
 func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
 	w := &Worker{pool: &Pool{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}, placement: &placement{node: 1}}
 	w.place = new(place)

@@ -10,8 +10,8 @@ import (
 
 // The rule of waiting, and why no program hangs because of it, are in waiting.md.
 
-// latch is something that one worker waits for: a stolen fork, or the children of a scope. The
-// waiter moves it from pending to waiting before it sleeps; another goroutine completes it.
+// latch is what one worker waits for: a stolen fork, or the children of a scope. The waiter moves it
+// from pending to waiting before it sleeps; another goroutine completes it.
 type latch struct{ state atomic.Uint32 }
 
 const (
@@ -22,8 +22,8 @@ const (
 
 func (l *latch) done() bool { return l.state.Load() == latchDone }
 
-// complete is for w, who ends the wait of waiter. The latch must not be touched afterwards: its
-// memory is the waiter's again.
+// complete is called by w, which ends the wait of waiter. The latch must not be touched afterwards:
+// its memory is the waiter's again.
 func (l *latch) complete(w, waiter *Worker) {
 	if l.state.Swap(latchDone) == latchWaiting {
 		waiter.parker.unpark()
@@ -31,11 +31,11 @@ func (l *latch) complete(w, waiter *Worker) {
 	}
 }
 
-// A worker looks at a latch for shortLook before it lends its place: a stolen fork is often done soon,
-// and to lend takes a microsecond, and another one to come back. If others look for work in vain, nobody gains by
-// the place, so it looks on, until it has looked for longLook: as long as a waiter that sleeps takes to wake up where
-// its thread has gone to sleep as well. With the default, transforms of 2^14 elements, which are short loops in a row, take
-// 0.73 of the time of an even split among goroutines, and 1.2 without the longer look (bench mixed/ntt-14-1).
+// A worker looks at a latch for shortLook before it lends its place: a stolen fork is often done soon, to lend
+// takes a microsecond, and to come back takes another. If other workers look for work in vain, a stand-in would be
+// of no use, so the waiter looks on until longLook: as long as a sleeping waiter takes to wake up if its thread has
+// gone to sleep as well. With the default, transforms of 2^14 elements, which are short loops in a row, take 0.73 of
+// the time of an even split among goroutines, and 1.2 without the longer look (bench mixed/ntt-14-1).
 const (
 	shortLook = 4 * time.Microsecond
 	longLook  = 30 * time.Microsecond
@@ -47,7 +47,7 @@ func (w *Worker) await(l *latch) {
 		return
 	}
 	w.mustBeMine("a join")
-	w.expose() // lest work lies hidden while nobody does any
+	w.expose() // lest forks lie hidden while their owner waits
 	p := w.pool
 	start := heist.Ticks()
 	if w.watchLatch(l, start+p.ticksShortLook) || w.isSpare() && w.watchLatch(l, start+p.ticksLongLook) ||
@@ -59,7 +59,7 @@ func (w *Worker) await(l *latch) {
 	lent.comeBack()
 }
 
-// watchLatch looks at l until some time, and says whether it is done.
+// watchLatch looks at l until it is done or until the time has come, and says whether it is done.
 func (w *Worker) watchLatch(l *latch, until int64) bool {
 	for ; !l.done(); heist.Pause(latchPauses) {
 		if heist.Ticks() >= until {
@@ -69,7 +69,7 @@ func (w *Worker) watchLatch(l *latch, until int64) bool {
 	return true
 }
 
-// isSpare says whether others look for work in vain, or could: a guest that waits would make room for one more.
+// isSpare says whether other workers look for work in vain, or could: a guest that waits makes room for one more.
 func (w *Worker) isSpare() bool {
 	state := w.pool.sleep.Load()
 	if w.guest {
@@ -78,12 +78,12 @@ func (w *Worker) isSpare() bool {
 	return state > 0
 }
 
-// latchPauses is how many pauses are between two looks at a latch: some 100 ns, as long as the
-// latch's line takes to come over.
+// latchPauses is the number of pauses between two looks at a latch: some 100 ns, as long as the
+// latch's cache line takes to come over.
 const latchPauses = 4
 
-// wait calls f, which waits for something that is no latch. The goroutine's places, in all pools,
-// are lent meanwhile. What says in what it waits, and of which future or group it is whose function has to end; nil if it is none.
+// wait calls f, which waits for something that is no latch. Meanwhile the goroutine's places, in all pools,
+// are lent. what describes the wait; of is the future or group whose function has to end, or nil.
 func (p *Pool) wait(what string, of any, f func()) {
 	lent := lend(what, of)
 	defer lent.comeBack() // f may be the user's, and panic
@@ -93,10 +93,10 @@ func (p *Pool) wait(what string, of any, f func()) {
 	f()
 }
 
-// loan is what a goroutine has lent: the innermost worker as which it runs, nil for none.
+// loan is what a goroutine has lent: the places of its workers, of which w is the innermost; nil for none.
 type loan struct{ w *Worker }
 
-// ofWorker says whether the goroutine is one of a pool's own, and not one from outside.
+// ofWorker says whether the goroutine belongs to a pool, and is not one from outside.
 func (l loan) ofWorker() bool {
 	for v := l.w; v != nil; v = v.outer {
 		if !v.guest {
@@ -120,7 +120,7 @@ func lend(what string, of any) loan {
 	return loan{w}
 }
 
-// comeBack is for when the wait is over: the goroutine computes again.
+// comeBack ends the loan when the wait is over: the goroutine computes again.
 func (l loan) comeBack() {
 	for v := l.w; v != nil; v = v.outer {
 		if v.away--; v.away == 0 {
@@ -135,13 +135,13 @@ func (l loan) comeBack() {
 	}
 }
 
-// lend is for a worker that is about to wait: another one may work in its place.
+// lend is called by a worker that is about to wait: another worker may work in its place.
 func (w *Worker) lend() {
 	w.expose()
 	w.trim()
 	p, home := w.pool, w.home
 	pl := w.place
-	if pl == nil && !w.guest { // it has come back from a wait, and not got its place yet
+	if pl == nil && !w.guest { // it came back from an earlier wait, and has not got its place yet
 		pl = home.forgo(w)
 	}
 	w.place = nil
@@ -165,7 +165,7 @@ func (w *Worker) lend() {
 	if pl == nil {
 		return
 	}
-	// What is queued comes first, or two tasks that wait again and again would give the place to each
+	// Queued tasks come first, or two tasks that wait again and again would pass the place to each
 	// other for ever.
 	if pl.owed.Load() > 0 && !p.anyTask() && pl.giveBack(false) {
 		return
@@ -175,9 +175,9 @@ func (w *Worker) lend() {
 	pl.occupy()
 }
 
-// comeBack is for a worker whose wait is over. If its place sleeps it takes it back. If a
-// stand-in works there, both compute until the stand-in is in the middle of nothing, and gives
-// the place back.
+// comeBack is called by a worker whose wait is over. If its place sleeps, the worker takes it back.
+// If a stand-in works there, both compute until the stand-in is between two jobs, and gives the
+// place back.
 func (w *Worker) comeBack() {
 	p, home := w.pool, w.home
 	home.mu.Lock()
@@ -189,8 +189,7 @@ func (w *Worker) comeBack() {
 		return
 	}
 	p.waits.Add(-1)
-	// First on the list, then the look at the bit: the worker that puts the place to sleep does it in the
-	// opposite order.
+	// The list first, then the bit: the worker that puts the place to sleep does it in the opposite order.
 	home.back = append(home.back, w)
 	home.owed.Store(int32(len(home.back)))
 	if p.sleep.Choose(home.index) {
@@ -205,6 +204,6 @@ func (w *Worker) comeBack() {
 type waitsFor struct {
 	what  string
 	of    any    // the future, group or latch; nil for anything else
-	home  *place // that it has lent
+	home  *place // the place that it has lent
 	since int64  // in heist.Ticks
 }

@@ -11,58 +11,57 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Worker is what a function of the pool computes as: a goroutine of the pool, or one from
+// Worker is the goroutine that a function of the pool runs in: one of the pool's own, or one from
 // outside that is a guest for the length of a [Pool.Run]. A function gets its worker as an
-// argument and hands it on to whatever forks, because Go has no thread-local storage. It must
-// be used only by the function that it was given to, only until that returns, and never by
-// another goroutine.
+// argument and passes it on to what forks, because Go has no thread-local storage. Only the
+// function that was given a worker may use it, only until it returns, and never in another goroutine.
 type Worker struct {
-	// place is what the worker has, nil while it waits and for guests. Owner only.
+	// place is the place that the worker has; nil while it waits, and for guests. Owner only.
 	*place
 
 	pool      *Pool
 	id        int        // constant
 	placement *placement // where it may run; constant
 	guest     bool       // it is a goroutine from outside; constant
-	late      bool       // it was hired after the end of the pool, for a guest that has stayed longer; constant
+	late      bool       // it was hired after the end of the pool, for a guest that stayed longer; constant
 
 	parker parker
 
 	// Owner only.
 
 	home         *place    // where it is linked, or was before it waited; nil if it is idle
-	away         int       // waits that the worker is in, one in another
-	outer        *Worker   // as which the same goroutine runs besides, in another pool or around a Block
+	away         int       // nested waits that it is in
+	outer        *Worker   // the worker that its goroutine was before: of another pool, or around a Block
 	goroutine    uintptr   // see goroutineID
-	hot          forkStack // the one that a Join used last, to find it quickly
+	hot          forkStack // the fork stack that a Join used last, to find it quickly
 	unwindPoints []int
-	cancelScope  *cancelScope // what the running function belongs to
-	inPlace      int          // futures that it runs on top of one another
-	first        *job         // what it begins with, without a place; nil for nothing, as nearly always
-	lookedAt     int64        // when the call's context was looked at, in heist.Ticks
+	cancelScope  *cancelScope // of the running function
+	inPlace      int          // futures that it runs in place, on top of one another
+	first        *job         // the job that it begins with, without a place; nearly always nil
+	lookedAt     int64        // when it last looked at the call's context, in heist.Ticks
 	binding      binding
-	asked        bool          // whether a guest is a coroutine
-	coroutine    bool          // it is
+	asked        bool          // coroutine is known; guests only
+	coroutine    bool          // the guest is a coroutine
 	gaveWayAt    int64         // when giveWay was last considered, in heist.Ticks
-	politeAfter  int64         // it does not give way before that, in heist.Ticks
+	politeAfter  int64         // it does not give way before this time, in heist.Ticks
 	woke         bool          // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts       childCounts   // of the innermost branch
-	worn         labels        // that its goroutine has of what it runs, see wear
+	worn         labels        // labels that its goroutine has for what it runs, see wear
 	merged       [2]merged     // see withName; thieves read them as they read labels
-	title        string        // of the task with a name that it began with last
-	waited       int64         // how long it has waited, in heist.Ticks, if the pool measures
-	waitedThen   int64         // what that was when its job began
+	title        string        // of the named task that it began last
+	waited       int64         // how long it has waited in all, in heist.Ticks, if the pool measures
+	waitedThen   int64         // waited when its job began
 	region       *trace.Region // of the wait that it is in; nil if no trace is on
 
-	// Owner writes, anybody reads, to see what goes on. They are on the owner's lines, for those who look do so seldom.
+	// Owner writes, observers read. They are on the owner's lines, because observers seldom read.
 
-	job       published[task]   // that it is in, nil for other jobs
-	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if it has left
-	inside    published[inside] // futures and groups whose function it is in, the innermost
-	forWhom   published[Worker] // whose fork or child it runs, nil for none
-	latch     published[latch]  // of that
-	publishes heist.Counter     // times that its forks went public
-	since     atomic.Int64      // when its job began, in heist.Ticks; 0 if it has none, or nobody wants to know
+	job       published[task]   // the task that it runs; nil if its job is no task
+	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if the guest has left
+	inside    published[inside] // the innermost future or group whose function it is in
+	forWhom   published[Worker] // the worker whose fork or child it runs; nil for none
+	latch     published[latch]  // of that fork or child
+	publishes heist.Counter     // how often it has published forks
+	since     atomic.Int64      // when its job began, in heist.Ticks; 0 if it has none, or the pool does not measure
 	slowSince atomic.Int64      // the last job that took too long, by its since; see slow.go
 	number    atomic.Uint64     // of its goroutine, with WithSlowTask
 	timings   *timings          // nil without WithTimings; constant
@@ -70,26 +69,26 @@ type Worker struct {
 	_ pad.Line
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
-	labels *labels                     // where its goroutine's labels are; it writes, thieves read while that cannot change
+	labels *labels                     // its goroutine's labels; owner writes, thieves read while they cannot change
 
-	// The children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
+	// children are children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
 	children atomic.Pointer[heist.Deque[task]]
-	branch   atomic.Pointer[branch] // the innermost that is open; owner writes, thieves read
+	branch   atomic.Pointer[branch] // the innermost open branch; owner writes, thieves read
 
-	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, anybody reads
+	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, observers read
 
-	below  atomic.Pointer[Worker] // of those that are linked to home; under home.mu, thieves read
-	linked bool                   // under home.mu
-	kept   bool                   // as an idle worker it is on its placement's list, from where it is given a place; owner only
+	below  atomic.Pointer[Worker] // the next of the workers linked to home; under home.mu, thieves read
+	linked bool                   // to home; under home.mu
+	kept   bool                   // it is on its placement's list of idle workers, where wakers find it; owner only
 
-	// granted is a place that the worker has been given and not taken up: by a waker, when it is
-	// idle, or by the worker that had its home, when it computes without a place.
+	// granted is a place that was given to the worker, which has not taken it up yet. A waker gives one
+	// to an idle worker; the holder of home gives home to a worker that computes without a place.
 	granted atomic.Pointer[place]
 
 	_ pad.Line
 }
 
-// newWorker makes a worker. One whose placement is bound sleeps on a futex.
+// newWorker makes a worker. A bound worker sleeps on a futex.
 func (p *Pool) newWorker(s *placement, guest, bound bool) *Worker {
 	w := &Worker{pool: p, placement: s, guest: guest}
 	w.labels = &w.worn
@@ -103,22 +102,22 @@ func (p *Pool) newWorker(s *placement, guest, bound bool) *Worker {
 	return w
 }
 
-// ID returns the worker's number. At any time a number belongs to one goroutine at most. The
-// numbers are small: that of a worker which has ended is given again. The first workers begin with
-// the numbers from 0 on. For data per worker see [Local].
+// ID returns the worker's number. At any time at most one goroutine has a given number. Numbers are
+// small, because that of a worker which has ended is used again. The first workers begin with the
+// numbers from 0 on. For data per worker see [Local].
 func (w *Worker) ID() int { return w.id }
 
 // Node returns the system's number of the memory node on which the worker runs: one of
-// [Pool.Nodes]. Guests count as on the node on which they came.
+// [Pool.Nodes]. A guest counts as on the node on which it ran when its call began.
 func (w *Worker) Node() int { return w.pool.nodes[w.placement.node].id }
 
 // Pool returns the pool to which the worker belongs.
 func (w *Worker) Pool() *Pool { return w.pool }
 
-// Go queues f to be run by the pool: in the LIFO slot of this worker's place, so that it comes
-// next, for what f needs is likely to be in the cache; what was there before goes to the end of
-// the run queue. Idle workers take from both. Go returns [ErrClosed] once the pool is closed.
-// It never blocks.
+// Go queues f to be run by the pool. It puts f into the LIFO slot of this worker's place, so that
+// f comes next: what f needs is likely to be in the cache. The task that was in the slot goes to
+// the end of the run queue. Idle workers take from both. Go returns [ErrClosed] once the pool is
+// closed. It never blocks.
 //
 // Cost: no allocation beyond the closure f; two sequentially consistent stores, and a
 // wake-up if a place sleeps and no worker searches.
@@ -136,7 +135,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 	return w.accept(f)
 }
 
-// accept is Go for a function that has with it what goes with it.
+// accept is Go for a function that already has its errand, if it needs one.
 func (w *Worker) accept(f func(*Worker)) error {
 	p := w.pool
 	if p.closing.Load() {
@@ -146,12 +145,12 @@ func (w *Worker) accept(f func(*Worker)) error {
 		w.queue(f)
 		return nil
 	}
-	// Close does not wait for guests, and only the injector refuses tasks from the moment on
-	// at which it is closed.
+	// Close does not wait for guests, so the task goes to the injector: it alone refuses tasks from
+	// the moment at which it is closed.
 	return p.enqueue(f, PriorityNormal, w.placement.node)
 }
 
-// queue is Go for a task that the pool has accepted before. The worker is none of the guests.
+// queue is Go for a task that the pool has accepted before. The worker is not a guest.
 func (w *Worker) queue(f func(*Worker)) {
 	p, t := w.pool, w.pool.taskOf(f)
 	if w.hasPlace() {
@@ -166,8 +165,8 @@ func (w *Worker) queue(f func(*Worker)) {
 	p.notifyTask(w.placement.node)
 }
 
-// hasPlace says whether the worker has a place. One that has none may have been given one
-// meanwhile, and takes it up.
+// hasPlace says whether the worker has a place. If it has none, it takes up the place that it was
+// given meanwhile, if any.
 func (w *Worker) hasPlace() bool {
 	if w.place == nil && w.granted.Load() != nil {
 		w.take(w.granted.Swap(nil))
@@ -195,7 +194,7 @@ type job struct {
 	child  *task
 }
 
-// run runs a job in the worker's place. It is on top of nothing.
+// run runs a job in the worker's place, not on top of another job.
 func (w *Worker) run(j job) {
 	w.woke = false
 	if j.task != nil {
@@ -204,7 +203,7 @@ func (w *Worker) run(j job) {
 	w.do(j)
 }
 
-// do is run for a worker that may have no place.
+// do is run for a worker that need not have a place.
 func (w *Worker) do(j job) {
 	if w.pool.stamps {
 		w.begins()
@@ -222,12 +221,12 @@ func (w *Worker) do(j job) {
 		w.ends()
 	}
 	if w.isDressed() {
-		w.undress() // the job has set labels and left them
+		w.undress() // the job has set labels and not reset them
 	}
 	w.job.set(nil)
 }
 
-// main is the life of a worker's goroutine, which it may have taken over from another one.
+// main is the loop of a worker, in a goroutine that may have taken the worker over from another one.
 func (w *Worker) main() {
 	if j := w.first; j != nil {
 		w.first = nil
@@ -238,14 +237,14 @@ func (w *Worker) main() {
 	}
 }
 
-// settle is for a worker that is in the middle of nothing: if it has no place it sleeps until it
-// is given one. It says whether it has one, or else the goroutine has to end.
+// settle is called between two jobs. A worker without a place sleeps until it is given one. settle
+// says whether it has one; if not, the goroutine has to end.
 func (w *Worker) settle() bool {
 	if w.home != nil { // it is not idle
 		if w.hasPlace() {
 			return true
 		}
-		if pl := w.home.forgo(w); pl != nil { // it was given it back just now
+		if pl := w.home.forgo(w); pl != nil { // home was given back just now
 			w.place = pl
 			return true
 		}
@@ -265,16 +264,16 @@ func (w *Worker) settle() bool {
 	}
 	w.place.answer()
 	w.stay()
-	w.gaveWayAt = heist.Ticks() // its P has looked at everything just now
+	w.gaveWayAt = heist.Ticks() // its P has just looked at everything else
 	w.pool.follow(w.gaveWayAt)
 	return true
 }
 
-// step is one turn of a worker that has a place: own tasks first, then others', then sleep.
+// step is one turn of a worker that has a place: own tasks first, then those of others, then sleep.
 func (w *Worker) step() {
 	if w.standIn {
-		// What is queued has its turn before the one who lent the place, or two tasks that wait again
-		// and again would have it in turn for ever.
+		// A queued task has its turn before the worker that lent the place, or two tasks that wait again
+		// and again would pass the place to each other for ever.
 		w.standIn = false
 		if !w.pool.held() && w.runOne() {
 			return
@@ -289,7 +288,7 @@ func (w *Worker) step() {
 		return
 	}
 	if w.woke && w.parker.channel != nil {
-		// A search would keep the one that was woken waiting, until another thread takes it over: some 40 microseconds.
+		// A search would keep the woken goroutine waiting until another thread takes it over: some 40 microseconds.
 		w.woke = false
 		runtime.Gosched()
 	}
@@ -308,10 +307,10 @@ func (w *Worker) step() {
 	w.giveUp()
 }
 
-// stealOn runs more forks of a stack on which the worker has just run a stolen one: those to which it would come next, without the
-// way there, for the last victim of the nearest tier comes first, if there is no task and no order. It goes
-// the whole way again when it is time to give way. In primitives/claim a fork takes 0.55 of the time that it takes with
-// the way: 190 to 270 ns instead of 330 to 470.
+// stealOn runs more forks of the stack from which the worker has just run a stolen one. If there is no task and
+// no order, the worker would come to these next through step, because the last victim of the nearest tier comes
+// first; stealOn saves the way there. It returns when it is time to give way. In primitives/claim a fork takes
+// 0.55 of the time that it takes through step: 190 to 270 ns instead of 330 to 470.
 func (w *Worker) stealOn(forks forkStack) {
 	p := w.pool
 	for until := heist.Ticks() + p.ticksGiveWay; heist.Ticks() < until; {
@@ -333,7 +332,7 @@ func (w *Worker) stealOn(forks forkStack) {
 	}
 }
 
-// runOne runs one thing that is there, if there is anything.
+// runOne runs one task or stolen job, if there is one.
 func (w *Worker) runOne() bool {
 	t := w.nextTask()
 	if t != nil {
@@ -347,8 +346,8 @@ func (w *Worker) runOne() bool {
 	return r == heist.Success
 }
 
-// giveUp gives up the place of a worker that is in the middle of nothing: to the one who lent it
-// and wants it back, or else the place sleeps.
+// giveUp gives up the worker's place between two jobs. The place goes to the first worker that wants it
+// back; if there is none, it sleeps.
 func (w *Worker) giveUp() {
 	pl := w.place
 	pl.mu.Lock()
@@ -358,8 +357,8 @@ func (w *Worker) giveUp() {
 	w.beIdle(pl)
 }
 
-// beIdle makes the worker one of those who are there to take a place, and lets go of a place that
-// it had until now. From then on it may be given another one at any time.
+// beIdle puts the worker on the list of idle workers, unless that is full, and then lets go of pl, the place
+// that it had until now, if any. Once on the list, it may be given another place at any time.
 func (w *Worker) beIdle(pl *place) {
 	p := w.pool
 	w.trim()
@@ -371,13 +370,13 @@ func (w *Worker) beIdle(pl *place) {
 	p.rest()
 }
 
-// rest counts one less who is not idle.
+// rest counts one worker less that is not idle.
 func (p *Pool) rest() {
 	p.active.Add(-1)
 	p.workerSet.signal()
 }
 
-// findWork is search, and shows that it happens.
+// findWork is searchWork with its time measured and traced.
 func (w *Worker) findWork() (job, bool) {
 	if w.timings == nil && !trace.IsEnabled() {
 		return w.searchWork()
@@ -392,11 +391,11 @@ func (w *Worker) findWork() (job, bool) {
 }
 
 // searchWork looks for work of others until it finds some, or until its backoff says that it is
-// time to sleep. A worker that finds half of the others searching already gives up at once. It
-// stays a searcher if nothing was found: doze ends that.
+// time to sleep. If half of the workers search already, it gives up after one look. If it finds
+// nothing, the worker stays a searcher: doze ends that.
 //
-// LIFO slots are left alone until the last look: their workers are likely to come to them soon,
-// with what they need in the cache, unless they are in the middle of something long. (In
+// It leaves LIFO slots alone until the last look. Their owners are likely to come to them soon,
+// with the tasks' data in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
 func (w *Worker) searchWork() (job, bool) {
 	w.tick.pause()
@@ -412,9 +411,9 @@ func (w *Worker) searchWork() (job, bool) {
 		if w.isControlled() {
 			return job{}, false
 		}
-		// Only after the first look does the worker count as a searcher, for it often finds
-		// something, and to count is to change a word that all share, twice. In the
-		// simulation of 512 CPUs that was a tenth of the time.
+		// The worker counts as a searcher only after the first look. That look often finds
+		// something, and to count is to change a word that all workers share, twice: a
+		// tenth of the time in the simulation of 512 CPUs.
 		if !w.searching {
 			if !w.pool.sleep.StartSearching(w.pool.size()) {
 				return job{}, false
@@ -424,7 +423,7 @@ func (w *Worker) searchWork() (job, bool) {
 		}
 		switch action, spin := w.search.Next(r); action {
 		case policy.Spin:
-			if w.pool.closing.Load() { // a caller of Close waits for this worker to rest
+			if w.pool.closing.Load() { // the caller of Close waits for this worker to rest
 				w.search.Backoff.End()
 			} else {
 				heist.Spin(spin)
@@ -437,9 +436,9 @@ func (w *Worker) searchWork() (job, bool) {
 	}
 }
 
-// stealWork goes round the other places once, and then looks at the injectors again. It goes from
-// tier to tier, and begins each with the place that had something the last time, if it is
-// there; or it draws places. At a place it takes a fork before tasks: a worker waits for each fork.
+// stealWork visits the other places once, and then looks at the injectors again. It goes from tier to
+// tier, and begins the tier of the last victim with that victim; or it draws places at random. At each
+// place it takes a fork before tasks, because a worker waits for each fork.
 func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
@@ -451,14 +450,14 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	w.firstVictim = -1
 	w.search.Look(firstVictim, w.victim, len(places))
 	if w.search.Drawn() {
-		// Others may have forks here, who have lent the place: those are its own, and no steals.
+		// Workers that lent this place may have forks here. They are the place's own, so this is no steal.
 		if j, r := w.place.stealFork(forks, w.placement.node); r == heist.Success {
 			return j, r
 		}
 	}
 	for k := w.search.Victim(); k >= 0; k = w.search.Victim() {
 		if k >= len(places) {
-			continue // it has not been made
+			continue // the place has not been made
 		}
 		pl := places[k]
 		lost := false
@@ -477,7 +476,7 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 			t, moved, r := pl.stealTasks(w.place.ring, slots)
 			if r == heist.Success {
 				w.stole(k, moved)
-				if moved > 1 && !w.searching { // nobody saw the others while they were in its hands
+				if moved > 1 && !w.searching { // the other tasks were in no queue for a moment
 					p.notifyTask(w.place.placement.node)
 				}
 				return job{task: t}, r
@@ -499,9 +498,8 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	return job{}, result
 }
 
-// stealFork takes the oldest child of a worker that is linked here, for a thief on a node, or the
-// oldest fork of one, if it may be a fork. Children come first: they may be meant for the node,
-// and forks are often parts of them.
+// stealFork takes the oldest child or, if forks is set, the oldest fork of a worker that is linked here, for a
+// thief on the node. Children come first: they may be meant for the node, and forks are often parts of them.
 func (pl *place) stealFork(forks bool, node int) (j job, r heist.StealResult) {
 	for v := pl.top.Load(); v != nil; v = v.below.Load() {
 		j, this := v.robChild(node)
@@ -523,7 +521,8 @@ func (pl *place) stealFork(forks bool, node int) (j job, r heist.StealResult) {
 	return job{}, r
 }
 
-// stealTasks takes half of the tasks at a place into a thief's ring, who is to run the one that it returns.
+// stealTasks steals half of the tasks of one of the place's queues. It returns one for the thief to run, and
+// puts the others into the thief's ring. It takes from the LIFO slot only if slots is set.
 func (pl *place) stealTasks(into *heist.Ring[task], slots bool) (t *task, moved int, r heist.StealResult) {
 	if t, moved, r = pl.ring.StealInto(into); r != heist.Empty {
 		return t, moved, r
@@ -548,12 +547,11 @@ func (w *Worker) stole(victim, items int) {
 	w.stealStats.succeeded(w.search.Tier(victim), victim, items)
 }
 
-// start makes the calling goroutine the worker. If it is to be bound it is locked to its thread,
-// and ready is told whether the thread could be bound. Without ready, and with [PinAuto], a
+// start makes the calling goroutine the worker. If the worker is to be bound, start locks it to its thread,
+// and sends to ready whether the thread could be bound. Without ready, and with [PinAuto], a
 // worker that cannot be bound goes on where it is.
 //
-// A worker that is not bound is not locked either: it is cheaper for it to give way to
-// other goroutines.
+// A worker that is not bound is not locked either, so that giving way to other goroutines is cheaper.
 func (w *Worker) start(ready chan<- error) {
 	p := w.pool
 	bound := w.parker.channel == nil
@@ -587,8 +585,8 @@ func (w *Worker) start(ready chan<- error) {
 	}
 }
 
-// live runs main. A task may call runtime.Goexit, as testing's FailNow does: that ends the
-// goroutine, and its thread if it is locked, but not the worker, which goes on in another.
+// live runs main. A task may call runtime.Goexit, as testing's FailNow does. That ends the
+// goroutine, and its thread if it is locked, but not the worker, which goes on in another goroutine.
 func (w *Worker) live() {
 	w.wearer()
 	w.undress() // a goroutine inherits the labels of the goroutine that started it
@@ -607,19 +605,19 @@ func (w *Worker) live() {
 		if over {
 			return
 		}
-		// The thread dies with the goroutine, unless it is the process's first: the runtime
-		// keeps that one, parked, and its mask is what the system shows of the process.
+		// The thread dies with the goroutine, unless it is the process's first. The runtime keeps
+		// that one, parked, and the system shows its mask as that of the process.
 		if pinned := w.binding.pinned; pinned != nil {
 			_ = pinned.Unpin()
 		}
-		go w.start(nil) // which is the one whose end is waited for
+		go w.start(nil) // Close waits for the end of this goroutine
 	}()
 	for !over {
 		over = w.liveOn()
 	}
 }
 
-// doesNothing is for a goroutine in which something may have come to an end before its time.
+// doesNothing says that the worker runs nothing, after a job that may have ended by a panic or a Goexit.
 func (w *Worker) doesNothing() {
 	if w.since.Load() != 0 {
 		w.ends()
@@ -636,8 +634,7 @@ func hook(f func(*Worker), w *Worker) {
 	}
 }
 
-// liveOn runs main and says whether it returned: not if a task panicked, and the panic was
-// handled.
+// liveOn runs main and says whether it returned. It has not if a task panicked and the panic was handled.
 func (w *Worker) liveOn() (over bool) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -6,24 +6,24 @@
 //	go run ./verify linear model        only these folders of verify
 //	go run ./verify -markdown           the table in docs/trust.md
 //
-// What it runs are the tests of the folders beside it, which `go test ./verify/...` runs as
-// well, in smaller amounts:
+// It runs the tests of the folders beside it. `go test ./verify/...` runs them too, in
+// smaller amounts:
 //
 //   - model: Promela models of the protocols, searched exhaustively, with mutants.
 //   - linear: histories of the real queues, recorded while threads race, are checked
 //     against sequential specifications, in every build.
 //   - mutants: mutants of the real code; each must be caught by a test.
 //   - mutate: a program that makes mutants by itself, and prints how many of a sample the
-//     tests catch. Only its explanations of survivors are checked here.
-//   - soak: random programs that run exactly once what they should, many items, many tasks.
+//     tests catch. Verify checks only its explanations of survivors.
+//   - soak: random programs whose parts must each run exactly once, many items, many tasks.
 //   - sequence: random calls against a simple pool that does the same, and all fuzz targets.
 //   - hazards: bugs that other schedulers had, one test for each.
 //   - goruntime: what the Go runtime does meanwhile. machine: what the system refuses.
 //   - guest: emulated machines with several nodes, and the tests that need them.
-//   - leak: what a closed pool leaves behind, which is nothing.
+//   - leak: a closed pool leaves nothing behind.
 //
-// verify is a module of its own, so that what it needs is not downloaded by those who only
-// use heist.
+// verify is a module of its own, so that programs that only use heist do not download its
+// dependencies.
 package main
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's first program is the example of package pool, which is compiled and
-// run; here the two are held together.
+// The README's first program is the example of package pool, which is compiled and run. This test
+// compares the two.
 func TestTheReadmesProgramIsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// row is a claim and what came of it, or a test without a claim that failed.
+// row is a claim and its result, or a test without a claim that failed.
 type row struct {
 	folder             string
 	claim, how, amount string
@@ -41,11 +41,11 @@ type event struct {
 	Elapsed                           float64
 }
 
-// read makes rows of a run's events, and tells of each row, and of what failed, as soon as
-// it is known.
+// read makes rows of a run's events. It prints each row, and the output of failures, to
+// progress as soon as it is known.
 func read(events io.Reader, progress io.Writer) ([]row, error) {
 	claims := make(map[string]*row)     // by package and test
-	said := make(map[string][]string)   // output of what runs
+	said := make(map[string][]string)   // output of running tests
 	failures := make(map[string]string) // the first test of a package that failed
 	var rows []row
 	lines := bufio.NewScanner(events)
@@ -55,7 +55,7 @@ func read(events io.Reader, progress io.Writer) ([]row, error) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("go test printed %q, which is none of its events: %w", lines.Text(), err)
 		}
-		top, _, sub := strings.Cut(e.Test, "/") // a subtest speaks for its test
+		top, _, sub := strings.Cut(e.Test, "/") // a subtest counts for its test
 		test := e.Package + " " + top
 		folder := strings.TrimPrefix(strings.TrimPrefix(e.Package, module), "/")
 		switch e.Action {
@@ -117,7 +117,7 @@ func read(events io.Reader, progress io.Writer) ([]row, error) {
 	return rows, lines.Err()
 }
 
-// lastWords returns what a test said last, which is why it was skipped.
+// lastWords returns the last line that a test printed, which is why it was skipped.
 func lastWords(output string) string {
 	var last string
 	for line := range strings.Lines(output) {
@@ -132,7 +132,7 @@ func lastWords(output string) string {
 	return last
 }
 
-// failures counts the rows that are not as they should be. What cannot be checked on this
+// failures counts the rows that failed or did not end. A row that cannot be checked on this
 // machine has a reason instead.
 func failures(rows []row) (n int) {
 	for _, r := range rows {

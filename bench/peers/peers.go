@@ -1,10 +1,10 @@
 // Package peers holds the schedulers of other languages that heist is compared
 // with, as programs that the benchmark compiles when it first needs them.
 //
-// A directory here is a program (rust is what those in Rust share), and speaks the protocol of [runner.Child]. It does
-// a case as the users of its library would write it, on the same input and with the
-// same cut-offs as heist, and checks its answer. What a case is, exactly, stands in
-// package suites; the install script beside this file installs the toolchains.
+// Each directory here is a program that speaks the protocol of [runner.Child]; rust holds what the Rust programs
+// share. A program does a case as the users of its library would write it, on the same input and with the same
+// cut-offs as heist, and checks its answer. Package suites defines the cases; the install script beside this
+// file installs the toolchains.
 package peers
 
 import (
@@ -34,19 +34,19 @@ import (
 //go:embed forkjoinpool/*.java
 var sources embed.FS
 
-// InTests is the environment variable without which no program is compiled or run
-// in tests, where [runner.Env.Tiny] is set: the compilers take longer than all else
-// together.
+// InTests is the environment variable that makes tests, where [runner.Env.Tiny] is set,
+// compile and run the programs. Without it they do not: the compilers take longer than
+// all else together.
 const InTests = "HEIST_PEERS"
 
 // Rayon is Rust's rayon: a pool of as many threads as there are workers, and a
 // caller outside of it that sleeps meanwhile.
 func Rayon(metrics []contract.Metric) runner.Impl { return RayonBy("rayon", metrics) }
 
-// RayonBy is Rayon by another of its means: rayon-scope spawns in a scope.
+// RayonBy is another of rayon's ways to do a case: rayon-scope spawns in a scope.
 func RayonBy(name string, metrics []contract.Metric) runner.Impl { return child(name, rayon, metrics) }
 
-// Crossbeam is Rust's crossbeam, of which rayon is made: its deque, and its parker.
+// Crossbeam is Rust's crossbeam, which rayon is built on: its deque, and its parker.
 func Crossbeam(metrics []contract.Metric) runner.Impl { return child("crossbeam", rayon, metrics) }
 
 // Tokio is Rust's tokio: a runtime of as many threads as there are workers, and a
@@ -56,13 +56,13 @@ func Tokio(metrics []contract.Metric) runner.Impl { return child(tokio.name, tok
 // TBB is oneAPI Threading Building Blocks, in C++. The caller is one of the threads.
 func TBB(metrics []contract.Metric) runner.Impl { return child(tbb.name, tbb, metrics) }
 
-// ForkJoinPool is that of the JDK: as many threads as there are workers, and a
+// ForkJoinPool is the JDK's ForkJoinPool: as many threads as there are workers, and a
 // caller that sleeps meanwhile.
 func ForkJoinPool(metrics []contract.Metric) runner.Impl {
 	return child(forkJoinPool.name, forkJoinPool, metrics)
 }
 
-// child is a peer that a program plays, which is told if that is not the one it is named after.
+// child is a peer that runs in a program. If the peer's name is not the program's, it is passed as -impl.
 func child(name string, p *program, metrics []contract.Metric) runner.Impl {
 	return runner.Child(name, metrics, func(env runner.Env) ([]string, error) {
 		if env.Tiny && os.Getenv(InTests) == "" {
@@ -80,14 +80,14 @@ func child(name string, p *program, metrics []contract.Metric) runner.Impl {
 	})
 }
 
-// program is a peer's program.
+// program is the program of a peer.
 type program struct {
 	name  string     // of the peer, and of the directory of its sources
-	base  string     // another directory of sources, to which those are added; or empty
-	tools []string   // commands that must be there
+	base  string     // another directory of sources, which come first; or empty
+	tools []string   // commands that it needs
 	build [][]string // commands that compile it, in a directory with the sources
 
-	// start returns the words that start it, given that directory.
+	// start returns the command line that starts it, given that directory.
 	start func(dir string, workers int) []string
 
 	once sync.Once
@@ -95,7 +95,7 @@ type program struct {
 	err  error
 }
 
-// executable is a start of the file with this name, which needs no flags.
+// executable starts the file with this name, without flags.
 func executable(name string) func(dir string, workers int) []string {
 	return func(dir string, _ int) []string { return []string{filepath.Join(dir, filepath.FromSlash(name))} }
 }
@@ -126,8 +126,8 @@ var forkJoinPool = &program{
 	build: [][]string{{"javac", "-Xlint:all", "-Werror", "-d", ".", "Main.java"}},
 	start: func(dir string, workers int) []string {
 		// The collector for throughput: tasks are garbage as soon as they are joined.
-		// The young generation holds a fair number of them, and is soon touched as a
-		// whole; with six times as much the first 1.3 s were page faults. The stack is
+		// The young generation holds a fair number of them, and all of it is soon
+		// touched; with six times as much the first 1.3 s were page faults. The stack is
 		// for the deepest tree.
 		young := max(128, 64*workers)
 		return []string{"java", "-XX:+UseParallelGC", fmt.Sprintf("-Xmn%dm", young), fmt.Sprintf("-Xms%dm", young+512),
@@ -135,8 +135,8 @@ var forkJoinPool = &program{
 	},
 }
 
-// ready compiles the program, unless that was done before, and returns the directory
-// in which it is.
+// ready compiles the program, unless that was done before, and returns its
+// directory.
 func (p *program) ready() (dir string, err error) {
 	p.once.Do(func() { p.dir, p.err = p.prepare() })
 	return p.dir, p.err
@@ -163,8 +163,8 @@ func (p *program) prepare() (dir string, err error) {
 	return dir, p.compile(dir)
 }
 
-// key names what the program is made of: its sources, the commands, the compilers,
-// and the CPU, whose every instruction is used.
+// key is a hash of all that the program depends on: its sources, the commands, the
+// compilers, and the CPU, all of whose instructions it may use.
 func (p *program) key() (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, p.build, cpuid.CPU.FeatureSet())
@@ -181,7 +181,7 @@ func (p *program) key() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], err
 }
 
-// eachSource calls f with each file, its name relative to the directory that it is from.
+// eachSource calls f with each file. Its name is relative to the directory of the sources.
 func (p *program) eachSource(f func(name string, text []byte) error) error {
 	for _, dir := range []string{p.base, p.name} {
 		if dir == "" {
@@ -204,7 +204,7 @@ func (p *program) eachSource(f func(name string, text []byte) error) error {
 	return nil
 }
 
-// compile makes dir, complete or not at all: another command may be doing the same.
+// compile makes dir in one step, as another command may be making it at the same time.
 func (p *program) compile(dir string) error {
 	fmt.Fprintf(os.Stderr, "bench: compiling %s, this once\n", p.name)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -238,7 +238,7 @@ func (p *program) compile(dir string) error {
 	return nil
 }
 
-// firstError returns the line of a compiler's output that says what is wrong.
+// firstError returns the line of a compiler's output that has the error.
 func firstError(out []byte, err error) string {
 	for line := range bytes.Lines(out) {
 		if bytes.Contains(line, []byte("error")) {

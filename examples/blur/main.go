@@ -1,5 +1,5 @@
 // Blur shows loops over the rows of a picture: a box blur, in parallel or, with -serial, in the caller alone.
-// The code is the same for both, for it is given the place where it computes.
+// The code is the same for both, as the place where it computes is a parameter.
 package main
 
 import (
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return err
 }
 
-// blur returns the picture with each pixel the mean of the square around it. Beyond the edge, the edge goes on.
+// blur returns the picture with each pixel the mean of the square around it. Beyond the edge the pixels repeat it.
 func blur(at pool.Place, picture *image.RGBA, radius int) (*image.RGBA, error) {
 	across, out := image.NewRGBA(picture.Rect), image.NewRGBA(picture.Rect)
 	width, height := picture.Rect.Dx(), picture.Rect.Dy()
@@ -84,7 +84,7 @@ func blur(at pool.Place, picture *image.RGBA, radius int) (*image.RGBA, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Down a column the sums go on from row to row. Their setup belongs to the range, so the loop makes ranges long.
+	// Down a column the sums carry over from row to row. Each range sets them up anew, so the loop makes ranges long.
 	err = pool.ForRange(at, height, func(lo, hi int) {
 		sums := make([]int, 4*width)
 		for y := lo - radius; y <= lo+radius; y++ {
@@ -99,7 +99,7 @@ func blur(at pool.Place, picture *image.RGBA, radius int) (*image.RGBA, error) {
 	return out, err
 }
 
-// row returns a row's bytes, or those of the nearest one that there is.
+// row returns the bytes of a row, or of the nearest row if y is outside of the picture.
 func row(picture *image.RGBA, y int) []byte {
 	y = min(max(y, 0), picture.Rect.Dy()-1)
 	return picture.Pix[y*picture.Stride:][:4*picture.Rect.Dx()]
@@ -149,7 +149,7 @@ func read(path string) (*image.RGBA, error) {
 		return nil, fmt.Errorf("-in: %w", err)
 	}
 	defer file.Close()
-	// The header may lie, so look at it before memory is taken.
+	// The header may claim any size, so check it before allocating.
 	header, _, err := image.DecodeConfig(bufio.NewReader(file))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; -in must be a PNG or JPEG file", path, err)

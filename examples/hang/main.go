@@ -1,5 +1,5 @@
-// Hang shows how to find out why a program does not end: two tasks wait for each other, and the error of Shutdown has a
-// snapshot of the pool, which names the circle.
+// Hang shows how to find out why a program does not end: two tasks wait for each other. The error of Shutdown has a
+// snapshot of the pool that names the circle.
 package main
 
 import (
@@ -40,11 +40,11 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "The pool does not end: %d workers are in the middle of something.\n\n%v", unfinished.Running, unfinished.Snapshot)
-	cancel() // the waits have the context, or nothing could end them
+	cancel() // the waits use this context; nothing else could end them
 	return p.Close()
 }
 
-// invoice and delivery need each other: a circle that no scheduler can undo.
+// order has an invoice and a delivery that need each other: a circle that no scheduler can undo.
 type order struct {
 	known             chan struct{} // closed when the futures are set
 	invoice, delivery *pool.Future[int]
@@ -59,10 +59,10 @@ func begin(ctx context.Context, p *pool.Pool) {
 
 func writeInvoice(ctx context.Context, w *pool.Worker, o *order) (int, error) {
 	w.Block(func() { <-o.known })
-	return o.delivery.Wait(ctx) // what was delivered is on it
+	return o.delivery.Wait(ctx) // the invoice lists what was delivered
 }
 
 func deliver(ctx context.Context, w *pool.Worker, o *order) (int, error) {
 	w.Block(func() { <-o.known })
-	return o.invoice.Wait(ctx) // nothing leaves without one
+	return o.invoice.Wait(ctx) // nothing leaves without an invoice
 }

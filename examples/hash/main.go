@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return errors.Join(append(problems, h.print(ctx, stdout, paths, *open))...)
 }
 
-// list returns the paths of all files in the trees, and what could not be looked at.
+// list returns the paths of all files in the trees, and the errors of what could not be read.
 func list(ctx context.Context, roots []string) (paths []string, problems []error) {
 	for _, root := range roots {
 		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -56,7 +56,7 @@ func list(ctx context.Context, roots []string) (paths []string, problems []error
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case err != nil:
-				problems = append(problems, err) // and go on elsewhere
+				problems = append(problems, err) // go on elsewhere
 			case entry.Type().IsRegular():
 				paths = append(paths, path)
 			case path == root && !entry.IsDir():
@@ -80,12 +80,13 @@ type result struct {
 	err  error
 }
 
-// print writes the sums to out. It returns the errors of files, when all others are done, or what ended it early.
+// print writes the sums to out. It returns the errors of single files when all others are done, or the error that ended
+// it early.
 func (h *hasher) print(ctx context.Context, out io.Writer, paths []string, open int) error {
 	bar := newBar(len(paths))
 	defer bar.Exit()
 	var problems []error
-	// The window bounds the files that are open: each belongs to a path whose result was not yielded.
+	// The window bounds the open files: each belongs to a path whose result has not been yielded.
 	for r, err := range par.Stream(h.pool.With(ctx), slices.Values(paths), open, h.sum) {
 		if err != nil {
 			return errors.Join(append(problems, fmt.Errorf("ended early: %w", err))...)
@@ -101,7 +102,7 @@ func (h *hasher) print(ctx context.Context, out io.Writer, paths []string, open 
 	return errors.Join(problems...)
 }
 
-// sum has a file's error in its result, for an error of its own would end the stream.
+// sum puts a file's error into its result, as an error of its own would end the stream.
 func (h *hasher) sum(ctx context.Context, path string) (result, error) {
 	sum, err := h.read(ctx, path)
 	return result{path, sum, err}, nil
@@ -122,7 +123,7 @@ func (h *hasher) read(ctx context.Context, path string) (sum [sha256.Size]byte, 
 	hash := sha256.New()
 	for ctx.Err() == nil {
 		var n int
-		h.pool.Block(func() { n, err = io.ReadFull(file, buffer[:]) }) // others hash meanwhile
+		h.pool.Block(func() { n, err = io.ReadFull(file, buffer[:]) }) // other workers hash meanwhile
 		hash.Write(buffer[:n])
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			return [sha256.Size]byte(hash.Sum(nil)), nil

@@ -1,5 +1,5 @@
-// Http shows a service that computes: the work of each request is divided among the workers, callers beyond
-// a bound are told to come again, a client that goes away ends its work, and a signal ends all in order.
+// Http shows a service that computes. The work of each request is divided among the workers, callers beyond a
+// bound are told to try again, a client that goes away ends its work, and a signal ends everything in order.
 package main
 
 import (
@@ -44,17 +44,17 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
-	case err = <-served: // it cannot go on
+	case err = <-served: // the server cannot go on
 	case <-ctx.Done():
 	}
 	return errors.Join(err, end(server, p, 10*time.Second))
 }
 
-// end lets requests and then tasks finish for so long, and then keeps what has not begun from beginning.
+// end lets requests and then tasks finish for the time grace. After that no further task begins.
 func end(server *http.Server, p *pool.Pool, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	// Requests first, for the pool does not wait for its callers. Close ends the contexts of those that are left.
+	// Requests first, as the pool does not wait for its callers. Close ends the contexts of the remaining requests.
 	err := errors.Join(server.Shutdown(ctx), server.Close())
 	if p.Shutdown(ctx) != nil {
 		left, aborted := p.Abort(ctx)
@@ -69,7 +69,7 @@ func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	// The loop ends with the request's context, and where it would wait for other callers it fails.
+	// The loop ends with the request's context. It fails where it would wait for other callers.
 	i, err := nearest(s.pool.With(r.Context()).Try(), s.points, to)
 	switch {
 	case errors.Is(err, pool.ErrFull):

@@ -11,7 +11,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// service answers which of its points is the nearest.
+// service answers which of its points is nearest to a given one.
 type service struct {
 	pool   *pool.Pool
 	points []point
@@ -19,7 +19,7 @@ type service struct {
 
 type point struct{ x, y float64 }
 
-// distance returns the square of the distance, which has the same order.
+// distance returns the square of the distance, which sorts like the distance.
 func (p point) distance(q point) float64 { return (p.x-q.x)*(p.x-q.x) + (p.y-q.y)*(p.y-q.y) }
 
 func randomPoints(n int) []point {
@@ -34,14 +34,14 @@ func randomPoints(n int) []point {
 func parsePoint(r *http.Request) (point, error) {
 	x, errX := strconv.ParseFloat(r.FormValue("x"), 64)
 	y, errY := strconv.ParseFloat(r.FormValue("y"), 64)
-	inside := x >= 0 && x <= 1 && y >= 0 && y <= 1 // NaN is not
+	inside := x >= 0 && x <= 1 && y >= 0 && y <= 1 // false for NaN
 	if errX != nil || errY != nil || !inside {
 		return point{}, errors.New("x and y must be numbers from 0 to 1, as in /?x=0.3&y=0.7")
 	}
 	return point{x, y}, nil
 }
 
-// nearest returns the index of the point that is nearest, the first of several.
+// nearest returns the index of the nearest point, the first of several.
 func nearest(at pool.Place, points []point, to point) (int, error) {
 	type candidate struct {
 		index    int
@@ -58,7 +58,7 @@ func nearest(at pool.Place, points []point, to point) (int, error) {
 		if b.distance < a.distance {
 			return b
 		}
-		return a // it is before b
+		return a // of equals the first
 	})
 	return best.index, err
 }

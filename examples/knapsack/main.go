@@ -1,5 +1,5 @@
-// Knapsack shows a search by branch and bound that forks at every node: it ends as soon as some worker reaches
-// a value that nothing can exceed, or when its time is over.
+// Knapsack shows a search by branch and bound that forks at every node. It ends as soon as a worker reaches a
+// value that nothing can exceed, or when its time is over.
 package main
 
 import (
@@ -85,10 +85,10 @@ type solution struct {
 	weight, value int
 }
 
-// solve returns the best items that fit. Beside an error they are the best that were found.
+// solve returns the best items that fit. With an error they are the best found so far.
 func solve(at pool.Place, items []item, capacity int) (solution, error) {
 	s := &search{items: slices.Clone(items)}
-	slices.SortFunc(s.items, func(a, b item) int { // the best by weight first, as bounds want them
+	slices.SortFunc(s.items, func(a, b item) int { // the best by weight first, as node.bound requires
 		return cmp.Compare(b.value*a.weight, a.value*b.weight)
 	})
 	root := node{search: s, room: capacity}
@@ -102,17 +102,17 @@ func solve(at pool.Place, items []item, capacity int) (solution, error) {
 	return s.solution(), err
 }
 
-// search is what all nodes of a search have in common.
+// search is what all nodes of a search share.
 type search struct {
 	items []item
-	bound int // no value is above it
+	bound int // no value is greater
 	value atomic.Int64
 
 	mu   sync.Mutex
-	best node // of that value
+	best node // the node of that value
 }
 
-// node is a set of items, chosen from those before next.
+// node is a set of items, chosen from the items before next.
 type node struct {
 	search *search
 	next   int
@@ -140,7 +140,7 @@ var branch = pool.Recursive(func(f *pool.Fork[node, struct{}], n node) struct{} 
 	with.room -= next.weight
 	with.value += next.value
 	with.taken |= 1 << n.next
-	f.Join(with, without) // the first one runs at once, and good values come early
+	f.Join(with, without) // the first one runs at once, so good values come early
 	return struct{}{}
 })
 
@@ -156,7 +156,7 @@ func (s *search) offer(n node) {
 	}
 }
 
-// bound is the value that the rest would have if items could be cut.
+// bound is the value that the node would have if the rest of the items could be cut.
 func (n node) bound() int {
 	value, room := n.value, n.room
 	for _, i := range n.search.items[n.next:] {

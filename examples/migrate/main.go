@@ -1,5 +1,5 @@
-// Migrate shows four libraries' usual programs and the same with heist beside them: errgroup, conc, ants and pond. Each
-// pair does the same work, and run compares what comes of it.
+// Migrate shows usual programs for four libraries, errgroup, conc, ants and pond, each beside the same program for
+// heist. Both of a pair do the same work, and run compares their results.
 package main
 
 import (
@@ -60,7 +60,7 @@ var pairs = []pair{
 	{"pond", "NewResultPool, NewGroup, SubmitErr", "pool.GroupOf, Go", pondBefore, pondAfter},
 }
 
-// length is the work. A word that is empty is an error.
+// length is the work. An empty word is an error.
 func length(word string) (int, error) {
 	if word == "" {
 		return 0, errEmpty

@@ -18,8 +18,8 @@ const limit = 4
 
 var errEmpty = errors.New("a word is empty")
 
-// With errgroup, the first error cancels the context, and Wait returns it. A heist group does that, too; it also keeps
-// functions from beginning that have not begun.
+// With errgroup, the first error cancels the context, and Wait returns it. A heist group does the same, and its
+// functions that have not begun never begin.
 
 func errgroupBefore(ctx context.Context, words []string) ([]int, error) {
 	lengths := make([]int, len(words))
@@ -47,7 +47,7 @@ func errgroupAfter(ctx context.Context, words []string) ([]int, error) {
 	return lengths, g.Wait()
 }
 
-// With conc, the function is given a pointer, and no context. Both return the results in order.
+// With conc, the function gets a pointer, and no context. Both return the results in order.
 
 func concBefore(_ context.Context, words []string) ([]int, error) {
 	return iter.MapErr(words, func(word *string) (int, error) { return length(*word) })
@@ -57,7 +57,7 @@ func concAfter(ctx context.Context, words []string) ([]int, error) {
 	return par.MapErr(pool.Default().With(ctx), words, func(_ context.Context, word string) (int, error) { return length(word) })
 }
 
-// With ants, a pool runs functions, and waiting is the caller's own matter. A group waits, and has errors.
+// With ants, a pool runs functions, and the caller waits by its own means. A group waits, and collects errors.
 
 func antsBefore(_ context.Context, words []string) ([]int, error) {
 	p, err := ants.NewPool(limit)

@@ -1,5 +1,5 @@
-// Numa shows what there is to see and to choose on a machine with several memory nodes: its topology, to what a
-// pool's workers are bound, and how far away they steal, by default and with other choices.
+// Numa shows what to see and to choose on a machine with several memory nodes: its topology, what a pool's workers
+// are bound to, and how far away they steal, by default and with other choices.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return cli.Usagef("-rounds is %d, want 1 or more", *rounds)
 	}
 	topology, err := numa.Read()
-	if err != nil { // there is a topology all the same
+	if err != nil { // the topology is still usable
 		fmt.Fprintf(stdout, "some of the machine is not known: %v\n", err)
 	}
 	fmt.Fprintln(stdout, topology)
@@ -74,11 +74,11 @@ type choice struct {
 	options []pool.Option
 }
 
-// choices has the default first, with which the others are compared.
+// choices returns the default first, which the others are compared with.
 func choices(base []pool.Option, workers, cpus int) []choice {
 	with := func(options ...pool.Option) []pool.Option { return append(base[:len(base):len(base)], options...) }
 	isolated := with(pool.WithTuning(pool.Tuning{Isolate: true}))
-	if workers == 0 { // the others of the process need a CPU, too
+	if workers == 0 { // the other threads of the process need a CPU, too
 		isolated = append(isolated, pool.WithWorkers(max(1, cpus-1)))
 	}
 	return []choice{
@@ -96,7 +96,7 @@ type result struct {
 	tiers   []inspect.TierStats
 }
 
-// refusedError says why there cannot be such a pool.
+// refusedError says why the pool cannot be made.
 type refusedError struct{ error }
 
 var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
@@ -109,18 +109,18 @@ var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
 
 const argument, value = 24, 46368
 
-// measure has a pool compute and returns what it counted.
+// measure lets a pool compute and returns its counts.
 func (c choice) measure(ctx context.Context, rounds int) (r result, err error) {
 	p, err := pool.New(c.options...)
 	if err != nil {
 		return r, &refusedError{err}
 	}
-	// It may say that other threads could not be given back their CPUs.
+	// Close may report that other threads could not get back their CPUs.
 	defer func() { err = errors.Join(err, p.Close()) }()
 	r = result{name: c.name, workers: p.Workers()}
 	r.pinning, r.why = p.Pinning()
 	for range rounds {
-		// As a task, for a caller from outside is bound to nothing, whatever the workers are.
+		// As a task, because a caller from outside is not bound, whatever the workers are bound to.
 		n, err := pool.Async(p, func(w *pool.Worker) (int, error) { return fib.Run(w.With(ctx), argument) }).Wait(ctx)
 		if err != nil {
 			return r, fmt.Errorf("ended early: %w", err)
@@ -133,8 +133,8 @@ func (c choice) measure(ctx context.Context, rounds int) (r result, err error) {
 	return r, nil
 }
 
-// table shows the tiers of each pool beside the default's. How many steals there are depends on the moment; where
-// they are does less.
+// table shows the tiers of each pool beside the default's. The number of steals varies from run to run; their
+// shares of the tiers vary less.
 func table(out io.Writer, results []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "pool\ttier of victims\tattempts\tsteals\tlost races\tforks and tasks\tsteals, %\tchange, points\t")
@@ -146,7 +146,7 @@ func table(out io.Writer, results []result) error {
 		}
 		for _, tier := range r.tiers {
 			percent, change := "-", "-"
-			if all > 0 { // else there is nothing to compare
+			if all > 0 { // else there are no shares
 				share := 100 * float64(tier.Steals) / float64(all)
 				percent = fmt.Sprintf("%.0f", share)
 				before, known := usual[tier.Name]

@@ -1,5 +1,5 @@
 // Pipeline shows a filter: it reads lines of JSON, checks and formats them in parallel, and writes them in their
-// order. The first bad line ends it, with the lines before it written.
+// order. The first bad line ends it; the lines before it are written.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return process(p.With(ctx), in, stdout)
 }
 
-// process writes what format makes of the lines. What is before an error is written.
+// process formats the lines and writes them. Lines before an error are written.
 func process(at pool.Place, in io.Reader, out io.Writer) (err error) {
 	buffered := bufio.NewWriter(out)
 	defer func() { err = errors.Join(err, buffered.Flush()) }()
@@ -70,10 +70,10 @@ func process(at pool.Place, in io.Reader, out io.Writer) (err error) {
 type line struct {
 	number int
 	text   []byte
-	err    error // of the reader: there is no text
+	err    error // the reader's; then there is no text
 }
 
-// lines returns what in has. A source has no errors of its own, so that of the reader comes as the last line's.
+// lines returns the lines of in. A source has no errors of its own, so the reader's error comes as the last line.
 func lines(in io.Reader) iter.Seq[line] {
 	return func(yield func(line) bool) {
 		scanner := bufio.NewScanner(in)
@@ -113,6 +113,6 @@ func format(_ context.Context, l line) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value) // with a newline
+	err := encoder.Encode(value) // it ends with a newline
 	return out.Bytes(), err
 }

@@ -1,5 +1,6 @@
-// Package census knows the pools of the process that have not ended, for those who look at all of them: the relief of coroutines, snapshots, and
-// the page of pool/poolhttp. It is here, and not in package pool, since it is nobody else's business.
+// Package census lists the pools of the process that have not ended, for code that looks at all of them: the relief
+// of coroutines, snapshots, and the page of pool/poolhttp. It is internal, and not in package pool, because no other
+// code should use it.
 package census
 
 import (
@@ -8,14 +9,14 @@ import (
 	"sync"
 )
 
-// Pool is one of them.
+// Pool is a pool that has not ended.
 type Pool[P any] struct {
 	ID       uint64 // 1 for the process's first
 	Pool     P
-	InBubble bool // of testing/synctest: who is not in it must not touch the pool's channels
+	InBubble bool // of testing/synctest: goroutines outside of it must not touch the pool's channels
 }
 
-// pools is what package pool adds. The key is the pool, the value what else is known of it.
+// pools holds the pools that package pool has added. The key is the pool, the value its facts.
 var pools sync.Map
 
 type facts struct {
@@ -36,10 +37,10 @@ func Add(p any, inBubble bool) {
 	pools.Store(p, facts{last.id, inBubble})
 }
 
-// Remove takes it away.
+// Remove removes a pool.
 func Remove(p any) { pools.Delete(p) }
 
-// Pools returns those that are a P, the oldest first. Cost: a look at each.
+// Pools returns the pools that are a P, the oldest first. Cost: a look at each pool.
 func Pools[P any]() (all []Pool[P]) {
 	pools.Range(func(p, known any) bool {
 		if p, ok := p.(P); ok {

@@ -224,7 +224,7 @@ func made(n int) *numa.Topology {
 	return topology
 }
 
-// outline writes the groups of a tree, in brackets what is inside.
+// outline writes the groups of a tree, with what is inside a group in brackets.
 func outline(b *Box) string {
 	if b.Kind == CPU {
 		return strconv.Itoa(b.Number)

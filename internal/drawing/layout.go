@@ -22,15 +22,15 @@ const (
 
 	leastNotes = 600 // the least width for the notes below
 
-	// advance is the width of a character as a part of the font's size: more than the
-	// average of any common sans-serif font, so that text stays inside of its box.
+	// advance is the width of a character as a share of the font's size: more than the
+	// average of any common sans-serif font, so that text stays inside its box.
 	advance = 0.64
 
 	// aspect is the width of a good picture as a multiple of its height.
 	aspect = 1.6
 
-	// ragged is how much the places that stay empty in the last row of a grid count, as a
-	// part of all, against its shape: so much that eight cores are four by two.
+	// ragged is the weight of the empty places in the last row of a grid, as a share of
+	// all, against the grid's shape. With it, eight cores are four by two.
 	ragged = 4
 )
 
@@ -41,8 +41,8 @@ type area struct {
 	inside     []*area
 }
 
-// planner finds the place of everything. Boxes that are alike get the same width, though
-// their numbers have more digits or fewer.
+// planner finds the place of everything. Boxes that are alike get the same width, however
+// many digits their numbers have.
 type planner struct{ cpuWidth, coreWidth int }
 
 func newPlanner(t *numa.Topology) planner {
@@ -59,7 +59,7 @@ func (p planner) layout(b *Box) *area {
 		a.w, a.h = p.cpuWidth, cpuHeight
 		return a
 	}
-	var main, aside []*area // aside are those that have no CPU that is online
+	var main, aside []*area // aside are the boxes without an online CPU
 	for _, inner := range b.Inside {
 		if len(inner.CPUs) > 0 {
 			main = append(main, p.layout(inner))
@@ -106,7 +106,7 @@ func bestColumns(areas []*area) int {
 	return best
 }
 
-// columnsWithin chooses the largest number of columns that are no wider than w together.
+// columnsWithin chooses the largest number of columns that together are no wider than w.
 func columnsWithin(areas []*area, w int) int {
 	columns := 1
 	for columns < len(areas) {
@@ -124,8 +124,8 @@ func gridSize(areas []*area, columns int) (w, h int) {
 	return span(widths), span(heights)
 }
 
-// grid places the areas, row by row, at x and y and to the right of and below it, as
-// large as their column is wide and their row is high. It returns the size of it all.
+// grid places the areas row by row, beginning at x and y, each as wide as its column and
+// as high as its row. It returns the size of the grid.
 func grid(areas []*area, columns, x, y int) (w, h int) {
 	widths, heights := tracks(areas, columns)
 	for i, a := range areas {

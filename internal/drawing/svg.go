@@ -12,7 +12,7 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// style gives each kind of box its colours, and each mark.
+// style gives each kind of box and each mark its colours.
 const style = `
 text { font-family: Helvetica, Arial, "DejaVu Sans", sans-serif; font-size: 12px; fill: #1e293b }
 rect { stroke-width: 1 }
@@ -32,8 +32,9 @@ rect { stroke-width: 1 }
 .gone { fill: #9ca3af }
 `
 
-// SVG writes the tree as a picture of its own, with its notes below it: boxes within boxes, cores in a grid. Each CPU is a
-// group whose id is cpu and its number; what is known of a box shows when the mouse rests on it.
+// SVG writes the tree as a picture of its own, with its notes below it: boxes within boxes, cores in a grid. Each CPU
+// is a group whose id is cpu and its number. The title of a box, which shows when the mouse rests on it, tells what
+// is known of it.
 func (t *Tree) SVG(w io.Writer) error {
 	root := newPlanner(t.Topology).layout(t.Root)
 	pictureWidth, pictureHeight := root.w, root.h
@@ -57,8 +58,8 @@ func (t *Tree) SVG(w io.Writer) error {
 	return err
 }
 
-// Figure returns the boxes alone, for a page that has styles for them: the classes are the names of kinds, offline and notAllowed,
-// and seat for the CPUs in seats, which says what to add to what is known of them.
+// Figure returns the boxes alone, for a page that has styles for them. The classes are the names of kinds, offline
+// and notAllowed, and seat for the CPUs in seats. seats says what to add to the title of a CPU.
 func (t *Tree) Figure(seats map[int]string) string {
 	root := newPlanner(t.Topology).layout(t.Root)
 	c := canvas{tree: t, seats: seats}
@@ -68,7 +69,7 @@ func (t *Tree) Figure(seats map[int]string) string {
 	return c.String()
 }
 
-// canvas is a picture that is being written.
+// canvas is a picture in progress.
 type canvas struct {
 	bytes.Buffer
 	tree  *Tree
@@ -150,7 +151,7 @@ func wrap(s string, most int) (lines []string) {
 	return append(lines, line)
 }
 
-// about tells what is known of a CPU.
+// about returns what is known of a CPU.
 func (t *Tree) about(b *Box) string {
 	about := b.Label()
 	switch b.Mark {

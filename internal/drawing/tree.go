@@ -1,4 +1,5 @@
-// Package drawing draws a machine as boxes within boxes, as hwloc's lstopo does: for bench topo, and for the page of pool/poolhttp.
+// Package drawing draws a machine as boxes within boxes, as hwloc's lstopo does: for bench
+// topo, and for the page of pool/poolhttp.
 //
 //	tree.go    which group of CPUs is inside which
 //	layout.go  where each box goes
@@ -18,9 +19,9 @@ import (
 // Kind is what a box stands for.
 type Kind int
 
-// The kinds, in the order in which groups of the same CPUs go into one another. Larger
-// groups are always around smaller ones: a node around its packages, an L3 around the
-// nodes that share it.
+// The kinds, in the order in which boxes of the same CPUs contain one another, the
+// outermost first. Larger groups are always around smaller ones: a node around its
+// packages, an L3 around the nodes that share it.
 const (
 	Machine Kind = iota
 	Package
@@ -39,10 +40,10 @@ func (k Kind) String() string {
 	return [...]string{"machine", "package", "node", "die", "L3", "cluster", "L2", "core", "CPU", "offline"}[k]
 }
 
-// Box is a group of CPUs, or a single CPU, and what is inside of it.
+// Box is a group of CPUs, or a single CPU, and the boxes inside it.
 type Box struct {
 	Kind   Kind
-	Number int      // the node's or CPU's by the system, else the index in the topology
+	Number int      // the system's number of a node or CPU, otherwise the index in the topology
 	CPUs   numa.Set // the online ones
 	Memory int64    // of a node, in bytes; 0 if it has none or it is unknown
 	Mark   Mark     // of a CPU
@@ -54,7 +55,7 @@ type Mark int
 
 // The marks.
 const (
-	Usable     Mark = iota // nothing
+	Usable     Mark = iota // nothing special
 	NotAllowed             // it is online, but not for this process
 	IsOffline
 )
@@ -66,14 +67,14 @@ type Tree struct {
 	// Notes says what the boxes can't show, a sentence each.
 	Notes []string
 
-	// Topology is what was arranged.
+	// Topology is what the tree shows.
 	Topology *numa.Topology
 }
 
-// New arranges a topology as a tree. Each online CPU is in it once, as a box of its own
-// in the smallest group that has it; so is each CPU that is present but not online, in a
-// box that stands apart. A group that shares some of its CPUs with another, without one
-// of them holding the other, fits nowhere: it is left out, and a note says so.
+// New arranges a topology as a tree. Each online CPU is in it once, as a box of its own in
+// the smallest group that has it. Each CPU that is present but not online is in it once, in
+// a box that stands apart. A group that shares some of its CPUs with another, while neither
+// holds the other, fits nowhere: it is left out, and a note says so.
 func New(t *numa.Topology) *Tree {
 	tree := &Tree{Root: &Box{Kind: Machine, CPUs: t.Online}, Topology: t}
 	for _, group := range groups(t) {
@@ -147,8 +148,8 @@ func groups(t *numa.Topology) []*Box {
 	return all
 }
 
-// place puts a group, no larger than those before, into the smallest box that holds it
-// all. It returns the box that it crosses, if there is one.
+// place puts a group, no larger than those placed before, into the smallest box that holds
+// all of it. It returns the box that the group crosses, if there is one.
 func (b *Box) place(group *Box) (crossed *Box) {
 	for _, inner := range b.Inside {
 		switch common := common(group.CPUs, inner.CPUs); common {
@@ -188,7 +189,8 @@ func (b *Box) Label() string {
 	return label
 }
 
-// capacities says which CPUs get how much done, if that differs; see [numa.CPU].
+// capacities returns a note that lists the CPUs of each capacity, if capacities differ; see
+// [numa.CPU].
 func capacities(t *numa.Topology) string {
 	with := make(map[int]numa.Set)
 	for _, cpu := range t.CPUs {

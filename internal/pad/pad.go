@@ -1,9 +1,9 @@
-// Package pad keeps fields with different writers from being moved between cores together.
+// Package pad keeps fields with different writers apart, so that they do not move between cores together.
 package pad
 
-// Size is the distance, in bytes, that does so. Lines are 64 bytes on most CPUs that Go runs on, but Intel's
-// adjacent-line prefetcher pulls them in pairs and Apple's cores have 128-byte lines; crossbeam and rayon use 128 for
-// the same reason.
+// Size is the distance between two such fields, in bytes. Lines are 64 bytes on most CPUs that Go runs on, but
+// Intel's adjacent-line prefetcher pulls them in pairs and Apple's cores have 128-byte lines; crossbeam and rayon use
+// 128 for the same reason.
 const Size = 128
 
 // Line stands between two fields. It costs no time, only space.

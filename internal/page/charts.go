@@ -17,16 +17,16 @@ import (
 // Sizes in pixels.
 const (
 	rowMost, rowLeast = 22, 2 // the height of a worker's row
-	stripHeight       = 480   // what all rows have, if that leaves them enough
+	stripHeight       = 480   // the height of all rows, where rowLeast and rowMost allow it
 	labelHeight       = 12
 	labelsWidth       = 100
 	heatMost          = 560
 	heatCell          = 34
 
-	gapless = 64 // so many workers or more have no gap between their rows
+	gapless = 64 // with so many workers or more, rows have no gaps between them
 )
 
-// strip is what each worker did over the last minute: a row for each, a column for each half second.
+// strip draws what each worker did over the last minute: a row for each worker, a column for each half second.
 func (rec *record) strip() string {
 	n := len(rec.rows)
 	row := min(rowMost, max(rowLeast, stripHeight/max(n, 1)))
@@ -66,7 +66,8 @@ func (rec *record) nodes() int {
 	return len(nodes)
 }
 
-// column is one of the strip's columns, at x: in each row what the worker ran is at the bottom, what it searched above, and while it was parked nothing.
+// column draws one of the strip's columns, at x. In each row, the share of the time in which the worker ran is at the
+// bottom, that in which it searched above, and that in which it was away on top; parked time is empty.
 func (rec *record) column(c column, x int) string {
 	var runs, searches, away area
 	height := 0.9
@@ -93,7 +94,7 @@ func (rec *record) column(c column, x int) string {
 	return fmt.Sprintf("<g data-tick=\"%d\" transform=\"translate(%d 0)\">%s%s%s</g>", c.tick, x, runs.path("runs"), searches.path("searches"), away.path("away"))
 }
 
-// area is a column's boxes of one kind, each from a y to another, one below the other.
+// area is a column's boxes of one kind, each from one y to another, one below the other.
 type area struct{ from, to []float64 }
 
 func (a *area) add(from, to float64) {
@@ -104,7 +105,8 @@ func (a *area) add(from, to float64) {
 	a.from, a.to = append(a.from, from), append(a.to, to)
 }
 
-// path draws them, a little wider than a column: where the width of a column is no whole number of pixels there would be gaps.
+// path draws the boxes a little wider than a column: there would be gaps where the width of a column is no whole
+// number of pixels.
 func (a *area) path(class string) string {
 	if len(a.from) == 0 {
 		return ""
@@ -118,7 +120,7 @@ func (a *area) path(class string) string {
 	return b.String()
 }
 
-// sparkline is one of the gauges over the last minute, and its greatest value.
+// sparkline draws one of the gauges over the last minute, and returns its greatest value.
 func (rec *record) sparkline(gauge int) (svg string, most float64) {
 	const w, h = 240, 40
 	for _, c := range rec.columns {
@@ -145,7 +147,8 @@ func (rec *record) sparkline(gauge int) (svg string, most float64) {
 		w, h, x(0), h, points, w, h, points), most
 }
 
-// heat is how often each worker stole from each: a row for each thief, a column for each victim, both in the order of the machine, guests last.
+// heat draws how often each worker stole from each other: a row for each thief, a column for each victim, both in the
+// order of the machine, guests last.
 func (rec *record) heat() string {
 	places := make([]int, 0, len(rec.steals))
 	names := make([]string, 0, len(rec.steals))
@@ -231,10 +234,11 @@ func (rec *record) heat() string {
 
 const (
 	heatLevels = 6
-	titled     = 16 // in a heat map of so many or fewer, cells have their numbers
+	titled     = 16 // with so many rows or fewer, the cells of a heat map have their numbers
 )
 
-// heatLevel is the colour of a count: 0 for none, then by its logarithm, from the least to the most of all that are not 0.
+// heatLevel returns the colour of a count: 0 for none, otherwise by its logarithm, from the least to the most of all
+// counts that are not 0.
 func heatLevel(count, least, most uint64) int {
 	switch {
 	case count == 0:
@@ -245,7 +249,7 @@ func heatLevel(count, least, most uint64) int {
 	return 1 + int((heatLevels-1)*math.Log(float64(count)/float64(least))/math.Log(float64(most)/float64(least))+1e-9)
 }
 
-// step is the least power of two that is no less: so many rows share a label.
+// step returns the least power of two that is not below least: so many rows share a label.
 func step(least float64) int {
 	n := 1
 	for float64(n) < least {
@@ -254,7 +258,7 @@ func step(least float64) int {
 	return n
 }
 
-// stole says whether a place stole, or was stolen from.
+// stole reports whether a place stole, or was stolen from.
 func (rec *record) stole(place int) bool {
 	for other := range rec.steals {
 		if rec.steals[other][place] > 0 || rec.steals[place][other] > 0 {
@@ -264,7 +268,8 @@ func (rec *record) stole(place int) bool {
 	return false
 }
 
-// histogram draws all durations, and before them those of the last minute, each as shares of the fullest bar. A bar is half a power of two wide.
+// histogram draws all durations, and in front of them those of the last minute, each as shares of the fullest bar. A
+// bar is half a power of two wide.
 func histogram(all, recent inspect.Histogram) string {
 	const w, h, perOctave = 560, 130, 2
 	if all.Count == 0 {
@@ -317,7 +322,7 @@ func between(then, now inspect.Histogram) (h inspect.Histogram) {
 	return h
 }
 
-// picture is the machine, with the CPUs marked to which workers are bound.
+// picture draws the machine, and marks the CPUs to which workers are bound.
 func (rec *record) picture(m *numa.Topology) string {
 	if m == nil {
 		return "<p class=\"none\">The system does not tell.</p>"

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// MaxWatchers is how many streams there are at a time. Each costs what it sends.
+	// MaxWatchers is the most streams at a time. Each costs what it sends.
 	MaxWatchers = 16
 
-	retryAfter  = 10 * time.Second // for who is one too many
-	writeWithin = 10 * time.Second // what a reader has for each change, or its stream ends
+	retryAfter  = 10 * time.Second // for a watcher beyond MaxWatchers
+	writeWithin = 10 * time.Second // if a reader takes longer for a change, its stream ends
 )
 
 // Handler serves the page of a process, below a path that ends in a slash.
@@ -29,7 +29,7 @@ type Handler struct {
 	servers  sync.Map // *http.Server -> chan struct{}, closed when it shuts down
 }
 
-// New returns a handler. It looks at the process while requests come.
+// New returns a handler that looks at the process while requests come.
 func New(p Process) *Handler { return &Handler{recorder: newRecorder(p)} }
 
 // ServeHTTP implements http.Handler.
@@ -62,10 +62,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errNoPool is for a request that names a pool that is not there.
+// errNoPool is for a request that names a pool that does not exist.
 var errNoPool = errors.New("there is no such pool; it may have ended, and numbers are not used again")
 
-// wanted returns the pool that a request names, else the first; nil if there is none. Under the recorder's mu.
+// wanted returns the pool that a request names, or the first pool if it names none, or nil if there is no pool. Under
+// the recorder's mu.
 func (h *Handler) wanted(r *http.Request) (*record, error) {
 	name := r.URL.Query().Get("pool")
 	if name == "" {
@@ -84,7 +85,7 @@ func (h *Handler) wanted(r *http.Request) (*record, error) {
 	return nil, errNoPool
 }
 
-// whole is what the template of the page reads.
+// whole is the data of the template of the page.
 type whole struct {
 	Record  *record
 	List    template.HTML
@@ -118,11 +119,11 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method == http.MethodGet {
-		_, _ = b.WriteTo(w) // who does not read does not see it
+		_, _ = b.WriteTo(w) // after an error the reader is gone
 	}
 }
 
-// list is the line of pools.
+// list returns the line of pools.
 func (r *recorder) list(shown *record) string {
 	type pool struct {
 		ID         uint64
@@ -143,7 +144,7 @@ func (r *recorder) list(shown *record) string {
 	return render("list", pools)
 }
 
-// dump is the dump of a pool as text, of now.
+// dump serves the dump of a pool as text, taken now.
 func (h *Handler) dump(w http.ResponseWriter, r *http.Request) {
 	h.recorder.mu.Lock()
 	h.recorder.visit()
@@ -158,20 +159,20 @@ func (h *Handler) dump(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if r.Method == http.MethodGet {
-		_, _ = fmt.Fprint(w, rec.Snapshot()) // who does not read does not see it
+		_, _ = fmt.Fprint(w, rec.Snapshot()) // after an error the reader is gone
 	}
 }
 
-// update is what has changed since the last one.
+// update is what has changed since the last update of a stream.
 type update struct {
 	Parts   map[string]string `json:"parts"`   // by the ids of elements
 	Columns []string          `json:"columns"` // to append to the strip
-	Keep    int               `json:"keep"`    // columns that it has then, at most
-	Ended   bool              `json:"ended"`   // the pool has
+	Keep    int               `json:"keep"`    // columns that the strip has then, at most
+	Ended   bool              `json:"ended"`   // the pool has ended
 	Reload  bool              `json:"reload"`  // there was no pool, and now there is
 }
 
-// watcher is who reads a stream.
+// watcher is the reader of a stream.
 type watcher struct {
 	pool   uint64 // 0 for none
 	sent   map[string]string
@@ -211,7 +212,7 @@ func (r *recorder) change(w *watcher) update {
 	return u
 }
 
-// events is the stream of what changes, as server-sent events.
+// events serves the stream of changes, as server-sent events.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	rec := h.recorder
 	rec.mu.Lock()
@@ -274,7 +275,8 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shutdown returns what is closed when the request's server shuts down: Shutdown waits for requests, and a stream has no end of its own.
+// shutdown returns a channel that is closed when the request's server shuts down: Shutdown waits for requests, and a
+// stream has no end of its own.
 func (h *Handler) shutdown(ctx context.Context) <-chan struct{} {
 	server, ok := ctx.Value(http.ServerContextKey).(*http.Server)
 	if !ok {

@@ -17,19 +17,19 @@ var static embed.FS
 
 var templates = template.Must(template.New("").ParseFS(static, "static/page.html"))
 
-// render makes HTML of one of the templates.
+// render executes one of the templates.
 func render(name string, data any) string {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		panic(err) // a template does not fit to its data
+		panic(err) // a template does not fit its data
 	}
 	return b.String()
 }
 
-// partNames are the parts of a pool's page, beside the strip, by the ids of the elements that they fill.
+// partNames are the parts of a pool's page other than the strip, by the ids of the elements that they fill.
 var partNames = []string{"title", "circles", "tiles", "timings", "heat", "tiers", "machine", "counters", "places", "config", "slow", "dump"}
 
-// part returns one of them. Under the recorder's mu.
+// part returns a part by its name. Under the recorder's mu.
 func (rec *record) part(name string, p Process) string {
 	if rec.parts == nil {
 		rec.parts = make(map[string]string)
@@ -64,14 +64,15 @@ func (rec *record) make(name string, p Process) string {
 	return render(name, rec)
 }
 
-// Fields of the record that templates read.
+// Fields of the record that the templates read.
 
 func (rec *record) Circles() []string           { return rec.snapshot.Circles }
 func (rec *record) Slow() []inspect.Slow        { return rec.snapshot.Slow }
 func (rec *record) Tiers() []inspect.TierStats  { return rec.stats.Tiers }
 func (rec *record) Settings() []inspect.Setting { return rec.config.Settings }
 
-// places is a table of what was counted by place. It is no template: those take ten times as long, and there may be hundreds of rows.
+// places returns the table of the counters by place. It is not a template, because templates take ten times as long
+// and there may be hundreds of rows.
 func places(all []inspect.WorkerStats) string {
 	var b strings.Builder
 	b.WriteString("<table><thead><tr>")
@@ -137,7 +138,7 @@ type counter struct {
 	Value any
 }
 
-// counters are the numbers of a pool's statistics, and the sums over its places, by the names that inspect.Stats has for them.
+// counters returns the numbers of a pool's statistics and the sums over its places, by their names in inspect.Stats.
 func counters(s inspect.Stats) (all []counter) {
 	for _, of := range []any{s, s.Total()} {
 		for i := range reflect.TypeOf(of).NumField() {

@@ -8,44 +8,44 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// record is what is kept of a pool. All of it is under the recorder's mu.
+// record is what the recorder keeps of a pool. All fields are under the recorder's mu.
 type record struct {
 	Pool
 	config inspect.Config
 	rows   []row // the workers, in the order of the machine
 	layout int   // changes with rows
 
-	counts  []shares // by place, in the column that is not complete
+	counts  []shares // by place, for the column that is not complete yet
 	samples int
 
-	columns []column // that are complete, the oldest first
+	columns []column // complete ones, the oldest first
 	stats   inspect.Stats
 	load    inspect.Load
-	at      time.Time // of stats
+	at      time.Time // when stats was completed
 	sampled inspect.Stats
 
 	timings  []inspect.Timings // every two seconds for a minute, the oldest first
 	steals   [][]uint64
-	stolen   uint64 // steals when it was asked for
+	stolen   uint64 // number of steals when steals was read
 	snapshot inspect.Snapshot
 
-	parts   map[string]string // that were made of this, until something changes
-	machine string            // the picture of the machine, which changes with rows
-	drawn   int               // its layout
+	parts   map[string]string // made of the fields above, until something changes
+	machine string            // the picture of the machine; changes with rows
+	drawn   int               // the layout that the picture was drawn for
 }
 
-// row is a worker of the chart.
+// row is the row of a worker in the chart.
 type row struct {
 	worker int
 	place  int // index in inspect.Stats.Workers
 	node   int
-	cpus   []int // that it is bound to
+	cpus   []int // that the worker is bound to
 }
 
-// shares are how many samples of a column saw a worker in a state. What is left of them it was parked.
+// shares says how many samples of a column saw a worker in each state. In the rest of the samples it was parked.
 type shares struct{ runs, searches, away uint8 }
 
-// column is half a second.
+// column is the data of half a second.
 type column struct {
 	tick    uint64
 	samples int
@@ -76,7 +76,7 @@ func newRecord(p Pool, now time.Time) *record {
 	return rec
 }
 
-// configure asks for the configuration, and arranges the workers in the order of the machine.
+// configure reads the configuration, and arranges the workers in the order of the machine.
 func (rec *record) configure() {
 	rec.config = rec.Config()
 	var rows []row
@@ -103,7 +103,7 @@ func (rec *record) configure() {
 	}
 }
 
-// detail asks for what costs more.
+// detail reads what costs more.
 func (rec *record) detail() {
 	const kept = columns/columnsPerDetail + 1
 	rec.timings = append(rec.timings, rec.Timings())
@@ -112,7 +112,8 @@ func (rec *record) detail() {
 	rec.parts = nil
 }
 
-// heatUp asks for the matrix of steals if there were any since: it grows with the square of the workers.
+// heatUp reads the matrix of steals if there were any since the last time: the matrix grows with the square of the
+// number of workers.
 func (rec *record) heatUp() {
 	if steals := rec.stats.Total().Steals; rec.steals == nil || steals != rec.stolen {
 		rec.stolen, rec.steals = steals, rec.StealMatrix()

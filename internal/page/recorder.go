@@ -8,15 +8,16 @@ import (
 const (
 	samplePeriod     = 100 * time.Millisecond // half of the cost is that the goroutine wakes up
 	samplesPerColumn = 5
-	columns          = 120 // that are kept: a minute
+	columns          = 120 // kept: a minute
 	columnPeriod     = samplesPerColumn * samplePeriod
-	columnsPerDetail = 4           // what costs more is asked for every two seconds
-	columnsPerHeat   = 8           // the matrix of steals every four
-	columnsPerConfig = 20          // and what changes seldom every ten
-	linger           = time.Minute // the recorder goes on so long after the last request
+	columnsPerDetail = 4           // what costs more is read every two seconds
+	columnsPerHeat   = 8           // the matrix of steals is read every four seconds
+	columnsPerConfig = 20          // what changes seldom is read every ten seconds
+	linger           = time.Minute // how long the recorder goes on after the last request
 )
 
-// recorder looks at the pools as long as the page is open, and for a while after: a page that is loaded again without a script has its minute.
+// recorder samples the pools as long as the page is open, and for a while after, so that a page that is reloaded
+// without a script shows its last minute.
 type recorder struct {
 	process Process
 
@@ -24,17 +25,17 @@ type recorder struct {
 	runs    bool
 	streams int
 	visited time.Time
-	tick    uint64             // columns that were completed
-	next    chan struct{}      // closed when one is
+	tick    uint64             // completed columns
+	next    chan struct{}      // closed when a column is completed
 	records map[uint64]*record // by the pools' numbers
-	order   []*record          // by the same
+	order   []*record          // ascending by number
 }
 
 func newRecorder(process Process) *recorder {
 	return &recorder{process: process, next: make(chan struct{}), records: make(map[uint64]*record)}
 }
 
-// visit has the recorder run for a while, and returns with the pools looked at. Under mu.
+// visit keeps the recorder running for a while, and reads the list of pools. Under mu.
 func (r *recorder) visit() {
 	r.visited = time.Now()
 	if r.runs {
@@ -47,7 +48,7 @@ func (r *recorder) visit() {
 	go r.run()
 }
 
-// meet begins the records of new pools, and ends those of pools that have ended. Under mu.
+// meet begins the records of new pools, and drops those of pools that have ended. Under mu.
 func (r *recorder) meet() {
 	now := time.Now()
 	there := make(map[uint64]bool)

@@ -1,4 +1,5 @@
-// Package page is a page that shows pools while they work. pool/poolhttp serves it for the pools of the process; tests give it others.
+// Package page makes a page that shows pools while they work. pool/poolhttp serves it for the pools of the process;
+// tests give it others.
 //
 //	source.go    what is shown
 //	recorder.go  looks at the pools, ten times a second while a watcher is there, and keeps a minute
@@ -8,8 +9,8 @@
 //	handler.go   requests, and the stream of what has changed
 //	static       the page's template, style and script
 //
-// All that is to be seen is made here, once for the page as it is first sent and for each change of it: the script puts parts in their places, and
-// makes none. So the page without the script is the same page, of a moment.
+// Everything visible is made here, for the page as it is first sent and for each change of it. The script only puts
+// parts in their places, so the page without the script is the same page, at one moment.
 package page
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// Source is what is asked of a pool, which is a *pool.Pool.
+// Source is what the page reads of a pool. A *pool.Pool is one.
 type Source interface {
 	String() string
 	Config() inspect.Config
@@ -28,13 +29,13 @@ type Source interface {
 	Snapshot() inspect.Snapshot
 }
 
-// Pool is a pool, and the number that it has as long as the process runs.
+// Pool is a pool and its number, which stays the same as long as the process runs.
 type Pool struct {
 	ID uint64 // above 0
 	Source
 }
 
-// Process is what there is to see.
+// Process is what the page shows.
 type Process interface {
 	Pools() []Pool // by their numbers
 	Machine() *numa.Topology

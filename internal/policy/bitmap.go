@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Bitmap is a set of worker numbers, one word for 64 of them. Anybody may call its
-// methods; each is one atomic operation on one word.
+// Bitmap is a set of place numbers, one word for 64 of them. Any goroutine may call its
+// methods; each atomic operation is on one word.
 type Bitmap []atomic.Uint64
 
 // NewBitmap returns a set that can hold the numbers below n.
@@ -15,16 +15,16 @@ func NewBitmap(n int) Bitmap { return make(Bitmap, (n+63)/64) }
 // Set puts i into the set.
 func (b Bitmap) Set(i int) { b[i/64].Or(1 << (i % 64)) }
 
-// Clear removes i and says whether it was there.
+// Clear removes i and reports whether it was in the set.
 func (b Bitmap) Clear(i int) bool {
 	bit := uint64(1) << (i % 64)
 	return b[i/64].And(^bit)&bit != 0
 }
 
-// Has says whether i is in the set.
+// Has reports whether i is in the set.
 func (b Bitmap) Has(i int) bool { return b[i/64].Load()&(1<<(i%64)) != 0 }
 
-// Empty says whether there is no number in it; some may have come and gone meanwhile.
+// Empty reports whether the set is empty; numbers may have come and gone during the call.
 func (b Bitmap) Empty() bool {
 	for i := range b {
 		if b[i].Load() != 0 {
@@ -34,10 +34,10 @@ func (b Bitmap) Empty() bool {
 	return true
 }
 
-// Take removes the lowest number, found by counting trailing zeros.
+// Take removes and returns the lowest number, found by counting trailing zeros.
 func (b Bitmap) Take() (int, bool) { return b.TakeUnless(-1) }
 
-// TakeUnless is Take, but leaves one number alone, if it is not -1.
+// TakeUnless is Take, but never takes not. -1 excludes no number.
 func (b Bitmap) TakeUnless(not int) (int, bool) {
 	for i := range b {
 		for {

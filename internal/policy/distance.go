@@ -7,17 +7,17 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// Distances between CPUs. Those between nodes are the system's own, from 11 to 254, in the
-// units of [numa.Topology.Distance].
+// Distances between CPUs. Between nodes they are the system's own, limited to 3 to 254, in
+// the units of [numa.Topology.Distance].
 const (
 	SameCore = iota
 	SameCache
-	SameNode  // or package, or nobody knows
+	SameNode  // or package, or unknown
 	Elsewhere = 255
 )
 
-// Distance returns how far apart two CPUs are. A cache counts as one cache only within a
-// node.
+// Distance returns how far apart two CPUs are. An L3 cache that spans nodes counts only
+// within a node.
 func Distance(t *numa.Topology, a, b int) int {
 	if a == b {
 		return SameCore
@@ -37,8 +37,8 @@ func Distance(t *numa.Topology, a, b int) int {
 }
 
 // Nearest returns the indices of ids, which are indices into t.Nodes, by the distance of
-// these nodes from one. Of nodes that are as far, those come first whose numbers follow its
-// own, so that not all nodes turn to the same one.
+// these nodes from the node from. Of equally distant nodes, those whose numbers follow from
+// come first, so that not all nodes turn to the same one.
 func Nearest(t *numa.Topology, from int, ids []int) []int {
 	order := make([]int, len(ids))
 	for i := range order {
@@ -51,7 +51,7 @@ func Nearest(t *numa.Topology, from int, ids []int) []int {
 	return order
 }
 
-// CPU returns the CPU with a number, nil if it is not online.
+// CPU returns the CPU with a number, or nil if it is not online.
 func CPU(t *numa.Topology, id int) *numa.CPU {
 	i, found := slices.BinarySearchFunc(t.CPUs, id, func(c numa.CPU, id int) int { return cmp.Compare(c.ID, id) })
 	if !found {

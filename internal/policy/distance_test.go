@@ -39,8 +39,8 @@ func TestDistancesGrowFromTheCoreToOtherNodes(t *testing.T) {
 	}
 }
 
-// TestDistanceOfNodesStaysBetweenItsNeighbours: whatever a firmware says of two nodes, they
-// are farther apart than what is on one node, and nearer than nowhere.
+// TestDistanceOfNodesStaysBetweenItsNeighbours: whatever a firmware says of two nodes, they are
+// farther apart than CPUs of the same node, and nearer than Elsewhere.
 func TestDistanceOfNodesStaysBetweenItsNeighbours(t *testing.T) {
 	for _, said := range []int{-1, 0, 1, 2, 10, 11, 254, 255, 1 << 16} {
 		d := Distance(server(said), 0, 8)
@@ -61,7 +61,7 @@ func TestWhatNobodyKnowsCountsAsTheSameNode(t *testing.T) {
 	require.Equal(t, SameCore, Distance(blank, 1, 1))
 }
 
-// oneWay has nodes with one CPU each, of the same numbers, and with these distances by node.
+// oneWay returns nodes with one CPU each, CPU i on node i, and these distances by node.
 func oneWay(rows ...[]int) *numa.Topology {
 	t := new(numa.Topology)
 	for i, row := range rows {
@@ -71,8 +71,8 @@ func oneWay(rows ...[]int) *numa.Topology {
 	return t
 }
 
-// TestFromANodeCountsItsOwnRow: a firmware may say that the way there is shorter than the way
-// back, and a thief goes there.
+// TestFromANodeCountsItsOwnRow: a firmware may say that the way there is shorter than the way back.
+// A thief goes by the way there.
 func TestFromANodeCountsItsOwnRow(t *testing.T) {
 	there := oneWay(
 		[]int{10, 12, 40, 31},
@@ -112,9 +112,9 @@ func forPermutations(n int, test func(order []int)) {
 	extend()
 }
 
-// TestNodesThatAreAsFarFollowOnesOwn, in the order of their numbers and around the end: if all
-// nodes had the same favourite, everybody would go there first. Who lists the nodes in another
-// order gets the same ones.
+// TestNodesThatAreAsFarFollowOnesOwn: equally far nodes come in the order of their numbers, from
+// the own node on and around the end. If all nodes had the same favourite, all thieves would go
+// there first. The order in which the caller lists the nodes does not matter.
 func TestNodesThatAreAsFarFollowOnesOwn(t *testing.T) {
 	nearest := func(topology *numa.Topology, from int, ids []int) (nodes []int) {
 		for _, i := range Nearest(topology, from, ids) {

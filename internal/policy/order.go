@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Order says in which order thieves go through a pool's places: in tiers, nearest first.
-// It depends on the placement of the thief, which is where its thread may run: thieves at the
-// same placement share their list.
+// Order says in which order thieves visit a pool's places: in tiers, nearest first. It depends on
+// the thief's placement, which is where its thread may run. Thieves with the same placement share a
+// list.
 type Order struct {
-	// Tiers are the distances that the order was made from, ascending. The tier of a
-	// thief and a place is an index into it.
+	// Tiers are the distances that the order was made from, ascending. The tier of a place, as seen
+	// by a thief, is an index into it.
 	Tiers []int
 
-	// Near is the number of tiers, the first ones, that count as near.
+	// Near is how many of the first tiers count as near.
 	Near int
 
 	placementOf []int // by place
@@ -31,9 +31,9 @@ type list struct {
 const MaxTiers = 16
 
 // NewOrder makes an order for places at these placements, which are numbers from 0 to placements-1.
-// Distance says how far apart two placements are, a placement from itself included; distances up to
-// near are near. It costs as many calls as there are pairs of placements, and two bytes for
-// each place and placement.
+// distance returns how far apart two placements are, also for a placement and itself; distances up
+// to near count as near. NewOrder calls it once for each pair of placements. The order takes three
+// bytes for each place and placement.
 func NewOrder(placementOf []int, placements int, distance func(thief, victim int) int, near int) *Order {
 	o := &Order{placementOf: placementOf, lists: make([]list, placements)}
 	distances := make([][]int, placements)

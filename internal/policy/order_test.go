@@ -19,8 +19,8 @@ func (p *plan) order() *Order {
 	return NewOrder(p.placementOf, len(p.distances), func(thief, victim int) int { return p.distances[thief][victim] }, p.near)
 }
 
-// randomPlan has up to as many different distances as it is told. They need not be
-// symmetric, as measured ones are not.
+// randomPlan has at most the given number of different distances. Like measured ones, they need not
+// be symmetric.
 func randomPlan(r *rand.Rand, places, placements, distances int) *plan {
 	var levels []int
 	for range distances {
@@ -106,7 +106,8 @@ func TestAThiefGoesByItsOwnRow(t *testing.T) {
 	}
 }
 
-// TestDistancesBeyondTheLastTierShareIt, so nobody is left out where there are more.
+// TestDistancesBeyondTheLastTierShareIt, so no place is left out if there are more distances than
+// tiers.
 func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
 	const places = 100
 	placementOf := make([]int, places)

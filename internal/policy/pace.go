@@ -1,63 +1,65 @@
 package policy
 
 // A loop runs in chunks, and between two of them its worker checks whether another worker wants a part.
-// So a chunk should be short. But to call the loop's body may cost something whatever the number
-// of items: a buffer, an inversion, a table. So a chunk should be long. What is known is how long
-// chunks took. Two of different lengths tell the fixed part and the part per item, if they are
-// right; an interrupt, a cold cache or items that differ make them wrong. Hence:
+// So a chunk should be short. But a call of the loop's body may have a cost that does not depend on the
+// number of items: a buffer, an inversion, a table. So a chunk should be long. All that is known is how
+// long chunks took. Two chunks of different lengths tell the fixed cost and the cost per item if both
+// times are right; an interrupt, a cold cache or items that differ make them wrong. Hence:
 //
-//   - Until two lengths have been measured, the next chunk is much longer than the first, for
-//     the first may have been nothing but fixed cost.
-//   - From then on one chunk in some is a short one, a sample, and each pair of a sample and what
-//     came before is an estimate; what counts is the mean of the last few.
-//   - A chunk takes as long as makes the fixed part small, or the pool's chunk time, if that is longer.
-//   - Half of a range is given away only if it is worth a call, and where a chunk may be long, as
-//     many parts are given away before it as there is demand for.
+//   - Until two lengths have been measured, the next chunk is much longer than the first, because the
+//     time of the first may have been nothing but fixed cost.
+//   - From then on one chunk in sampleEvery is a sample, usually a short one. Each pair of a sample and
+//     the chunk before it gives an estimate, and the mean of the last few estimates counts.
+//   - A chunk is so long that the fixed cost is a small part of it, or as long as the pool's chunk
+//     time, if that is longer.
+//   - Half of a range is given away only if it is worth a call. Before a chunk that may be long, as
+//     many parts are given away as other workers want.
 //
-// TestNoLoopLoses simulates it against a serial loop and an even split.
+// TestNoLoopLoses simulates this against a serial loop and an even split.
 
-// PaceTimes are what a [Pace] goes by, in any unit of time.
+// PaceTimes are the times that a [Pace] works with, in any unit.
 type PaceTimes struct {
 	Alone int64 // a loop that takes less is not worth a wake-up
-	Chunk int64 // a chunk takes that, if calls have no cost of their own
+	Chunk int64 // the length of a chunk, if calls have no fixed cost
 }
 
-// Pace is what a worker knows of the cost of a loop's items. It says how many make the next chunk.
-// The zero value begins with one item.
+// Pace holds what a worker knows of the cost of a loop's items, and says how many items make the next
+// chunk. The zero value begins with one item.
 type Pace struct {
-	// Calls says that a call of the loop's body may have a cost of its own.
+	// Calls says that a call of the loop's body may have a fixed cost.
 	Calls bool
 
 	chunk    int     // items that a chunk should have; 0 counts as 1
-	items    int     // of the last chunk that was no sample
-	took     float64 // that chunk
-	fixed    float64 // the cost of a call, as estimated
-	dear     bool    // it is so high that it decides how long chunks are
+	items    int     // of the last chunk that was not a sample
+	took     float64 // the time of that chunk
+	fixed    float64 // the fixed cost of a call, as estimated
+	dear     bool    // fixed is so high that it decides how long chunks are
 	pairs    int     // estimates so far
-	since    int     // chunks since then
-	sampling bool    // the chunk is one of another length
+	since    int     // chunks since the last estimate
+	sampling bool    // the current chunk is a sample
 }
 
 const (
-	// A chunk takes callShare times as long as a call costs: that makes 1.6%, and leaves room in
-	// the 5% that a loop may lose for the two or three calls until the cost is known.
+	// A chunk takes callShare times as long as the fixed cost of a call. That cost is then 1.6%, and
+	// leaves room in the 5% that a loop may lose for the two or three calls until the cost is known.
 	callShare = 64
-	// The chunk after the first is firstStep times as long. With less than 16 the simulation's
-	// loops took a call more.
+	// The chunk after the first is firstStep times as long. With less than 16, loops in the simulation
+	// needed one call more.
 	firstStep = 32
 	// One chunk in sampleEvery is sampleStep times shorter than the others.
 	sampleEvery, sampleStep = 16, 16
-	// Of the shorter chunk of a pair this part counts as noise: with an 8th, a cost of a 10th of a
-	// chunk was not seen.
+	// This part of the shorter chunk of a pair counts as noise: with an 8th, a fixed cost of a 10th of
+	// a chunk was not seen.
 	noise = 1.0 / 16
 	// mostItems bounds a chunk, so that nothing overflows.
 	mostItems = 1 << 24
-	// restShare: however cheap the items were, all but this part of the rest remains divisible,
-	// unless calls are dear; then what was measured tells of so many times as many items.
+	// However cheap the items were, a chunk takes no more than one part in restShare of the rest, so
+	// that the others remain divisible. If calls are dear, it instead takes at most restShare times as
+	// many items as were measured.
 	restShare = 8
 )
 
-// Probed tells the first chunk that was measured.
+// Probed records the first chunk that was measured.
 func (c *Pace) Probed(items int, took int64, t *PaceTimes) {
 	c.items, c.took = items, float64(max(took, 1))
 	c.chunk = int(min(max(float64(t.Chunk)*float64(items)/c.took, 1), mostItems))
@@ -66,7 +68,7 @@ func (c *Pace) Probed(items int, took int64, t *PaceTimes) {
 // Chunk returns how many items make a chunk, as far as that is known.
 func (c *Pace) Chunk() int { return max(c.chunk, 1) }
 
-// Next returns how many items to run next of so many that are left.
+// Next returns how many of the items that are left to run next.
 func (c *Pace) Next(left int) int {
 	share := left/restShare + 1
 	c.sampling = false
@@ -85,7 +87,7 @@ func (c *Pace) Next(left int) int {
 		return min(sampleStep*c.items, share)
 	case c.dear:
 		n := c.Chunk()
-		if left/2 <= n { // the rest of the rest is not worth a call
+		if left/2 <= n { // what would be left then is not worth a call
 			n = left
 		}
 		return min(n, restShare*c.items)
@@ -93,7 +95,7 @@ func (c *Pace) Next(left int) int {
 	return min(c.Chunk(), share)
 }
 
-// Measured tells how long the chunk took of which Next returned the length.
+// Measured records how long the last chunk took, whose length Next returned.
 func (c *Pace) Measured(items int, ticks int64, t *PaceTimes) {
 	took := float64(max(ticks, 1))
 	if c.Calls && c.items > 0 {
@@ -107,7 +109,7 @@ func (c *Pace) Measured(items int, ticks int64, t *PaceTimes) {
 	if c.Calls && c.pairs == 0 {
 		return
 	}
-	// Items whose cost rises make chunks shorter at once, and cheap ones make them longer step by step.
+	// Rising costs make chunks shorter at once, and falling costs make them longer step by step.
 	target, step := float64(t.Chunk), 2.0
 	if c.dear = callShare*c.fixed > target; c.dear {
 		target, step = callShare*c.fixed, firstStep
@@ -118,14 +120,14 @@ func (c *Pace) Measured(items int, ticks int64, t *PaceTimes) {
 	}
 }
 
-// estimate makes a pair of a chunk and the one before.
+// estimate estimates the fixed cost from a pair: a chunk and the one before.
 func (c *Pace) estimate(items int, took float64) {
 	perItem := max((took-c.took)/float64(items-c.items), 0)
 	if c.items < items {
 		items, took = c.items, c.took
 	}
 	fixed := max(took*(1-noise)-perItem*float64(items), 0)
-	if c.pairs > 1 { // the first pair has a sharp eye for large costs only
+	if c.pairs > 1 { // the first estimate is good for large costs only, so the second replaces it
 		fixed = (fixed + c.fixed) / 2
 	}
 	c.fixed = fixed
@@ -133,8 +135,7 @@ func (c *Pace) estimate(items int, took float64) {
 	c.since = 0
 }
 
-// Parts returns how often to halve a range before the next chunk, if so many workers have nothing
-// to do.
+// Parts returns how often to halve a range before the next chunk, if so many workers are idle.
 func (c *Pace) Parts(left, idle int, t *PaceTimes) (n int) {
 	for ; idle > 0 && c.worthHalving(left, t); idle /= 2 {
 		n++
@@ -146,8 +147,9 @@ func (c *Pace) Parts(left, idle int, t *PaceTimes) (n int) {
 	return n
 }
 
-// worthHalving says whether half of so many items takes twice as long as to have another worker
-// run it, or nobody knows. With 4 times instead of 2, loops of rising costs lost in the simulation.
+// worthHalving reports whether half of so many items takes more than twice as long as having another
+// worker run it costs, or that is unknown. With 4 times instead of 2, loops with rising costs lost in
+// the simulation.
 func (c *Pace) worthHalving(left int, t *PaceTimes) bool {
 	if left < 2 || !c.dear || left/2 > restShare*c.items {
 		return left > 1

@@ -17,9 +17,9 @@ import (
 var paceTimes = PaceTimes{Alone: 8000, Chunk: 4000}
 
 const (
-	wake      = 8000 // until a woken worker has something
+	wake      = 8000 // from a wake-up until the worker has work
 	stealing  = 300
-	perChunk  = 30    // two looks at the clock and one at who is hungry
+	perChunk  = 30    // two looks at the clock and one at whether the pool is hungry
 	interrupt = 20000 // one in a millisecond, with a probability of jitter
 	jitter    = 0.05
 )
@@ -47,7 +47,7 @@ func (l *course) best(workers int) float64 {
 // courses are named after how items' costs are distributed.
 var courses = []struct {
 	name string
-	item func(r *rand.Rand, x float64) float64 // the cost of an item at x of 1, the mean being 1
+	item func(r *rand.Rand, x float64) float64 // the cost of the item at the fraction x of the loop, the mean being 1
 }{
 	{"even", func(*rand.Rand, float64) float64 { return 1 }},
 	{"rising", func(_ *rand.Rand, x float64) float64 { return 2 * x }},
@@ -154,9 +154,9 @@ func (w *runner) find(ws []*runner) {
 	}
 }
 
-// TestNoLoopLoses to the better one of a serial loop and an even split, whatever a call and the
-// items cost: medians of 31 seeds. Some calls are needed to find out what a call costs, so short
-// loops of dear calls may lose that.
+// TestNoLoopLoses to the better one of a serial loop and an even split, whatever a call and the items cost, by the
+// medians of 31 seeds. A loop needs some calls to learn what a call costs, so a short loop of dear calls may lose
+// that much.
 func TestNoLoopLoses(t *testing.T) {
 	for _, workers := range []int{2, 8} {
 		for _, total := range []float64{1e6, 1e7} {
@@ -174,8 +174,8 @@ func TestNoLoopLoses(t *testing.T) {
 						slices.Sort(ratios)
 						slices.Sort(calls)
 						name := fmt.Sprintf("%d workers, %s items, %v ms of %v ns, %v ns a call", workers, kind.name, total/1e6, item, c.call)
-						// Besides the share of the calls that it takes to learn, of those that come with
-						// steals, and of the others' wake-ups.
+						// Allowed besides: the calls that it takes to learn, the calls that come with steals, and
+						// the wake-ups of the other workers.
 						most := 1.06 + ((2+float64(workers))*c.call+wake/2*float64(workers))/(total/float64(workers))
 						t.Logf("%s: %.2f (%.2f), %.0f calls", name, ratios[15], most, calls[15])
 						assert.LessOrEqual(t, ratios[15], most, name)

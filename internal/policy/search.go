@@ -7,34 +7,34 @@ import (
 )
 
 // Defaults are the pool's parameters. In the simulation of 512 CPUs on 8 nodes, thieves that
-// always begin near divide what is near into ever smaller pieces while large ones lie
-// elsewhere. With one look in eight that draws its victims, work spreads nearly as fast as with
-// uniform victims, and with a third of their remote steals. Patience changed less than the
-// seed did.
+// always begin near divide nearby work into ever smaller pieces while large pieces lie
+// elsewhere. If one look in eight draws its victims, work spreads nearly as fast as with
+// uniform victims, with a third of their remote steals. Patience made less difference than the
+// seed.
 var Defaults = Parameters{Uniform: 1 << 13}
 
-// AlwaysPublic is how many of a fork stack's oldest frames thieves can see in any case. Each
-// costs two atomic operations; with 4 that was 3 to 4% of the time of fib(25), a small tree,
-// in a profile, and deeper trees have a smaller share so near the root.
+// AlwaysPublic is how many of a fork stack's oldest frames are always public. Each costs two
+// atomic operations. In a profile of fib(25), a small tree, 4 of them took 3 to 4% of the time;
+// in deeper trees a smaller share of the forks is so near the root.
 const AlwaysPublic = 4
 
 // Parameters of a [Search].
 type Parameters struct {
 	// Uniform is the probability, in parts of 2^16, that a look draws its victims: each
-	// independently of the others, and uniformly from all places but the thief's own. Of
-	// such attempts Blumofe and Leiserson proved that P D are expected, times a constant
-	// (JACM 1999); a share of them keeps that bound, times the inverse of the share.
+	// independently of the others, and uniformly from all places but the thief's own. Blumofe
+	// and Leiserson proved that a constant times P D of such attempts are expected (JACM 1999).
+	// If only a share of the looks draws, that bound grows by the inverse of the share.
 	Uniform uint32
 
-	// Patience is how many looks of a search, the first ones, stay with near victims.
+	// Patience is how many of the first looks of a search stay with near victims.
 	Patience int
 }
 
-// Always is the probability of what happens each time.
+// Always is a probability of 1, in parts of 2^16.
 const Always = 1 << 16
 
-// Search is a worker's search for work of others. A search consists of looks, and a look
-// goes over victims, tier by tier, each tier from a random one on, or draws them:
+// Search is a worker's search for work of others. A search consists of looks. A look visits
+// victims tier by tier, beginning each tier at a random one, or draws its victims at random:
 //
 //	s.Begin()
 //	for {
@@ -56,22 +56,22 @@ type Search struct {
 	own        uint32 // the place of the thief
 
 	looks int
-	lost  int  // races in a row
+	lost  int  // lost races in a row
 	final bool // this is the last look
 
-	// Of the look:
+	// State of the current look:
 
 	firstVictim     int32  // the victim that comes before all others; -1 for none
 	last            int32  // the victim that comes first in its tier; -1 for none
-	at, lo, hi      int32  // the next victim, and the part of the list that is gone through
-	left            int32  // victims of that part that are left
-	drawn           bool   // it draws its victims
-	draws           int32  // victims that are left to draw
-	others          uint32 // from how many
+	at, lo, hi      int32  // the next victim, and the bounds of its part of the list
+	left            int32  // victims left in that part
+	drawn           bool   // the look draws its victims
+	draws           int32  // victims left to draw
+	others          uint32 // places to draw from
 	tier, lastTiers int
 }
 
-// Init makes the search one of the worker in a place. The same seed gives the same victims.
+// Init makes s the search of the worker in a place. The same seed gives the same victims.
 func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
 	s.list, s.near, s.parameters = &o.lists[o.placementOf[place]], o.Near, p
 	s.rand, s.own = heist.NewFastRand(seed), uint32(place)
@@ -84,15 +84,15 @@ func (s *Search) Begin() {
 	s.looks, s.lost, s.final = 0, 0, false
 }
 
-// Last says whether this is the last look, which has to see everything.
+// Last reports whether this is the last look, which has to see everything.
 func (s *Search) Last() bool { return s.final }
 
-// Near says whether this look stays with near victims.
+// Near reports whether this look stays with near victims.
 func (s *Search) Near() bool { return s.looks < s.parameters.Patience && !s.final }
 
-// Look begins a look over the victims, the first of so many places. Hint, if it is not -1,
-// comes before all others, and last before the others of its tier; but a look that draws its
-// victims prefers nobody.
+// Look begins a look; the pool has so many places. firstVictim, if it is not -1, comes before
+// all other victims, and last, if it is not -1, before the others of its tier. A look that
+// draws its victims ignores both.
 func (s *Search) Look(firstVictim, last, places int) {
 	s.firstVictim, s.last, s.left = int32(firstVictim), int32(last), 0
 	s.drawn, s.draws = false, 0
@@ -108,16 +108,16 @@ func (s *Search) Look(firstVictim, last, places int) {
 		}
 		s.drawn, s.others = true, uint32(places-1)
 		s.draws = int32(min(places-1, sample))
-	case s.Near() && s.lastTiers > 1: // or there is nothing to choose
+	case s.Near() && s.lastTiers > 1: // with one tier there is nothing to choose
 		s.lastTiers = s.near
 	}
 }
 
-// Drawn says whether the victims of this look are drawn.
+// Drawn reports whether this look draws its victims.
 func (s *Search) Drawn() bool { return s.drawn }
 
-// Victim returns the place of the next victim, or -1 if there is none. The caller's own place
-// is one of them, unless they are drawn.
+// Victim returns the place of the next victim, or -1 if there is none. The thief's own place is
+// one of them, unless the look draws its victims.
 func (s *Search) Victim() int {
 	if s.draws > 0 {
 		s.draws--
@@ -156,7 +156,7 @@ func (s *Search) Victim() int {
 // Tier returns the tier of a victim.
 func (s *Search) Tier(victim int) int { return int(s.list.tierOf[victim]) }
 
-// start begins with a random one of the places from lo to hi-1.
+// start begins at a random one of the places from lo to hi-1.
 func (s *Search) start() {
 	s.left = s.hi - s.lo
 	if s.left > 0 {
@@ -168,20 +168,19 @@ func (s *Search) start() {
 }
 
 // sample is how many victims of a far tier a look visits, and how many it draws; only the last
-// look visits all. In the simulation of 512 CPUs a look at
-// all of them took 50 microseconds, and what it saw was old before it ended.
+// look visits all. In the simulation of 512 CPUs a look at all of them took 50 microseconds,
+// and its first results were outdated before it ended.
 const sample = 16
 
-// lostInARow bounds how often a searcher tries again at once after a lost race. In a row
-// as long as this it is not a race that was lost, but a producer that was descheduled in
-// the middle of a push.
+// lostInARow bounds how often a searcher tries again at once after a lost race. So many in a
+// row are no lost races, but a producer that was descheduled in the middle of a push.
 const lostInARow = 16
 
 // Action is what a searcher does after a look that found nothing.
 type Action int
 
 const (
-	// Spin: look again after the time that comes with it.
+	// Spin: look again after the time that Next returns.
 	Spin Action = iota
 	// Yield: let other threads have the CPU, and look again.
 	Yield
@@ -191,7 +190,7 @@ const (
 	Park
 )
 
-// Next says what comes after a look with this result, [heist.Empty] or [heist.Retry].
+// Next returns what to do after a look with this result, [heist.Empty] or [heist.Retry].
 func (s *Search) Next(r heist.StealResult) (Action, time.Duration) {
 	s.looks++
 	if r == heist.Retry && s.lost < lostInARow {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// victims returns those of one look, in order.
+// victims returns the victims of one look, in order.
 func victims(s *Search, firstVictim int) []int { return victimsAfter(s, firstVictim, nobody) }
 
 func victimsAfter(s *Search, firstVictim, last int) (all []int) {
@@ -157,9 +157,9 @@ func TestTheFirstLooksStayNear(t *testing.T) {
 	})
 }
 
-// TestPatienceHoldsForMeasuredLatencies: near is what is within a bound by the thief's own
-// measurements, however many tiers that is and whichever workers have it near. A look that lost a
-// race is a look.
+// TestPatienceHoldsForMeasuredLatencies: a victim is near if it is within a bound by the thief's
+// own measurements. The number of tiers does not matter, nor whether the thief is near by the
+// measurements of the victim. A look that lost a race counts as a look.
 func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 	ns := [][]int{ // two nodes of three CPUs; the way to the second node is longer than the way back
 		{0, 31, 38, 170, 175, 181},
@@ -199,8 +199,8 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 	}
 }
 
-// TestPatienceLeavesSomebodyToVisit: where all are as far there is nobody to stay with, and a
-// patient thief visits them at once.
+// TestPatienceLeavesSomebodyToVisit: if all victims are equally far, none is near, and a patient
+// thief visits them at once.
 func TestPatienceLeavesSomebodyToVisit(t *testing.T) {
 	for _, near := range []int{0, 20} {
 		o := NewOrder([]int{0, 1, 2}, 3, func(int, int) int { return 20 }, near)
@@ -209,8 +209,7 @@ func TestPatienceLeavesSomebodyToVisit(t *testing.T) {
 	}
 }
 
-// TestTheLastLookSeesEverything however patient the thief is: it is the one after which it
-// goes to sleep.
+// TestTheLastLookSeesEverything, however patient the thief is: after this look it goes to sleep.
 func TestTheLastLookSeesEverything(t *testing.T) {
 	forPlans(func(p *plan) {
 		for _, patience := range []int{0, 1, 2, 1 << 30} {
@@ -362,8 +361,9 @@ func machine256() *Order {
 // machine16 is a machine of one tier.
 func machine16() *Order { return NewOrder(make([]int, 16), 1, func(int, int) int { return 0 }, 0) }
 
-// TestUniformLooksDrawEachVictimAlike: each visit of a look is any of the others, whatever the
-// visit before was, and whatever the last victim and the firstVictim are; and never oneself.
+// TestUniformLooksDrawEachVictimAlike: each visit of a look goes to any of the other places with
+// the same probability, whatever the visit before, the last victim and firstVictim were, and never
+// to the thief's own place.
 func TestUniformLooksDrawEachVictimAlike(t *testing.T) {
 	for name, o := range map[string]*Order{"one tier": machine16(), "four nodes": machine256()} {
 		n := len(o.placementOf)
@@ -392,7 +392,8 @@ func TestUniformLooksDrawEachVictimAlike(t *testing.T) {
 	}
 }
 
-// TestDrawsAreFromThePlacesThatThereAre, and where there is nobody else there is no draw.
+// TestDrawsAreFromThePlacesThatThereAre: there are draws only from the given number of places, and
+// none if the thief's place is the only one.
 func TestDrawsAreFromThePlacesThatThereAre(t *testing.T) {
 	s := newSearch(machine256(), 2, Parameters{Uniform: always}, 7)
 	seen := make(map[int]bool)
@@ -407,7 +408,7 @@ func TestDrawsAreFromThePlacesThatThereAre(t *testing.T) {
 	require.Empty(t, victims(s, nobody))
 }
 
-// TestAShareOfTheLooksIsUniformOnOneTierToo: the last victim comes first in the others.
+// TestAShareOfTheLooksIsUniformOnOneTierToo: in the other looks the last victim comes first.
 func TestAShareOfTheLooksIsUniformOnOneTierToo(t *testing.T) {
 	const looks, last = 1 << 16, 3
 	for _, uniform := range []uint32{0, 1 << 12, always / 2, always} {
@@ -454,8 +455,8 @@ func TestWithinATierEachSlotIsAsLikelyToBeTheFirst(t *testing.T) {
 	require.Empty(t, counts[3])
 }
 
-// TestAsManyLooksAreUniformAsWereAskedFor counts those that begin far away, which is 3 in 4
-// of them.
+// TestAsManyLooksAreUniformAsWereAskedFor counts the looks that begin on a far node, which are 3 in
+// 4 of the uniform ones.
 func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
 	for _, uniform := range []uint32{0, 1 << 10, always / 2, always} {
 		s := newSearch(machine256(), 0, Parameters{Uniform: uniform}, 11)
@@ -527,7 +528,7 @@ func BenchmarkVictim(b *testing.B) {
 			}
 		})
 	}
-	b.Run("first", func(b *testing.B) { // of a look, after which there is something to steal
+	b.Run("first", func(b *testing.B) { // the first victim of a look, where a thief mostly finds something
 		s := newSearch(machine256(), 5, Parameters{Uniform: 1 << 10, Patience: 2}, 1)
 		for b.Loop() {
 			s.Look(nobody, nobody, places(s))

@@ -6,16 +6,16 @@ import (
 	"github.com/seed53057037/heist/internal/pad"
 )
 
-// State is what [Sleep] says at one moment. It packs two numbers, so that one load
-// tells whether anybody should be woken for a fork:
+// State is the state of a [Sleep] at one moment. It packs two numbers, so that one load tells
+// whether a worker should be woken for a fork:
 //
 //	searching << 32 + (parked - guests)
 //
-// Searching counts the workers that look for work in others' queues, parked the places that
-// sleep, guests the goroutines from outside that compute. The lower half is signed.
+// searching counts the workers that look for work in others' queues, parked the places that
+// sleep, and guests the guests that compute. The lower half is signed.
 type State int64
 
-// What to [Sleep.Add] for one more of each.
+// The changes for [Sleep.Add] that count one more searcher or sleeper.
 const (
 	OneSearching State = 1 << 32
 	OneSleeper   State = 1
@@ -27,24 +27,24 @@ func (s State) Searching() int { return int((s + 1<<31) >> 32 & 0xffff) }
 // Sleepers returns how many more places sleep than guests compute.
 func (s State) Sleepers() int { return int(int32(s)) }
 
-// WantsForks says whether a fork should wake a worker: there are more sleepers than guests,
-// and nobody searches, or at most one for each eight of them. If only one were woken at a
-// time, 512 workers would take 5 ms to wake up.
+// WantsForks reports whether a fork should wake a worker: more places sleep than guests
+// compute, and the searchers are at most an eighth of the difference. If only one worker were
+// woken at a time, 512 would take 5 ms to wake up.
 func (s State) WantsForks() bool {
 	sleepers := s.Sleepers()
 	return sleepers > 0 && s.Searching() <= sleepers/8
 }
 
-// Sleep is what a pool knows of who sleeps and who searches. What sleeps is a place, which
-// is the right to compute (pool/place.go). Anybody may call its methods.
+// Sleep holds which places of a pool sleep and how many workers search. A place is the right to
+// compute (pool/place.go). Any goroutine may call its methods.
 type Sleep struct {
 	// state is a State. Written by workers, wakers and guests, by addition.
 	state atomic.Int64
 
 	_ pad.Line // forks read state all the time; the bitmaps change with each sleep
 
-	// parked holds the places that sleep, by node. The worker that puts a place to sleep sets its bit; the waker that
-	// clears the bit has the place, and must give it to a worker.
+	// parked holds the places that sleep, by node. The worker that puts a place to sleep sets
+	// its bit. The waker that clears the bit has the place, and must give it to a worker.
 	parked []Bitmap
 	nodeOf []int // by place; constant
 }
@@ -61,15 +61,16 @@ func (s *Sleep) Init(nodeOf []int, nodes int) {
 // Load returns the state.
 func (s *Sleep) Load() State { return State(s.state.Load()) }
 
-// Add changes the state, and returns what it is then. It is a full fence.
+// Add changes the state, and returns the new state. It is a full fence.
 func (s *Sleep) Add(change State) State { return State(s.state.Add(int64(change))) }
 
-// Hungry says whether the pool is hungry: a worker searches, or more places sleep than guests
-// compute. The word is positive if and only if its upper half is, or the upper half is 0 and the
-// lower positive.
+// Hungry reports whether the pool is hungry: a worker searches, or more places sleep than
+// guests compute. The word is positive if and only if its upper half is, or the upper half is 0
+// and the lower positive.
 func (s *Sleep) Hungry() bool { return s.state.Load() > 0 }
 
-// StartSearching makes the caller a searcher, unless half of the n workers search already.
+// StartSearching makes the caller a searcher and returns true, unless half of the n workers
+// search already.
 func (s *Sleep) StartSearching(n int) bool {
 	for {
 		state := s.Load()
@@ -88,8 +89,8 @@ func (s *Sleep) StartSearching(n int) bool {
 func (s *Sleep) StopSearching() (last bool) { return s.Add(-OneSearching).Searching() == 0 }
 
 // Announce says that a place is about to sleep, and whether its worker was a searcher.
-// The caller has to look at every queue once more afterwards (pool/sleep.md, "Nothing is
-// missed"), and if it finds something to Choose the place and wake it as any waker does.
+// The caller must look at every queue once more afterwards (pool/sleep.md, "Nothing is
+// missed"). If it finds something, it must Choose the place and wake it as any waker does.
 func (s *Sleep) Announce(place int, searching bool) State {
 	s.parked[s.nodeOf[place]].Set(place)
 	change := OneSleeper
@@ -99,12 +100,13 @@ func (s *Sleep) Announce(place int, searching bool) State {
 	return s.Add(change)
 }
 
-// Choose chooses a place to be woken, if it sleeps. The caller has it then. It must call Woken
-// and wake the place, or Taken and go on in it.
+// Choose chooses a place to be woken, if it sleeps; the caller then has the place. The caller
+// must call Woken and wake the place, or call Taken and go on in it.
 func (s *Sleep) Choose(place int) bool { return s.parked[s.nodeOf[place]].Clear(place) }
 
-// ChooseNear chooses a place from the first of the nodes that has one that sleeps, and last, if
-// it is not -1, only if there is no other. The caller must call Woken and wake it.
+// ChooseNear chooses a sleeping place from the first of the nodes that has one. It chooses
+// last, if that is not -1, only if there is no other. The caller must call Woken and wake the
+// place.
 func (s *Sleep) ChooseNear(nodes []int, last int) (place int, ok bool) {
 	for _, node := range nodes {
 		if place, ok := s.parked[node].TakeUnless(last); ok {
@@ -114,16 +116,16 @@ func (s *Sleep) ChooseNear(nodes []int, last int) (place int, ok bool) {
 	return last, last >= 0 && s.Choose(last)
 }
 
-// Woken counts a place that was chosen: who gets it is a searcher.
+// Woken counts a chosen place whose next worker is a searcher.
 func (s *Sleep) Woken() { s.Add(OneSearching - OneSleeper) }
 
-// Taken counts a place that was chosen by who goes on in it with something else.
+// Taken counts a chosen place whose next worker goes on with something else.
 func (s *Sleep) Taken() { s.Add(-OneSleeper) }
 
-// Parked says whether the place sleeps, and was not chosen.
+// Parked reports whether the place sleeps and has not been chosen.
 func (s *Sleep) Parked(place int) bool { return s.parked[s.nodeOf[place]].Has(place) }
 
-// Nobody says whether no place sleeps.
+// Nobody reports whether no place sleeps.
 func (s *Sleep) Nobody() bool {
 	for _, b := range s.parked {
 		if !b.Empty() {

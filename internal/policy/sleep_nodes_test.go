@@ -13,7 +13,7 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// newSleep returns what is known of places on nodes, place by place in turn.
+// newSleep returns a Sleep for places that are on the nodes in turn, and the node of each place.
 func newSleep(places, nodes int) (*Sleep, []int) {
 	nodeOf := make([]int, places)
 	for i := range nodeOf {
@@ -115,7 +115,7 @@ func TestAPlaceThatIsChosenIsAnnouncedNoMore(t *testing.T) {
 	require.True(t, s.Nobody())
 	s.Announce(4, false)
 	require.True(t, s.Choose(4))
-	s.Taken() // by one who goes on with something else
+	s.Taken() // by a worker that goes on with something else
 	require.Equal(t, 3, s.Load().Searching())
 	require.Zero(t, s.Load().Sleepers())
 	require.False(t, s.StopSearching())
@@ -124,9 +124,9 @@ func TestAPlaceThatIsChosenIsAnnouncedNoMore(t *testing.T) {
 }
 
 // TestNobodySleepsOverAnItem runs the protocol of pool/sleep.md with as little around it as
-// possible: workers on several nodes that take items, announce their sleep and look again,
-// and submitters that look through the nodes in different orders, each of whom waits for its
-// item. Were a sleeper overlooked, everybody would wait for ever.
+// possible: workers on several nodes that take items, announce their sleep and look again, and
+// submitters that look through the nodes in different orders and wait each for its item. If a
+// sleeper were overlooked, all would wait for ever.
 func TestNobodySleepsOverAnItem(t *testing.T) {
 	const nodes, workers, submitters = 3, 6, 3
 	rounds := 20_000
@@ -200,7 +200,7 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 					choose(r.IntN(nodes), r.IntN(workers+1)-1)
 				}
 				if r.IntN(2) == 0 {
-					for items[node].Load() > 0 { // so that everybody is about to sleep
+					for items[node].Load() > 0 { // so that all workers are about to sleep
 						runtime.Gosched()
 					}
 				}

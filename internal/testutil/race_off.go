@@ -2,5 +2,5 @@
 
 package testutil
 
-// UnderRace says whether the race detector is on.
+// UnderRace reports whether the race detector is on.
 const UnderRace = false

@@ -1,4 +1,4 @@
-// Package testutil is what the tests of several packages share.
+// Package testutil holds what the tests of several packages share.
 package testutil
 
 import (
@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Short says whether a test should do a small amount. That is so in a plain go test, which has to be quick, and with
-// -short. HEIST_VERIFY=ci asks for more, as CI does. HEIST_VERIFY=full, which `go run ./verify` sets, asks for all.
+// Short reports whether a test should do a small amount of work. That is so in a plain go test, which has to be
+// quick, and with -short. HEIST_VERIFY=ci asks for more, as CI does. HEIST_VERIFY=full, which `go run ./verify` sets,
+// asks for all.
 func Short() bool { return testing.Short() || os.Getenv("HEIST_VERIFY") == "" }
 
 // Stress scales the number of rounds of a test that looks for races. HEIST_STRESS replaces the factor: 0.05 on an
@@ -26,11 +27,11 @@ func Stress(rounds int) int {
 	return max(int(float64(rounds)*factor), 1)
 }
 
-// Patience is after how long something that never comes is taken for a hang. It is
-// no promise about time: on a machine that works it is never reached.
+// Patience is how long a test waits before it takes the wait for a hang. It is no promise about time: a machine that
+// works never reaches it.
 const Patience = 30 * time.Second
 
-// Eventually says whether the condition came to hold.
+// Eventually reports whether the condition came to hold within Patience.
 func Eventually(condition func() bool) bool {
 	for deadline := time.Now().Add(Patience); !condition(); time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(deadline) {
@@ -40,7 +41,7 @@ func Eventually(condition func() bool) bool {
 	return true
 }
 
-// Together runs n bodies in goroutines of their own. Wait returns when all have.
+// Together runs n bodies in goroutines of their own. wait returns when all bodies have returned.
 func Together(n int, body func(who int)) (wait func()) {
 	var group sync.WaitGroup
 	for who := range n {
@@ -56,7 +57,8 @@ func Caught(f func()) (v any) {
 	return nil
 }
 
-// Returns says whether f returns, or ends by runtime.Goexit. If it does neither, its goroutine is left behind.
+// Returns reports whether f returns, or ends by runtime.Goexit, within Patience. If it does neither, its goroutine is
+// left behind.
 func Returns(f func()) bool { return ReturnsWithin(Patience, f) }
 
 // ReturnsWithin is Returns with another patience.

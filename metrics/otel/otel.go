@@ -1,10 +1,10 @@
-// Package otel shows heist's pools to OpenTelemetry. [Register] gives a meter what the pools tell when it asks:
+// Package otel shows heist's pools to OpenTelemetry. [Register] has a meter observe the pools:
 //
 //	registration, err := heistotel.Register(provider.Meter("example.com/service"), p)
 //
-// Measurements have the attribute heist.pool, the pool's name; a pool without one is "pool". Counters are those of [inspect.Stats], gauges those
-// of [inspect.Load]. How long tasks waited and ran is not among them, for OpenTelemetry has no histograms that are asked for; the package
-// metrics/prometheus shows them.
+// Measurements have the attribute heist.pool, which is the pool's name; for a pool without one it is "pool". Counters
+// are those of [inspect.Stats], gauges those of [inspect.Load]. How long tasks waited and ran is not among them,
+// because OpenTelemetry has no observable histograms; the package metrics/prometheus shows them.
 package otel
 
 import (
@@ -34,7 +34,7 @@ func priority(s string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("heist.task.priority", s)}
 }
 
-// ofStats is what only grows.
+// ofStats are the numbers that only grow.
 var ofStats = []count{
 	{"heist.pool.tasks.submitted", "{task}", "Tasks that were accepted.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Submitted) }},
 	{"heist.pool.tasks.run", "{task}", "Tasks that workers came to, skipped ones too.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Tasks) }},
@@ -50,7 +50,7 @@ var ofStats = []count{
 	{"heist.pool.time.searching", "ns", "Time in which workers looked for something to do; 0 without WithTimings.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Searching) }},
 }
 
-// ofLoad is what goes up and down.
+// ofLoad are the numbers that go up and down.
 var ofLoad = []count{
 	{"heist.pool.workers", "{worker}", "Workers by what they do.", state("running"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Running) }},
 	{"heist.pool.workers", "{worker}", "Workers by what they do.", state("searching"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Searching) }},
@@ -64,8 +64,9 @@ var ofLoad = []count{
 	{"heist.pool.callers.waiting", "{caller}", "Goroutines from outside that wait to be admitted.", nil, func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.CallersWaiting) }},
 }
 
-// Register has the meter observe these pools, until the registration is ended by its Unregister. Two pools must not have the same name, or both
-// none. A pool may be closed later: its counters stay. Cost of an observation: some microseconds a pool.
+// Register has the meter observe these pools until Unregister of the registration is called. Two pools must not have
+// the same name, and only one may have none. A pool may be closed later: its counters stay. Cost of an observation:
+// some microseconds a pool.
 func Register(meter metric.Meter, pools ...*pool.Pool) (metric.Registration, error) {
 	if meter == nil {
 		return nil, errors.New("otel: Register was given a nil meter")
@@ -90,7 +91,7 @@ func Register(meter metric.Meter, pools ...*pool.Pool) (metric.Registration, err
 		}
 	}
 	for _, c := range ofLoad {
-		if instruments[c.name] != nil { // of another attribute
+		if instruments[c.name] != nil { // made for another attribute
 			continue
 		}
 		i, err := meter.Int64ObservableUpDownCounter(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.about))
@@ -112,7 +113,7 @@ func Register(meter metric.Meter, pools ...*pool.Pool) (metric.Registration, err
 	}, all...)
 }
 
-// namesOf returns the names of the pools, which must be different ones.
+// namesOf returns the names of the pools, which must differ.
 func namesOf(pools []*pool.Pool) (names []string, err error) {
 	if len(pools) == 0 {
 		return nil, errors.New("otel: Register was given no pool")

@@ -4,8 +4,9 @@
 //	...
 //	registry.MustRegister(c)
 //
-// Metrics have the label pool, the pool's name; a pool without one is "pool". Counters are those of [inspect.Stats], gauges those of
-// [inspect.Load]; grafana.json, beside this file, is a dashboard of them, to be imported into Grafana. Histograms of how long tasks waited and ran are there for pools with WithTimings.
+// Metrics have the label pool, which is the pool's name; for a pool without one it is "pool". Counters are those of
+// [inspect.Stats], gauges those of [inspect.Load]; grafana.json, beside this file, is a dashboard for them, to be
+// imported into Grafana. Pools with WithTimings also have histograms of how long tasks waited and ran.
 package prometheus
 
 import (
@@ -19,8 +20,8 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// NewCollector returns a collector of what these pools tell. Two pools must not have the same name, or both none. A pool may be closed later: its
-// counters stay. Cost of a scrape: some microseconds a pool.
+// NewCollector returns a collector for these pools. Two pools must not have the same name, and only one may have
+// none. A pool may be closed later: its counters stay. Cost of a scrape: some microseconds a pool.
 func NewCollector(pools ...*pool.Pool) (prometheus.Collector, error) {
 	if len(pools) == 0 {
 		return nil, errors.New("prometheus: NewCollector was given no pool")
@@ -55,7 +56,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("heist_pool_"+name, help, append([]string{"pool"}, labels...), nil)
 }
 
-// number is a metric that is a number of the pool's counters or of what it does now.
+// number is a metric whose value is a number of the pool's Stats or Load.
 type number struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -155,8 +156,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// bounds are the buckets' ends, in powers of four from a microsecond on: those of the pool, eight for each power of two, are more
-// than a server should keep.
+// bounds are the upper ends of the buckets, in powers of four from a microsecond on. The buckets of the pool, eight
+// for each power of two, are more than a server should keep.
 var bounds = func() (all []time.Duration) {
 	for d := time.Microsecond; d < 20*time.Second; d *= 4 {
 		all = append(all, d)
@@ -164,7 +165,7 @@ var bounds = func() (all []time.Duration) {
 	return all
 }()
 
-// histogram puts a pool's histogram into the buckets. One of the pool's that crosses an end counts above it.
+// histogram puts a pool's histogram into these buckets. A bucket of the pool that crosses an end counts above it.
 func histogram(d *prometheus.Desc, h inspect.Histogram, name string) prometheus.Metric {
 	counts := make(map[float64]uint64, len(bounds))
 	var below uint64

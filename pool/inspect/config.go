@@ -6,17 +6,18 @@ import (
 	"text/tabwriter"
 )
 
-// Config is how a pool is configured: for each setting what was asked, what was chosen, and why.
+// Config is how a pool is configured: for each setting what was asked for, what was chosen, and why.
 type Config struct {
 	Name     string
 	Settings []Setting
 	Workers  []Seat
 }
 
-// Setting is one of the settings, by the name of the option or field that sets it, or something of the machine and the process that counts.
+// Setting is a setting, by the name of the option or field that sets it, or a fact about the machine or process that
+// matters.
 type Setting struct {
 	Name   string
-	Asked  string // empty if nobody did
+	Asked  string // empty if nothing was asked for
 	Chosen string
 	Why    string // empty if there is nothing to say
 }
@@ -38,7 +39,7 @@ func (c Config) Setting(name string) (s Setting, ok bool) {
 	return Setting{}, false
 }
 
-// String returns all of it, as tables.
+// String returns the configuration as tables.
 func (c Config) String() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -51,7 +52,7 @@ func (c Config) String() string {
 		first := c.Workers[i]
 		n := 1
 		for i+n < len(c.Workers) && first.CPUs == nil && c.Workers[i+n].CPUs == nil && c.Workers[i+n].Node == first.Node {
-			n++ // workers that nothing tells apart
+			n++ // workers that share a row
 		}
 		workers, cpus := fmt.Sprint(first.Worker), "not bound"
 		if n > 1 {
@@ -74,7 +75,7 @@ func orDash(s string) string {
 	return s
 }
 
-// trimLines takes away the blanks at the ends of lines, which tables leave there.
+// trimLines removes the blanks that tables leave at the ends of lines.
 func trimLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -83,7 +84,7 @@ func trimLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// CPUList returns CPUs as the kernel writes them, such as 0-3,8. They must be in order.
+// CPUList returns CPUs as the kernel writes them, such as 0-3,8. They must be in ascending order.
 func CPUList(cpus []int) string {
 	var b strings.Builder
 	for i := 0; i < len(cpus); {

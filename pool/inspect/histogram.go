@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// Timings are how long tasks waited and ran, of a pool with WithTimings.
+// Timings are how long tasks waited and ran, in a pool with WithTimings.
 type Timings struct {
 	Wait Histogram // from the moment at which a task was queued to its beginning; of one task in 16
-	Run  Histogram // from a task's beginning to its end, waits included; of all tasks to which a worker came, those that it skipped too
+	Run  Histogram // from a task's beginning to its end, waits included; of all tasks that a worker came to, skipped ones too
 }
 
-// Histogram counts durations in buckets that are an eighth of a power of two wide, so each is known to 12.5%: log-linear, as HdrHistogram's.
+// Histogram counts durations in buckets that are an eighth of a power of two wide, so each is known to 12.5%:
+// log-linear, as HdrHistogram's.
 type Histogram struct {
-	Buckets []Bucket // those that count something, the shortest first
+	Buckets []Bucket // those that are not empty, the shortest durations first
 	Count   uint64
-	Sum     time.Duration // to the width of the buckets
+	Sum     time.Duration // as exact as the buckets are
 }
 
-// Bucket counts durations that are longer than the bucket before it allows, and no longer than UpTo.
+// Bucket counts durations that are no longer than UpTo, and longer than the UpTo of the bucket before.
 type Bucket struct {
 	UpTo  time.Duration
 	Count uint64
 }
 
-// Quantile returns the duration that a share q of all, from 0 to 1, did not exceed; 0 if there are none.
+// Quantile returns the duration that a share q of all durations, from 0 to 1, did not exceed; 0 if there are none.
 func (h Histogram) Quantile(q float64) time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -41,7 +42,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 // Max returns the longest duration.
 func (h Histogram) Max() time.Duration { return h.Quantile(1) }
 
-// String returns it in a line.
+// String returns the histogram in a line.
 func (h Histogram) String() string {
 	if h.Count == 0 {
 		return "none"

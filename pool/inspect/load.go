@@ -2,28 +2,28 @@ package inspect
 
 import "fmt"
 
-// Load is what a pool does at the moment. The numbers may be of slightly different moments, and each is right for one.
+// Load is what a pool does at the moment. The numbers may be of slightly different moments; each is right for its own.
 type Load struct {
-	Workers   int // that may compute at a time, see Pool.Resize; those whose waits are over go on beside them
+	Workers   int // workers that may compute at a time, see Pool.Resize; those whose waits are over go on beside them
 	Running   int // workers that compute
 	Searching int // workers that look for something to do
 	Parked    int // workers that sleep
-	Waiting   int // tasks that wait, and have lent their places: they are none of the above
+	Waiting   int // tasks that wait, and have lent their places: not counted above
 
 	CallersInside  int // goroutines from outside that compute, see Pool.Run
-	CallersWaiting int // those that wait to be admitted, see WithCallers
+	CallersWaiting int // goroutines from outside that wait to be admitted, see WithCallers
 
-	Queued  Queued // tasks that nobody has begun
-	Delayed int    // tasks whose time has not come
+	Queued  Queued // tasks that have not begun
+	Delayed int    // tasks whose delay has not passed
 }
 
-// Queued counts tasks in queues. Those that lie at a worker are normal, whatever they were in the injector.
+// Queued counts tasks in queues. Tasks that lie at a worker count as normal, whatever their priority was in the injector.
 type Queued struct{ High, Normal, Low int }
 
-// Total returns how many there are.
+// Total returns how many tasks there are.
 func (q Queued) Total() int { return q.High + q.Normal + q.Low }
 
-// String returns it in a line.
+// String returns the load in a line.
 func (l Load) String() string {
 	return fmt.Sprintf("%d workers: %d running, %d searching, %d parked; %d tasks wait; callers: %d inside, %d wait; queued: %d high, %d normal, %d low; %d delayed",
 		l.Workers, l.Running, l.Searching, l.Parked, l.Waiting, l.CallersInside, l.CallersWaiting, l.Queued.High, l.Queued.Normal, l.Queued.Low, l.Delayed)

@@ -9,28 +9,28 @@ import (
 
 // Snapshot is what goes on in a pool at a moment. While the pool works, its parts may be of slightly different moments.
 type Snapshot struct {
-	Pool    string // in a line
+	Pool    string // the pool in a line
 	At      time.Time
 	Load    Load
-	Workers []Worker // who computes or waits; idle ones are left out
+	Workers []Worker // without idle ones
 	Idle    int      // workers that have nothing to do, and sleep or are about to
-	Queues  []Queue  // those in which something lies
-	Circles []string // of tasks that wait for one another, each in words: they hang, unless a context ends one of the waits
-	Slow    []Slow   // the last ones, of a pool with WithSlowTask
+	Queues  []Queue  // those that are not empty
+	Circles []string // circles of tasks that wait for one another, in words: they hang, unless a context ends one of the waits
+	Slow    []Slow   // the last slow tasks, in a pool with WithSlowTask
 }
 
 // Worker is a goroutine that computes in a pool, or waits.
 type Worker struct {
 	ID      int
-	Role    string // "worker", "stand-in" for one that waits, or "guest" from outside
+	Role    string // "worker", "stand-in" for a worker that waits, or "guest" from outside
 	Place   int    // of its queues and counters, the index in [Stats].Workers; -1 for none
 	Node    int    // the system's number of its memory node
 	State   State
-	Does    string // the name of the function, or of the task; empty if it is in the middle of nothing
-	ForWhom string // where it runs a fork or child of another worker: whose
+	Does    string // the name of the function, or of the task; empty if it runs neither
+	ForWhom string // whose fork or child it runs, if that is another worker's
 	For     time.Duration
-	Known   bool   // whether For is known: of waits it always is, else with WithTimings or WithSlowTask
-	Waits   string // in what it waits, such as Future.Wait
+	Known   bool   // whether For is known: always while it waits, otherwise with WithTimings or WithSlowTask
+	Waits   string // the call in which it waits, such as Future.Wait
 	WaitsOn string // what must happen for the wait to end, if that is known
 }
 
@@ -42,10 +42,10 @@ const (
 	Waits    State = "waits"
 	Searches State = "searches" // or is between two tasks
 	Parked   State = "parked"   // sleeps
-	Away     State = "away"     // nobody computes in the place: Resize has closed it, or it has been lent and not taken
+	Away     State = "away"     // no worker computes in the place: Resize has closed it, or it has been lent and not taken
 )
 
-// String returns it in words, such as "main.handle waits in Future.Wait, for main.load on worker 3".
+// String describes the worker in words, such as "main.handle waits in Future.Wait, for main.load on worker 3".
 func (w Worker) String() string {
 	does := w.Does
 	if w.ForWhom != "" {
@@ -78,7 +78,7 @@ type Slow struct {
 	Stack  string    // of its goroutine; empty if it has ended
 }
 
-// String returns it in a line, without the stack.
+// String returns the report in a line, without the stack.
 func (s Slow) String() string {
 	verb := "runs for"
 	if s.Ended {

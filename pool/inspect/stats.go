@@ -14,17 +14,17 @@ type Stats struct {
 	Tiers []TierStats
 
 	Waiting   int // tasks that wait at the moment, and have lent their places
-	Cancelled int // calls that were cancelled, and whose functions have not all returned
+	Cancelled int // cancelled calls whose functions have not all returned
 
-	Submitted uint64 // tasks that were accepted; those that wait in a group for their turn count when they have it, or are dropped
+	Submitted uint64 // tasks that were accepted; a task that waits in a group counts when it has its turn, or is dropped
 	Refused   uint64 // tasks that were not accepted, and callers that were not admitted: ErrFull or ErrClosed
 	Late      uint64 // tasks that were not begun by their deadline (StartBy)
 	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
-	Published uint64 // times that a worker's forks went public, several at once perhaps
+	Published uint64 // times that a worker published forks, perhaps several at once
 
-	// What [Timings] measure, so 0 without them: how long workers were in tasks, forks and children of scopes, waits left out, and how
-	// long they looked for some.
+	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched. Measured with
+	// [Timings], so 0 without them.
 	Computing, Searching time.Duration
 }
 
@@ -34,10 +34,11 @@ type Role string
 const (
 	RoleWorker Role = "worker" // one of the workers that the pool began with
 	RoleAdded  Role = "added"  // a worker that Resize, or GOMAXPROCS, has added
-	RoleGuest  Role = "guest"  // goroutines from outside, several perhaps
+	RoleGuest  Role = "guest"  // goroutines from outside, perhaps several
 )
 
-// WorkerStats counts what the workers have done in one place. A worker that waits lends its place; what its stand-in does counts there, too.
+// WorkerStats counts what the workers have done in one place. A worker that waits lends its place; what its stand-in
+// does counts there, too.
 type WorkerStats struct {
 	Role   Role
 	State  State // at the moment: Runs, Searches, Parked or Away
@@ -47,7 +48,7 @@ type WorkerStats struct {
 	Looks     uint64 // times that it looked through the others' queues
 	Steals    uint64 // times that it found something there
 	Items     uint64 // forks and tasks that it took there
-	LostRaces uint64 // victims at whom another was faster
+	LostRaces uint64 // victims at which another thief was faster
 	Parks     uint64 // times that it went to sleep
 	Wakes     uint64 // times that it was woken
 	Fruitless uint64 // of those, times that it found nothing to do
@@ -56,13 +57,13 @@ type WorkerStats struct {
 	Displaced uint64 // times that the system took it off the CPUs that it was bound to
 }
 
-// TierStats counts what thieves did at victims that are equally far away. The victims are places, those for guests too, which are empty
-// mostly; idle workers look again and again, so shares of steals tell more than numbers of attempts.
+// TierStats counts what thieves did at victims that are equally far away. The victims are places, those for guests too,
+// which are mostly empty. Idle workers look again and again, so shares of steals tell more than numbers of attempts.
 type TierStats struct {
 	Name      string // such as "same core" or "nodes at distance 21"
 	Attempts  uint64 // victims that were tried
 	Steals    uint64 // of those, victims that had something
-	LostRaces uint64 // of those, victims at whom another was faster
+	LostRaces uint64 // of those, victims at which another thief was faster
 	Items     uint64 // forks and tasks that were taken
 }
 

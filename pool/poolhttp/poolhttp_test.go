@@ -15,7 +15,7 @@ import (
 func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("/debug/heist/", poolhttp.Handler())
-	// Listen where only those come who may see names of functions and stacks.
+	// Listen where only those can connect who may see the names of functions and stacks.
 	_ = (&http.Server{Addr: "localhost:6060", Handler: mux}).ListenAndServe
 }
 

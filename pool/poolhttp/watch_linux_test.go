@@ -14,8 +14,9 @@ import (
 	"github.com/seed53057037/heist/pool/poolhttp"
 )
 
-// BenchmarkWatch is what it costs to look at an idle pool: the share of one CPU that the process takes, which is the server, the connection and
-// a reader that throws away what it reads. Without a watcher it is what it takes anyway.
+// BenchmarkWatch measures the cost of watching an idle pool: the share of one CPU that the process
+// takes for the server, the connection and a reader that throws away what it reads. Without a
+// watcher it measures what the process takes anyway.
 func BenchmarkWatch(b *testing.B) {
 	for _, workers := range []int{1, 8, 256} {
 		for _, watched := range []bool{false, true} {

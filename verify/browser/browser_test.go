@@ -35,7 +35,7 @@ var browser = sync.OnceValues(func() (context.Context, error) {
 		}
 		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1200, 1000))
 		if os.Geteuid() == 0 {
-			options = append(options, chromedp.NoSandbox) // which needs another user
+			options = append(options, chromedp.NoSandbox) // the sandbox needs another user
 		}
 		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 		stopAll = stop
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tab opens a tab. The test fails if something complains on its console, or a request fails.
+// tab opens a tab. The test fails if anything complains on its console, or a request fails.
 func tab(t *testing.T) context.Context {
 	parent, err := browser()
 	if err == exec.ErrNotFound {

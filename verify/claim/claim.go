@@ -1,8 +1,8 @@
-// Package claim is how the tests of verify say what they show. `go run ./verify` makes its
-// table of it.
+// Package claim lets the tests of verify say what they show. `go run ./verify` makes its
+// table from the claims.
 //
-// A claim is said before it is checked, so that a test that fails, or hangs, has its row
-// in the table too:
+// A test states its claim before it checks it, so that a test that fails, or hangs, has its
+// row in the table too:
 //
 //	claim.That(t, "a deque loses no item", "histories of racing threads, checked by porcupine")
 //	...
@@ -25,11 +25,11 @@ const (
 	AmountKey = "amount"
 )
 
-// AmountVariable is the environment variable that says how much the tests check: a little if it is not set, as much as
+// AmountVariable is the environment variable for how much the tests check: a little if it is not set, as much as
 // CI has time for if it is Ordinary, and all if it is "full". Package testutil reads it too.
 const (
 	AmountVariable = "HEIST_VERIFY"
-	Ordinary       = AmountVariable + "=ci" // what a test sets for the tests that it runs
+	Ordinary       = AmountVariable + "=ci" // for the environment of tests that a test runs
 )
 
 // That says what the test shows if it passes, and how, each in a short sentence without a
@@ -39,13 +39,13 @@ func That(t testing.TB, claim, how string) {
 	t.Attr(HowKey, how)
 }
 
-// Amount says how much was checked. Call it last, with what was counted.
+// Amount says how much was checked. Call it last, with the counts.
 func Amount(t testing.TB, format string, args ...any) {
 	t.Attr(AmountKey, fmt.Sprintf(format, args...))
 }
 
-// Full says whether the amounts are to be those of `go run ./verify`.
+// Full says whether to check the amounts of `go run ./verify`.
 func Full() bool { return os.Getenv(AmountVariable) == "full" }
 
-// Count writes a number so that it can be read: 1,234,567.
+// Count writes a number readably: 1,234,567.
 func Count[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }

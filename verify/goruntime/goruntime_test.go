@@ -30,7 +30,7 @@ var programs = map[string]func() error{
 	"delays":  measureDelays,
 }
 
-// duration is for how long a child goes on that looks for corruption.
+// duration is how long a child that looks for corruption goes on.
 func duration() time.Duration {
 	switch {
 	case claim.Full():
@@ -49,8 +49,8 @@ func useEverything() error {
 	return child.Tell(c)
 }
 
-// useEverythingBesideGarbage has a goroutine make garbage of all sizes meanwhile: for the
-// collector to come often, and for what it freed to be used again soon.
+// useEverythingBesideGarbage has a goroutine make garbage of all sizes meanwhile, so that the
+// collector comes often and the memory that it freed is soon used again.
 func useEverythingBesideGarbage() (load.Counts, error) {
 	d, err := child.Duration()
 	if err != nil {
@@ -63,7 +63,7 @@ func useEverythingBesideGarbage() (load.Counts, error) {
 			waste := make([]*int, size+1)
 			waste[size] = new(int)
 			litter.Store(&waste)
-			runtime.Gosched() // lest there be nothing else
+			runtime.Gosched() // so that something else runs, too
 		}
 	})
 	c, err := load.For(d)
@@ -109,7 +109,7 @@ func TestFreedMemoryIsNotUsed(t *testing.T) {
 	claim.Amount(t, "%v", c)
 }
 
-// What never gives way in Go code would stop the collector for ever here.
+// Go code that never gives way would stop the collector for ever here.
 func TestNothingHangsWithoutAsynchronousPreemption(t *testing.T) {
 	claim.That(t, "nothing hangs when goroutines are not preempted in loops", everything+"GODEBUG=asyncpreemptoff=1")
 	claim.Amount(t, "%v", useEverythingIn(t, "GODEBUG=asyncpreemptoff=1"))

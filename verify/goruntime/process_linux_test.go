@@ -35,8 +35,8 @@ func init() {
 	programs["cpus"] = tellCPUs
 }
 
-// phases are what the program "phased" goes through. It tells each on a line, and the counts
-// of what it did at the end, which comes when its standard input ends.
+// phases are what the program "phased" goes through. It prints a line for each, and the counts of
+// what it did at the end. The end comes when its standard input ends.
 const (
 	busy    = "busy"
 	resting = "resting" // all workers have gone to sleep, or are about to
@@ -186,7 +186,7 @@ func among(whole, part []int) bool {
 	return !slices.ContainsFunc(part, func(cpu int) bool { return !slices.Contains(whole, cpu) })
 }
 
-// forkExec is what a task does that has no use for os/exec.
+// forkExec starts a process without os/exec, as some tasks do.
 func forkExec(c *exec.Cmd) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -211,9 +211,9 @@ func forkExec(c *exec.Cmd) error {
 	}
 }
 
-// TestAProcessInheritsTheBindingOfWhoStartsIt holds what Pin says: the kernel gives a process the
-// CPUs of the thread that starts it. That is one for a bound worker, and so a pool in the new
-// process has one worker. Whoever wants another starts the process in a goroutine.
+// TestAProcessInheritsTheBindingOfWhoStartsIt checks what the comment of Pin says: the kernel gives
+// a process the CPUs of the thread that starts it. A bound worker has one CPU, so a pool in the new
+// process has one worker. A program that wants another number starts the process in a goroutine.
 func TestAProcessInheritsTheBindingOfWhoStartsIt(t *testing.T) {
 	claim.That(t, "a process gets the CPUs of who starts it: a bound worker's CPU, all of them from other goroutines",
 		"the masks of children that tasks, and goroutines of tasks, of pinned and other pools start")
@@ -251,7 +251,7 @@ func TestAProcessInheritsTheBindingOfWhoStartsIt(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				aside.Wait() // without Block, whose spares may use all CPUs of the pool
+				aside.Wait() // without Block, whose stand-ins may use all CPUs of the pool
 			}))
 			o := <-results
 			processes += 2

@@ -45,8 +45,8 @@ func observedHalf(*pool.Worker) {
 	}
 }
 
-// underObservation uses everything, and has a pool run the observed tasks, for some time. It
-// has a task look every now and then.
+// underObservation uses everything, and has a pool run the observed tasks, for some time. Every now
+// and then a task calls look.
 func underObservation(t *testing.T, look func()) (load.Counts, uint64) {
 	t.Helper()
 	p, err := pool.New(pool.WithWorkers(2))

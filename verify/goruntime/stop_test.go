@@ -20,10 +20,10 @@ import (
 	"github.com/seed53057037/heist/verify/goruntime/child"
 )
 
-// Stopping the world means to ask every thread that runs Go code to stop, and to wait for the
-// last of them. Assembly can't be stopped, and neither can a raw system call, so both can
-// make the rest of the process wait. The runtime itself measures how long that takes, for three
-// loads in turn, which leave one P to whoever stops the world.
+// Stopping the world asks every thread that runs Go code to stop, and waits for the last of them.
+// Assembly cannot be stopped, and neither can a raw system call, so both can make the rest of the
+// process wait. The runtime itself measures how long that takes, for three loads in turn, which
+// leave one P to the goroutine that stops the world.
 //
 // The longest delay of all is the system's, which may run something else on the CPU for
 // milliseconds. But it does not do so in every slice of the measurement, which is some stops long.
@@ -146,7 +146,7 @@ func stoppingDelays() histogram {
 	return sum
 }
 
-// since returns what is new since an earlier one.
+// since returns the delays that are new since an earlier histogram.
 func (h histogram) since(before histogram) histogram {
 	news := histogram{slices.Clone(h.counts), h.buckets}
 	for i := range news.counts {

@@ -76,7 +76,7 @@ func TestATraceShowsWhatThePoolDoes(t *testing.T) {
 	require.GreaterOrEqual(t, regions["heist: wait"], n)
 	require.NotZero(t, regions["heist: search"])
 	require.NotZero(t, regions["heist: park"])
-	work() // and those who are in a region that began while it was on go on
+	work() // and goroutines in a region that began while the trace was on go on
 	require.NoError(t, p.Close())
 	claim.Amount(t, "%s tasks, %s regions", claim.Count(3*n), claim.Count(len(regions)))
 }

@@ -16,9 +16,9 @@ func init() {
 	programs["pause"] = func() error { return stopBeside(func() { heist.Pause(math.MaxInt32) }) } // minutes
 }
 
-// TestALoopOfYieldsLetsTheWorldStop does without the signals that preempt goroutines, for they
-// hardly ever come outside of the system call, and within it they have no effect. A loop that never
-// looks whether it should give way stops the program for ever here.
+// TestALoopOfYieldsLetsTheWorldStop runs without the signals that preempt goroutines: they hardly
+// ever come outside the system call, and within it they have no effect. A loop that never looks
+// whether it should give way stops the program for ever here.
 func TestALoopOfYieldsLetsTheWorldStop(t *testing.T) {
 	claim.That(t, "a loop of Yields lets the world stop", "collections beside such a loop, in a child with GODEBUG=asyncpreemptoff=1")
 	stopsBeside(t, "yields")

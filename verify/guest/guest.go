@@ -1,14 +1,14 @@
 // Package guest describes the virtual machines on which heist's tests run, and the
-// language between the command that boots them and the first process in them.
+// protocol between the command that boots them and the first process in them.
 //
-// Few machines that build software have more than one memory node. qemu makes them up,
-// down to the distances between the nodes, and a real kernel believes it: it fills in
+// Few machines that build software have more than one memory node. qemu makes nodes up,
+// down to the distances between them, and a real kernel believes it: the kernel fills in
 // /sys, places memory and takes CPUs away.
 //
 //   - run: the script to call. It installs what is missing.
 //   - boot: packs the tests, starts qemu and reads its console.
 //   - init: the first process in the guest. It runs the tests.
-//   - inside: tests that make sense in such a guest only.
+//   - inside: tests that make sense only in such a guest.
 package guest
 
 import (
@@ -19,14 +19,14 @@ import (
 	"strings"
 )
 
-// Machine is what qemu is told to be.
+// Machine is a machine for qemu to emulate.
 type Machine struct {
 	Name string
 	Arch string // as qemu and the kernel call it: x86_64 or aarch64
 
 	// Cores and Threads are the cores in each node, which is a package of its own, and
-	// the hardware threads of each core. CPUs are numbered through: node by node, core
-	// by core.
+	// the hardware threads of each core. CPUs are numbered consecutively: node by node,
+	// core by core.
 	Cores, Threads int
 
 	// Distances has a row for each node, in the units of the ACPI's SLIT table.
@@ -36,7 +36,7 @@ type Machine struct {
 	NodeMiB int
 }
 
-// Machines are those that are known by name.
+// Machines are the machines with names.
 var Machines = []Machine{
 	{
 		// The corners of a square whose sides differ: from each node, the others are
@@ -67,7 +67,7 @@ var Machines = []Machine{
 	},
 }
 
-// Named returns the machine with a name.
+// Named returns the machine with the given name.
 func Named(name string) (Machine, error) {
 	var names []string
 	for _, m := range Machines {
@@ -88,10 +88,10 @@ func (m Machine) CPUs() int { return m.Nodes() * m.Cores * m.Threads }
 // NodeCPUs returns the CPUs of a node.
 func (m Machine) NodeCPUs(node int) []int { return numbers(node, m.Cores*m.Threads) }
 
-// CoreCPUs returns the CPUs of a core, which are numbered through the machine.
+// CoreCPUs returns the CPUs of a core. Cores are numbered consecutively through the machine.
 func (m Machine) CoreCPUs(core int) []int { return numbers(core, m.Threads) }
 
-// numbers returns the i-th n numbers.
+// numbers returns the i-th group of n numbers.
 func numbers(i, n int) []int {
 	var all []int
 	for cpu := i * n; cpu < (i+1)*n; cpu++ {
@@ -105,7 +105,7 @@ func (m Machine) GOARCH() string {
 	return map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[m.Arch]
 }
 
-// Fixture returns the name of the folder in numa/testdata that has the guest's /sys.
+// Fixture returns the name of the folder in numa/testdata with the guest's /sys.
 func (m Machine) Fixture() string {
 	return fmt.Sprintf("guest-%s-%dn%dc", m.Name, m.Nodes(), m.Cores)
 }
@@ -114,7 +114,7 @@ func (m Machine) Fixture() string {
 // run in it.
 const Variable = "HEIST_GUEST"
 
-// Current returns the machine that this process runs in, and false outside of a guest.
+// Current returns the machine that this process runs in. Inside is false outside of a guest.
 func Current() (m Machine, inside bool, err error) {
 	text, inside := os.LookupEnv(Variable)
 	if !inside {
@@ -129,11 +129,11 @@ func Current() (m Machine, inside bool, err error) {
 // PlanFile is where init finds its [Plan].
 const PlanFile = "plan.json"
 
-// Plan is what init has to do.
+// Plan tells init what to do.
 type Plan struct {
 	Suites []Suite
 
-	// Fixture asks for the files that the topology is read from.
+	// Fixture asks for the files that a topology is read from.
 	Fixture bool
 }
 
@@ -143,7 +143,7 @@ type Suite struct {
 	Binary string // absolute, in the guest
 	Dir    string // where to run it
 	Args   []string
-	Env    []string // beside the few that every program needs
+	Env    []string // besides the few that every program needs
 }
 
 // Event is what init reports. One field is set.
@@ -156,32 +156,32 @@ type Event struct {
 	Done    bool    `json:"done,omitempty"`    // the plan was followed to its end
 }
 
-// Booted tells how far the kernel is when init begins.
+// Booted describes the kernel when init begins.
 type Booted struct {
 	Kernel  string  `json:"kernel"`
-	Seconds float64 `json:"seconds"` // since it began, by its own clock
+	Seconds float64 `json:"seconds"` // since the kernel began, by its own clock
 }
 
-// Ended tells how a suite ended.
+// Ended describes how a suite ended.
 type Ended struct {
 	Name    string  `json:"name"`
 	Error   string  `json:"error,omitempty"` // empty if it passed
 	Seconds float64 `json:"seconds"`
 }
 
-// marker begins an event on the console. What tests print may precede it on the line.
+// marker begins an event on the console. Output of tests may precede it on the line.
 const marker = "heist-guest: "
 
-// String returns the line that tells the event, without a newline.
+// String returns the line with the event, without a newline.
 func (e Event) String() string {
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // there is nothing in an event that JSON cannot say
+		panic(err) // JSON can encode everything in an event
 	}
 	return marker + string(text)
 }
 
-// ParseEvent looks for an event in a line of the console. It returns what precedes it,
+// ParseEvent looks for an event in a line of the console. It returns the text before it,
 // and nil if there is none.
 func ParseEvent(line string) (before string, e *Event, err error) {
 	before, text, found := strings.Cut(line, marker)
@@ -195,7 +195,7 @@ func ParseEvent(line string) (before string, e *Event, err error) {
 	return before, e, nil
 }
 
-// FixtureFiles are patterns of what a topology is read from, below the root.
+// FixtureFiles are patterns of the files that a topology is read from, below the root.
 var FixtureFiles = slices.Concat(
 	[]string{
 		"proc/meminfo",

@@ -16,8 +16,9 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// These are the cases in the tests of sourcegraph/conc's iter and stream, in words of our own: each is run with conc and with heist,
-// by the smallest adapter, and must come to the same. What differs, and why:
+// These are the cases in the tests of sourcegraph/conc's iter and stream, in words of our own. Each
+// is run with conc and with heist, by the smallest adapter, and must give the same result. What
+// differs, and why:
 //
 //   - conc's stream goes on after an error, which is its caller's matter. A heist stream ends at the first error. The adapter's
 //     functions return none.

@@ -36,10 +36,10 @@ var deques = []func(capacity int) deque{
 // its item from an array that the owner had replaced meanwhile, so that some tasks ran twice
 // and others never (CVE-2021-32810).
 //
-// Here a thief takes one item at a time and loads the array anew for each, after top and
-// bottom and before its compare-and-swap (portableSteal, and asmSteal in deque_amd64.s and
-// deque_arm64.s): an array that is loaded after top has all items from top on for whoever
-// wins that compare-and-swap.
+// Here a thief takes one item at a time. For each it loads the array anew, after top and bottom and
+// before its compare-and-swap (portableSteal, and asmSteal in deque_amd64.s and deque_arm64.s). An
+// array that is loaded after top has all items from top on, for the thief that wins that
+// compare-and-swap.
 //
 // The deques begin with a single slot and are robbed while they grow out of it again and
 // again, and the owner takes some items back and pushes others in their place. There are more
@@ -89,9 +89,9 @@ func TestCrossbeam726NobodyStealsFromAnArrayThatWasReplaced(t *testing.T) {
 	claim.Amount(t, "%s items, %s of them stolen, %s growths", claim.Count(taken), claim.Count(stolen), claim.Count(grown))
 }
 
-// TestNorrisDemskyPushUsesTheGrownArray: the Chase-Lev deque as it was published for C11 grew
-// in push and then stored the item into the array that it had loaded before, where nobody
-// looks for it; CDSchecker found that.
+// TestNorrisDemskyPushUsesTheGrownArray: the Chase-Lev deque as it was published for C11 grew in
+// push and then stored the item into the array that it had loaded before, where no thief looks for
+// it; CDSchecker found that.
 //
 // Here push loads the array after makeRoom has had its chance to replace it (portablePush in
 // deque_generic.go, push in deque_asm.go).
@@ -190,8 +190,8 @@ func raceForAll(t *testing.T, d deque, its items) {
 // fails is not tried again on the spot but reported as a lost race (StealResult). All others
 // are Go's, which do not fail without a reason.
 //
-// So nobody may lose a race when nobody else is there, nor more often than there are others
-// who win; and pools of two must start, run something and end.
+// So a taker may not lose a race when it is alone, nor more races than the others win. And pools of
+// two must start, run something and end.
 func TestCrossbeam609NoLoopWaitsForACompareAndSwapThatNeverSucceeds(t *testing.T) {
 	claim.That(t, "crossbeam#609: a compare-and-swap fails only if another one succeeded, and no loop waits for one that fails",
 		"lost races counted, alone and among thieves; starts and ends of pools of two")

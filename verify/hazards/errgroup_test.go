@@ -22,12 +22,12 @@ type group interface {
 	Skipped() int // functions that never began
 }
 
-// beginsAll is an errgroup: it begins all functions, whatever came of others.
+// beginsAll is an errgroup: it begins all functions, whatever others returned.
 type beginsAll struct{ *errgroup.Group }
 
 func (beginsAll) Skipped() int { return 0 }
 
-// scenario opens a group, uses it, and tells what came of it.
+// scenario opens a group, uses it, and returns the outcome.
 type scenario func(open opener) (outcome []any)
 
 // opener makes a group of one kind or the other.
@@ -142,8 +142,8 @@ var scenarios = map[string]scenario{
 	},
 }
 
-// differences are the scenarios that end in another way with heist: what has not begun when there
-// is an error, or when the parent's context has ended, never does.
+// differences are the scenarios that end in another way with heist: functions that have not begun when there
+// is an error, or when the parent's context has ended, never do.
 var differences = map[string]struct {
 	play     scenario
 	errgroup []any
@@ -209,17 +209,17 @@ var differences = map[string]struct {
 // imitate it have broken each sentence of it: an error that was not the first, a Wait that
 // returned while functions ran, a limit that let one more in.
 //
-// Here one number counts the tasks that have not ended and decides about room in the same
-// compare-and-swap (pool/group.go, enter), and the first error is kept and told under one lock
-// (fail). Where the two differ, a group of heist is stricter: it is made by Pool.Group and has no
-// zero value, and a panic, which ends the process there, continues in Wait.
+// Here one number counts the tasks that have not ended and decides about room in the same compare-and-swap
+// (pool/group.go, tryReserve), and the first error is kept and told under one lock (fail). Where the two
+// differ, a group of heist is stricter: it is made by Pool.Group and has no zero value, and a panic, which
+// ends the process in an errgroup, continues in Wait.
 //
-// In one thing heist's groups do something else: an errgroup begins every function, and leaves it to
-// each to look at the context; a group of heist skips those that have not begun at the first error, or at the
-// end of the parent's context, counts them (Skipped), and Wait returns the error or the context's cause.
+// In one thing heist's groups do something else. An errgroup begins every function, and leaves it to each to
+// look at the context. A group of heist skips functions that have not begun at the first error, or at the end
+// of the parent's context. It counts them (Skipped), and Wait returns the error or the context's cause.
 //
-// The same scenarios are played with both, and must end in the same way, or, those that show the
-// difference, each in its own.
+// The same scenarios are played with both. They must end in the same way, and those that show the difference
+// each in its own way.
 func TestErrgroupContract(t *testing.T) {
 	claim.That(t, "errgroup: a group does what errgroup does, except that it skips what has not begun after an error, and a panic continues in Wait",
 		"the sentences of errgroup's documentation, played with both and compared")

@@ -1,6 +1,6 @@
-// Package hazards has a test for each bug by which heist's peers have made themselves
-// known: it brings about here what was dangerous there. The comments say what went wrong and
-// which lines of heist keep it from happening.
+// Package hazards has a test for each bug for which heist's peers are known: it brings about here
+// what was dangerous there. The comments say what went wrong and which lines of heist keep it from
+// happening.
 package hazards
 
 import (
@@ -19,7 +19,7 @@ import (
 // patience is how long a test waits for what must happen. What takes longer hangs.
 const patience = time.Minute
 
-// rounds returns how often to do what is done n times in an ordinary go test.
+// rounds returns how often to do what an ordinary go test does n times.
 func rounds(n int) int {
 	switch {
 	case claim.Full() && !testutil.UnderRace:
@@ -51,7 +51,7 @@ func soon(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// eventually waits for something of which nobody tells.
+// eventually waits for a condition that nothing signals.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); runtime.Gosched() {
@@ -89,7 +89,7 @@ func requireCloses(t *testing.T, p *pool.Pool) {
 	finishes(t, "Close", func() { _ = p.Close() })
 }
 
-// yieldUntil waits with the CPU in hand, for what another thread will do at once.
+// yieldUntil waits, without going to sleep, for what another thread will do at once.
 func yieldUntil(condition func() bool) {
 	for !condition() {
 		runtime.Gosched()

@@ -17,14 +17,14 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// TestAnts146CallersAreServedAfterPanics: a worker of ants that panicked ended without a word
-// to those who waited in Submit for a free worker, so when all had panicked, the callers waited
+// TestAnts146CallersAreServedAfterPanics: a worker of ants that panicked ended without telling the
+// callers that waited in Submit for a free worker. So when all workers had panicked, the callers waited
 // until the next purge of idle workers.
 //
-// Here a worker that has given a panic to the handler goes on (pool/worker.go, liveOn), and
-// room is offered to those who wait when a task is taken from the queue, not when it has ended
-// (pool/find.go, pull). In a group a panicked task ends as any other, and the group's others are
-// skipped and make room as well (pool/group.go, run).
+// Here a worker that has given a panic to the handler goes on (pool/worker.go, liveOn), and room is
+// offered to waiting callers when a task is taken from the queue, not when it has ended (pool/find.go,
+// pullBatch). In a group a panicked task ends as any other, and the group's other tasks are skipped and
+// make room as well (pool/group.go, run).
 func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
 	claim.That(t, "ants#146: callers that wait for room are served though every task panics",
 		"submitters at the bound, and groups at their limit, with tasks that all panic")
@@ -72,12 +72,12 @@ func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
 	claim.Amount(t, "%s tasks", claim.Count(n))
 }
 
-// TestAnts197TaskSubmits: a task of ants that submitted another one waited for a free worker,
-// which might be the one that it ran on, or all others might wait likewise.
+// TestAnts197TaskSubmits: a task of ants that submitted another one waited for a free worker. That might
+// be the one that it ran on, or all others might wait likewise.
 //
-// Here a submission inside a task never waits for room (pool/task.go, waitForRoom), a group at
-// its limit runs tasks while it waits inside one (pool/group.go, waitForRoom), and what is
-// queued lies where other workers and the same one find it.
+// Here a submission inside a task never waits for room (pool/task.go, waitForRoom), a task that waits for
+// room in a group at its limit lends its place (pool/group.go, waitForRoom), and queued tasks lie where
+// other workers and the same one find them.
 func TestAnts197TaskSubmits(t *testing.T) {
 	claim.That(t, "ants#197: a task may submit, in any way, to the pool that runs it, though that is full and has one worker",
 		"tasks that submit at the bound of the queue and at a group's limit")
@@ -142,12 +142,12 @@ func TestAnts197TaskSubmits(t *testing.T) {
 	claim.Amount(t, "%s tasks submitted inside tasks", claim.Count(ran.Load()))
 }
 
-// TestWorkerpool76SubmitRacesWithClose: Submit of workerpool sent on a channel that Stop
-// closed, which panics, and a look whether the pool is stopped does not help, for that may
-// happen in between.
+// TestWorkerpool76SubmitRacesWithClose: Submit of workerpool sent on a channel that Stop closed, which
+// panics. Checking first whether the pool is stopped does not help, because the channel may be closed in
+// between.
 //
-// Here a push and the end of a queue settle it in one word: Close seals the last segment of the
-// injector, and a push that has not claimed its slot before is refused (injector.go, Close and
+// Here one word settles whether a push or the end of the queue came first: Close seals the last segment
+// of the injector, and a push that has not claimed its slot before is refused (injector.go, Close and
 // Push; pool/pool.go, drain).
 //
 // Whatever was accepted must have run when Close returns, once, and what was refused never.
@@ -230,9 +230,9 @@ func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
 // group or a call tells the functions, and ends waits, but takes no task out of a queue, so
 // that each one ends and is counted (pool/group.go, run and done; pool/task.go, waitForRoom).
 //
-// As in the report, a task that waits for the context keeps the only worker busy while others
-// queue up behind it; then the context is cancelled. The task goes on until those who wait with
-// the context have been let go.
+// As in the report, a task that waits for the context keeps the only worker busy while others queue up
+// behind it; then the context is cancelled. The task goes on until all who wait with the context have
+// been let go.
 func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 	claim.That(t, "pond#61: when a context ends while tasks are queued, all waits return and each accepted task has run or was skipped",
 		"groups, futures, submitters and loops with one context, cancelled behind a busy worker")

@@ -14,14 +14,14 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// TestRayon746NobodySleepsOverAJob: rayon woke all of its threads for every job and let them
-// spin, and the protocol that replaced this in #746 at first compared a counter of events, of
-// which its review found that it could roll over to its old value, and then the last thread
-// would have fallen asleep over a job.
+// TestRayon746NobodySleepsOverAJob: rayon woke all of its threads for every job and let them spin.
+// The protocol that replaced this in #746 at first compared a counter of events. Its review found
+// that the counter could roll over to its old value, and then the last thread would have fallen
+// asleep over a job.
 //
-// Here a worker compares nothing that could come again: it announces its sleep and then
-// looks into every queue (pool/sleep.go, park), and a submitter wakes one worker at most
-// (notifyTask, wakeOne).
+// Here a worker compares nothing that could come again: it announces its sleep and then looks into
+// every queue (pool/place.go, doze), and a submitter wakes one worker at most (pool/sleep.go,
+// notifyTask and wakeOne).
 func TestRayon746NobodySleepsOverAJob(t *testing.T) {
 	claim.That(t, "rayon#746: no worker sleeps over a job, a job wakes one worker and not all, and an idle pool does nothing",
 		"jobs at random moments of the workers' way to sleep")
@@ -47,12 +47,13 @@ func TestRayon746NobodySleepsOverAJob(t *testing.T) {
 		eventually(t, "the worker that was woken to sleep again", func() bool { return parks() > awake })
 	}
 	requireIdle(t, p)
-	// A second one is woken only if the system takes the thread of the first one away for a while.
+	// A second worker is woken only if the system takes the thread of the first one away for a
+	// while.
 	require.Less(t, parks()-before, uint64(m+m/5+5), "sleeps, which is how many were woken, for jobs that came to a sleeping pool")
 	claim.Amount(t, "%s jobs at random moments, %s to a sleeping pool", claim.Count(n), claim.Count(m))
 }
 
-// requireIdle waits until nobody in the pool does anything any more.
+// requireIdle waits until the pool is idle.
 func requireIdle(t *testing.T, p *pool.Pool) {
 	t.Helper()
 	last, quiet := ^uint64(0), 0
@@ -70,10 +71,10 @@ func requireIdle(t *testing.T, p *pool.Pool) {
 // TestRayon929LatchOutlivesItsOwner: a thread that set a SpinLatch went on to use the
 // registry through the latch, which the thread that it had just released had freed.
 //
-// Here a thief takes what it needs before it completes the latch and touches nothing of the
-// frame afterwards (pool/latch.go, complete, and pool/fork.go, run); a wake-up that comes
-// when its worker waits for something else already, or for nothing, does no harm (sleepAlone,
-// and park's bit).
+// Here a thief takes what it needs before it completes the latch and touches nothing of the frame
+// afterwards (pool/waiting.go, complete, and pool/fork.go, run). Each park ends with one unpark, by
+// the thief that has claimed the sleeper, so no wake-up comes when its worker waits for something
+// else already (pool/parker.go).
 //
 // The owners use the frame of a stolen fork at once for the next, which is stolen as well,
 // and now and then leave the pool, or close it, instead.

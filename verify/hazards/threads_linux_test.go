@@ -23,9 +23,9 @@ import (
 // not meet other goroutines (before Go 1.10 it did). A pool of locked workers loses one with each
 // task that calls runtime.Goexit, as testing's FailNow does.
 //
-// Here the deferred call of the worker's goroutine starts another one, which locks and binds a
-// new thread and goes on with the same queues (pool/worker.go, live), and a worker that ends
-// gives its thread the old mask before it unlocks it (start).
+// Here the deferred call of the worker's goroutine starts another goroutine, which locks and binds
+// a new thread and goes on with the same queues (pool/worker.go, live). A worker that ends gives
+// its thread the old mask before it unlocks it (start).
 //
 // Tasks of each kind end that way. Afterwards there must be as many workers as before, bound as
 // before, no threads must be left of those that died, and no other thread must be bound.

@@ -14,12 +14,12 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// TestTokio4941LIFOSlotIsStolen: in Tokio nobody could steal the task that a worker had
-// queued last, so that it waited for the end of the task that the worker was in, however long
-// that took and however many workers were idle.
+// TestTokio4941LIFOSlotIsStolen: in Tokio no worker could steal the task that another had queued
+// last. It waited for the end of the task that its worker was in, however long that took and
+// however many workers were idle.
 //
-// Here a thief leaves slots alone while it spins, and takes them in its last look before it
-// parks (pool/worker.go, rob; pool/sleep.md, "Nothing is missed").
+// Here a thief leaves slots alone while it spins, and takes them in its last look before it parks
+// (pool/worker.go, stealTasks; pool/sleep.md, "Nothing is missed").
 //
 // A task queues another one, alone or behind others, and does not end before that has run.
 func TestTokio4941LIFOSlotIsStolen(t *testing.T) {
@@ -53,10 +53,10 @@ func TestTokio4941LIFOSlotIsStolen(t *testing.T) {
 // taken for full one item early, and a worker that stole into its queue while that was stolen
 // from wrote over slots that the thief had claimed and not yet read.
 //
-// Here a thief reads its items before the compare-and-swap that claims them, and writes no
-// more into its own ring than there was room behind a head that can only have moved on since
-// (ring.go, StealInto); and indices are not taken modulo anything, so that a full ring is not
-// an empty one (Push).
+// Here a thief reads its items before the compare-and-swap that claims them. It writes no more into
+// its own ring than there was room behind a head that can only have moved on since (ring.go,
+// StealInto). And indices are not taken modulo anything, so a full ring is not mistaken for an
+// empty one (Push).
 //
 // Workers steal from each other in a circle, with rings so small that they are nearly always
 // full, and more of them than CPUs, so that some are held up in the middle of a steal.
@@ -130,13 +130,13 @@ func requireHoldsItsCapacity(t *testing.T, capacity int) {
 	}
 }
 
-// TestTokio5041HeadDoesNotComeBack: Tokio's queue indices had 16 bits, so that a thief who was
-// held up while the owner took exactly 2^16 tasks found the head that it had seen, and
-// claimed tasks that were not there.
+// TestTokio5041HeadDoesNotComeBack: Tokio's queue indices had 16 bits. A thief that was held up
+// while the owner took exactly 2^16 tasks found the head that it had seen, and claimed tasks that
+// were not there.
 //
-// Here ring indices have 64 bits and never come back (ring.go). The word of a fork stack does
-// come back, and that is harmless: whoever moves it on claims what is public then, and reads
-// the frame afterwards (pool/fork.go, claim).
+// Here ring indices have 64 bits and never come back (ring.go). The word of a fork stack does come
+// back, and that is harmless: the thief that moves it on claims what is public then, and reads the
+// frame afterwards (pool/fork.go, claim).
 //
 // A thief of a very large ring copies for longer than the owner needs to take 2^16 items. And
 // forks at one depth, whose words are all the same, are stolen by more thieves than there are
@@ -159,7 +159,7 @@ func TestTokio5041HeadDoesNotComeBack(t *testing.T) {
 }
 
 // stealWhileHeadMoves moves the head of a ring on by a distance while a thief copies, and says
-// whether the thief was not done before.
+// whether it did so before the thief was done.
 func stealWhileHeadMoves(t *testing.T, distance int) (overtaken bool) {
 	t.Helper()
 	const capacity = 1 << 21
@@ -198,8 +198,8 @@ func stealWhileHeadMoves(t *testing.T, distance int) (overtaken bool) {
 	return overtaken
 }
 
-// forkAtOneDepth makes forks one after the other, at least n, and until some were stolen, and
-// returns how many there were and how many of them were stolen.
+// forkAtOneDepth makes forks one after the other, at least n and until some were stolen. It returns
+// how many there were and how many of them were stolen.
 func forkAtOneDepth(t *testing.T, n int) (forks int, stolen uint64) {
 	t.Helper()
 	p := newPool(t, pool.WithWorkers(8), pool.WithPinning(pool.PinNone))

@@ -49,7 +49,7 @@ func TestClosedPoolLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// TestAbandonedShutdownEndsInTheEnd: nobody waits any more when the last task ends.
+// TestAbandonedShutdownEndsInTheEnd: no caller waits any more when the last task ends.
 func TestAbandonedShutdownEndsInTheEnd(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	p, err := pool.New(pool.WithWorkers(2))
@@ -63,8 +63,8 @@ func TestAbandonedShutdownEndsInTheEnd(t *testing.T) {
 	close(release)
 }
 
-// TestPoolsLeaveNoThreads opens and closes so many that threads that stayed would be seen
-// among those that the runtime keeps for itself.
+// TestPoolsLeaveNoThreads opens and closes so many pools that threads that stayed would show among
+// those that the runtime keeps for itself.
 func TestPoolsLeaveNoThreads(t *testing.T) {
 	const pools, workers = 40, 4
 	for range pools {

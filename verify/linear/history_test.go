@@ -20,8 +20,8 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// client is one thread of a history: it does operations of these kinds, in random
-// order, pushes of at most batch items, which is at most the constant most.
+// client is one thread of a history. It does operations of these kinds, in random order, with
+// pushes of at most batch items. batch is at most the constant most.
 type client struct {
 	do    func(input) output
 	kinds []kind
@@ -30,8 +30,7 @@ type client struct {
 
 const most = 3
 
-// scene is a queue, fresh for one history, with those who use it and with what it
-// promises them.
+// scene is a queue, fresh for one history, with its clients and with what it promises them.
 type scene struct {
 	model   porcupine.Model
 	clients []client
@@ -48,8 +47,8 @@ const (
 type weather struct {
 	locked     bool // each goroutine to its thread, so that the system's scheduler sees it
 	collecting bool // write barriers are on, and threads are stopped at odd moments
-	// sleepy has all but one sleep before each operation: whoever wakes up interrupts that
-	// one wherever it is, which on a single CPU hardly anything else does.
+	// sleepy has all threads but one sleep before each operation. A thread that wakes up interrupts
+	// that one wherever it is, which hardly anything else does on a single CPU.
 	sleepy bool
 	shake  func(*rand.Rand) // now and then, between two operations
 }
@@ -81,7 +80,7 @@ func (s scene) record(seed, number uint64) []porcupine.Operation {
 	if w.collecting {
 		defer collect()()
 	}
-	// Who can run at the same time begins at the same time.
+	// As many clients as can run at the same time begin at the same time.
 	var missing, asleep atomic.Int32
 	missing.Store(int32(min(len(s.clients), runtime.GOMAXPROCS(0))))
 	if w.sleepy {

@@ -1,9 +1,9 @@
-// Package linear checks that heist's queues are linearizable: that whatever threads
-// did to a queue at the same time, the results are those of some order in which one
-// operation came after the other.
+// Package linear checks that heist's queues are linearizable: whatever threads do to a
+// queue at the same time, the results are those of the same operations in some order,
+// one after the other.
 //
 // A history is recorded from the real queue and judged by porcupine. The
-// specifications below are the queues' contracts, as short as they can be said.
+// specifications below are the queues' contracts in their shortest form.
 package linear
 
 import (
@@ -18,23 +18,23 @@ import (
 type kind int
 
 const (
-	push  kind = iota // by the owner; by anybody in an injector
+	push  kind = iota // by the owner; by any thread in an injector
 	pop               // by the owner, one item from its end
-	steal             // by anybody, from the other end
-	shut              // by anybody: closes an injector
+	steal             // by any thread, from the other end
+	shut              // by any thread: closes an injector
 )
 
 type input struct {
 	kind  kind
-	items []int // what is pushed
+	items []int // the items pushed
 }
 
 type output struct {
-	result heist.StealResult // Success: accepted, or taken. Empty: refused, or nothing there.
-	items  []int             // what was accepted, or taken, in the queue's order
+	result heist.StealResult // Success: accepted, or taken. Empty: refused, or the queue is empty.
+	items  []int             // the items accepted or taken, in the queue's order
 }
 
-// queue is the state of any of the three.
+// queue is the state of a deque, a ring or an injector.
 type queue struct {
 	items  []int // oldest first
 	closed bool
@@ -44,7 +44,7 @@ type queue struct {
 // impossible.
 type spec func(q queue, in input, out output) (ok bool, after queue)
 
-// model is the spec for a queue that holds some items at the beginning.
+// model is the spec for a queue that begins with some items.
 func model(step spec, items ...int) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return queue{items: items} },
@@ -66,8 +66,8 @@ func model(step spec, items ...int) porcupine.Model {
 	}
 }
 
-// accepts checks that the queue, which has room for so many items, took the first of
-// those that were pushed, or refused them for lack of room.
+// accepts checks a push into a queue with the given room: the queue took the first of
+// the pushed items, or refused them for lack of room.
 func accepts(q queue, in input, out output, room int) (bool, queue) {
 	n := len(out.items)
 	if n == 0 {
@@ -80,8 +80,8 @@ func accepts(q queue, in input, out output, room int) (bool, queue) {
 	return true, q
 }
 
-// takes checks that out took the oldest items, at most limit of them, or nothing from
-// an empty queue.
+// takes checks that an operation took the oldest items, at most limit of them, or found
+// the queue empty.
 func takes(q queue, out output, limit int) (bool, queue) {
 	n := len(out.items)
 	if out.result == heist.Empty {
@@ -94,7 +94,7 @@ func takes(q queue, out output, limit int) (bool, queue) {
 	return true, q
 }
 
-// dequeSpec is for a deque that refuses more items than limit, if that is not 0.
+// dequeSpec is for a deque that holds at most limit items, if limit is not 0.
 func dequeSpec(limit int) spec {
 	return func(q queue, in input, out output) (bool, queue) {
 		switch {
@@ -120,20 +120,20 @@ func ringSpec(capacity int) spec {
 	return func(q queue, in input, out output) (bool, queue) {
 		switch in.kind {
 		case push:
-			// Of a batch there may be less than fits: thieves make room after
+			// The ring may accept less of a batch than fits: thieves make room after
 			// the owner has looked.
 			return accepts(q, in, out, capacity-len(q.items))
 		case pop:
 			return takes(q, out, 1)
 		}
 		// The thief may have seen the ring before the owner's latest pushes, so
-		// half of what there is now is the most.
+		// half of the present items is an upper bound.
 		return takes(q, out, (len(q.items)+1)/2)
 	}
 }
 
-// injectorSpec has batches go in as a whole, which is promised only as long as they
-// do not cross from one segment into the next.
+// injectorSpec requires that a batch goes in as a whole. The injector promises that only
+// for batches that do not cross from one segment into the next.
 func injectorSpec(q queue, in input, out output) (bool, queue) {
 	switch in.kind {
 	case shut:

@@ -75,7 +75,7 @@ func liveLongAfterBoot() error {
 
 // TestClocksMayShowAnyTimeSinceBoot moves the monotonic clock, which starts with the machine, by
 // the better part of what the kernel can count. The clock on the wall is moved in the guests
-// (verify/guest/inside), which nobody else sees.
+// (verify/guest/inside), where no other process sees it.
 func TestClocksMayShowAnyTimeSinceBoot(t *testing.T) {
 	claim.That(t, "delays, deadlines and time-outs work however long ago the machine booted",
 		"a child in a time namespace whose monotonic clock is 140 years ahead")

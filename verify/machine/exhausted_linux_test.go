@@ -83,7 +83,7 @@ func useFewThreads() error {
 	return child.Tell(c)
 }
 
-// noThread is what the Go runtime says when it gets no thread; with cgo in another way.
+// noThread is what the Go runtime says when it gets no thread. With cgo it says so in other words.
 var noThread = regexp.MustCompile(`runtime: failed to create new OS thread \(have \d+ already; errno=11\)|` +
 	`runtime/cgo: pthread_create failed: Resource temporarily unavailable`)
 
@@ -142,7 +142,7 @@ func newNumbered(i int) *numbered { return &numbered{number: i, check: ^i} }
 
 func (n *numbered) isWhole() bool { return n != nil && n.check == ^n.number }
 
-// growForEver pushes until memory ends, while thieves compare what they take with what came
+// growForEver pushes until memory runs out, while thieves compare what they take with what came
 // before. They take a quarter, so that the rest needs ever more memory. It prints what is wrong.
 func growForEver() error {
 	n, err := limit()
@@ -184,7 +184,7 @@ func growForEver() error {
 	}
 }
 
-// floodForEver submits tasks that nobody can run before memory ends.
+// floodForEver submits more tasks than can run before memory runs out.
 func floodForEver() error {
 	n, err := limit()
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *refusals) count(accepted bool) {
 	}
 }
 
-// attemptsAtLimit is so many that their items would not fit into the memory that there is.
+// attemptsAtLimit is so many that their items would not fit into the available memory.
 const attemptsAtLimit, queueLimit = 4_000_000, 1000
 
 func stayWithinLimits() error {

@@ -1,6 +1,5 @@
-// Package machine checks what becomes of heist on a machine that refuses or runs out of
-// something: system calls, threads, memory, indices. For each fault there is a test, whose name is
-// what is promised.
+// Package machine checks what becomes of heist on a machine that refuses or runs out of something:
+// system calls, threads, memory, indices. Each fault has a test that is named after the promise.
 package machine
 
 import (
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 	child.Main(m, programs)
 }
 
-// duration is for how long a child that can go on does so.
+// duration is how long a child that can go on does so.
 func duration() time.Duration {
 	switch {
 	case claim.Full():
@@ -88,7 +87,7 @@ func refuseBeforeAnything() error {
 	return syscall.Exec(self, os.Args, os.Environ())
 }
 
-// refusal is a system call and the error that it is to have.
+// refusal is a system call and the error with which it is refused.
 type refusal struct {
 	call  uint32
 	errno unix.Errno

@@ -76,8 +76,8 @@ func run(t *testing.T, program string, calls ...refusal) (stdout, stderr string,
 	return stdout, stderr, err
 }
 
-// Package heist has no use for these calls, or can do without. Membarrier is not used at all; if
-// a fence ever came to rest on it, this test would have to be another.
+// Package heist has no use for these calls, or can do without. It does not use membarrier at all;
+// if a fence ever relied on it, this test would have to change.
 func TestHeistDoesWithoutGetcpuMembarrierAndYield(t *testing.T) {
 	claim.That(t, "getcpu, membarrier and sched_yield may be refused: nothing is lost",
 		"a seccomp filter from the child's beginning; deques, rings, injectors and a pool")
@@ -94,7 +94,7 @@ func TestHeistDoesWithoutGetcpuMembarrierAndYield(t *testing.T) {
 	claim.Amount(t, "%d refusals one by one, and all at once with %v", len(sum), all)
 }
 
-// attempts are what came of attempts to bind threads.
+// attempts has the results of attempts to bind threads.
 type attempts struct {
 	Pinned  bool // the pool without options
 	CPU     int  // numa.CurrentCPU
@@ -152,7 +152,7 @@ func TestWithoutAffinityAPoolIsNotPinnedUnlessItMustBe(t *testing.T) {
 	withoutAffinity(t, unix.SYS_SCHED_SETAFFINITY, "sched_setaffinity: ", func(a attempts) { require.Empty(t, a.Allowed) })
 }
 
-// The Go runtime believes to have one CPU then.
+// The Go runtime then believes that it has one CPU.
 func TestUnknownAffinityIsAnErrorOnlyIfItIsNeeded(t *testing.T) {
 	claim.That(t, "sched_getaffinity may be refused: New works without pinning, or says why not if pinning was asked for",
 		"a seccomp filter from the child's beginning; pools with each kind of pinning")
@@ -160,8 +160,8 @@ func TestUnknownAffinityIsAnErrorOnlyIfItIsNeeded(t *testing.T) {
 		func(a attempts) { a.New["heist.Allowed"] = a.Allowed })
 }
 
-// withoutAffinity has whoever needs a call hear that it is refused. Look may add errors to
-// those of New.
+// withoutAffinity requires that everything that needs the call reports its refusal. look may add
+// errors to those of New.
 func withoutAffinity(t *testing.T, call uint32, says string, look func(a attempts)) {
 	t.Helper()
 	errs := 0
@@ -185,7 +185,7 @@ func withoutAffinity(t *testing.T, call uint32, says string, look func(a attempt
 // memoryCalls are those that place memory on nodes, or tell where it is.
 var memoryCalls = []uint32{unix.SYS_MBIND, unix.SYS_MOVE_PAGES, unix.SYS_SET_MEMPOLICY, unix.SYS_GET_MEMPOLICY}
 
-// placements are what came of attempts to place memory.
+// placements has the results of attempts to place memory.
 type placements struct {
 	Errors  []bool // whether they are numa.ErrMemoryPolicy
 	Texts   []string
@@ -309,7 +309,7 @@ func TestThreadsThatCannotBeUnpinnedAreNotUsedAgain(t *testing.T) {
 	claim.Amount(t, "%d bound threads; afterwards %d goroutines with a thread each, %d of them bound", u.Narrowed, u.Others, u.Bound)
 }
 
-// Futex is what Go's own locks sleep on, so there is no program in which heist could do without.
+// Go's own locks sleep on futexes, so there is no program in which heist could do without them.
 func TestWithoutFutexGoItselfEndsTheProcess(t *testing.T) {
 	claim.That(t, "where futex is refused Go's runtime ends the process and says so: no pool hangs or spins",
 		"a seccomp filter from the child's beginning")

@@ -17,8 +17,8 @@ import (
 type wordBuild struct{ env, tags string }
 
 // TestShortWordsWrapWithoutHarm runs tests of package heist, which set indices to just below 2^31,
-// 2^32, 2^53, 2^62 and 2^63, and counters to just below their wrap. They begin there because nobody
-// waits for 2^63 pushes, nor needs to: at one each nanosecond it takes 292 years.
+// 2^32, 2^53, 2^62 and 2^63, and counters to just below their wrap. They begin there because 2^63
+// pushes take too long: at one each nanosecond, 292 years.
 func TestShortWordsWrapWithoutHarm(t *testing.T) {
 	claim.That(t, "indices pass 2^31 and 2^32, counters wrap on 32-bit systems, and no item is lost",
 		"queues that begin just below, in builds for this machine, without assembly and for GOARCH=386")

@@ -18,18 +18,17 @@ import (
 
 // # The code that a model stands for
 //
-// A model is worth nothing once the code has moved on. So code.sum holds a hash of each
+// A model is worth nothing once its code has changed. So code.sum holds a hash of each
 // piece of code that a model stands for, taken when the two were last compared.
 
-// piece names something that heist declares: in a Go file a function, a type, a constant or
-// a variable by its name, a method by its receiver's type and its name; in an assembly file
-// a function by its TEXT symbol.
+// piece names a declaration in heist. In a Go file that is a function, a type, a constant
+// or a variable by its name, or a method by its receiver's type and its name; in an
+// assembly file a function by its TEXT symbol.
 type piece struct{ file, symbol string }
 
 func (f piece) String() string { return f.file + " " + f.symbol }
 
-// source returns the text without comments. For assembly that is with all macros of the
-// file.
+// source returns the text without comments; for assembly with all macros of the file.
 func (f piece) source(root string) (string, error) {
 	path := filepath.Join(root, f.file)
 	find := goDeclaration
@@ -135,11 +134,11 @@ func asmFunction(path, symbol string) (string, error) {
 	return words(macros.String() + body.String()), nil
 }
 
-// words makes texts equal that differ in blanks and line ends only, as they do when a
-// comment was between the lines.
+// words makes texts equal that differ only in blanks and line ends, as they do after a
+// comment between the lines was removed.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// sums returns the hashes of what the models stand for.
+// sums returns the hashes of the pieces that the models stand for.
 func sums(root string, models []*model) (map[piece]string, error) {
 	all := map[piece]string{}
 	for _, m := range models {
@@ -180,8 +179,8 @@ func writeSums(path string, all map[piece]string) error {
 	return os.WriteFile(path, []byte(text.String()), 0o644)
 }
 
-// changes says, in a line for each model and piece, what is not as it was when the models
-// were compared with it.
+// changes returns a line for each model and piece that has changed since the two were
+// compared.
 func changes(models []*model, is, was map[piece]string) []string {
 	var all []string
 	for _, m := range models {

@@ -1,8 +1,8 @@
 /*
 The Chase-Lev deque: one owner pushes and pops at the bottom, thieves steal at the top
 (deque.go has the algorithm and its argument). Shown for every interleaving within the
-bounds: no item is taken twice, none is lost, and who takes index i gets the item that was
-pushed there.
+bounds: no item is taken twice, none is lost, and whichever process takes index i gets the
+item that was pushed there.
 
 Memory. Three models of what the processor does with loads and stores:
 
@@ -10,30 +10,30 @@ Memory. Three models of what the processor does with loads and stores:
   - TSO, amd64: the owner's stores wait in a buffer and leave it in order. Thieves write
     nothing but top, by a locked CAS, so they need no buffer.
   - ARM, arm64: stores leave the buffer in any order, except that stores to one address keep
-    theirs and that a store-release waits for all before it. A load-acquire waits for the
-    store-releases before it. The loads of a steal are done in any order that acquire,
-    release and the dependencies of addresses allow. A store that has left is seen by all at
-    once, which is what "other-multi-copy atomic" means. With PAIR the CAS is a load and a store that
-    belong together and can fail for no reason; without it is one instruction.
+    their order and that a store-release waits for all stores before it. A load-acquire waits
+    for the store-releases before it. The loads of a steal are done in any order that acquire,
+    release and the dependencies of addresses allow. All processors see a store as soon as it
+    has left: the memory is "other-multi-copy atomic". With PAIR the CAS is a load and a store
+    that belong together and can fail for no reason; without PAIR it is one instruction.
 
-The owner's own loads need no window of their own: all but those of top are of what it wrote
-itself, and a load of top done late or early relative to the stores is the same as stores that
-leave early or late.
+The model does not move the owner's own loads. All but the loads of top read what the owner
+itself wrote, and a load of top that is late or early relative to the stores is the same as
+stores that leave early or late.
 
-What is no mutant below has no order in the model, and none in the assembly of arm64: the array is
-loaded without acquire (the slot's address depends on it), a pop puts bottom back without
-release, the owner's CAS does not wait for the owner's stores (the buffer is empty by then:
-asserted), and nothing has to wait for a thief's CAS. Go's atomics, where the code uses those,
-order more than that: on amd64 publishing an array would need a plain store only.
+An order without a mutant below exists neither in the model nor in the assembly of arm64: the
+array is loaded without acquire (the slot's address depends on it), a pop puts bottom back
+without release, the owner's CAS does not wait for the owner's stores (the buffer is empty by
+then: asserted), and nothing has to wait for a thief's CAS. Where the code uses Go's atomics,
+they order more: on amd64 publishing an array needs only a plain store.
 
-Bounds. The array has 2 slots and grows to 4, where the limit is; the zero deque, with no array
-at all, is where every run begins. Indices begin at FIRST so that they wrap in both arrays and
-never are negative. Three pushes are the fewest that reuse a slot and that grow; with the fourth
-the array that was grown is full. One thief is enough for every mutant; a second shows that thieves
-do not harm each other. A steal leaves nothing behind in its thief, so many steals by one thief
-are no more than one steal by each of many. What is abstract: sweep clears whatever slots
-hold something, and items are numbers. PopFrom is a Pop that clears its slot, or finds out from the
-owner's own bottom that there is nothing for it.
+Bounds. The array has 2 slots and grows to 4, its limit; every run begins with the zero deque,
+which has no array. Indices begin at FIRST so that they wrap in both arrays and are never
+negative. Three pushes are the fewest that reuse a slot and that grow; with a fourth the grown
+array is full. One thief is enough to catch every mutant; a second shows that thieves do not
+harm each other. A steal leaves nothing behind in its thief, so many steals by one thief are no
+more than one steal by each of many. Abstract: sweep clears the slots that hold something, and
+items are numbers. PopFrom is a Pop that clears its slot, or that sees from the owner's own
+bottom that there is nothing for it.
 */
 
 // stands for: deque.go: Deque.Push Deque.Pop Deque.PopFrom Deque.Steal Deque.StealAt deque.forget deque.makeRoom deque.setArray deque.sweep
@@ -59,7 +59,7 @@ owner's own bottom that there is nothing for it.
 // configuration (full): arm64 without LSE, four pushes: -DARM -DPAIR -DPUSHES=4 -DPOPS=3 -DTHIEVES=2 -DSTEALS=1
 
 // mutant MUTANT_POP_NO_FENCE: amd64: a pop stores bottom with a MOV, not an XCHG
-// mutant MUTANT_POP_PLAIN_STORE: arm64: a pop stores bottom without release, so that its load of top need not wait
+// mutant MUTANT_POP_PLAIN_STORE: arm64: a pop stores bottom without release, so its load of top need not wait
 // mutant MUTANT_POP_LDAPR: arm64: a pop loads top with LDAPR, which does not wait for the STLR of bottom
 // mutant MUTANT_POP_TOP_FIRST: a pop reads top before it lowers bottom
 // mutant MUTANT_POP_NO_CAS: a pop takes the last item without the CAS
@@ -67,14 +67,14 @@ owner's own bottom that there is nothing for it.
 // mutant MUTANT_POP_NO_RESTORE_LAST: a pop that goes through the CAS leaves bottom lowered
 // mutant MUTANT_PUSH_PLAIN_STORE: arm64: a push stores bottom without release
 // mutant MUTANT_PUSH_BOTTOM_FIRST: a push stores bottom before the slot
-// mutant MUTANT_PUSH_NO_ROOM: a push does not look whether there is room
-// mutant MUTANT_PUSH_OLD_ARRAY: a push that has grown stores into the array of before (Norris and Demsky)
+// mutant MUTANT_PUSH_NO_ROOM: a push does not check whether there is room
+// mutant MUTANT_PUSH_OLD_ARRAY: a push that has grown the array stores into the former one (Norris and Demsky)
 // mutant MUTANT_GROW_PLAIN_STORE: arm64: growing publishes the array without release
 // mutant MUTANT_GROW_PUBLISH_FIRST: growing publishes the array before it copies the items
-// mutant MUTANT_GROW_NO_COPY_OF_TOP: growing copies the items above top only
+// mutant MUTANT_GROW_NO_COPY_OF_TOP: growing copies only the items above top
 // mutant MUTANT_STEAL_TOP_PLAIN: arm64: a steal loads top without acquire
 // mutant MUTANT_STEAL_BOTTOM_PLAIN: arm64: a steal loads bottom without acquire
-// mutant MUTANT_STEAL_CAS_PLAIN: arm64: the CAS of a steal has no release, so that the slot may be loaded after it
+// mutant MUTANT_STEAL_CAS_PLAIN: arm64: the CAS of a steal has no release, so the slot may be loaded after it
 // mutant MUTANT_STEAL_BOTTOM_FIRST: a steal reads bottom before top
 // mutant MUTANT_STEAL_ARRAY_FIRST: a steal reads the array before bottom
 // mutant MUTANT_STEAL_SLOT_LAST: a steal reads the slot after its CAS
@@ -128,12 +128,12 @@ inline take(thing, index) {
 typedef Store {
 	byte address;
 	byte value;
-	byte after;  /* a bit for each store before it in the buffer that must leave first */
+	byte after;  /* a bit for each earlier store in the buffer that must leave first */
 	bool release
 };
 Store buffer[DEPTH];
-byte pending;  /* how many stores are in the buffer */
-byte releases; /* how many of them are store-releases */
+byte pending;  /* the number of stores in the buffer */
+byte releases; /* the number of store-releases among them */
 
 inline issue(to, what, isRelease) {
 	atomic {
@@ -372,7 +372,7 @@ inline forget() {
 	d_step { b = 0; t = 0; j = 0; next = 0; old = 0; item = 0; won = false; refused = false }
 }
 
-/* PopFrom clears the slot of what it has popped, Pop does not. */
+/* PopFrom clears the slot of the item that it has popped, Pop does not. */
 inline clear() {
 	if
 	:: store(slotOf(mine[ARRAY], b), 0)
@@ -438,7 +438,7 @@ inline pop() {
 }
 
 active proctype Owner() {
-	byte mine[CELLS]; /* memory as the owner sees what it writes: its own stores at once */
+	byte mine[CELLS]; /* memory as the owner sees it: with its own stores at once */
 	byte pushes, pops, topSeen = FIRST;
 	byte i, j, b, t, next, old, item, seen;
 	bool won, lost, refused;
@@ -471,8 +471,8 @@ active proctype Owner() {
 #endif
 #define ALL (READ_TOP | READ_BOTTOM | READ_ARRAY | READ_SLOT | LINK | RAISE)
 
-/* What each has to wait for. On amd64 that is all that stands before it; on arm64 it comes to
-   the same, thanks to the acquires and the release. */
+/* What each instruction has to wait for. On amd64 that is every instruction before it; on arm64
+   the acquires and the release come to the same. */
 #if defined(ARM) && defined(MUTANT_STEAL_TOP_PLAIN)
 #define ACQUIRE_TOP 0
 #else
@@ -595,7 +595,7 @@ active [THIEVES] proctype Thief() {
 	finished++
 }
 
-/* At the end: all that was pushed was taken or is inside. */
+/* At the end every pushed item was taken or is still in the deque. */
 active proctype Judge() {
 	byte index;
 

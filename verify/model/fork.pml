@@ -1,59 +1,62 @@
 /*
 Fork stacks, their joins and their latches: pool/fork.go has the algorithm.
 
-One worker, the owner, forks and joins on one fork stack; thieves steal its frames. The owner
-does whatever it likes: it forks, joins the newest fork, publishes or does not (in the code that
-depends on who is hungry, which is left open here), and trims the stack, as it does before it waits
-for anything. With PANICS it also goes back to any older fork, since a panic that user code recovered
-leaves the newer ones behind. With ALARM what it does belongs to a call, which somebody cancels, and
-once it does something in between that belongs to no call. With HUNGER a worker becomes hungry and asks for forks, twice. Shown for every interleaving within the
-bounds:
+One worker, the owner, forks and joins on one fork stack; thieves steal its frames. At each step
+the owner may fork, join the newest fork, publish or not (in the code that depends on whether the
+pool is hungry, which is left open here), or trim the stack, as it does before it waits for
+anything. With PANICS it may also go back to any older fork, as a panic that user code recovered
+leaves the newer ones behind. With ALARM its steps belong to a call, which another process cancels,
+and once it does something in between that belongs to no call. With HUNGER a worker becomes hungry
+and asks for forks, twice. Shown for every interleaving within the bounds:
 
-  - Every fork is run once, by the owner or by one thief. One that a panic left behind is run at
+  - Every fork runs once, by the owner or by one thief. A fork that a panic left behind runs at
     most once, and not after its frame was taken back.
   - A thief reads what the owner wrote for this fork, not for an earlier one at that depth: forks
     are numbered, and what, body and outcome are that number.
-  - The owner writes nothing into a frame that a thief holds, and trim clears nothing that anybody
-    needs.
-  - The owner reads the outcome that the thief wrote, and that of this fork.
-  - Nobody waits for ever: all end, or rest where there is nothing to steal. For each park there is one
-    unpark.
-  - No alarm is lost: when a call was marked as cancelled and the alarm raised, its owner's next fork
-    does not take the fast path, and unwinds. When a worker counts as hungry and has raised the alarm, the
-    owner's next fork does not take the fast path, nor its next join, and as long as the worker is hungry the fork publishes all.
+  - The owner writes nothing into a frame that a thief holds, and trim clears nothing that is still
+    needed.
+  - The owner reads the outcome that the thief wrote, and wrote for this fork.
+  - No process waits for ever: each ends, or rests where there is nothing to steal. For each park
+    there is one unpark.
+  - No alarm is lost. Once a call was marked as cancelled and the alarm raised, its owner's next fork
+    does not take the fast path, and unwinds. Once a worker counts as hungry and has raised the alarm,
+    neither the owner's next fork nor its next join takes the fast path, and as long as the worker is
+    hungry the fork publishes all.
 
-What is abstract. What a thief forks lies on the thief's own stack, which is another instance of
-this model. Frames do not move when a stack grows, so there are no blocks. What was written since the
-last trim is known exactly; in the code used may say that it is more. The call stands with the body:
-publish writes both. Run writes either a result or an ending. The owner's looks at a latch, before it parks, are
-one. What becomes of its place meanwhile is waiting.pml's. Of slow there is only whether it is an
-alarm: which frames are published at once is left open as well.
+Abstract. The forks of a thief lie on the thief's own stack, which is another instance of this
+model. Frames do not move when a stack grows, so there are no blocks. Used is exactly the range
+that was written since the last trim; in the code it may be larger. The call stands with the body:
+publish writes both. Run writes either a result or an ending. The owner's looks at a latch, before
+it parks, are one look. The owner's place, meanwhile, is in waiting.pml. Of slow the model has only
+whether it is an alarm: which frames are published at once is left open as well.
 
-Memory. What is atomic in the code is atomic here, and what is plain is plain: what, body, result,
-ending, and the latch where trim clears it. Three models of what the processor does with loads and stores:
+Memory. Accesses that are atomic in the code are atomic here. The plain ones are those to what,
+body, result, ending, and the latch where trim clears it. Three models of what the processor does
+with loads and stores:
 
   - neither TSO nor ARM: no buffers.
   - TSO, amd64: a processor's plain stores wait in a buffer and leave it in order. Atomic stores
     and read-modify-writes are locked, and wait until it is empty.
   - ARM, arm64: stores leave the buffer in any order, except that stores to one address keep
-    theirs and that a store-release waits for all before it. Atomic read-modify-writes are both
-    acquire and release, a load-acquire waits for the store-releases before it. A plain load may
-    be done earlier than it stands, but not before the last acquire, nor before its address is
-    known. A store that has left is seen by all at once. With PAIR a CAS is LDAXR and STLXR,
-    which fails if anybody wrote the word in between, and loads after it may be done between the
-    two; without it is CASAL.
+    their order and that a store-release waits for all stores before it. Atomic read-modify-writes
+    are both acquire and release, and a load-acquire waits for the store-releases before it. A plain
+    load may be done earlier than it stands, but not before the last acquire, nor before its address
+    is known. All processors see a store as soon as it has left. With PAIR a CAS is LDAXR and STLXR,
+    which fails if another processor wrote the word in between, and loads after it may be done
+    between the two; without PAIR it is CASAL.
 
-Early loads are asked for where an operation without acquire might follow (loadEarly). Only the
-thief's CAS has a plain load after it that what somebody else writes could spoil, so only there
-PAIR makes a difference. The stores after a CAS cannot overtake its STLXR to any effect: if it
-fails, they are not done, and if it succeeds, whoever has seen the word before cannot. Slow, a call's
-state and the pool's are atomic, and Go's atomics have one order, so ALARM and HUNGER have no buffers.
+The model has an early load (loadEarly) where an operation without acquire might follow. Only the
+thief's CAS is followed by a plain load that another process's store could spoil, so PAIR makes a
+difference only there. Stores after a CAS that overtake its STLXR have no effect: if the STLXR
+fails, they are not done, and if it succeeds, the CAS of a process that saw the word before cannot
+succeed. Slow, a call's state and the pool's are atomic, and Go's atomics have one order, so ALARM
+and HUNGER have no buffers.
 
 Bounds. Three frames: one to wait for, one that a panic left behind it, and one more; without panics
-two are as good. Three forks reuse a frame that was stolen and, by two at
-the same depth, bring public back to an old value, which a thief that is late could mistake. Two
-thieves can hold two frames at a time, and get into each other's way. The buffers have room for
-what is stored between two atomic operations; a processor waits when its buffer is full.
+two are as good. Three forks reuse a frame that was stolen and, with two at the same depth, bring
+public back to an old value, which a late thief could take for the current one. Two thieves can hold
+two frames at a time, and get into each other's way. The buffers have room for the stores between
+two atomic operations; a processor waits when its buffer is full.
 */
 
 // stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.beginInner Worker.endInner Worker.alarm
@@ -82,19 +85,19 @@ what is stored between two atomic operations; a processor waits when its buffer 
 // configuration (full): arm64, panics: -DARM -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS
 // configuration (full): an alarm and panics: -DTHIEVES=1 -DDEPTH=3 -DFORKS=3 -DPANICS -DALARM
 
-// mutant MUTANT_PUBLISH_RELAXED, in arm64: split is raised by a plain store into its half of public, which on arm64 can overtake what is in the frames
-// mutant MUTANT_PUBLISH_WITHOUT_ADD: split is raised by a load and a store of public, which forgets what was claimed meanwhile
+// mutant MUTANT_PUBLISH_RELAXED, in arm64: split is raised by a plain store into its half of public, which on arm64 can overtake the stores into the frames
+// mutant MUTANT_PUBLISH_WITHOUT_ADD: split is raised by a load and a store of public, which forgets claims made meanwhile
 // mutant MUTANT_PUBLISH_BEFORE_BODY: split is raised before body and call are written
 // mutant MUTANT_CLAIM_WITHOUT_CAS: a thief raises top by a load and a store
-// mutant MUTANT_CLAIM_READS_FIRST: a thief reads what is in the frame before its CAS
+// mutant MUTANT_CLAIM_READS_FIRST: a thief reads the frame before its CAS
 // mutant MUTANT_CLAIM_RELAXED, in arm64: the thief's CAS is no acquire
 // mutant MUTANT_TAKEBACK_WITHOUT_CAS: the owner lowers split by a load and a store
 // mutant MUTANT_WITHDRAW_WITHOUT_CAS, in an alarm: the same in withdraw
 // mutant MUTANT_COMPLETE_BEFORE_RESULT: a thief completes the latch before it writes the outcome
 // mutant MUTANT_COMPLETE_RELAXED, in arm64: the swap that completes the latch is no release
 // mutant MUTANT_COMPLETE_WITHOUT_SWAP: a thief looks at the latch and then moves it, while the owner may move it to waiting
-// mutant MUTANT_COMPLETE_WITHOUT_UNPARK: a thief wakes nobody
-// mutant MUTANT_UNPARK_BEFORE_DONE: a thief wakes the owner before it moves the latch
+// mutant MUTANT_COMPLETE_WITHOUT_UNPARK: a thief does not unpark the owner
+// mutant MUTANT_UNPARK_BEFORE_DONE: a thief unparks the owner before it moves the latch
 // mutant MUTANT_REUSE_WITHOUT_WAITING: the owner does not wait for the latch
 // mutant MUTANT_WAIT_FOR_FIRST_ONLY, in an alarm: the owner does not wait for the frames that a panic left behind
 // mutant MUTANT_RESULT_BEFORE_LATCH: the owner reads the outcome before it waits
@@ -103,16 +106,16 @@ what is stored between two atomic operations; a processor waits when its buffer 
 // mutant MUTANT_ENDING_NOT_CLEARED, in sequential, panics: the ending stays for the next fork in the frame
 // mutant MUTANT_PARK_WITHOUT_WAITING: the owner parks with its latch pending
 // mutant MUTANT_WAITING_WITHOUT_CAS: the owner moves its latch to waiting by a store, though it may be done
-// mutant MUTANT_BOTTOM_NOT_MOVED: while the owner waits, bottom is at the frame that it waits for, not behind those with thieves, and trim clears them
+// mutant MUTANT_BOTTOM_NOT_MOVED: while the owner waits, bottom is at the frame that it waits for, not behind the frames that thieves hold, and trim clears them
 // mutant MUTANT_TRIM_ALL: trim clears the frames that are in use as well
 // mutant MUTANT_TRIM_FROM_SPLIT: trim clears private frames
 // mutant MUTANT_SLOW_WITHOUT_LOOK, in an alarm: the owner lowers slow and does not look at its call afterwards
-// mutant MUTANT_SLOW_AFTER_LOOK, in an alarm: it looks before
-// mutant MUTANT_HUNGER_UNSEEN, in hunger: it does not look whether the pool is hungry
-// mutant MUTANT_ALARM_BEFORE_HUNGER, in hunger: who becomes hungry raises the alarm before it counts
-// mutant MUTANT_MARK_AFTER_ALARM, in an alarm: who cancels a call raises the alarm before the call is marked
+// mutant MUTANT_SLOW_AFTER_LOOK, in an alarm: the owner looks at its call before it lowers slow
+// mutant MUTANT_HUNGER_UNSEEN, in hunger: the owner does not look whether the pool is hungry
+// mutant MUTANT_ALARM_BEFORE_HUNGER, in hunger: a worker that becomes hungry raises the alarm before it counts as hungry
+// mutant MUTANT_MARK_AFTER_ALARM, in an alarm: the canceller raises the alarm before it marks the call
 // mutant MUTANT_ALARM_WITHOUT_LOOK, in an alarm: a fork that left the fast path because of the alarm does not look at its call
-// mutant MUTANT_END_WITHOUT_ALARM, in an alarm: what the owner did in between, for no call, has lowered slow, and nobody raises it again
+// mutant MUTANT_END_WITHOUT_ALARM, in an alarm: the owner lowers slow in between, in what belongs to no call, and does not raise it again
 
 #define NONE 255 // no address
 
@@ -158,12 +161,12 @@ typedef Buffer {
 	byte address[SLOTS];
 	byte value[SLOTS];
 	bool release[SLOTS];
-	byte releases // how many of them are
+	byte releases // how many of them are releases
 }
 
 Buffer buffer[PROCESSORS];
 
-// What locked instructions and releases wait for, and what a load-acquire waits for.
+// drained: locked instructions and releases wait for it. released: a load-acquire waits for it.
 #define drained(p)  (buffer[p].n == 0)
 #define released(p) (buffer[p].releases == 0)
 
@@ -186,7 +189,7 @@ inline storeRelease(p, at, what_) { d_step { drained(p) -> mem[at] = what_ } }
 inline storeRelease(p, at, what_) { enqueue(p, at, what_, 1) }
 #endif
 
-// read looks into the processor's own buffer first. Only within one step.
+// read looks into the processor's own buffer first. Callers use it only within one step.
 inline read(p, at, v_) {
 	v_ = mem[at];
 	k = 0;
@@ -258,8 +261,8 @@ end:
 
 #endif
 
-// Early loads. Each process has room for one that is done early: that one is old is
-// enough to break something.
+// Early loads. Each process has room for one early load: one old value is enough to break
+// something.
 
 inline loadEarly(p, at) {
 #ifdef ARM
@@ -297,10 +300,10 @@ inline load(p, at, v_) {
 // public, a word of two numbers.
 
 #ifdef PAIR
-bool watched[PROCESSORS]; // by LDAXR: nobody has written public since
+bool watched[PROCESSORS]; // by LDAXR: public was not written since
 #endif
 
-// changed is part of whatever writes public.
+// changed is part of every write to public.
 inline changed() {
 #ifdef PAIR
 	k = 0;
@@ -339,7 +342,7 @@ inline storePublic(p, newTop, newSplit) {
 	d_step { drained(p) -> ok = true; mem[TOP] = newTop; mem[SPLIT] = newSplit; changed(); acquire() }
 }
 
-// # What has become of the forks, and who holds the frames
+// # The forks, and the frames that thieves hold
 
 mtype = { unborn, forked, left, gone, done };
 mtype fork[FORKS + 1]; // by number, from 1
@@ -356,13 +359,13 @@ bool alarmed = true; // slow is an alarm, as in a new stack
 #ifdef ALARM
 bool cancelled;     // the call's state
 bool told;          // it was cancelled, and the alarm raised
-bool inCall = true; // what the owner does belongs to it
+bool inCall = true; // what the owner does belongs to the call
 
 #define reason (inCall && cancelled)
 #else
-bool hungry;  // a worker is
+bool hungry;  // a worker is hungry
 bool asked;   // it has raised the alarm
-byte episode; // how often it was
+byte episode; // how often it has become hungry
 
 #ifdef MUTANT_HUNGER_UNSEEN
 #define reason false
@@ -411,7 +414,7 @@ inline relax() {
 
 #if defined(ALARM)
 
-// leaveFastPath is what a fork does before it writes anything. It may end the call.
+// leaveFastPath comes first in a fork, before any write. It may end the call.
 inline leaveFastPath() {
 	if
 	:: d_step { !alarmed -> assert(!inCall || !told) } // the fast path
@@ -490,7 +493,7 @@ inline publish() {
 	fi
 }
 
-// mayPublish publishes if somebody is hungry, or the frame is an eager one.
+// mayPublish publishes if the pool is hungry, or the frame is an eager one.
 inline mayPublish() {
 	if
 	:: publish()
@@ -502,14 +505,14 @@ inline mayPublish() {
 	fi
 }
 
-// run is the owner's: the frame was not stolen.
+// runOwn runs a fork of the owner's that was not stolen.
 inline runOwn() {
 	assert(fork[work[d]] == forked);
 	fork[work[d]] = done
 }
 
-// abandon notes that what lies from a depth on up to high will not be run, unless it was
-// stolen. retire notes that it can't be stolen any more.
+// abandon notes that the forks from a depth up to high will not run, unless they were stolen.
+// retire notes that they cannot be stolen any more.
 inline abandon(from_) {
 	d_step {
 		i = from_;
@@ -591,7 +594,7 @@ inline withdraw() {
 	fi
 }
 
-// clear stores a 0, also as the latch. Where there is one it changes nothing.
+// clear stores 0, which also is a pending latch. Where there is a 0 it stores nothing.
 inline clear(at) {
 	d_step { read(OWNER, at, last) };
 	if
@@ -637,7 +640,7 @@ inline loadLatch() {
 	}
 }
 
-// await waits until the latch of frame i is done. A worker that parks lends its place before.
+// await waits until the latch of frame i is done. A worker lends its place before it parks.
 inline await() {
 	loadLatch();
 	if
@@ -667,8 +670,8 @@ inline await() {
 	d_step { latch = PENDING; ok = false }
 }
 
-// reclaim waits for the frames from d to top-1, and sets result and ending to what came of the
-// first.
+// reclaim waits for the frames from d to top-1, and sets result and ending to the outcome of
+// the first.
 inline reclaim() {
 	stop = top;
 #ifndef MUTANT_BOTTOM_NOT_MOVED
@@ -718,7 +721,7 @@ inline reclaim() {
 	stop = 0
 }
 
-// pop joins the fork at depth d. What lies above was left behind by a panic.
+// pop joins the fork at depth d. A panic left behind whatever lies above it.
 inline pop() {
 	high = bottom;
 	bottom = d;
@@ -743,7 +746,7 @@ inline pop() {
 	fi
 }
 
-// cut takes back what lies from d on, without running it.
+// cut takes back all forks from d on, without running them.
 inline cut() {
 	high = bottom;
 	abandon(d);
@@ -767,7 +770,7 @@ inline choose(from_, upTo) {
 // Scratch variables go back to 0 between two operations, lest states differ by them only.
 inline tidy() { d_step { d = 0; high = 0; top = 0; public = 0; result = 0; ending = 0; ok = false; mine = false } }
 
-// The depth at which what the owner does now begins.
+// The depth at which the owner's present work begins.
 #ifdef ALARM
 #define base mark
 #else
@@ -777,7 +780,7 @@ inline tidy() { d_step { d = 0; high = 0; top = 0; public = 0; result = 0; endin
 active proctype owner() {
 	byte bottom, split, used; // as in the code
 	byte fresh;               // number of the last fork
-	byte work[DEPTH];         // numbers of the forks, as the owner has them on its stack
+	byte work[DEPTH];         // numbers of the forks, as on the stack of the owner
 	byte d, high, top, stop, public, last, latch, result, ending, i, j, early;
 	byte earlyAt = NONE;
 	bool ok, mine;
@@ -888,7 +891,7 @@ active proctype canceller() {
 // # A thief
 
 // claim sets top to the oldest public frame, and ok if the thief has it. It begins when there
-// is one: a thief that finds nothing looks again.
+// is such a frame: a thief that finds none looks again.
 inline claim() {
 	d_step {
 		mem[TOP] < mem[SPLIT] ->

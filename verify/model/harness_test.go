@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is checked here is the checking: a harness that accepts anything shows nothing.
+// These tests check the checker: a harness that accepts anything shows nothing.
 
 // header makes a model of a few lines complete.
 const header = "// stands for: layout.go: newSlots\n"

@@ -1,7 +1,7 @@
 // Package model holds models of heist's protocols in Promela, and runs them through spin,
 // which looks at every interleaving within their bounds.
 //
-// A model file says in comments what it is about; nothing is configured elsewhere:
+// A model file declares itself in comments; nothing is configured elsewhere:
 //
 //	// stands for: FILE: SYMBOL...            functions, types and constants, see code.go
 //	// configuration: NAME: FLAGS             macros for which it is verified
@@ -10,11 +10,11 @@
 //	// mutant MUTANT_NAME: WHAT               what the macro takes away or spoils
 //	// mutant MUTANT_NAME, in NAME: WHAT      the same; this configuration is the quickest to notice
 //
-// After "; pan:" the flags of a configuration are those of the verifier that spin
-// generates: -D and -O for its compilation, the others for its run.
+// After "; pan:" come flags of the verifier that spin generates: -D and -O for its
+// compilation, the others for its run.
 //
-// A mutant shows that what it takes away is needed, and that the model would notice: in
-// one configuration at least, the verifier must find an error.
+// A mutant shows that the part that it takes away is needed, and that the model would notice
+// its absence: the verifier must find an error in at least one configuration.
 package model
 
 import (
@@ -31,7 +31,7 @@ import (
 	"strings"
 )
 
-// scale says for which runs a configuration is.
+// scale says which runs verify a configuration.
 type scale int
 
 const (
@@ -45,14 +45,14 @@ var scales = map[string]scale{"(small)": small, "": ordinary, "(full)": full}
 type configuration struct {
 	name    string
 	scale   scale
-	macros  []string // flags of spin
-	compile []string // flags of the C compiler
-	run     []string // flags of the verifier
+	macros  []string // for spin
+	compile []string // for the C compiler
+	run     []string // for the verifier
 }
 
 type mutant struct {
 	name, spoils string
-	in           string // the configuration that comes first; may be ""
+	in           string // the configuration to try first; may be ""
 }
 
 type model struct {
@@ -150,7 +150,7 @@ func (m *model) upTo(s scale) []configuration {
 	return slices.DeleteFunc(slices.Clone(m.configurations), func(c configuration) bool { return c.scale > s })
 }
 
-// outcome is what the verifier of one configuration found.
+// outcome is the result of one configuration's verifier.
 type outcome struct {
 	states    int
 	violation string   // the first error; "" if there is none
@@ -162,8 +162,8 @@ type verifier struct {
 	m   *model
 	c   configuration
 	dir string
-	// digest is of the program. Where a mutant's equals that of the model, the macro
-	// changes nothing in this configuration.
+	// digest is the program's hash. If a mutant's equals the model's, the macro changes
+	// nothing in this configuration.
 	digest [sha256.Size]byte
 }
 
@@ -194,7 +194,7 @@ func (m *model) generate(ctx context.Context, dir string, c configuration, macro
 }
 
 // compiler returns the path of a C compiler. Most verifiers run for less time than gcc takes to
-// compile them, 1.2 s; tcc takes 0.05 s, and what it makes is slower by a fifth.
+// compile them, 1.2 s; tcc takes 0.05 s, and its code is slower by a fifth.
 func compiler() (path string, err error) {
 	if path, err = exec.LookPath("tcc"); err != nil {
 		path, err = exec.LookPath("gcc")
@@ -203,7 +203,7 @@ func compiler() (path string, err error) {
 }
 
 // run compiles the verifier and lets it search. An error means that there is no result:
-// the search was not complete, and what it looked at had no error.
+// the search was not complete, and found no error in the part that it searched.
 //
 // The search is for violated assertions and invalid end states (-DSAFETY), unless the
 // configuration asks for cycles (-a, -l). It takes at most 2 GB.
@@ -212,7 +212,7 @@ func (v *verifier) run(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	// To optimise tens of thousands of lines takes longer than it gains, even for 10^7 states.
+	// Optimising tens of thousands of lines takes longer than it gains, even for 10^7 states.
 	flags := []string{"-O0", "-w", "-DMEMLIM=2000"}
 	if !slices.Contains(v.c.run, "-a") && !slices.Contains(v.c.run, "-l") {
 		flags = append(flags, "-DSAFETY")
@@ -264,7 +264,7 @@ func parseOutcome(out string) (outcome, error) {
 	return o, err
 }
 
-// verify returns an error unless the search was complete and found nothing wrong.
+// verify returns an error unless the search was complete and found no violation.
 func (v *verifier) verify(ctx context.Context) (outcome, error) {
 	o, err := v.run(ctx)
 	if err == nil && o.violation != "" {
@@ -289,8 +289,8 @@ type verified struct {
 	outcome
 }
 
-// catch says which of the configurations is the first to notice the mutant, and how. That
-// none does is an error. Newdir makes empty directories.
+// catch returns the name of the first configuration that notices the mutant. It is an error
+// if none does. Newdir makes empty directories.
 func (m *model) catch(ctx context.Context, mu mutant, in []verified, newdir func() string) (string, error) {
 	in = slices.Clone(in)
 	slices.SortStableFunc(in, func(a, b verified) int {
@@ -323,7 +323,7 @@ func (m *model) catch(ctx context.Context, mu mutant, in []verified, newdir func
 }
 
 // neverReached returns the assertions that no configuration has evaluated, and that hence
-// say nothing. Assert(false) is there to be not reached.
+// show nothing. An assert(false) is meant not to be reached.
 func neverReached(in []verified) []string {
 	var never []string
 	for _, assertion := range in[0].unreached {

@@ -41,8 +41,8 @@ func TestWaitingModel(t *testing.T) {
 	check(t, "waiting.pml", "tasks that wait for one another without a circle all end, and no more workers have a place than there are places")
 }
 
-// check verifies a model's configurations, the larger ones as the run allows, and lets its
-// mutants be caught.
+// check verifies a model's configurations, the larger ones only if the run allows it, and checks
+// that its mutants are caught.
 func check(t *testing.T, file, says string) {
 	claim.That(t, says, "a Promela model, all interleavings within its bounds; mutants of it must be caught")
 	t.Parallel()
@@ -106,8 +106,8 @@ func amount() scale {
 	return ordinary
 }
 
-// needSpin skips the test where there is nothing to run a model with. The full amounts are
-// not had without.
+// needSpin skips the test if nothing here can run a model. In a run with full amounts the test
+// fails instead.
 func needSpin(t *testing.T) {
 	_, err := exec.LookPath("spin")
 	if err == nil {

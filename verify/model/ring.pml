@@ -1,24 +1,25 @@
 /*
 The ring: its owner pushes at the tail and pops at the head, thieves move half of it into rings
 of their own (ring.go has the scheme and its argument). Shown for every interleaving within the
-bounds: no item is taken twice, none is lost, who takes index i gets the item that was put
-there, and "empty" and "full" are said only of moments at which the ring was so.
+bounds: no item is taken twice, none is lost, whichever process takes index i gets the item that
+was put there, and an operation says "empty" or "full" only if the ring was so at some moment of it.
 
-Ring 0 is pushed to and popped by its owner, and spills into the injector. Thief 1 steals from
-it into ring 1, from which it pops too. Thief 2 steals into ring 2 from either of the two, from
-ring 1 while thief 1 is writing there. That is the hazard of tokio#2387.
+The owner of ring 0 pushes to it and pops from it, and the ring spills into the injector. Thief 1
+steals from it into ring 1, and pops from ring 1 too. Thief 2 steals into ring 2 from either of the
+two, and from ring 1 while thief 1 is writing there: the hazard of tokio#2387.
 
-Memory is sequentially consistent, as Go's atomics are. Slots are written by plain stores in
-some builds; a reader who uses what it read has seen the tail behind them.
+Memory is sequentially consistent, as Go's atomics are. Some builds write slots by plain stores; a
+reader that uses what it read has seen the tail that was stored after the slot.
 
-A steal is not limited to half of the capacity: one that succeeds never exceeds it, which is asserted.
-A steal that failed does not clear here what it wrote. In the code it does, for the garbage collector.
+Nothing limits a steal to half of the capacity, but a steal that succeeds never exceeds it, which
+is asserted. A steal that fails leaves what it wrote; in the code it clears that, for the garbage
+collector.
 
-Bounds. Of 4 slots a thief takes one or two, so one item goes by way of its ring; of 2 slots
+Bounds. From 4 slots a thief takes one item or two, so one item goes through its ring; from 2 slots
 thieves take one at a time. Rings 1 and 2 have one slot in configurations that fill them, and
 two in the others. Indices begin at FIRST so that they wrap early. Five pushes are the fewest
-that spill from 4 slots. What is abstract: the injector is a set, which CLOSING lets close at
-any moment; the owner's sweep clears every slot at once; items are numbers.
+that spill from 4 slots. Abstract: the injector is a set, which may close at any moment with
+CLOSING; the owner's sweep clears every slot at once; items are numbers.
 */
 
 // stands for: ring.go: Ring.Push Ring.PushBatch Ring.spill Ring.Pop Ring.sweep Ring.StealInto Ring.load
@@ -39,22 +40,22 @@ any moment; the owner's sweep clears every slot at once; items are numbers.
 // mutant MUTANT_PUSH_ONE_TOO_MANY: a push takes a full ring for one with room, and overwrites a slot that the head has not passed
 // mutant MUTANT_PUSH_NO_REFRESH: a push does not look at the head again when the ring seems full
 // mutant MUTANT_BATCH_TAIL_FIRST: a batch is published before its slots are stored
-// mutant MUTANT_BATCH_NO_ROOM: a batch does not look how much room there is
+// mutant MUTANT_BATCH_NO_ROOM: a batch does not check how much room there is
 // mutant MUTANT_POP_NO_CAS: the owner's pop stores the head
 // mutant MUTANT_POP_CLEAR_FIRST: the owner's pop clears the slot before its CAS
 // mutant MUTANT_SPILL_NO_CAS: a spill stores the head
-// mutant MUTANT_SPILL_STALE_HEAD: a spill reads from where the head once was and raises it from where it is
-// mutant MUTANT_SPILL_NO_RETURN: what a closed injector refuses is not put back
+// mutant MUTANT_SPILL_STALE_HEAD: a spill reads from an old head and raises the present one
+// mutant MUTANT_SPILL_NO_RETURN: the items that a closed injector refuses are not put back
 // mutant MUTANT_STEAL_NO_CAS: a thief stores the head
 // mutant MUTANT_STEAL_HEAD_FIRST: a thief raises the head before it reads the slots
 // mutant MUTANT_STEAL_TAIL_FIRST: a thief reads the victim's tail before its head
-// mutant MUTANT_STEAL_NO_ROOM: a thief does not look how much fits into its ring
+// mutant MUTANT_STEAL_NO_ROOM: a thief does not check how much fits into its ring
 // mutant MUTANT_STEAL_PUBLISH_FIRST: a thief publishes its tail before it has written the slots
 // mutant MUTANT_STEAL_PUBLISH_UNCLAIMED: a thief publishes its tail before its CAS
 
 #define FIRST   1
 #define INDICES (FIRST + PUSHES + 2)
-#define WIDEST  4 /* slots that every ring has room for here */
+#define WIDEST  4 /* slots that the model reserves for every ring */
 
 #define capacity(ring) ((ring) == 0 -> CAPACITY : OTHERS) /* OTHERS: of rings 1 and 2 */
 #define at(ring, i)    slot[(ring) * WIDEST + (i) % capacity(ring)]
@@ -95,7 +96,7 @@ inline cas(ok, word, old, new) {
 	}
 }
 
-/* What mutants have instead. */
+/* The store of a mutant that has no CAS. */
 inline overwrite(ok, word, new) {
 	d_step {
 		ok = true;
@@ -103,7 +104,7 @@ inline overwrite(ok, word, new) {
 	}
 }
 
-/* ---- What owners do. ---- */
+/* ---- The owners. ---- */
 
 inline sweep(ring) {
 	d_step {
@@ -203,7 +204,7 @@ inline push() {
 
 #ifdef REFUSING
 
-/* There is no injector: the item is the caller's still. */
+/* There is no injector: the item stays with the caller. */
 inline spill() {
 	d_step {
 		assert(reallyFull);
@@ -247,7 +248,7 @@ inline spill() {
 	fi
 }
 
-/* The injector takes the batch, or as much of it as comes before its closing. */
+/* The injector takes the batch, or the part of it that comes before its closing. */
 inline toInjector() {
 	i = 0;
 	do
@@ -264,7 +265,7 @@ inline toInjector() {
 		put(batch[i]);
 #endif
 		i++
-	:: i == HALF -> d_step { take(item); i++ } /* refused: the caller's still */
+	:: i == HALF -> d_step { take(item); i++ } /* refused: it stays with the caller */
 	:: i > HALF -> break
 	od
 }
@@ -369,7 +370,7 @@ inline publish(own) {
 	fi
 }
 
-/* The items that were copied are those that were claimed. */
+/* The items that were copied must be those that were claimed. */
 inline compare(victim, own) {
 	d_step {
 		assert(n <= capacity(victim) / 2 || capacity(victim) == 1);
@@ -439,7 +440,7 @@ active proctype Thief2() {
 	finished++
 }
 
-/* At the end: each item was taken, or is in the injector or in a ring. */
+/* At the end each item was taken, or is in the injector or in a ring. */
 active proctype Judge() {
 	byte ring, index;
 

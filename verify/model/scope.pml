@@ -1,26 +1,28 @@
 /*
-Scopes: pool/scope.go has the branches, the rule by which a stolen child finds its own, and how they count.
+Scopes: pool/scope.go has the branches, the rule by which a stolen child finds its branch, and how
+branches count.
 
-A worker opens a scope, and others in it; it adds children and takes them back. Thieves steal
-children, run each in a branch of its own, which may add children and open scopes as well, and are stolen from in turn.
-Shown for every interleaving within the bounds:
+A worker opens a scope, and more scopes inside; it adds children and takes them back. A thief steals
+a child and runs it in a branch of its own, which may add children and open scopes as well, and from
+which other thieves steal in turn. Shown for every interleaving within the bounds:
 
-  - Every child is run once, and a thief finds the branch that it was added to, which is still open.
-  - A worker takes back only what belongs to its innermost branch.
-  - A branch ends when all its children have, with all that they have added, and not before.
-  - Nobody waits for ever, and no branch is completed twice or counted in after its end.
+  - Every child runs once, and its thief finds the branch that it was added to, which is still open.
+  - A worker takes back only children of its innermost branch.
+  - A branch ends when all its children have ended, with all that they have added, and not before.
+  - No worker waits for ever, and no branch is completed twice or counted in after its end.
 
-What is abstract. The deque's slots and orderings are deque.pml's; here an item is where its index says.
-A latch is a flag: how its owner sleeps is fork.pml's. In the code a worker takes children back when
-the function that added them is over, and runs them one at a time; here it does so at any time, and a child
-that was taken back has ended at once, and what it would add or open its branch does. The list of strays is under a
-lock. Added and took are the branch's here, and in the code the worker's, which keeps the outer branch's meanwhile.
+Abstract. The deque's slots and orderings are in deque.pml; here an item lies where its index says.
+A latch is a flag: the sleep of its owner is in fork.pml. In the code a worker takes children back
+when the function that added them is over, and runs them one at a time. Here it does so at any time;
+a child that was taken back ends at once, and its branch does what the child would add or open. The
+list of strays is under a lock. Added and took are the branch's here; in the code they are the
+worker's, which keeps the outer branch's meanwhile.
 
 Memory. Bottom, top, pending and the innermost branch are Go's atomics, or released and acquired by the deque, in
 whose order a branch is opened before the first push in it. Base and the links of the chain never change.
 So the model is sequentially consistent.
 
-Bounds. Three children are the fewest of which one is stolen from a thief, and another lies below an
+Bounds. Three children are the fewest for one to be stolen from a thief while another lies below an
 inner scope. With two thieves one steals from the other while that one waits.
 */
 
@@ -34,10 +36,10 @@ inner scope. With two thieves one steals from the other while that one waits.
 // configuration (full): two thieves and strays: -DTHIEVES=2 -DCHILDREN=3 -DSCOPES=1 -DSTRAYS; pan: -DCOLLAPSE
 
 // mutant MUTANT_LOOKUP_BEFORE_CAS: a thief reads the chain before it has taken the item
-// mutant MUTANT_LOOKUP_WITHOUT_BASE: it takes the innermost branch
-// mutant MUTANT_POP_BELOW_BASE: a worker takes back what lies below its branch
+// mutant MUTANT_LOOKUP_WITHOUT_BASE: a thief takes the innermost branch
+// mutant MUTANT_POP_BELOW_BASE: a worker takes back children below its branch
 // mutant MUTANT_CLOSE_BEFORE_WAIT: a branch leaves the chain before its stolen children have ended
-// mutant MUTANT_LEAVE_BEFORE_OWN: a thief ends its child before what that has added has ended
+// mutant MUTANT_LEAVE_BEFORE_OWN: a thief ends its child before the children that it has added have ended
 // mutant MUTANT_NO_BIAS, in strays: pending holds no more than the children while the branch is open
 // mutant MUTANT_LEAVE_WITHOUT_ADD, in strays: pending is lowered by a load and a store
 // mutant MUTANT_WAIT_ALWAYS: the owner waits although its own addition brought pending to 0
@@ -65,7 +67,7 @@ byte innermost[WORKERS];
 
 // Branches, by number.
 byte root[BRANCHES];  // the body of the scope
-byte above[BRANCHES]; // whose child it is; NONE for a body
+byte above[BRANCHES]; // the branch whose child it runs; NONE for a body
 byte outer[BRANCHES];
 byte base[BRANCHES];
 byte added[BRANCHES], took[BRANCHES];
@@ -78,13 +80,13 @@ bool strays[CHILDREN + 1]; // by child
 // # What is checked
 
 byte children;
-byte belongs[CHILDREN + 1]; // by child: the branch
+byte belongs[CHILDREN + 1]; // by child: its branch
 bool ran[CHILDREN + 1];
 byte live[BRANCHES]; // children that have not ended
 bool over[BRANCHES];
 bool finished;
 
-// begin is for a child that runs in the branch b_, or below it.
+// begin notes that a child runs, in the branch b_ or below it.
 inline begin(c_, b_) {
 	assert(!ran[c_] && belongs[c_] == b_ && !over[b_]);
 	ran[c_] = true
@@ -125,7 +127,7 @@ inline push() {
 #define mine(b_) (deque[me].bottom > base[b_])
 #endif
 
-// pop takes back a child of the innermost branch, which runs and ends.
+// pop takes back a child of the innermost branch. The child runs and ends.
 inline pop() {
 	d_step { deque[me].bottom--; i = deque[me].bottom };
 	t = deque[me].top;
@@ -164,7 +166,7 @@ inline leave(b_) {
 	fi
 }
 
-// finish ends the innermost branch, of which nothing is left to be taken back.
+// finish ends the innermost branch, which has no children left to take back.
 inline finish() {
 	d_step { b = innermost[me]; pending[b] = pending[b] + added[b] - took[b] - OPEN; last = pending[b] == 0 };
 #ifdef MUTANT_CLOSE_BEFORE_WAIT
@@ -234,7 +236,7 @@ inline steal() {
 
 #define allTaken (deque[me].bottom == base[innermost[me]] || deque[me].top >= deque[me].bottom)
 
-// inside is what a worker does in its innermost branch.
+// inside is one step of a worker in its innermost branch.
 inline inside() {
 	if
 	:: d_step { children < CHILDREN -> create(innermost[me]); push() }

@@ -4,50 +4,52 @@ Sleep and wake: pool/sleep.md has the protocol and its argument, pool/waiting.md
 Workers with places look for tasks, and put their places to sleep; submitters queue tasks and wake
 places. Tasks queue more tasks, fork, open scopes, and wait, for which they lend their places. Guests
 fork and wait as well. Pools pause, become smaller and larger, and end. Shown for every interleaving
-within the bounds, when nobody moves any more:
+within the bounds, when no process can move any more:
 
   - Every task has run, once. A task that lasts until all others have run (LONG) shows that no
     place sleeps while a task lies in a queue.
-  - Nobody waits for a latch that is done.
-  - Nobody searches and goes to sleep for ever: nothing goes on without an end. (Some configurations
-    look for cycles and not for ends.) Where tasks wait again and again (POLLS), others have their
-    turn nevertheless.
-  - Every wake-up is accounted for: nobody searches, the places that sleep are as many as the bits,
-    nobody wants a place back, every worker is idle or has ended, and none is woken twice for one
-    sleep.
-  - A fork is stolen if its owner does not come back to it before that (PATIENT), and if it waits
-    meanwhile (PATIENT_AWAY), so no place sleeps over a fork either.
-  - Who has come back from a wait is given its place, if it needs it for long enough (PLACED).
-  - Close returns, what was accepted has run before, and nothing runs afterwards but what guests
-    need that have stayed longer. In a pool that pauses no task begins, but for what a running task
+  - No worker waits for a latch that is done.
+  - No worker searches and goes to sleep for ever: nothing goes on without an end. (Some
+    configurations look for cycles and not for ends.) Where tasks wait again and again (POLLS),
+    others have their turn nevertheless.
+  - Every wake-up is accounted for: no worker searches, as many places sleep as there are bits,
+    no worker wants a place back, every worker is idle or has ended, and none is woken twice for
+    one sleep.
+  - A fork is stolen if its owner does not come back to it before that (PATIENT), and if its owner
+    waits meanwhile (PATIENT_AWAY), so no place sleeps over a fork either.
+  - A worker that has come back from a wait is given its place, if it needs it for long enough
+    (PLACED).
+  - Close returns. All accepted tasks have run before, and afterwards only what guests need that
+    have stayed longer. In a pool that pauses no task begins, except those that a running task
     waits for.
 
-What is abstract. Queues are counters; that they lose nothing is shown by deque.pml, ring.pml and
-the tests of linearizability. A place's batch buffer is part of its ring. A thief of several
-tasks takes any number of them, and has them in its hands before they are in its ring. Which
-sleeping place of a node is chosen is open (the waker begins with its own node), and which idle worker
-gets it: they are alike, and there is one list for all nodes. With ENOUGH it is open when there are
-enough of them. The victims come in one order, and then the forks of all owners: a thief that comes to
-a place finds no more, for who is not linked there has none. A worker has at most one fork at a time.
-What a search looks at before its last look is no more than what the last look sees: it is left out,
-but for the first look (EARLY), before which a worker does not count as a searcher. So are the looks
-of a worker that watches (HOT), but for the one that sees something; with LINGER it gives up at any
-time. With UNANSWERED a waker trusts no searcher, so many times, whenever it likes: that none of them has
-looked or been woken for a while is a matter of time, which the model has not.
+Abstract. Queues are counters; deque.pml, ring.pml and the tests of linearizability show that they
+lose nothing. A place's batch buffer is part of its ring. A thief of several tasks takes any number
+of them, and has them in its hands before they are in its ring. It is open which sleeping place of a
+node is chosen (the waker begins with its own node), and which idle worker gets it: idle workers are
+alike, and there is one list for all nodes. With ENOUGH it is open when enough workers are idle.
+Victims come in one order, and then the forks of all owners: a thief that visits a place finds no
+more, as a worker that is not linked there has no forks. A worker has at most one fork at a time.
+The last look of a search sees whatever the earlier looks see. Those are left out, except for the
+first look (EARLY), before which a worker does not count as a searcher. The looks of a worker that
+watches (HOT) are left out too, except for the one that sees something; with LINGER it gives up at
+any time. With UNANSWERED a waker trusts no searcher, so many times, at any moment: in the code
+it does so when no searcher has looked or been woken for a while, and the model has no time.
 
 Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
-sequentially consistent; a push without its fence is one whose item is seen later. What is done under
-a lock is one step, but for what others see without it. Worker.stealOn is a look that finds a fork at the
-first victim: the worker does not count as a searcher, and leaves if there is a task or an order. Letters of broadcasts
-are left out: to the sleep of a place a letter is what an order to close it is. It is written before the look
-whether the place sleeps, and looked for after the sleep was announced.
+sequentially consistent; a push without its fence is a push whose item is seen later. What is done
+under a lock is one step, except for what others see without the lock. Worker.stealOn is a look that
+finds a fork at the first victim: the worker does not count as a searcher, and leaves if there is a
+task or an order. Letters of broadcasts are left out: for the sleep of a place a letter is like an
+order to close it. The sender writes it before it looks whether the place sleeps, and the worker looks
+for it after it has announced the sleep.
 
 Bounds. Two places are the fewest of which one can sleep while the other is searched, worked in or
 lent; one is enough where a place goes from hand to hand; with three there is a sleeper and a searcher
-beside one that is busy. There are as many workers as can wait, compute or end at a time, which is
+beside a busy one. There are as many workers as can wait, compute or end at a time, which is
 asserted. Each configuration adds one thing: tasks that queue tasks, forks, waits, scopes, a second
-node, guests, a pause, another size, the end. So that these stay small, places sleep at first (ASLEEP),
-but for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
+node, guests, a pause, another size, the end. To keep them small, places sleep at first (ASLEEP),
+except for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
 // stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
@@ -118,57 +120,57 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 // configuration (full): a place less, with tasks, and the end: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DSPAWNS=1 -DRESIZE=1 -DCLOSE; pan: -DCOLLAPSE
 
 // mutant MUTANT_PUSH_WITHOUT_FENCE, in nobody searches for ever: a submitter looks for sleepers before its item is visible
-// mutant MUTANT_SUBMIT_WITHOUT_NOTIFY, in nobody searches for ever: a submitter wakes nobody
-// mutant MUTANT_QUEUE_WITHOUT_NOTIFY, in nobody searches for ever: a task that queues another wakes nobody
-// mutant MUTANT_PULL_WITHOUT_NOTIFY, in several tasks in hands: who pulls several tasks from an injector wakes nobody for the others
-// mutant MUTANT_ROB_WITHOUT_NOTIFY, in tasks that queue tasks, with early looks: who steals several tasks wakes nobody for the others, though it does not count as a searcher and nobody else saw them in its hands
-// mutant MUTANT_PUBLISH_WITHOUT_NOTIFY, in a fork: who publishes a fork wakes nobody
+// mutant MUTANT_SUBMIT_WITHOUT_NOTIFY, in nobody searches for ever: a submitter wakes no place
+// mutant MUTANT_QUEUE_WITHOUT_NOTIFY, in nobody searches for ever: a task that queues another wakes no place
+// mutant MUTANT_PULL_WITHOUT_NOTIFY, in several tasks in hands: a worker that pulls several tasks from an injector wakes no place for the others
+// mutant MUTANT_ROB_WITHOUT_NOTIFY, in tasks that queue tasks, with early looks: a thief of several tasks wakes no place for the others, though it does not count as a searcher and no other worker saw them in its hands
+// mutant MUTANT_PUBLISH_WITHOUT_NOTIFY, in a fork: a worker that publishes a fork wakes no place
 // mutant MUTANT_STATE_BEFORE_BIT, in two guests: a sleeper is counted before its bit is set
 // mutant MUTANT_DOZE_WITHOUT_LOOK, in a wait: no look at the queues after the announcement
 // mutant MUTANT_LOOK_NOT_AT_SLOTS, in tasks that queue tasks: that look leaves out LIFO slots
-// mutant MUTANT_LOOK_AT_OWN_NODE_ONLY, in two nodes: it leaves out the injectors of other nodes
-// mutant MUTANT_DOZE_LOOKS_ONCE, in a wait and a task: whoever sees something in it, and finds the bit gone, leaves it to who has cleared it
-// mutant MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT, in a wait and a task: whoever sees that the place is wanted back, or is to be closed, and finds the bit gone, does not look for work
-// mutant MUTANT_DOZE_NOT_AT_LIST, in a wait: no look after the announcement for who wants the place back
-// mutant MUTANT_DOZE_NOT_AT_SIZE, in a place less: no look after the announcement whether the place is to be closed
+// mutant MUTANT_LOOK_AT_OWN_NODE_ONLY, in two nodes: that look leaves out the injectors of other nodes
+// mutant MUTANT_DOZE_LOOKS_ONCE, in a wait and a task: a worker that sees something in that look, and finds the bit gone, leaves it to the waker that has cleared the bit
+// mutant MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT, in a wait and a task: a worker that sees that the place is wanted back, or must be closed, and finds the bit gone, does not look for work
+// mutant MUTANT_DOZE_NOT_AT_LIST, in a wait: no look after the announcement for a worker that wants the place back
+// mutant MUTANT_DOZE_NOT_AT_SIZE, in a place less: no look after the announcement whether the place must be closed
 // mutant MUTANT_LAST_LOOK_NOT_AT_SLOTS, in tasks that queue tasks: the last look of a search leaves out LIFO slots
-// mutant MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY, in two nodes, nobody searches for ever: it leaves out the injectors of other nodes
-// mutant MUTANT_LAST_SEARCHER_LEAVES, in two tasks: whoever brings searching to 0 does not look
-// mutant MUTANT_LAST_SEARCHER_FORGETS_FORKS, in two guests and a fork: it does not look for forks
+// mutant MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY, in two nodes, nobody searches for ever: that look leaves out the injectors of other nodes
+// mutant MUTANT_LAST_SEARCHER_LEAVES, in two tasks: a worker that brings searching to 0 does not look
+// mutant MUTANT_LAST_SEARCHER_FORGETS_FORKS, in two guests and a fork: such a worker does not look for forks
 // mutant MUTANT_WOKEN_AFTER_WAKING, in nobody searches for ever: a waker counts the searcher after it has woken it
 // mutant MUTANT_WOKEN_IS_NO_SEARCHER, in a wait and a task: a worker that was woken does not count as a searcher
 // mutant MUTANT_CLEAR_WITHOUT_WAKING, in nobody searches for ever: a waker clears the bit and does not wake
 // mutant MUTANT_WAKE_OWN_NODE_ONLY, in two nodes: a waker looks for sleepers on its own node only
-// mutant MUTANT_GIVEN_BACK_SEARCHING, in a wait and a task: who gets its place back counts as a searcher if the holder before was one
+// mutant MUTANT_GIVEN_BACK_SEARCHING, in a wait and a task: a worker that gets its place back counts as a searcher if the holder before was one
 // mutant MUTANT_GIVE_BACK_WITHOUT_LOOK, in a wait and a task: a waker that gives the place back does not look for another one
-// mutant MUTANT_BIT_BEFORE_LIST, in a wait: who comes back looks at the bit before it is on the list
-// mutant MUTANT_TAKEN_COUNTS_AS_SLEEPER, in a wait: who comes back and takes its place does not count it
-// mutant MUTANT_STAYS_ON_LIST_OF_PLACE, in a fork of one who waits: who comes to its end without its place stays on the place's list
-// mutant MUTANT_DOES_NOT_TAKE_UP, in a wait: who comes to its end without its place does not see that it was given it just now
-// mutant MUTANT_LEND_WITHOUT_STAND_IN, in a wait: who waits keeps its place
-// mutant MUTANT_STAND_IN_OBEYS_FIRST, in two that wait again and again: a stand-in gives the place back to one who has come back before what is queued has its turn
-// mutant MUTANT_LEND_GIVES_BACK_FIRST, in two that wait again and again: who waits gives its place to one who has come back before what is queued has its turn
-// mutant MUTANT_LEND_HIDES_FORKS, in a fork of one who waits: the forks of who waits cannot be stolen
+// mutant MUTANT_BIT_BEFORE_LIST, in a wait: a worker that comes back looks at the bit before it is on the list
+// mutant MUTANT_TAKEN_COUNTS_AS_SLEEPER, in a wait: a worker that comes back and takes its place still counts it as a sleeper
+// mutant MUTANT_STAYS_ON_LIST_OF_PLACE, in a fork of one who waits: a worker that comes to its end without its place stays on the place's list
+// mutant MUTANT_DOES_NOT_TAKE_UP, in a wait: a worker that comes to its end without its place does not see that it was given it just now
+// mutant MUTANT_LEND_WITHOUT_STAND_IN, in a wait: a worker that waits keeps its place
+// mutant MUTANT_STAND_IN_OBEYS_FIRST, in two that wait again and again: a stand-in gives the place back to a worker that has come back before queued tasks have their turn
+// mutant MUTANT_LEND_GIVES_BACK_FIRST, in two that wait again and again: a worker that waits gives its place to one that has come back before queued tasks have their turn
+// mutant MUTANT_LEND_HIDES_FORKS, in a fork of one who waits: the forks of a worker that waits cannot be stolen
 // mutant MUTANT_WAIT_WITH_LATCH_PENDING, in a fork: the latch is not moved to waiting before the wait
-// mutant MUTANT_COMPLETE_WITHOUT_UNPARK, in a fork: who completes a latch wakes nobody
-// mutant MUTANT_LEAVE_WITHOUT_LOOK, in two guests and a fork: a guest that leaves wakes nobody for the forks that were left alone because of it
-// mutant MUTANT_LEAVE_FORGETS_WHO_WAITS, in two guests: it does so if all places sleep, though somebody waits who has forks
-// mutant MUTANT_WAITING_GUEST_IS_FORGOTTEN, in two guests: it does so if all places sleep, though a guest waits who has forks
+// mutant MUTANT_COMPLETE_WITHOUT_UNPARK, in a fork: a thief that completes a latch does not unpark the owner
+// mutant MUTANT_LEAVE_WITHOUT_LOOK, in two guests and a fork: a guest that leaves wakes no place for the forks that were left alone because of it
+// mutant MUTANT_LEAVE_FORGETS_WHO_WAITS, in two guests: if all places sleep, it wakes none, though a process with forks waits
+// mutant MUTANT_WAITING_GUEST_IS_FORGOTTEN, in two guests: if all places sleep, it wakes none, though a guest with forks waits
 // mutant MUTANT_WAITING_GUEST_COMPUTES, in a guest that waits: a guest that waits counts as one that computes
 // mutant MUTANT_BUSY_AFTER_UNPARK, in the end: a worker is counted as busy after it was given a place
 // mutant MUTANT_QUIET_COUNTS_ONCE, in several tasks, a wait and the end: the busy workers are not counted again after the look at the queues
 // mutant MUTANT_INJECTOR_STAYS_OPEN, in the end: only the doors are closed
 // mutant MUTANT_LIST_STAYS_OPEN, in a wait and the end: a worker that becomes idle when the pool has ended does not end
-// mutant MUTANT_END_WAITS_FOR_LATE_WORKERS, in a guest and the end: a worker that a guest needs when the pool has ended counts among those whose end Close waits for
+// mutant MUTANT_END_WAITS_FOR_LATE_WORKERS, in a guest and the end: Close also waits for the end of a worker that a guest needs when the pool has ended
 // mutant MUTANT_WATCHER_IS_BUSY, in a hot worker and the end: a hot worker that watches counts as busy
-// mutant MUTANT_UNANSWERED_IS_NO_SEARCHER, in searchers that do not answer: who wakes another one because a searcher does not answer takes that one out of the count
-// mutant MUTANT_HELD_THOUGH_SOMEBODY_WAITS, in a pause and a fork of one who waits: in a pause no task begins, though one that runs waits for others
-// mutant MUTANT_RESUME_WITHOUT_LOOK, in a pause: who ends a pause wakes nobody
-// mutant MUTANT_ORDER_AFTER_LOOK, in a place less: who takes places away looks at those who sleep before it says so to the others
+// mutant MUTANT_UNANSWERED_IS_NO_SEARCHER, in searchers that do not answer: a waker that wakes another place because a searcher does not answer takes the searcher out of the count
+// mutant MUTANT_HELD_THOUGH_SOMEBODY_WAITS, in a pause and a fork of one who waits: in a pause no task begins, though a running one waits for others
+// mutant MUTANT_RESUME_WITHOUT_LOOK, in a pause: the end of a pause wakes no place
+// mutant MUTANT_ORDER_AFTER_LOOK, in a place less: Resize looks at the sleeping places before it orders the others to close
 // mutant MUTANT_TOO_MANY_SLEEPS, in a place less, closing, nobody searches for ever: while the pool closes a place that is too many goes to sleep instead, is still too many, and wakes itself up
 
-// How many tasks each submitter submits; how many tasks and forks running tasks make, and how often
-// one of them waits in a Block; how many children of a scope have another one; how many guests come.
+// Each submitter submits TASKS tasks. Running tasks make SPAWNS tasks and FORKS forks, and wait in a
+// Block BLOCKS times. GROWS children of a scope add another one. GUESTS guests come.
 #ifndef TASKS
 #define TASKS 1
 #endif
@@ -215,27 +217,27 @@ but for one in the middle of a task (BEGUN), and one that was woken just now for
 #define QUEUED 0
 #endif
 
-// How many tasks there are at least.
+// The least number of tasks.
 #define GIVEN (SUBMITTERS * TASKS + BEGUN_TASKS + SUBMITTED_TASKS + QUEUED)
 
-// Those who fork: the workers, and then the guests.
+// Workers and then guests can fork.
 #define FORKERS (WORKERS + GUESTS)
 #define NONE    255
 
-// What a configuration has none of is not looked at.
+// Looks skip the kinds of work that a configuration does not have.
 #define SLOTTED (SPAWNS > 0)
 #define FORKING (FORKS > 0)
 #define WAITING (FORKS > 0 || BLOCKS > 0 || POLLS > 0)
 
 #if defined(CLOSE) || defined(PAUSE)
-#define COUNTED // somebody reads how many workers are busy
+#define COUNTED // busy is read
 #endif
 
 #define nodeOf(i)  ((i) % NODES)
 #define bitOf(i)   (1 << (i))
 #define nodeNear(node, i) (((node) + (i)) % NODES)
 
-// # What there is to do
+// # Work
 
 byte injector[NODES];
 byte ring[PLACES];
@@ -251,7 +253,7 @@ byte polls = POLLS;
 bool over;
 
 mtype = { NOTHING, TASK, FORK }; // a job
-bool lasting;      // somebody runs the long task
+bool lasting;      // a worker runs the long task
 
 // # policy.Sleep
 
@@ -261,16 +263,16 @@ byte parked[NODES];   // bitmaps
 
 // # Places
 
-bool woken[PLACES];                        // who gets the place counts as a searcher
-bool standIn[PLACES];                      // who gets it stands in for one who waits
-chan back[PLACES] = [WORKERS] of { byte }; // those who have come back and compute without it
+bool woken[PLACES];                        // the worker that gets the place counts as a searcher
+bool standIn[PLACES];                      // the worker that gets it is a stand-in
+chan back[PLACES] = [WORKERS] of { byte }; // the workers that have come back and compute without it
 bool mu[PLACES];
 
 // # Workers
 
-byte listed;             // those on the list of the idle
-byte out;                // those who have ended, or were not made yet
-byte late;               // those who were made after the end of the pool
+byte listed;             // the workers on the list of the idle
+byte out;                // the workers that have ended, or were not made yet
+byte late;               // the workers that were made after the end of the pool
 bool awake[FORKERS];     // the parker
 byte granted[WORKERS];
 
@@ -279,7 +281,7 @@ mtype latch[FORKERS] = pending; // of a fork, or a scope
 byte children[FORKERS];         // that have not ended: one if it is a fork
 
 #ifdef ENOUGH
-byte enough = ENOUGH;    // how often there are enough of them
+byte enough = ENOUGH;    // how often enough workers are idle
 #endif
 byte busy, waits;
 bool changed;                              // workerSet.changed
@@ -292,7 +294,7 @@ byte unanswered = UNANSWERED;
 bool hold, paused;                         // Pause
 bool refuses, closing, ends, listClosed, returned; // Close: refuses is the injectors
 
-hidden byte w, seen; // where they are used they are in one step
+hidden byte w, seen; // each use is within one step
 
 #ifndef PAUSE
 #define HELD false
@@ -339,7 +341,7 @@ bool hides[FORKERS];
 #define forkAt(i) fork[i]
 #endif
 
-// # Who is woken: sleep.go, place.go
+// # Waking: sleep.go, place.go
 
 // choose clears a place's bit, and sets ok if it was set: Sleep.Choose.
 inline choose(pl_) {
@@ -360,13 +362,14 @@ inline announce(pl_, searched_) {
 #endif
 }
 
-// wake wakes a place, if need be. How says what comes first:
+// wake wakes a place, if need be. How is the next step:
 //
 //	SEEN    some place, if there is work: notifySeen
 //	SOME    some place, the node's if there is a choice: wakeOne
 //	DOZED   mine_, whose sleep was announced just now, if there is work: doze
-//	OWN     mine_, for there is work
-//	WANTED  mine_, for somebody wants it back, or it is to be closed
+//	OWN     mine_, as there is work
+//	WANTED  mine_, as a worker wants it back, or it must be closed
+//	CHOSEN  the place whose bit was cleared: wakeUp
 //	CHOSEN  the place whose bit was cleared: wakeUp
 mtype = { NOBODY, SEEN, SOME, DOZED, OWN, WANTED, CHOSEN };
 
@@ -395,13 +398,13 @@ inline wake(mine_) {
 		choose(mine_);
 		if
 		:: ok -> ok = false; chosen = mine_; how = CHOSEN; forksToo = false
-		// It was chosen before, perhaps too early for its worker to see what is there.
+		// A waker has chosen it before, perhaps too early for its worker to see the work.
 #ifdef MUTANT_DOZE_LOOKS_ONCE
 		:: !ok && how == OWN -> how = NOBODY
 #else
 		:: !ok && how == OWN -> how = SEEN
 #endif
-		// Who has chosen it wanted it for something else, and does not search.
+		// The worker that has chosen it wanted it for something else, and does not search.
 #ifdef MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT
 		:: !ok && how == WANTED -> how = NOBODY
 #else
@@ -415,7 +418,7 @@ inline wake(mine_) {
 		:: else
 		fi;
 		if
-		:: ok -> // who has the place now does not search
+		:: ok -> // the new holder does not search
 			ok = false;
 			chosen = 0;
 #ifdef MUTANT_GIVE_BACK_WITHOUT_LOOK
@@ -432,8 +435,8 @@ inline wake(mine_) {
 	node = 0
 }
 
-// anyWork looks for a task and, with forksToo, for a fork, and says by how what comes next. Each
-// queue is a look of its own: first the injectors, then what places have, then forks.
+// anyWork looks for a task and, with forksToo, for a fork, and sets how to the next step. Each queue
+// is a look of its own: first the injectors, then the queues of places, then forks.
 #define KINDS   (1 + SLOTTED)
 #define QUEUES  (NODES + PLACES * KINDS)
 #define placeAt ((n - NODES) / KINDS)
@@ -472,8 +475,8 @@ inline anyWork() {
 	od
 }
 
-// chooseNear chooses a place that sleeps, if there is one, and says so by how. What Sleep.Nobody
-// asks before is no more than what this asks first.
+// chooseNear chooses a sleeping place, if there is one, and sets how. In the code Sleep.Nobody comes
+// before; it asks no more than chooseNear asks first.
 inline chooseNear() {
 	do
 	:: atomic {
@@ -510,7 +513,7 @@ inline chooseNear() {
 	od
 }
 
-// wakeUp gives the chosen place to a worker, who is to search.
+// wakeUp gives the chosen place to a worker, which is to search.
 inline wakeUp() {
 #ifdef MUTANT_WOKEN_AFTER_WAKING
 	occupy(chosen);
@@ -526,8 +529,8 @@ inline wakeUp() {
 	d_step { chosen = 0; how = NOBODY }
 }
 
-// occupy has an idle worker take a place, or a new one. Idle workers are alike, so it does not
-// matter which.
+// occupy gives a place to an idle worker, or to a new one. Idle workers are alike, so it does not
+// matter to which.
 inline occupy(pl_) {
 #if defined(COUNTED) && !defined(MUTANT_BUSY_AFTER_UNPARK)
 	busy++;
@@ -554,7 +557,7 @@ inline occupy(pl_) {
 			:: else
 			fi;
 #endif
-			assert(!returned || (late & bitOf(w))) // or the end may have been waited for
+			assert(!returned || (late & bitOf(w))) // or Close may have waited for all workers already
 		fi;
 		assert(!awake[w] && granted[w] == NONE);
 		granted[w] = pl_;
@@ -568,9 +571,9 @@ inline occupy(pl_) {
 #endif
 }
 
-// giveBack gives a place to the first who wants it back, and sets ok if there is one. Who gets it
-// does not search, though the holder before counts as a searcher perhaps; if that was the last one,
-// how says what he owes. Taken_ is whether the place counts as a sleeper.
+// giveBack gives a place to the first worker that wants it back, and sets ok if there is one. That
+// worker does not search, though the holder before may count as a searcher; if the holder was the last
+// one, how is set to what it owes. Taken_ says whether the place counts as a sleeper.
 inline giveBack(pl_, taken_, searched_) {
 	atomic { !mu[pl_] ->
 		if
@@ -602,8 +605,8 @@ inline giveBack(pl_, taken_, searched_) {
 	fi
 }
 
-// forgo is for a worker that does not want its place back any more. If it was given it just now,
-// it has it.
+// forgo is for a worker that does not want its place back any more. If it was given the place just
+// now, it has it.
 inline forgo() {
 	atomic { !mu[home] ->
 #ifndef MUTANT_STAYS_ON_LIST_OF_PLACE
@@ -615,7 +618,7 @@ inline forgo() {
 		takeUp() }
 }
 
-// takeUp takes up the place that a worker was given, if it was.
+// takeUp takes up the place that the worker was given, if any.
 inline takeUp() {
 	d_step {
 		place = granted[me];
@@ -632,7 +635,7 @@ inline takeUp() {
 	}
 }
 
-// doze puts a place to sleep, which nobody has from here on.
+// doze puts a place to sleep, which has no holder from here on.
 inline doze(pl_, searched_) {
 	announce(pl_, searched_);
 	if
@@ -659,7 +662,7 @@ inline doze(pl_, searched_) {
 	wake(pl_)
 }
 
-// stopSearching is for a worker who has found what it searched for, if it did.
+// stopSearching ends the search of a worker that has found something, if it searched.
 inline stopSearching() {
 	if
 	:: hunts ->
@@ -728,7 +731,7 @@ end:
 }
 #endif
 
-// push queues a task from outside, and sets ok, unless it is refused. One that is refused counts as
+// push queues a task from outside, and sets ok unless the task is refused. A refused task counts as
 // run.
 inline push(node_) {
 	d_step {
@@ -746,8 +749,8 @@ inline push(node_) {
 	}
 }
 
-// queue is Worker.queue: the task goes into the place's slot, and what was there into its ring; or,
-// without a place, into the injector.
+// queue is Worker.queue: the task goes into the place's slot, and the slot's former task into the ring.
+// Without a place the task goes into the injector.
 inline queue() {
 	if
 #ifdef CLOSE
@@ -779,7 +782,7 @@ inline queue() {
 	fi
 }
 
-// pull takes what lies in a node's injector, the first for now.
+// pull takes all tasks from a node's injector. The worker runs the first.
 inline pull(node_) {
 	d_step {
 		if
@@ -797,8 +800,8 @@ inline pull(node_) {
 	fi
 }
 
-// next takes one of the place's own tasks, or from the injector. After some from the slot in a row,
-// the next goes to the end of the ring.
+// next takes one of the place's own tasks, or one from the injector. After several tasks in a row from
+// the slot, the slot's next task goes to the end of the ring.
 inline next() {
 #if SLOTTED
 	d_step {
@@ -878,8 +881,8 @@ inline claim(v_) {
 	}
 }
 
-// look goes round the queues once. The last look of a search is at LIFO slots as well. The worker
-// has just looked at its own queues.
+// look looks at all queues once. The last look of a search includes LIFO slots. The worker has just
+// looked at its own queues.
 inline look() {
 #if FORKING && !defined(SCOPE)
 	mayFork = sleepers >= 0;
@@ -968,7 +971,7 @@ inline publish(v_) {
 #endif
 }
 
-// complete ends a fork that was stolen, or a child of a scope.
+// complete ends a stolen fork, or a child of a scope.
 inline complete() {
 	d_step { children[victim]--; ok = children[victim] == 0 };
 	if
@@ -985,7 +988,7 @@ inline complete() {
 	d_step { ok = false; victim = 0 }
 }
 
-// setWaiting sets ok if there is something to wait for.
+// setWaiting sets ok if the worker has to wait.
 inline setWaiting() {
 #ifdef MUTANT_WAIT_WITH_LATCH_PENDING
 	ok = latch[me] == pending
@@ -999,7 +1002,7 @@ inline setWaiting() {
 #endif
 }
 
-// wait waits for something that is no latch: Worker.Block.
+// wait waits for something other than a latch: Worker.Block.
 inline wait(condition_) {
 	lend();
 	condition_;
@@ -1033,7 +1036,7 @@ inline lend() {
 	:: lent != NONE ->
 		if
 #ifndef MUTANT_LEND_GIVES_BACK_FIRST
-		:: OWED(lent) -> how = SEEN; forksToo = false; anyWork() // what is queued comes first
+		:: OWED(lent) -> how = SEEN; forksToo = false; anyWork() // queued tasks come first
 #else
 		:: OWED(lent) -> how = NOBODY
 #endif
@@ -1093,7 +1096,7 @@ inline comeBack() {
 #endif
 }
 
-// join publishes a fork, or opens a scope with one child, and takes it back or waits for who has it.
+// join publishes a fork, or opens a scope with one child, and takes it back or waits for its thief.
 inline join() {
 	children[me] = 1;
 	publish(me);
@@ -1127,7 +1130,7 @@ inline join() {
 
 // # What tasks do
 
-// long is the long task, or the long fork: it lasts until all tasks but one have run, its own.
+// long is the long task, or the long fork: it lasts until all tasks but its own have run.
 inline long() {
 	atomic { !lasting -> lasting = true };
 	made + spawns == GIVEN + SPAWNS && ran + 1 == made
@@ -1176,7 +1179,7 @@ inline runTask() {
 	ran++
 }
 
-// runFork runs a stolen fork, or a child of a scope, which may have another one.
+// runFork runs a stolen fork, or a child of a scope, which may add another one.
 inline runFork() {
 #if GROWS > 0
 	if
@@ -1197,8 +1200,8 @@ inline runFork() {
 
 #ifdef HOT
 
-// watch has the first who would give up its place stay awake there, as an idle worker who searches.
-// Its looks, which go on and on, are left out but for the one that sees something.
+// watch makes the first worker that would give up its place stay awake there, as an idle worker that
+// searches. Of its endless looks the model has only the one that sees something.
 inline watch() {
 	if
 #ifdef LINGER
@@ -1241,8 +1244,8 @@ inline watch() {
 
 #ifdef RESIZE
 
-// closePlace closes the worker's place, unless it is not too many any more. If it finds the
-// injector closed it sets job.
+// closePlace closes the worker's place, if it is still too many. If the injector is closed it sets
+// job.
 inline closePlace() {
 	do
 	:: job == NOTHING ->
@@ -1319,7 +1322,7 @@ idle:
 settled: // it has a place
 #if WAITING
 	if
-	:: stands -> // what is queued has its turn before the one who lent the place
+	:: stands -> // queued tasks have their turn before the worker that lent the place
 		stands = false;
 		if
 		:: HELD
@@ -1408,7 +1411,7 @@ givingUp: // it becomes idle, and lets go of its place if it has one
 		if
 		:: !listClosed -> listed = listed | bitOf(me); kept = true
 #ifdef ENOUGH
-		:: enough > 0 -> enough-- // there are enough of them
+		:: enough > 0 -> enough-- // enough workers are idle
 		:: listClosed
 #else
 		:: else
@@ -1475,7 +1478,7 @@ proctype submitter(byte at) {
 
 #if GUESTS > 0
 
-// freePlace is for a guest that leaves. If all places sleep and nobody waits, there is no fork to
+// freePlace is for a guest that leaves. If all places sleep and no process waits, there is no fork to
 // look after.
 inline freePlace() {
 	d_step {
@@ -1562,7 +1565,7 @@ proctype visitor(byte me) {
 
 #ifdef CLOSE
 
-// isQuiet sets ok if nothing is left to do.
+// isQuiet sets ok if no work is left.
 inline isQuiet() {
 	do
 	:: n < NODES ->
@@ -1608,7 +1611,7 @@ proctype closer() {
 		:: else -> changed
 		fi
 	od;
-	assert(ran == made); // all that was accepted
+	assert(ran == made); // all accepted tasks have run
 #ifdef RESIZE
 	atomic { !controlMu -> ends = true };
 #else
@@ -1797,7 +1800,7 @@ init {
 		:: else -> break
 		od
 	}
-	timeout -> // nobody moves any more
+	timeout -> // no process moves any more
 	assert(ran == made && made == GIVEN + SPAWNS - spawns);
 	assert(searching == 0 && waits == 0 && !hold);
 #ifdef COUNTED

@@ -1,13 +1,13 @@
 /*
-The rule of waiting: pool/waiting.md has it, and why no program hangs because of it.
+The rule of waiting: pool/waiting.md has it, and the argument why no program hangs because of it.
 
-A program of a few tasks, each of which may wait for others, runs in a few places. The program is
-chosen when the model begins: a task may wait for any task with a lower number, so no program has a
-circle; the order in which tasks are submitted, and that in which workers take them from the queues,
-have nothing to do with the numbers. A wait is one of
+A program of a few tasks, each of which may wait for others, runs in a few places. The model chooses
+the program when it begins: a task may wait for any task with a lower number, so no program has a
+circle. The order in which tasks are submitted, and the order in which workers take them from the
+queues, do not depend on the numbers. A wait is one of
 
-  - a future's: who waits runs the task in place if nobody has begun with it, else lends its
-    place until it is done,
+  - a future's: the waiter runs the task in place if the task has not begun, else it lends its place
+    until the task is done,
   - a Block's or a group's: never in place,
   - a join's: as a future's, but by a latch, and only one task waits for it so.
 
@@ -15,32 +15,33 @@ A worker that waits lends its place to a stand-in. When it comes back it has its
 without one, waits again, and comes to its end; the stand-in gives the place back. Meanwhile tasks are
 submitted, and places sleep and are woken. Shown for every interleaving within the bounds:
 
-  - Every task ends, and is begun once: no program without a circle hangs.
+  - Every task ends, and begins once: no program without a circle hangs.
   - A place has one holder, and a worker one place. So no more workers have a place than there
     are places.
-  - A holder that comes to a boundary begins with nothing while somebody computes without a place
-    whose place it has; but a stand-in begins with one task in any case. So as many compute without a
+  - A holder that comes to a boundary begins nothing while the worker whose place it has computes
+    without a place; but a stand-in begins one task in any case. So as many compute without a
     place as stand-ins have not come to a boundary.
-  - A place does not sleep while somebody is on its list. (Who has put it to sleep, or comes back,
-    may be about to see that.)
-  - Nobody is given a place back as a searcher, and no place sleeps while a task lies in a queue,
-    even if whoever has another place never comes to it: one task lasts until all have begun (LONG, BEGUN).
-  - When nobody moves any more, all places sleep, all queues and lists are empty, every worker is idle
-    and has parked, and nobody searches. No unpark was in vain, and nobody is counted as
-    working; as long as a task runs, somebody is.
+  - A place does not sleep while a worker is on its list. (The worker that has put it to sleep, or
+    one that comes back, may be about to see that.)
+  - No worker is given a place back as a searcher, and no place sleeps while a task lies in a queue,
+    even if the holder of another place never comes to it: one task lasts until all have begun
+    (LONG, BEGUN).
+  - When no process moves any more, all places sleep, all queues and lists are empty, every worker is
+    idle and has parked, and none searches. No unpark was in vain, and no worker counts as working; as
+    long as a task runs, one does.
 
-What is abstract. All queues are one, from which a worker takes any task; what becomes visible when is
-sleep.pml's, as are the number of sleepers, forks that thieves take, and all looks of a search but the
-first and the last. Without SEARCHERS nobody counts as a searcher, and every submitter wakes somebody. What
-await looks at before it lends is left out. A guest is like a worker without a place, and what a
-goroutine has in other pools is lent in the same way. Nobody pauses, resizes or closes the pool; nobody
-panics.
+Abstract. All queues are one, from which a worker takes any task. The times at which things become
+visible, the number of sleepers, forks that thieves take, and all looks of a search but the first and
+the last are in sleep.pml. Without SEARCHERS no worker counts as a searcher, and every submitter wakes a
+place. The looks of await before it lends are left out. A guest is like a worker without a place, and
+the places that a goroutine has in other pools are lent in the same way. There is no pause, no other
+size, no close and no panic.
 
-The list of the idle is one, and as in the code the one who came last is the first to be given a place.
-Those on it who have parked are alike, and like those who have yet to be hired. What a worker does in
-several steps is one here where nobody could see or change anything in between.
+The list of the idle is one, and as in the code the last to come is the first to be given a place.
+Workers on it that have parked are alike, and like workers that have yet to be hired. Several steps of a
+worker are one step here where no other process could see or change anything in between.
 
-Memory. What is shared is under a lock, or one of Go's atomics, so the model is sequentially consistent.
+Memory. Shared state is under a lock, or one of Go's atomics, so the model is sequentially consistent.
 
 Bounds. There are as many workers as can be in the middle of something. With two tasks, one waits for the
 other. With three, one comes back while another one waits, and there is a third for a stand-in; the last
@@ -71,21 +72,21 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 
 // mutant MUTANT_HELP, in three tasks: a worker that waits runs any queued task on top of its wait
 // mutant MUTANT_WAIT_WITHOUT_LENDING: a worker that waits keeps its place
-// mutant MUTANT_LEND_TO_NOBODY: a worker that waits has no place any more, and nobody is given it
+// mutant MUTANT_LEND_TO_NOBODY: a worker that waits gives up its place, and no stand-in gets it
 // mutant MUTANT_WAITS_AGAIN_ON_THE_LIST, in two waits: a worker without a place that waits again stays on the list
 // mutant MUTANT_IDLE_ON_THE_LIST: a worker without a place that becomes idle stays on the list
 // mutant MUTANT_FORGO_FORGETS_GRANT: a worker that leaves the list does not see that it was given the place just now
 // mutant MUTANT_COME_BACK_WITHOUT_LIST, in three tasks: a worker that comes back goes on without a place, and does not put itself on the list
 // mutant MUTANT_COME_BACK_TAKES_PLACE: a worker that comes back takes its place, though a stand-in has it
 // mutant MUTANT_LISTED_AFTER_LOOK: a worker that comes back looks whether its place sleeps before it is on the list: (6) before (5)
-// mutant MUTANT_DOZE_WITHOUT_LOOK_AT_LIST: who puts a place to sleep does not look at its list again: without (8)
-// mutant MUTANT_NO_LOOK_AT_LIST, in three tasks: a holder that is in the middle of nothing begins with the next task, though somebody is on the list
-// mutant MUTANT_CHOSEN_ONE_IS_ENOUGH, in who comes back, and searchers: who puts a place to sleep, sees somebody on its list and finds its bit gone does nothing for the tasks that were left to it as a searcher
-// mutant MUTANT_SEARCHER_GIVES_BACK, in who comes back, and searchers: who is given a place back counts as a searcher if the one who gives it does
-// mutant MUTANT_WAKER_GIVES_BACK_AND_LEAVES, in who comes back, and searchers: who wakes a place and gives it back does not look for another one
-// mutant MUTANT_IN_PLACE_THOUGH_BEGUN, in three tasks: who waits for a future runs it in place, though somebody has begun with it
-// mutant MUTANT_QUEUED_IS_NOT_BEGUN: who takes a future's task from a queue runs it, though somebody has run it in place
-// mutant MUTANT_UNPARK_BEFORE_LATCH, in three tasks: who ends a fork looks at the latch and wakes the waiter, and then moves the latch
+// mutant MUTANT_DOZE_WITHOUT_LOOK_AT_LIST: a worker that puts a place to sleep does not look at its list again: without (8)
+// mutant MUTANT_NO_LOOK_AT_LIST, in three tasks: a holder that is in the middle of nothing begins the next task, though a worker is on the list
+// mutant MUTANT_CHOSEN_ONE_IS_ENOUGH, in who comes back, and searchers: a worker that puts a place to sleep, sees another on its list and finds its bit gone does nothing for the tasks that were left to it as a searcher
+// mutant MUTANT_SEARCHER_GIVES_BACK, in who comes back, and searchers: a worker that is given a place back counts as a searcher if the giver does
+// mutant MUTANT_WAKER_GIVES_BACK_AND_LEAVES, in who comes back, and searchers: a waker that gives the place back does not look for another one
+// mutant MUTANT_IN_PLACE_THOUGH_BEGUN, in three tasks: a worker that waits for a future runs it in place, though it has begun
+// mutant MUTANT_QUEUED_IS_NOT_BEGUN: a worker that takes a future's task from a queue runs it, though a waiter has run it in place
+// mutant MUTANT_UNPARK_BEFORE_LATCH, in three tasks: a worker that ends a fork looks at the latch and wakes the waiter, and then moves the latch
 
 #define NONE 255
 
@@ -102,7 +103,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 #define BEGUN_TASKS 0
 #endif
 
-// As many as can be in the middle of tasks, and as many as there are places to look for more.
+// As many as can be in the middle of tasks, and one for each place to look for more.
 #define WORKERS (TASKS + PLACES)
 
 // # The program, constant
@@ -118,11 +119,11 @@ bool submitted[TASKS];
 bool queued[TASKS];       // it lies in a queue, begun or not
 bool begun[TASKS];
 byte at[TASKS];           // its next wait
-byte under[TASKS] = NONE; // what lies under it on the stack of its goroutine
+byte under[TASKS] = NONE; // the task below it on the stack of its goroutine
 
 mtype = { pending, waiting, done };
 mtype latch[TASKS] = pending;
-byte waiter[TASKS] = NONE; // who has moved the latch to waiting
+byte waiter[TASKS] = NONE; // the worker that has moved the latch to waiting
 
 // Two or three tasks.
 #if TASKS == 2
@@ -140,7 +141,7 @@ byte back[PLACES * WORKERS] = NONE;
 byte owed[PLACES];   // len(back)
 bool locked[PLACES]; // mu, where it is held for more than a step
 
-bool standIn[PLACES]; // its holder was given it by one who waits, and has not run anything yet
+bool standIn[PLACES]; // a waiter gave it to its holder, which has not run anything yet
 
 #ifdef SEARCHERS
 bool counts[PLACES]; // place.searching
@@ -154,18 +155,18 @@ byte granted[WORKERS] = NONE;
 bool unparked[WORKERS];
 byte working; // Pool.active
 
-// The list of the idle. Those who have parked are alike: each is PARKED on the list, and those that would
-// lie at the bottom are not noted.
+// The list of the idle. Workers that have parked are alike: each is PARKED on the list, and those
+// at the bottom are left out.
 #define PARKED 254
 byte list[WORKERS];
 byte listed;
 bool parked[WORKERS];
 
-// What there is for the assertions only.
-byte holder[PLACES] = NONE; // who has the place or was given it
+// State for the assertions only.
+byte holder[PLACES] = NONE; // the worker that has the place or was given it
 bool without[WORKERS];      // it computes without a place
-byte dozing[PLACES];        // how many are in doze
-bool wrong;                 // somebody was given what he must not be given, or woken twice
+byte dozing[PLACES];        // how many workers are in doze
+bool wrong;                 // a worker was given a place that it must not be given, or was woken twice
 
 hidden byte k, m; // of loops in one step
 
@@ -173,7 +174,7 @@ hidden byte k, m; // of loops in one step
 
 inline push(who_) { list[listed] = who_; listed++ }
 
-// parkIdle is for one who is idle, and may have been given a place already.
+// parkIdle is for an idle worker, which may have been given a place already.
 inline parkIdle() {
 	d_step {
 		k = 0;
@@ -201,7 +202,7 @@ inline parkIdle() {
 	}
 }
 
-// pop sets chosen to the one who came last, or to one who is hired.
+// pop sets chosen to the worker that came last, or to one that is hired.
 inline pop() {
 	d_step {
 		chosen = PARKED;
@@ -233,7 +234,7 @@ inline grant(place_, who_) {
 	without[who_] = false
 }
 
-// off takes somebody off a place's list, who may not be there.
+// off takes a worker off a place's list, if it is there.
 inline off(place_, who_) {
 	d_step {
 		k = 0;
@@ -256,7 +257,7 @@ inline off(place_, who_) {
 	}
 }
 
-// giveToFirst gives hand to the first on its list.
+// giveToFirst gives hand to the first worker on its list.
 inline giveToFirst() {
 #ifdef SEARCHERS
 	wrong = wrong || counts[hand];
@@ -267,8 +268,8 @@ inline giveToFirst() {
 	chosen = 0
 }
 
-// give is giveBack and, if nobody wants the place, occupy. Of a place that was woken, ok says whether
-// somebody wanted it. One that is lent goes first to a stand-in if there is a task.
+// give is giveBack and, if no worker wants the place, occupy. Of a place that was woken, ok says whether
+// a worker wanted it. A place that is lent goes first to a stand-in if there is a task.
 inline give(woken) {
 	if
 	:: owed[hand] > 0 && (woken || !anyWork) -> giveToFirst(); ok = woken
@@ -295,8 +296,8 @@ inline give(woken) {
 #define anyAsleep (sleeps[0] || sleeps[1])
 #endif
 
-// wake is wakeUp for hand or, if that is NONE, notifySeen if ok, or else wakeOne. What comes between a
-// place's choice and its being given matters only if somebody is on its list, or comes back.
+// wake is wakeUp for hand. If hand is NONE it is notifySeen if ok, or else wakeOne. Steps between the
+// choice of a place and its being given matter only if a worker is on its list, or comes back.
 inline wake() {
 	do
 	:: atomic { mayGive || hand == NONE && !ok && anyAsleep ->
@@ -344,7 +345,7 @@ inline announce() {
 #endif
 }
 
-// chooseAgain has the place in hand, or else sets ok: somebody has chosen it before.
+// chooseAgain takes the place in hand, or else sets ok: a waker has chosen it before.
 inline chooseAgain() {
 	if
 	:: sleeps[place] -> sleeps[place] = false; hand = place
@@ -352,7 +353,7 @@ inline chooseAgain() {
 	fi
 }
 
-// dozed is the end of doze, if that was what the worker did.
+// dozed is the end of doze, if the worker was in it.
 inline dozed() {
 	if
 	:: place != NONE ->
@@ -481,14 +482,14 @@ inline comeBack() {
 #endif
 }
 
-// sleepsWell is what holds for a place unless somebody is about to look.
+// sleepsWell must hold for a place unless a worker is about to look.
 inline sleepsWell(place_) {
 	assert(!sleeps[place_] || dozing[place_] > 0 || locked[place_] || owed[place_] == 0)
 }
 
 // # Workers: worker.go
 
-// mayBegin is for a worker that begins with something in the middle of nothing.
+// mayBegin is for a worker in the middle of nothing that begins something.
 inline mayBegin() {
 	d_step {
 		assert(holder[pl] == me && working > 0);
@@ -513,7 +514,7 @@ inline mayBegin() {
 #define stale step
 #endif
 
-// take takes a task from a queue. One that was run in place is over with that.
+// take takes a task from a queue. A task that was run in place needs no more than that.
 inline take(task_) {
 	atomic { !ordered && queued[task_] ->
 		mayBegin();
@@ -535,7 +536,7 @@ inline begin(task_) {
 	t = task_
 }
 
-// Whether there is none, or none after one that is over.
+// Whether the task has no further wait, or none after one that is over.
 #define ends (at[t] == WAITS || its == NONE || latch[its] == done && at[t] + 1 == WAITS)
 
 #ifdef MUTANT_IN_PLACE_THOUGH_BEGUN
@@ -544,7 +545,7 @@ inline begin(task_) {
 #define inPlace (itsKind != block && submitted[its] && !begun[its])
 #endif
 
-// onTop begins with a task on top of the wait.
+// onTop begins a task on top of the wait.
 inline onTop(task_) {
 	other = task_;
 	under[other] = t;
@@ -552,7 +553,7 @@ inline onTop(task_) {
 	other = NONE
 }
 
-// endTask goes on with what lies under the task.
+// endTask goes on with the task that lies below.
 inline endTask() {
 	other = t;
 	t = under[other];
@@ -560,8 +561,8 @@ inline endTask() {
 	other = NONE
 }
 
-// giveUp is for one who is in the middle of nothing, and becomes idle. It gives the place back, or else
-// the place is in hand afterwards.
+// giveUp is for a worker in the middle of nothing that becomes idle. It gives the place back, or else
+// has it in hand afterwards.
 inline giveUp() {
 	release();
 	push(me);
@@ -590,7 +591,7 @@ inline giveUp() {
 
 proctype worker(byte me) {
 	byte pl = NONE;   // Worker.place
-	byte hand = NONE; // a place that it is about to give to somebody, or to put to sleep
+	byte hand = NONE; // a place that it is about to give away, or to put to sleep
 	byte t = NONE;    // the task that it is in
 	byte chosen, other = NONE, place = NONE;
 	bool ok, looked, obeys, last;
@@ -701,7 +702,7 @@ inWait:
 		:: d_step { pl == NONE -> push(me); parkIdle(); home[me] = NONE }; goto end
 		fi;
 
-up: // the place is in hand, or somebody was given it back
+up: // the place is in hand, or was given back
 		if
 		:: d_step { hand != NONE -> announce() }; // (7)
 			if
@@ -728,7 +729,7 @@ up: // the place is in hand, or somebody was given it back
 	od
 }
 
-// # Those who submit
+// # The submitter
 
 inline submitAny() {
 	if
@@ -741,7 +742,7 @@ inline submitAny() {
 	left--
 }
 
-// submitter submits all but LATE at once.
+// submitter submits all tasks but LATE at once.
 proctype submitter() {
 	byte hand = NONE, chosen;
 	byte left = TASKS - BEGUN_TASKS;
@@ -796,7 +797,7 @@ inline chooseProgram() {
 				:: true
 				fi;
 				u++
-			:: else -> break // it waits no more
+			:: else -> break // no further wait
 			od;
 			if
 			:: awaited[n * WAITS + i] == NONE -> break
@@ -848,7 +849,7 @@ init {
 		n = 0;
 		run submitter()
 	}
-	timeout -> // nobody moves any more
+	timeout -> // no process moves any more
 	assert(working == 0 && listed == 0 && !wrong);
 #ifdef SEARCHERS
 	assert(searching == 0);

@@ -15,12 +15,12 @@ import (
 )
 
 // repository is a copy of the repository's code, in which tests are built and run, with
-// and without mutants. A mutant does not change the copy: it is seen through an overlay
-// (go help build), so that all can be built at the same time and share what they did
-// not change.
+// and without mutants. A mutant does not change the copy; the go command sees it through an
+// overlay (go help build). So all mutants can be built at the same time and share what they
+// do not change.
 type repository struct{ root string }
 
-// sources are the names of files that are copied.
+// sources matches the names of files to copy.
 var sources = regexp.MustCompile(`\.(go|s|mod|sum|work|md)$`)
 
 // copyOf copies the code under root to a directory.
@@ -88,7 +88,7 @@ func (r *repository) overlay(m mutant, dir string) (string, error) {
 
 // build builds the catcher's tests into a binary.
 func (r *repository) build(c catcher, binary string, flags ...string) error {
-	args := []string{"test", "-c", "-o", binary, "-gcflags=-dwarf=false", "-ldflags=-w"} // nobody debugs it
+	args := []string{"test", "-c", "-o", binary, "-gcflags=-dwarf=false", "-ldflags=-w"} // it is never debugged
 	args = append(append(args, c.flags...), flags...)
 	build := exec.Command("go", append(args, c.pkg)...)
 	build.Dir = r.root
@@ -132,8 +132,8 @@ var (
 	begun  = regexp.MustCompile(`(?m)^=== RUN +([^/\s]+)$`)
 )
 
-// verdict says from the output of tests that did not pass which of them it was, and how
-// it ended. Test is empty if none had begun.
+// verdict returns the test that failed and how it ended, from the output of tests that did
+// not pass. Test is empty if none had begun.
 func verdict(output string) (test, how string) {
 	if tests := begun.FindAllStringSubmatch(output, -1); tests != nil {
 		test = tests[len(tests)-1][1]
@@ -181,8 +181,8 @@ func (r *repository) catch(m mutant, dir string) (*notice, error) {
 	return nil, nil
 }
 
-// passes checks that the tests pass without any mutant, for else it proves nothing that
-// they fail with one.
+// passes checks that the tests pass without any mutant. Otherwise it would prove nothing
+// that they fail with one.
 func (r *repository) passes(c catcher, dir string) error {
 	binary := filepath.Join(dir, "clean.test")
 	if err := r.build(c, binary); err != nil {

@@ -1,10 +1,10 @@
 // Package mutants weakens heist on purpose. Each patch in this directory takes something
 // from the real code that looks necessary: a fence, a compare-and-swap, an order, a second
-// look, a wake-up. Tests that still pass then would not have noticed if it had never been
-// there, so for each mutant there must be a test that fails.
+// look, a wake-up. If the tests still passed, they would not have noticed its absence. So
+// for each mutant there must be a test that fails.
 //
 // A patch begins with a sentence on what it weakens, and with lines that name the tests
-// that notice it, the first of which that fails is enough:
+// that notice it. The first of them that fails is enough:
 //
 //	caught by: PACKAGE TESTS [SETTING]...
 //
@@ -14,10 +14,10 @@
 // it under qemu-aarch64, on one CPU, or -tries=N.
 //
 // Some mutants do harm only if two CPUs are in the same few instructions at the same
-// moment. Their tests need luck: they have several tries, and run while nothing else does.
+// moment. Their tests need luck: they have several tries, and run alone.
 //
 // Orders that are weakened for arm64 alone cannot be seen here, on amd64 or under qemu.
-// The models do that.
+// The models cover those.
 package mutants
 
 import (
@@ -31,12 +31,12 @@ import (
 	"time"
 )
 
-// mutant is a patch.
+// mutant is a patch and the tests that catch it.
 type mutant struct {
 	name     string // of the patch, without .patch
 	patch    string // its absolute path
 	weakens  string
-	files    []string // that it changes
+	files    []string // the files that it changes
 	catchers []catcher
 }
 
@@ -47,10 +47,10 @@ type catcher struct {
 	environment []string
 	cpu         string // for qemu
 	timeout     time.Duration
-	tries       int // how often the tests are run, until they notice something
+	tries       int // how often the tests run, until they notice something
 }
 
-// needsLuck says whether the mutant should have the machine for itself.
+// needsLuck says whether the mutant's tests must run alone.
 func (m mutant) needsLuck() bool {
 	return slices.ContainsFunc(m.catchers, func(c catcher) bool { return c.tries > 1 })
 }
@@ -124,15 +124,15 @@ func parse(by string) (c catcher, err error) {
 	return c, nil
 }
 
-// pattern is for -test.run.
+// pattern is the argument of -test.run.
 func (c catcher) pattern() string { return "^(" + c.tests + ")$" }
 
-// setting is what two catchers share that can be one run of one binary.
+// setting is equal for two catchers that can share one run of one binary.
 func (c catcher) setting() string {
 	return strings.Join(slices.Concat([]string{c.pkg}, c.flags, c.environment, strings.Fields(c.cpu)), " ")
 }
 
-// and returns the catcher that runs one more test, of a catcher with the same setting.
+// and returns a catcher that also runs a test of another catcher, which has the same setting.
 func (c catcher) and(other catcher, test string) catcher {
 	if c.tests != "" {
 		test = c.tests + "|" + test
@@ -141,7 +141,7 @@ func (c catcher) and(other catcher, test string) catcher {
 	return other
 }
 
-// names returns those of a package's tests that the catcher runs.
+// names returns the package's tests that the catcher runs.
 func (c catcher) names(root string) (names []string, err error) {
 	tests, err := regexp.Compile(c.pattern())
 	if err != nil {

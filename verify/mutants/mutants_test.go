@@ -35,7 +35,7 @@ func all(t *testing.T) (mutants []mutant) {
 	return mutants
 }
 
-// A patch that does not fit the code any more would not be missed otherwise.
+// Otherwise a patch could stop fitting the code unnoticed.
 func TestEveryPatchAppliesAndNamesTests(t *testing.T) {
 	claim.That(t, "the mutants are mutants of the present code", "each patch applies, and each test that it names exists")
 	patches, tests := 0, map[string]bool{}

@@ -61,7 +61,7 @@ func TestStart(t *testing.T) {
 	pid, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		command, _ := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", pid)) // empty if nobody has waited for it yet
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", pid)) // empty if the process has ended but was not waited for
 		return !strings.Contains(string(command), "sleep")
 	}, 10*time.Second, 10*time.Millisecond)
 }

@@ -4,8 +4,8 @@ package main
 
 import "os/exec"
 
-// Other systems do without: a mutant may take memory until its tests time out, and processes
-// that tests start may be left behind.
+// Other systems have no such means: a mutant may take memory until its tests time out, and
+// processes that tests start may be left behind.
 
 func confine(*exec.Cmd) {}
 

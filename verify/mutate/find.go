@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// file is a file that is mutated.
+// file is a file to mutate.
 type file struct {
 	pkg    *goPackage
 	path   string // absolute
@@ -68,7 +68,7 @@ func (f *file) mutants() []mutant {
 	name := func(where any, what string) string {
 		// A colon and a blank separate a name from the reason in survivors.txt.
 		name := fmt.Sprintf("%s:%v: %s", f.label, where, strings.ReplaceAll(what, ": ", ":"))
-		if times[name]++; times[name] > 1 { // the same twice in a line, or function
+		if times[name]++; times[name] > 1 { // the same change again in a line, or function
 			name = fmt.Sprintf("%s (%d)", name, times[name])
 		}
 		return name
@@ -80,7 +80,7 @@ func (f *file) mutants() []mutant {
 	return all
 }
 
-// function returns the name of the function that a position is in, without its receiver, or nothing.
+// function returns the name of the function around a position, without its receiver, or an empty string.
 func (f *file) function(at token.Pos) string {
 	for _, d := range f.syntax.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Pos() <= at && at < fn.End() {
@@ -90,7 +90,7 @@ func (f *file) function(at token.Pos) string {
 	return ""
 }
 
-// onlyText says whether the node makes a text for people: the methods String and Error, and
+// onlyText says whether the node only makes text for people: the methods String and Error, and
 // the arguments of errors and panics.
 func onlyText(n ast.Node) bool {
 	switch n := n.(type) {
@@ -108,8 +108,8 @@ func onlyText(n ast.Node) bool {
 	return false
 }
 
-// instead is what an operator is replaced by. The negated conditions of ifs are mutants of
-// their own, so that < need not become >= here.
+// instead maps an operator to its replacement. The negated conditions of ifs are mutants of
+// their own, so < need not become >= here.
 var instead = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS,
 	token.GTR: token.GEQ, token.GEQ: token.GTR,
@@ -118,7 +118,7 @@ var instead = map[token.Token]token.Token{
 	token.INC: token.DEC, token.DEC: token.INC,
 }
 
-// changes returns the changes of a node itself, not of those in it.
+// changes returns the changes of a node itself, without those of the nodes inside.
 func (f *file) changes(n ast.Node) (all []change) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
@@ -145,12 +145,12 @@ func (f *file) changes(n ast.Node) (all []change) {
 		x := f.brief(n.X)
 		all = append(all, f.operator(n.TokPos, n.Tok, to, fmt.Sprintf("%s%s to %s%s", x, n.Tok, x, to)))
 	case *ast.IfStmt:
-		// The negation of a comparison with == or != is that with the other operator.
+		// For a comparison with == or != the other operator is the negation.
 		if c, ok := n.Cond.(*ast.BinaryExpr); !ok || c.Op != token.EQL && c.Op != token.NEQ {
 			negated := "!(" + f.source(n.Cond.Pos(), n.Cond.End()) + ")"
 			all = append(all, f.replace(n.Cond.Pos(), n.Cond.End(), negated, fmt.Sprintf("if %s negated", f.brief(n.Cond))))
 		}
-		// If the body is one statement that can be dropped, it is dropped for itself.
+		// If the body is a single droppable statement, that statement's own mutant drops it.
 		if checksError(n.Cond) && len(n.Body.List) > 0 && !(len(n.Body.List) == 1 && droppable(n.Body.List[0])) {
 			text := "{" + f.newlines(n.Body.Pos(), n.Body.End()) + "}"
 			all = append(all, f.replace(n.Body.Pos(), n.Body.End(), text, fmt.Sprintf("if %s without its body", f.brief(n.Cond))))
@@ -163,7 +163,7 @@ func (f *file) changes(n ast.Node) (all []change) {
 	return all
 }
 
-// droppable says whether a statement is one of those that are dropped: a call, a defer, an
+// droppable says whether there is a mutant without the statement: a call, a defer, an
 // assignment to fields.
 func droppable(s ast.Stmt) bool {
 	switch s := s.(type) {
@@ -183,8 +183,8 @@ func droppable(s ast.Stmt) bool {
 
 var errorName = regexp.MustCompile(`(?i)err(or)?s?\d*$`)
 
-// checksError says whether a condition compares an error with nil. Without types, an error
-// is what is called so.
+// checksError says whether a condition compares an error with nil. There are no types here, so
+// an error is recognised by its name.
 func checksError(condition ast.Expr) (checks bool) {
 	ast.Inspect(condition, func(n ast.Node) bool {
 		if c, ok := n.(*ast.BinaryExpr); ok && c.Op == token.NEQ && name(c.Y) == "nil" && errorName.MatchString(name(c.X)) {
@@ -195,7 +195,7 @@ func checksError(condition ast.Expr) (checks bool) {
 	return checks
 }
 
-// name returns the name of a variable or a field, and nothing for other expressions.
+// name returns the name of a variable or a field, or an empty string for other expressions.
 func name(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:
@@ -223,13 +223,13 @@ func (f *file) source(from, to token.Pos) string {
 	return string(f.text[f.tokens.Offset(from):f.tokens.Offset(to)])
 }
 
-// newlines returns the ends of lines in a part of the file. They stay when the rest goes,
-// so that what follows keeps its line numbers.
+// newlines returns the line ends in a part of the file. They stay when the rest goes, so
+// that later lines keep their numbers.
 func (f *file) newlines(from, to token.Pos) string {
 	return strings.Repeat("\n", strings.Count(f.source(from, to), "\n"))
 }
 
-// brief returns what a name says of a node: its first line, which is shortened if it is
+// brief returns a node's text for a name: its first line, which is shortened if it is
 // long.
 func (f *file) brief(n ast.Node) string {
 	const most = 60

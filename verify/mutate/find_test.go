@@ -13,7 +13,7 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// kinds has a mutant of each kind, and what is not mutated.
+// kinds has a mutant of each kind, and code that is not mutated.
 var kinds = map[string]string{
 	"kinds.go": `package kinds
 
@@ -159,8 +159,8 @@ func TestLinesAfterAMutantKeepTheirNumbers(t *testing.T) {
 	}
 }
 
-// TestMutantsOfHeistAreGo: what does not compile is replaced, but that a mutant cannot even
-// be parsed would be a mistake in how it is made.
+// TestMutantsOfHeistAreGo: a mutant that does not compile is replaced, but one that cannot even be
+// parsed would be a mistake in how it is made.
 func TestMutantsOfHeistAreGo(t *testing.T) {
 	o, err := parseOptions(nil, nil)
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestMutantsOfHeistAreGo(t *testing.T) {
 	}
 }
 
-// An explanation of a mutant that does not exist any more would not be missed otherwise.
+// Otherwise an explanation could outlive its mutant unnoticed.
 func TestEveryExplanationFitsAMutant(t *testing.T) {
 	claim.That(t, "the explanations of survivors are about mutants of the present code", "each pattern in survivors.txt is compared with all names")
 	explanations, err := readExplanations(survivorsText)

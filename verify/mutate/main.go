@@ -6,8 +6,8 @@
 //	go run ./verify/mutate -list -n 0                     the names of all mutants
 //	go run ./verify/mutate -only 'pool/group.go:*: g.done() dropped'
 //
-// The patches in verify/mutants are chosen by hand: each takes away what a protocol needs.
-// These mutants are the small mistakes that anybody makes anywhere:
+// The patches in verify/mutants are chosen by hand: each removes something that a protocol
+// needs. These mutants are the small mistakes that can happen anywhere:
 //
 //   - a comparison that includes its bound or not, == for != and the reverse,
 //   - an integer constant one too large, n for n + 1 and n - 1, -- for ++ and the reverse,
@@ -18,18 +18,18 @@
 // Test files, generated files, the methods String and Error, and the texts of errors and
 // panics are left alone, as are files that are not built on this machine.
 //
-// Each mutant is seen through an overlay, so the work tree stays as it is; it should not be
-// edited meanwhile. Mutants that do not compile are replaced by others. A mutant is caught
+// The go command sees each mutant through an overlay, so the work tree stays as it is; do not
+// edit it meanwhile. Mutants that do not compile are replaced by others. A mutant is caught
 // if a test fails, or does not end in time. Survivors that no test can catch, because they
 // behave like the original, are explained in survivors.txt and are counted apart:
 //
 //	FILE:LINE: CHANGE: REASON
 //
-// where a * in the first three stands for anything.
+// where * in the first three stands for any text.
 //
 // Run it from the root of the repository. A seed gives the same sample as long as the code
 // is the same, and nearly the same when other files have changed. The exit status is 1 if
-// something failed, which a survivor does not, and 2 if the command line is wrong.
+// something failed (a survivor is no failure), and 2 if the command line is wrong.
 package main
 
 import (
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 type options struct {
-	dir      string // where packages are looked for, the current directory if empty
+	dir      string // where to look for packages, the current directory if empty
 	packages []string
 	seed     uint64
 	n, skip  int
@@ -209,7 +209,7 @@ func (o options) mutate(ctx context.Context, explanations []explanation, stdout,
 	return nil
 }
 
-// score counts what became of the mutants.
+// score counts the outcomes of mutants.
 type score struct{ caught, timedOut, survived, explained, uncompiled int }
 
 func (s *score) count(v verdict, reason string) {
@@ -228,7 +228,7 @@ func (s *score) count(v verdict, reason string) {
 	}
 }
 
-// tested is how many mutants of the sample have been tested.
+// tested is the number of mutants of the sample that have been tested.
 func (s score) tested() int { return s.caught + s.survived + s.explained }
 
 // String returns the score as it is printed. The percentage is of the mutants that a test

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// mutant is a file of which a part is replaced.
+// mutant is a file with a part replaced.
 type mutant struct {
 	name     string // file:line: change
 	steady   string // file:function: change, which stays when lines move
@@ -33,8 +33,8 @@ func mutants(packages []*goPackage) (all []mutant, err error) {
 	return all, nil
 }
 
-// draw returns the mutants with a name, all if it is empty, in the random order of a seed.
-// The order comes from the hash of the name, so that a change of the code has little
+// draw returns the mutants whose names match only, or all if it is empty, in the random order
+// of a seed. The order comes from the hash of the name, so a change of the code has little
 // influence on the sample.
 func draw(all []mutant, seed uint64, only string) []mutant {
 	type ranked struct {
@@ -72,8 +72,8 @@ func (m mutant) diff() string {
 	return signed("-", was[begin:end]) + signed("+", is[begin:end+len(is)-len(was)])
 }
 
-// signed returns the lines that are not empty, each with a sign before it. Of many, which a
-// call with a function literal may have, it returns the first ones.
+// signed returns the lines that are not empty, each after a sign. Of many lines, as a call with
+// a function literal may have, it returns the first ones.
 func signed(sign string, lines []byte) string {
 	const most = 6
 	var b strings.Builder

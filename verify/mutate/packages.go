@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// goPackage is what `go list` says of a package. GoFiles are those that are built on this
+// goPackage is a package as `go list` describes it. GoFiles are the files built on this
 // machine, without test files.
 type goPackage struct {
 	Dir, ImportPath string

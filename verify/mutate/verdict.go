@@ -17,7 +17,7 @@ import (
 	"github.com/seed53057037/heist/verify/overlay"
 )
 
-// verdict is what the tests of a package said.
+// verdict is the result of a package's tests.
 type verdict struct {
 	outcome outcome
 	detail  string // the test that failed, or why the mutant does not compile
@@ -44,8 +44,8 @@ func (m mutant) test(ctx context.Context, dir string, timeout time.Duration) (ve
 	return m.file.pkg.test(ctx, timeout, "-overlay", name)
 }
 
-// pass checks that the tests of a package pass as it is, for else it says nothing that they
-// fail with a mutant.
+// pass checks that the tests of a package pass without a mutant. Otherwise it would say nothing
+// that they fail with one.
 func (p *goPackage) pass(ctx context.Context, timeout time.Duration) error {
 	v, err := p.test(ctx, timeout)
 	if err != nil {
@@ -67,8 +67,8 @@ type event struct{ Action, Test, Output, FailedBuild string }
 
 // test runs the package's short tests.
 func (p *goPackage) test(ctx context.Context, timeout time.Duration, flags ...string) (verdict, error) {
-	// Vet would reject mutants that compile, and results of earlier runs hide those that
-	// are caught only sometimes.
+	// Vet would reject mutants that compile, and cached results would hide mutants that are
+	// caught only sometimes.
 	args := append([]string{"test", "-json", "-short", "-failfast", "-vet=off", "-count=1", "-timeout", timeout.String()}, flags...)
 	c := exec.CommandContext(ctx, "go", append(args, ".")...)
 	c.Dir = p.Dir
@@ -83,11 +83,11 @@ func (p *goPackage) test(ctx context.Context, timeout time.Duration, flags ...st
 	if err := c.Start(); err != nil {
 		return verdict{}, fmt.Errorf("the tests of %s could not be started: %w", p.ImportPath, err)
 	}
-	defer killGroup(c) // processes that tests started and did not wait for
+	defer killGroup(c) // for processes that tests started and did not wait for
 	if err := limitMemory(c); err != nil {
 		return verdict{}, errors.Join(err, c.Process.Kill(), c.Wait())
 	}
-	// Most of those that hang do so in one test, long before the time for all of them is over.
+	// Most runs that hang do so in one test, long before the time for all tests is over.
 	stalled := false
 	var mu sync.Mutex
 	stall := max(timeout/stallShare, leastStall)
@@ -117,8 +117,8 @@ func (p *goPackage) test(ctx context.Context, timeout time.Duration, flags ...st
 	return v, nil
 }
 
-// stallShare is the part of the time-out that may pass without the begin or the end of a test, but
-// no less than leastStall.
+// stallShare is the part of the time-out, one in so many, that may pass without the begin or the end
+// of a test, but no less than leastStall.
 const (
 	stallShare = 4
 	leastStall = 20 * time.Second
@@ -138,12 +138,12 @@ func read(events io.Reader, progress func()) (v verdict, failed bool, err error)
 		}
 		switch e.Action {
 		case "build-output":
-			if compiler == "" && !strings.HasPrefix(e.Output, "#") { // which names the package
+			if compiler == "" && !strings.HasPrefix(e.Output, "#") { // a line with # names the package
 				compiler = strings.TrimSpace(e.Output)
 			}
 		case "output":
-			// The second is what the go command says, a minute later, of a process that
-			// could not end itself.
+			// The second is the go command's message, a minute later, about a process
+			// that could not end itself.
 			if strings.HasPrefix(e.Output, "panic: test timed out after ") || strings.HasPrefix(e.Output, "*** Test killed") {
 				v.outcome = timedOut
 			}

@@ -1,5 +1,5 @@
-// Package overlay lets the go command build changed files in the place of others, which stay
-// as they are (go help build). What did not change comes from the build cache.
+// Package overlay lets the go command build changed files in place of others, which stay as
+// they are (go help build). Everything unchanged comes from the build cache.
 package overlay
 
 import (
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Write writes an overlay to a file. Replace has the names of the changed files by those of
-// the originals; all are absolute.
+// Write writes an overlay to a file. Replace maps the originals to the changed files; all
+// names are absolute.
 func Write(name string, replace map[string]string) error {
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -60,8 +60,8 @@ var (
 	newInput = regexp.MustCompile(`Failing input written`)
 )
 
-// minimizing is how often a new input is tried in a shorter form. What threads cover
-// changes from run to run, so without a limit minutes would go by with it.
+// minimizing is how often a new input is tried in a shorter form. What threads cover changes from
+// run to run, so without a limit that would take minutes.
 const minimizing = "10x"
 
 const duration = "3s"
@@ -107,8 +107,8 @@ func TestEveryParserAndQueueIsFuzzed(t *testing.T) {
 	claim.Amount(t, "%s inputs to %s targets", claim.Count(inputs), claim.Count(len(all)))
 }
 
-// TestEveryPackageThatParsesHasATarget holds the list of the functions that read what
-// others wrote against the targets.
+// TestEveryPackageThatParsesHasATarget compares a list of the functions that read what others wrote
+// with the targets.
 func TestEveryPackageThatParsesHasATarget(t *testing.T) {
 	claim.That(t, "everything that parses has a fuzz target", "a list of the functions, and the text of the targets' files")
 	var source strings.Builder

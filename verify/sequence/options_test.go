@@ -23,8 +23,7 @@ type drawn struct {
 	valid  bool
 }
 
-// drawOption draws an option that is valid or not, of those whose validity depends on
-// nothing else.
+// drawOption draws an option, valid or not, whose validity depends on nothing else.
 func drawOption(t *rapid.T) drawn {
 	const most = 8192
 	n := rapid.OneOf(rapid.IntRange(-2, 9), rapid.SampledFrom([]int{most + 1, math.MaxInt, math.MinInt})).Draw(t, "n")
@@ -69,9 +68,9 @@ func drawOption(t *rapid.T) drawn {
 	}
 }
 
-// TestNewRefusesWhatIsInvalidByName gives New options in any number and order. The first
-// that is invalid by itself is the one that the error names; else the error, if there is
-// one, names two that contradict each other.
+// TestNewRefusesWhatIsInvalidByName gives New options in any number and order. The error names the
+// first option that is invalid by itself. If there is none, an error names two options that
+// contradict each other.
 func TestNewRefusesWhatIsInvalidByName(t *testing.T) {
 	claim.That(t, "New takes what is valid, and names what is not", "random lists of options by rapid, judged one by one")
 	var refused, taken atomic.Int64

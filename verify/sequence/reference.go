@@ -1,5 +1,5 @@
-// Package sequence makes random sequences of calls to a pool and to a reference that does
-// everything at once, in the caller, and compares what both say. It also runs all fuzz
+// Package sequence makes random sequences of calls to a pool, and to a reference that does
+// everything at once in the caller, and compares their answers. It also runs all fuzz
 // targets of heist, each for a while.
 package sequence
 
@@ -7,8 +7,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// reference is the simplest pool there is. It keeps no goroutines, and what a pool must
-// answer when nobody else calls it follows from a few numbers.
+// reference is the simplest possible pool. It keeps no goroutines; a few numbers determine
+// what a pool must answer when it has no other caller.
 type reference struct {
 	workers, maxWorkers int
 	bound               int // 0 for none
@@ -17,12 +17,12 @@ type reference struct {
 	waiting int          // tasks that count for the bound, while the pool is paused
 	queue   []int        // tasks that wait for Resume
 	ran     map[int]int  // task -> how often it ran
-	panics  int          // that nobody waits for
+	panics  int          // of tasks without a waiter
 	tasks   int          // that workers came to
-	skipped int          // of those, tasks that never began
+	skipped int          // those of them that never began
 	blowsUp map[int]bool // tasks that panic
 	ended   map[int]bool // tasks whose context has ended
-	open    map[int]bool // tasks of which a serial executor does not know whether they begin, see settle
+	open    map[int]bool // tasks that may or may not begin in a serial executor, see settle
 }
 
 func newReference(workers, maxWorkers, bound int) *reference {
@@ -33,7 +33,7 @@ func newReference(workers, maxWorkers, bound int) *reference {
 // full says whether there is no room for one more task that counts.
 func (r *reference) full() bool { return r.bound > 0 && r.waiting >= r.bound }
 
-// take takes a task if it is not closed. Counts says whether the task counts for the bound.
+// take takes a task, unless the pool is closed. Counts says whether the task counts for the bound.
 func (r *reference) take(task int, counts bool) error {
 	if r.closed {
 		return pool.ErrClosed
@@ -49,7 +49,7 @@ func (r *reference) take(task int, counts bool) error {
 	return nil
 }
 
-// takeIfRoom is take for those who would rather not wait.
+// takeIfRoom is take, but fails where there is no room.
 func (r *reference) takeIfRoom(task int) error {
 	if !r.closed && r.full() {
 		return pool.ErrFull
@@ -75,7 +75,7 @@ func (r *reference) begin(task int) {
 	}
 }
 
-// settle says what came of an open task, when that is known.
+// settle says what became of an open task, once that is known.
 func (r *reference) settle(task int, ran bool) {
 	if ran {
 		r.begin(task)

@@ -49,11 +49,11 @@ var (
 	errOwn     = errors.New("a function's own error")
 )
 
-// hang is after how long something counts as never done.
+// hang is the time after which something counts as never done.
 const hang = time.Minute
 
-// impatient is a context that ends as soon as somebody waits for its end, which calls with
-// room for a task do not.
+// impatient is a context that ends as soon as a call waits for its end, which a call that has room for its
+// task does not.
 type impatient struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -80,7 +80,7 @@ type player struct {
 	done    chan struct{}         // gets something whenever left comes to 0
 	panics  atomic.Int32          // that came to the handler
 	next    int
-	waiters []func() // what waits for Resume to be waited for
+	waiters []func() // waits that must not begin before Resume
 
 	atTheBound []*atomic.Bool // calls that must not return while the pool is paused, and whether they have
 }
@@ -177,7 +177,7 @@ func (pl *player) compare() {
 		return
 	}
 	for begin := time.Now(); int(pl.p.Stats().Skipped) < pl.ref.skipped && time.Since(begin) < hang; {
-		time.Sleep(10 * time.Microsecond) // nobody hears of a task that is skipped
+		time.Sleep(10 * time.Microsecond) // a skipped task does not tell anyone
 	}
 	require.EqualValues(pl.t, pl.ref.skipped, pl.p.Stats().Skipped, "tasks that were skipped")
 	// A task that has run may not have ended: its panic comes to the handler after that.
@@ -218,7 +218,7 @@ func (pl *player) bodyOfOpen(task int) func(*pool.Worker) {
 	}
 }
 
-// openTask makes a task that may be skipped, for whatever hears of its panic.
+// openTask makes a task that may be skipped, for a call that reports the task's panic itself.
 func (pl *player) openTask() (task int, f func(*pool.Worker)) {
 	task, _ = pl.task()
 	pl.finish() // the body that task has made is not used
@@ -236,8 +236,7 @@ func (pl *player) finish() {
 	}
 }
 
-// answered compares an answer with that of the reference. A task that was refused is not
-// to be waited for.
+// answered compares an answer with that of the reference. A refused task is not waited for.
 func (pl *player) answered(want, got error) {
 	if want != nil {
 		pl.finish()
@@ -258,7 +257,7 @@ func (pl *player) goes(*rapid.T) {
 	pl.answered(pl.ref.take(task, true), pl.p.Go(f))
 }
 
-// options draws those of a task, and says whether it counts for the bound.
+// options draws the options of a task, and says whether it counts for the bound.
 func (pl *player) options(f func(*pool.Worker)) (options []pool.TaskOption, counts bool) {
 	counts = true
 	for _, o := range rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(pl.t, "options") {
@@ -278,8 +277,8 @@ func (pl *player) options(f func(*pool.Worker)) (options []pool.TaskOption, coun
 	return options, counts
 }
 
-// submit does not wait for room for long. The context may end before the call, at the bound, after
-// the call, or when the task has run.
+// submit does not wait for room for long. Its context may end before the call, at the bound, after the call,
+// or when the task has run.
 func (pl *player) submit(t *rapid.T) {
 	task, f := pl.task()
 	options, counts := pl.options(f)
@@ -296,7 +295,7 @@ func (pl *player) submit(t *rapid.T) {
 	case ends == "never":
 		ctx = background
 		want = pl.ref.take(task, counts)
-	case ends == "after" && len(options) == 0: // StartBy has another function for it that is not skipped
+	case ends == "after" && len(options) == 0: // StartBy would run another function for the task, which is not skipped
 		pl.submitUntil(ctx, end, task)
 		return
 	default:
@@ -402,7 +401,7 @@ func (pl *player) delayed(t *rapid.T) {
 	pl.answered(pl.ref.take(task, false), pl.p.Submit(background, f, pool.Delay(delay)))
 }
 
-// async waits at once, or when the pool goes on. At the bound the call itself does.
+// async waits at once, or when the pool goes on. At the bound the call itself waits.
 func (pl *player) async(t *rapid.T) {
 	task, f := pl.openTask() // its panic does not come to the handler
 	outcome := rapid.IntRange(0, 2).Draw(t, "outcome")
@@ -441,8 +440,8 @@ func (pl *player) async(t *rapid.T) {
 	pl.waiters = append(pl.waiters, func() { pl.waitFor(future, task, outcome) })
 }
 
-// asyncAtTheBound must not return before Resume or Close, and after a Close only, not after a Resume, may the
-// task have been refused.
+// asyncAtTheBound makes a call that must not return before Resume or Close. The task may have been refused
+// after a Close, but not after a Resume.
 func (pl *player) asyncAtTheBound(call func() *pool.Future[int], task, outcome int) {
 	var returned atomic.Bool
 	made := make(chan *pool.Future[int], 1)
@@ -503,8 +502,8 @@ func panicOf(f func()) (err error) {
 	return nil
 }
 
-// group has members of which some fail; one fails first, its error is the group's, and those that have
-// not begun by then never do. Or else the context ends before any has.
+// group has members of which some fail. One fails first, its error is the group's, and members that have not
+// begun by then never do. Or else the context ends before any member has begun.
 func (pl *player) group(t *rapid.T) {
 	parent, cancel := context.WithCancelCause(background)
 	g, ctx := pl.p.Group(parent)
@@ -607,7 +606,7 @@ func (pl *player) limitedGroup(t *rapid.T) {
 	pl.waiters = append(pl.waiters, func() { require.NoError(pl.t, g.Wait()) })
 }
 
-// run is a guest, and one in the guest.
+// run calls as a guest, and again inside the guest.
 func (pl *player) run(t *rapid.T) {
 	depth := rapid.IntRange(0, 3).Draw(t, "depth")
 	ran := 0
@@ -822,7 +821,7 @@ func equal(a, b any) bool {
 	return slices.Equal(x, b.([]int))
 }
 
-// nils gives nil for a function: the error says to what, whether the pool is closed or not.
+// nils passes nil functions. The error says to what, whether the pool is closed or not.
 func (pl *player) nils(t *rapid.T) {
 	p := pl.p
 	var none func(*pool.Worker)
@@ -878,7 +877,7 @@ func (pl *player) nils(t *rapid.T) {
 	}
 }
 
-// nonsense gives numbers that make none.
+// nonsense passes numbers that make no sense.
 func (pl *player) nonsense(t *rapid.T) {
 	n := -1 - rapid.IntRange(0, 1000).Draw(t, "n")
 	s := []int{1, 2}
@@ -929,7 +928,7 @@ func (pl *player) mayClose(t *rapid.T) {
 
 func (pl *player) close() { pl.same(pl.ref.close(), pl.p.Close()) }
 
-// closeInside is an error that is not ErrClosed, and closes nothing.
+// closeInside closes the pool in a task, which closes nothing and is an error other than ErrClosed.
 func (pl *player) closeInside(t *rapid.T) {
 	if pl.ref.paused || pl.ref.closed {
 		t.Skip("nobody would run the task")

@@ -19,25 +19,26 @@ import (
 
 // # Acyclic programs
 //
-// A dag is a program of nodes that wait for one another, and that ends with a goroutine for each
-// node. Its nodes are numbered so that each waits only for lower ones. A node may have children, which
-// are forks, children of a scope, members of a group or a call in another pool, and ends after
-// them: they have the numbers just below its own. It waits for others before it begins its children, so
-// that they begin if all below the lowest of them end. By induction, all nodes end.
+// A dag is a program of nodes that wait for one another, and that would end with a goroutine for
+// each node. Its nodes are numbered so that each waits only for lower ones. A node may have
+// children: forks, children of a scope, members of a group or a call in another pool. It ends after
+// them, and they have the numbers just below its own. A node waits for others before it begins its
+// children, so they begin if all nodes below the lowest of them end. By induction, all nodes end.
 //
-// The forks of one computation must not wait for one another but by their joins (waiting.md). So a
-// node in a fork waits for what is below the whole computation, or inside the same fork.
+// The forks of one computation must not wait for one another except by their joins (waiting.md). So a
+// node in a fork waits for nodes below the whole computation, or inside the same fork.
 //
-// A node that is no child is launched: by a goroutine from outside, or by another node, which has
-// been launched before. That one launches it as the first thing that it does, or after it has waited, and
-// then it is a lower one. So the order in which nodes are launched, and lie in the queues, has nothing to do
+// A node that is no child is launched by a goroutine from outside, or by a node that was launched
+// before. A launcher launches it as its first step, or after its waits; then the launcher is the lower
+// one. So the order in which nodes are launched, and lie in the queues, has nothing to do with the order
+// in which they can end.
 // with the order in which they can end.
 type dag struct {
 	Seed  uint64
 	Pools []dagPool
 	OneP  bool // GOMAXPROCS is 1
 	Nodes []*dagNode
-	Roots []int // what the outside launches, in this order
+	Roots []int // launched from outside, in this order
 }
 
 type dagPool struct {
@@ -45,24 +46,24 @@ type dagPool struct {
 	Pinned, Hot    bool
 }
 
-// dagNode has the numbers of other nodes.
+// dagNode refers to other nodes by their numbers.
 type dagNode struct {
-	ID, Low       int // it and its children are Low to ID
+	ID, Low       int // the node and its children are Low to ID
 	Kind          dagKind
 	Pool          int
 	Parent        int    // -1 for none
 	Needs, Inside []need // before its children, and while they run
-	First, Then   []int  // what it launches at once, and after it has waited
+	First, Then   []int  // nodes that it launches at once, and after its waits
 	Nest          dagNest
 	Children      []int
-	Order         []int // the same, as they are begun
+	Order         []int // the same, in the order in which they are begun
 	Limit         int   // of the group
 	Way           uint32
 
-	depends int // all nodes to this one end before it is begun; -1 for none
+	depends int // all nodes up to this one end before it is begun; -1 for none
 }
 
-// dagKind is what launches a node.
+// dagKind is how a node is launched.
 type dagKind uint8
 
 const (
@@ -73,13 +74,13 @@ const (
 	dagBatch
 	dagFuture
 	dagGuest
-	dagOutside // a goroutine that becomes no guest but by what it calls
+	dagOutside // a goroutine that becomes a guest only by what it calls
 	dagKinds
 )
 
 var dagKindNames = [dagKinds]string{"child", "task by Go", "task by Submit", "task by TrySubmit", "task by SubmitAll", "future", "guest", "goroutine"}
 
-// dagNest is what a node has children by.
+// dagNest is what the children of a node are.
 type dagNest uint8
 
 const (
@@ -96,13 +97,13 @@ const (
 
 var dagNestNames = [dagNests]string{"", "scope", "Do", "Join", "loop", "group", "plain group", "other pool"}
 
-// need is what a node waits for.
+// need is a node to wait for, and the means.
 type need struct {
 	On int
 	By means
 }
 
-// means is how it waits.
+// means is how a node waits for another.
 type means uint8
 
 const (
@@ -114,7 +115,7 @@ const (
 	byFutureUntil  // with a context that ends, again and again
 	byFutureUnless // with one that could end
 	byGroup
-	byChildren // it waits for the children to end
+	byChildren // the node waits for its children to end
 	allMeans
 )
 
@@ -124,8 +125,8 @@ var meansNames = [allMeans]string{"Block on a channel", "Block on a WaitGroup", 
 type dagGenerator struct {
 	random *rand.Rand
 	*dag
-	most  int  // about how many nodes
-	polls bool // some poll, which takes time
+	most  int  // about the number of nodes
+	polls bool // some nodes poll, which takes time
 }
 
 // span is a range of numbers, From to To-1.
@@ -134,7 +135,7 @@ type span struct{ From, To int }
 // generateDAG makes the program of a seed.
 func generateDAG(seed uint64) *dag {
 	g := dagGenerator{random: rand.New(rand.NewPCG(seed, 1)), dag: &dag{Seed: seed}}
-	g.most = 10 + g.random.IntN(1+g.random.IntN(190)) // more often few
+	g.most = 10 + g.random.IntN(1+g.random.IntN(190)) // small programs are more frequent
 	g.OneP = g.random.IntN(8) == 0
 	g.polls = g.random.IntN(3) == 0
 	for range 1 + g.random.IntN(3) {
@@ -160,7 +161,7 @@ func generateDAG(seed uint64) *dag {
 	return g.dag
 }
 
-// fill makes the rest of a node, which waits only for what lies in the spans.
+// fill makes the rest of a node, which waits only for nodes in the spans.
 func (g *dagGenerator) fill(n *dagNode, depth int, spans []span) {
 	n.Low, n.Way = len(g.Nodes), g.random.Uint32()
 	n.Needs = g.needs(n.Low, spans, 3)
@@ -199,7 +200,7 @@ func (g *dagGenerator) fill(n *dagNode, depth int, spans []span) {
 		case n.Nest < nestGroup:
 			g.shuffle(n.Order)
 		case g.random.IntN(2) == 0:
-			n.Limit = 1 + g.random.IntN(3) // at a limit, members wait for those that were added before
+			n.Limit = 1 + g.random.IntN(3) // at a limit, members wait for the members added before
 		default:
 			g.shuffle(n.Order)
 		}
@@ -227,7 +228,7 @@ func (g *dagGenerator) needs(end int, spans []span, most int) (needs []need) {
 			continue
 		}
 		on := s.From + g.random.IntN(to-s.From)
-		if g.random.IntN(2) == 0 { // chains
+		if g.random.IntN(2) == 0 { // makes chains
 			on = max(s.From, to-1-g.random.IntN(3))
 		}
 		needs = append(needs, need{on, g.means(g.Nodes[on])})
@@ -252,7 +253,7 @@ func (g *dagGenerator) means(on *dagNode) means {
 	return can[g.random.IntN(len(can))]
 }
 
-// launches says who launches which node.
+// launches decides which node launches which.
 func (g *dagGenerator) launches(tops []*dagNode) {
 	g.random.Shuffle(len(tops), func(i, j int) { tops[i], tops[j] = tops[j], tops[i] })
 	for i, n := range tops {
@@ -265,7 +266,7 @@ func (g *dagGenerator) launches(tops []*dagNode) {
 		case by == nil:
 			g.Roots = append(g.Roots, n.ID)
 		case by.ID < n.Low && g.random.IntN(2) == 0:
-			by = g.Nodes[by.Low+g.random.IntN(by.ID-by.Low+1)] // it or one inside
+			by = g.Nodes[by.Low+g.random.IntN(by.ID-by.Low+1)] // the node itself, or one inside
 			n.depends = by.ID
 			by.Then = append(by.Then, n.ID)
 		case by.depends < n.Low:
@@ -284,20 +285,20 @@ type dagRun struct {
 	nodes   []dagState
 	left    sync.WaitGroup
 	ended   atomic.Int64
-	release chan struct{} // ends the waits of a circle
+	release chan struct{} // closed to end the waits of a circle
 	faults
 }
 
-// dagState is what a node comes to.
+// dagState is the state of a node in a run.
 type dagState struct {
-	now     atomic.Uint64 // what it does, see doing
+	now     atomic.Uint64 // what the node does, see doing
 	flag    atomic.Bool
 	done    chan struct{}
 	group   sync.WaitGroup
 	exists  chan struct{}     // closed when the future is made
-	added   chan struct{}     // closed when all members are
-	future  *pool.Future[int] // before exists is closed
-	members *pool.Group       // the same
+	added   chan struct{}     // closed when all members are added
+	future  *pool.Future[int] // set before exists is closed
+	members *pool.Group       // set before added is closed
 }
 
 // doing is what a node does: its phase, and what it waits for.
@@ -325,16 +326,16 @@ func (s *dagState) doing() doing {
 	return doing{dagPhase(v), need{int(v >> 16), means(v >> 8)}}
 }
 
-// hang is the error of a program in which no node ended for long.
+// hang is the error of a program in which no node has ended for long.
 type hang struct {
-	circle []int // who waits for whom, if there is a circle
+	circle []int // nodes that each wait for the next one; nil without a circle
 	report string
 }
 
 func (h *hang) Error() string { return h.report }
 
-// runDAG runs a program, and returns a [hang] if no node ends for so long. Then the pools are
-// left as they are, and so are the nodes that can not go on, unless by release.
+// runDAG runs a program, and returns a [hang] if no node ends for so long. Then it leaves the pools
+// as they are, and the nodes that cannot go on, except by release.
 func runDAG(d *dag, patience time.Duration) (*dagRun, error) {
 	x := &dagRun{dag: d, nodes: make([]dagState, len(d.Nodes)), release: make(chan struct{})}
 	if d.OneP {
@@ -490,7 +491,7 @@ func (c channelContext) Err() error {
 	}
 }
 
-// run is a node. W is nil if nobody gave it one.
+// run runs a node. W is nil if the node was given no worker.
 func (x *dagRun) run(n *dagNode, w *pool.Worker) {
 	s := &x.nodes[n.ID]
 	s.set(doing{phase: running})
@@ -540,7 +541,7 @@ func (x *dagRun) with(n *dagNode, w *pool.Worker, f func(w *pool.Worker)) {
 	}
 }
 
-// nest has the node's children done.
+// nest runs the children of the node.
 func (x *dagRun) nest(n *dagNode, w *pool.Worker) {
 	s := &x.nodes[n.ID]
 	child := func(id int) func(w *pool.Worker) {
@@ -610,7 +611,7 @@ func (x *dagRun) nest(n *dagNode, w *pool.Worker) {
 		}
 		s.members = set
 		for _, id := range n.Order {
-			s.set(doing{waiting, need{last, byChildren}}) // for room
+			s.set(doing{waiting, need{last, byChildren}}) // it waits for room
 			x.nodes[id].set(doing{phase: launched})
 			if n.Nest == nestGroup {
 				set.GoWorker(func(w *pool.Worker) error { x.run(x.Nodes[id], w); return nil })
@@ -634,7 +635,7 @@ func (x *dagRun) nest(n *dagNode, w *pool.Worker) {
 	s.set(doing{phase: running})
 }
 
-// addInTurn adds children to a scope, each by the one before it.
+// addInTurn adds children to a scope, each from the one before it.
 func (x *dagRun) addInTurn(in *pool.Scope, w *pool.Worker, ids []int) {
 	in.Go(w, func(w *pool.Worker) {
 		if len(ids) > 1 {
@@ -729,7 +730,7 @@ func (x *dagRun) wait(n *dagNode, need need, w *pool.Worker) {
 	}
 }
 
-// report says who waits for whom.
+// report describes which node waits for which.
 func (x *dagRun) report() *hang {
 	now := make([]doing, len(x.nodes))
 	for i := range now {
@@ -810,8 +811,8 @@ func (x *dagRun) circle(now []doing) []int {
 	return nil
 }
 
-// waitsFor returns the nodes for which a node waits. One that is not launched waits for what
-// launches it: another node, its parent, or, if a group has no room, the members that have it.
+// waitsFor returns the nodes for which a node waits. A node that is not launched waits for its
+// launcher: another node, its parent, or, if a group has no room, the members that take up the room.
 func (x *dagRun) waitsFor(i int, now []doing) []int {
 	n := x.Nodes[i]
 	switch d := now[i]; {

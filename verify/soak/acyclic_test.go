@@ -33,7 +33,7 @@ func enoughPrograms() func(n int) bool {
 	return func(int) bool { return time.Now().After(end) }
 }
 
-// noNodeEnds is for how long no node may end. A program takes milliseconds.
+// noNodeEnds is how long the test waits for a node to end. A program takes milliseconds.
 const noNodeEnds = 20 * time.Second
 
 func TestNoAcyclicProgramHangs(t *testing.T) {
@@ -88,7 +88,8 @@ func (d *dag) requireAcyclic(t *testing.T) {
 			require.Less(t, need.On, n.ID)
 		}
 		for _, need := range append(n.Needs[:len(n.Needs):len(n.Needs)], n.Inside...) {
-			// Of a computation of forks around n, what it waits for is in the same fork, or outside.
+			// If n is inside a computation of forks, what it waits for is in the same fork, or
+			// outside of the computation.
 			for in, parent := n, n.Parent; parent >= 0; in, parent = d.Nodes[parent], d.Nodes[parent].Parent {
 				around := d.Nodes[parent]
 				if forks := around.Nest == nestDo || around.Nest == nestJoin || around.Nest == nestLoop; forks {
@@ -142,8 +143,8 @@ func TestTheWatchdogSeesACircle(t *testing.T) {
 	claim.Amount(t, "%s circles", claim.Count(n))
 }
 
-// plant has a node without a parent wait for a higher one that waits for it, and returns the
-// two. The higher one is begun without the lower one's end, so that both come to wait.
+// plant has a node without a parent wait for a higher one that waits for it, and returns the two.
+// The higher one begins before the lower one has ended, so that both come to wait.
 func (d *dag) plant() (low, high int) {
 	for _, n := range d.Nodes {
 		for _, other := range n.Needs {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// do does an operation and returns its value.
+// do runs an operation and returns its value.
 func (r *run) do(a at, o *op) (value uint64) {
 	switch o.Kind {
 	case leaf:
@@ -115,7 +115,7 @@ func blockOnAnother(w *pool.Worker) {
 	})
 }
 
-// join has frames of three types, according to the operation.
+// join uses frames of one of three types, as the operation decides.
 func (r *run) join(w *pool.Worker, o *op) uint64 {
 	f, g := o.Children[0], o.Children[1]
 	plain := func(w *pool.Worker, o *op) uint64 { return r.do(at{w.Pool(), w}, o) }
@@ -139,7 +139,7 @@ func (r *run) join(w *pool.Worker, o *op) uint64 {
 	}
 }
 
-// each does the children by functions that leave their values behind.
+// each runs the children as functions that store their values.
 func (r *run) each(o *op, together func(fs []func(*pool.Worker))) uint64 {
 	values := make([]uint64, len(o.Children))
 	fs := make([]func(*pool.Worker), len(o.Children))
@@ -165,8 +165,8 @@ func addInTurn(w *pool.Worker, fs []func(*pool.Worker)) {
 	})
 }
 
-// recurse is the function of the recursion: as long as operations are recursions it stays
-// in it.
+// recurse is the function of the recursion. It stays in the recursion as long as operations
+// are recursions.
 func (r *run) recurse(f *pool.Fork[*op, uint64], o *op) uint64 {
 	if o.Kind != recursion {
 		return r.do(at{f.Worker().Pool(), f.Worker()}, o)
@@ -201,8 +201,8 @@ func (r *run) spread(a at, o *op) uint64 {
 	return combine(values)
 }
 
-// catch recovers what its child panics with, which must be a panic of this child and of
-// nothing else. A call that is cancelled unwinds by a panic that is let through.
+// catch recovers the panic of its child, which must be a boom of this child and nothing
+// else. A cancelled call unwinds by a panic that is let through.
 func (r *run) catch(a at, o *op) (value uint64) {
 	r.ask(o, func() (said answer) {
 		defer func() {
@@ -255,8 +255,7 @@ func (r *run) cancelled(a at, o *op) (value uint64) {
 	return r.valueAfter(&value, r.ask(o, func() answer { return r.answerTo(a, o, at.Run(body)) }))
 }
 
-// valueAfter is the value of an operation whose call got an answer; value is that of the
-// child.
+// valueAfter is the value of an operation after its call got an answer. Value is the child's.
 func (r *run) valueAfter(value *uint64, said answer) uint64 {
 	switch said {
 	case refused:
@@ -275,7 +274,7 @@ func (r *run) guest(a at, o *op) (value uint64) {
 	}))
 }
 
-// options are those of a task.
+// options are the options of a task.
 func (o *op) options() (options []pool.TaskOption) {
 	switch o.pick(4, whichPriority) {
 	case 0:
@@ -289,7 +288,7 @@ func (o *op) options() (options []pool.TaskOption) {
 	return options
 }
 
-// startBy is a deadline that the task will meet, or not; it does the same in any case.
+// startBy is a deadline that the task may miss; f runs in either case.
 func (o *op) startBy(f func(*pool.Worker)) pool.TaskOption {
 	return pool.StartBy(time.Now().Add(time.Duration(int(o.Way%200)-50)*time.Microsecond), f)
 }
@@ -318,7 +317,7 @@ func (r *run) submit(a at, o *op) {
 	})
 }
 
-// batch submits all members at once. Those that the pool took are the first ones.
+// batch submits all members at once. The pool takes the first ones of them.
 func (r *run) batch(a at, o *op) {
 	fs := make([]func(*pool.Worker), len(o.Children))
 	for i, m := range o.Children {
@@ -338,7 +337,7 @@ func (r *run) batch(a at, o *op) {
 	}
 }
 
-// group has a group do its members, of which one may return an error.
+// group runs its members in a group. One of them may return an error.
 func (r *run) group(a at, o *op) uint64 {
 	values := make([]uint64, len(o.Children))
 	g, ctx := a.p.Group(context.Background())

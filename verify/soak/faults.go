@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// faults are what was wrong with a program, the first few things. Any goroutine may add one.
+// faults are the first few errors of a program. Any goroutine may add one.
 type faults struct {
 	mu  sync.Mutex
 	all []error

@@ -8,7 +8,7 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// certainty is what is known of whether an operation was done.
+// certainty says whether an operation was done, as far as that is known.
 type certainty int
 
 const (
@@ -17,23 +17,22 @@ const (
 	surely
 )
 
-// judge goes through a program as one who does everything in order, alone, and compares
-// that with what a run counted. The pool's answers decide where the program leaves
-// something open: what was accepted is done surely, even where nobody knows whether it
-// would be offered.
+// judge goes through a program serially, and compares that with what a run counted. Where
+// the program leaves something open, the pool's answers decide: an accepted operation was
+// surely done, even where it is unknown whether it would be offered.
 type judge struct {
 	*run
-	which  int      // the pool in which it is
-	inTask bool     // in a task that nobody waits for
+	which  int      // the pool of the present operation
+	inTask bool     // in a task without a waiter
 	booms  [2]int   // panics that should have come to the handlers
-	tasks  [2]tally // those that the pools should have run
+	tasks  [2]tally // tasks that the pools should have run
 }
 
-// tally is from how many to how many tasks: where the pool is closed under the work, it
-// does not tell of each whether it was accepted.
+// tally is the least and the greatest number of tasks. Where the pool is closed under the
+// work, it does not say of each task whether it was accepted.
 type tally struct{ least, most uint64 }
 
-// verdict returns what was wrong with a run, or nil.
+// verdict returns the errors of a run, or nil.
 func (r *run) verdict() error {
 	j := judge{run: r}
 	for _, o := range r.Quitters {
@@ -55,7 +54,7 @@ func (r *run) verdict() error {
 	return r.err()
 }
 
-// compareSums compares what the leaves were worth by their counts with what was added up.
+// compareSums compares the values of the leaves by their counts with the sums of the workers.
 func (j *judge) compareSums() {
 	var want uint64
 	for i := range j.counts {
@@ -83,13 +82,13 @@ func (j *judge) count(c certainty) {
 	}
 }
 
-// mayClose says whether the pool may be closed while an operation is at it. Nobody waits
-// for tasks but Close.
+// mayClose says whether the pool may be closed while an operation is at it. Only Close waits
+// for tasks.
 func (j *judge) mayClose() bool { return j.inTask || j.which == 0 && j.CloseAfter > 0 }
 
 func (j *judge) said(o *op) answer { return answer(j.answers[o.ID].Load()) }
 
-// panics says whether an operation panics if it is done, given what the pool answered.
+// panics says whether an operation panics if it is done, given the pool's answer.
 func (j *judge) panics(o *op) bool {
 	switch o.Kind {
 	case blowUp:
@@ -106,12 +105,12 @@ func (j *judge) panics(o *op) bool {
 	return slices.ContainsFunc(o.Children, j.panics)
 }
 
-// mayPass says whether a panic may leave a cancelled call although whatever is around it recovers
-// panics: of several that meet, or if the call unwinds, one may have nobody who waits for it. It
-// continues where the call ends.
+// mayPass says whether a panic may leave a cancelled call although the operations around it recover
+// panics: of several panics that meet, or if the call unwinds, one may have no waiter. It continues
+// where the call ends.
 func (j *judge) mayPass(o *op) bool { return o.cancels() != never && mayPanic(o) }
 
-// mayPanic says whether something in an operation panics, tasks that nobody waits for left out.
+// mayPanic says whether something in an operation panics, except for tasks without a waiter.
 func mayPanic(o *op) bool {
 	switch o.Kind {
 	case workerGo, poolGo, submit, trySubmit, submitOn, batch:
@@ -145,7 +144,7 @@ func (j *judge) kind(o *op, c certainty) uint64 {
 	case join, both, do:
 		return j.together(o, c, true)
 	case recursion:
-		return j.together(o, c, len(o.Children) == 2) // only Join tells which it does itself
+		return j.together(o, c, len(o.Children) == 2) // only Join defines which child it does itself
 	case scope:
 		return j.together(o, c, false)
 	case spread:
@@ -183,7 +182,7 @@ func (j *judge) kind(o *op, c certainty) uint64 {
 	return 0
 }
 
-// leaf compares how often one of an operation's leaves ran.
+// leaf checks how often one of an operation's leaves ran.
 func (j *judge) leaf(o *op, i int, c certainty) {
 	n := j.counts[o.First+i].Load()
 	if c == surely && n != 1 || c == maybe && n > 1 || c == not && n != 0 {
@@ -199,8 +198,8 @@ func (a answer) String() string {
 	return [...]string{"nothing", "accepted", "refused", "cancelled", "failed", "a panic"}[a]
 }
 
-// answer returns what follows from the pool's answer to an operation for what is inside
-// it. What was begun has an answer, and what was not has none.
+// answer returns how certain it is that the inside of an operation was done, given the
+// pool's answer. An operation that was begun has an answer, and others have none.
 func (j *judge) answer(o *op, c certainty, possible ...answer) (inside certainty) {
 	said := j.said(o)
 	if said == unasked && c == surely || said != unasked && c == not || said != unasked && !slices.Contains(possible, said) {
@@ -217,14 +216,14 @@ func (j *judge) answer(o *op, c certainty, possible ...answer) (inside certainty
 	return surely
 }
 
-// mustPanic complains if an operation that surely was done did not end as its children do.
+// mustPanic complains if an operation that surely was done did not end as its children did.
 func (j *judge) mustPanic(o *op, c certainty, panics bool) {
 	if c == surely && panics != (j.said(o) == unwound) {
 		j.fail("operation %d, a %v, ended with %v; it had to panic: %v", o.ID, o.Kind, j.said(o), panics)
 	}
 }
 
-// call judges an operation that ends as what is inside it, unless the pool is closed.
+// call judges an operation that ends as its inside does, unless the pool is closed.
 func (j *judge) call(o *op, c certainty, inside func(certainty) uint64) uint64 {
 	value := inside(j.answer(o, c, accepted, refused, unwound))
 	if j.said(o) == refused {
@@ -246,7 +245,7 @@ func (j *judge) sequence(o *op, c certainty) uint64 {
 }
 
 // together judges children that are done at the same time. If one panics, others that have
-// not begun never will; the first one of a fork always does. One that panics alone was
+// not begun never will; the first one of a fork always begins. If just one panics, it was
 // done: without it nothing would have been left out.
 func (j *judge) together(o *op, c certainty, first bool) uint64 {
 	panicking := 0
@@ -271,7 +270,7 @@ func (j *judge) catch(o *op, c certainty) uint64 {
 	inside := j.answer(o, c, accepted, failed, unwound)
 	caught := j.said(o) == failed
 	if caught {
-		inside = c // what panicked did not come to its end
+		inside = c // the operation that panicked did not come to its end
 	}
 	value := j.op(o.Children[0], inside)
 	if c == surely && caught != j.panics(o.Children[0]) {
@@ -318,7 +317,7 @@ func (j *judge) loop(o *op, c certainty) uint64 {
 		j.fail("operation %d, a loop that is cancelled %v and panics: %v, ended with %v", o.ID, when, o.Panics, said)
 	case said == stopped && when == before:
 		rest, special = not, not
-	case said == stopped: // nobody else could have done that
+	case said == stopped: // only the special leaf could have done that
 		special = surely
 	case said == refused: // a loop that has begun when the pool is closed is cut short
 		rest, special = maybe, maybe
@@ -347,7 +346,7 @@ func (j *judge) loop(o *op, c certainty) uint64 {
 	return weigh(values)
 }
 
-// detached judges a task that nobody waits for.
+// detached judges a task without a waiter.
 func (j *judge) detached(o *op, c certainty) {
 	j.count(c)
 	outer := j.inTask
@@ -359,8 +358,8 @@ func (j *judge) detached(o *op, c certainty) {
 	}
 }
 
-// group judges tasks of which all are done, unless one of them fails or panics, or the pool is
-// closed: then those that have not begun are skipped, and the group does not tell which. They
+// group judges tasks that are all done, unless one of them fails or panics, or the pool is
+// closed. Then the group skips the tasks that have not begun, and does not say which. They
 // count as tasks all the same, unless they were not accepted.
 func (j *judge) group(o *op, c certainty) uint64 {
 	inside := j.answer(o, c, accepted, refused, failed, unwound)
@@ -414,7 +413,7 @@ func (j *judge) future(o *op, c certainty) uint64 {
 	return value
 }
 
-// consistent says what does not add up in the counters of a pool that may be at work.
+// consistent returns an error if a pool's counters contradict each other. The pool may be at work.
 func consistent(p *pool.Pool) error {
 	s := p.Stats()
 	total := s.Total()
@@ -430,7 +429,7 @@ func consistent(p *pool.Pool) error {
 	return nil
 }
 
-// atTheEnd says what does not add up in the counters of a closed pool.
+// atTheEnd returns an error if the counters of a closed pool contradict each other, or the tasks.
 func atTheEnd(p *pool.Pool, tasks tally) error {
 	s := p.Stats()
 	total := s.Total()

@@ -16,7 +16,7 @@ import (
 // sum of (i+1)*f(i).
 type loopOver func(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (uint64, error)
 
-// loops are those that call a function once for each item.
+// loops are the loops that call a function once for each item.
 var loops = []loopOver{overEach, overCollect, overFor, overForEach, overForRange, overForWorker, overMap, overMapTo, overReduce, overPhases}
 
 func (o *op) loop() uint32 { return o.pick(uint32(len(loops)), whichLoop) }
@@ -91,8 +91,8 @@ func overCollect(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity)
 	return weigh(values), err
 }
 
-// overPhases has the first half of the items in the first phase. One of the second phase
-// adds what it finds of the first, which must have been there.
+// overPhases has the first half of the items in the first phase. An item of the second phase
+// checks that the value of one of the first is there.
 func overPhases(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
 	values := make([]uint64, n)
 	half := n / 2
@@ -145,8 +145,7 @@ func (o *op) granularity() pool.Granularity {
 	return pool.Granularity{}
 }
 
-// loop does the operation's leaves by one of the loops. One of them may panic, or cancel
-// the loop.
+// loop does the operation's leaves by one of the loops. A leaf may panic, or cancel the loop.
 func (r *run) loop(a at, o *op) uint64 {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -178,7 +177,7 @@ func (r *run) loop(a at, o *op) uint64 {
 	}))
 }
 
-// compute has an algorithm compute what is easily computed without it.
+// compute lets an algorithm compute a result that is easy to compute without it.
 func (r *run) compute(a at, o *op) {
 	random := rand.New(rand.NewPCG(r.Seed, uint64(o.ID)))
 	s := make([]int, random.IntN(3000))

@@ -23,8 +23,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemoryStaysBounded has one task do the same thing again and again. What belongs to a thing that is over must
-// not stay until the task is.
+// TestMemoryStaysBounded has one task do the same thing again and again. The memory of a thing that is over must
+// not stay until the task is over.
 func TestMemoryStaysBounded(t *testing.T) {
 	claim.That(t, "one long task needs no more memory the longer it takes",
 		"scopes, joins, panics, futures and deep recursions in a task, and the heap at ten moments of each")

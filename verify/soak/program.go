@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A program is what a round of the soak does: trees of operations, each for a goroutine of
-// its own, and what happens to the pool meanwhile. It depends on its seed alone. How the
-// pool goes about it does not; what of that matters for what is right, the pool's own
-// answers, the run writes down for the judge.
+// A program is a round of the soak: trees of operations, each for a goroutine of its own, and
+// the steps that disturb the pool meanwhile. It depends only on its seed. The pool's way
+// through it does not; where that decides what is right, the run records the pool's answers
+// for the judge.
 type program struct {
 	Seed uint64
 
@@ -21,20 +21,20 @@ type program struct {
 	Roots    []*op
 	Steps    []step
 	// CloseAfter is the number of leaves after which the program closes the pool under the
-	// work; 0 is when the roots have returned, and tasks may be left.
+	// work. At 0 it closes the pool when the roots have returned; tasks may be left then.
 	CloseAfter int
 
 	Ops, Leaves int
 }
 
-// op is an operation. Its number is its place in the order in which the program was made,
-// so that those of the operations inside it lie between its own and End.
+// op is an operation. Operations are numbered in the order in which the program was made, so
+// the numbers of the operations inside one lie between its own and End.
 type op struct {
 	Kind     kind
 	ID, End  int
 	First, N int    // its own leaves
-	Way      uint32 // how it is done, in all that the kind leaves open
-	Panics   bool   // of a loop: one of its leaves does
+	Way      uint32 // decides all that the kind leaves open
+	Panics   bool   // of a loop: one of its leaves panics
 	Children []*op
 }
 
@@ -61,7 +61,7 @@ const (
 	guest     // its child in a Run
 	otherPool // its child in a Run of the other pool
 
-	// Tasks that nobody waits for, with one child.
+	// Tasks without a waiter, with one child.
 	workerGo
 	poolGo
 	submit
@@ -69,7 +69,7 @@ const (
 	submitOn
 	batch // its children are members
 
-	// Tasks that are waited for.
+	// Tasks with a waiter.
 	group      // its children are members that get a worker
 	plainGroup // its children are members that get none
 	future
@@ -79,12 +79,12 @@ const (
 	kinds
 )
 
-// trait is what the generator knows of a kind.
+// trait is the generator's data of a kind.
 type trait struct {
 	name      string
-	weight    int  // how often it is drawn
+	weight    int  // how often the generator draws it
 	few, many int  // children
-	worker    bool // it can only be done with a worker
+	worker    bool // it needs a worker
 }
 
 var traits = [kinds]trait{
@@ -117,11 +117,11 @@ var traits = [kinds]trait{
 
 func (k kind) String() string { return traits[k].name }
 
-// step is something that is done to the pool while it works.
+// step disturbs the pool while it works.
 type step struct {
 	Kind  stepKind
 	Count int           // workers after a resize
-	After time.Duration // how long to wait before
+	After time.Duration // how long to wait before the step
 	Lasts time.Duration // of a pause
 }
 
@@ -134,18 +134,18 @@ const (
 	steps
 )
 
-// The sizes of a program. A tree is cut off below maxDepth, and when the program has
-// maxOps operations; it runs for milliseconds then, and what goes wrong in it can be found.
+// The sizes of a program. A tree is cut off below maxDepth, and when the program has maxOps
+// operations. Then it runs for milliseconds, and a fault in it can be found.
 const (
 	maxDepth = 9
 	maxOps   = 1500
 )
 
-// surroundings are what the generator knows of the place that an operation has.
+// surroundings are what the generator knows of an operation's position.
 type surroundings struct {
 	depth  int
-	worker bool // there is one to hand on
-	other  bool // it is in the other pool
+	worker bool // there is a worker to hand on
+	other  bool // the operation is in the other pool
 	fuse   bool // there may be panics, which are recovered
 }
 
@@ -187,8 +187,8 @@ func generate(seed uint64) *program {
 	return g.program
 }
 
-// root makes a tree for a goroutine from outside: a guest, or one that only submits. What
-// panics in it is recovered there.
+// root makes a tree for a goroutine from outside: a guest, or a goroutine that only submits.
+// The tree recovers its panics at the root.
 func (g *generator) root() *op {
 	o := g.open(catch)
 	in := surroundings{depth: maxDepth, fuse: g.random.IntN(2) == 0}
@@ -254,7 +254,7 @@ func (g *generator) member(in surroundings) *op {
 	return g.shut(o)
 }
 
-// any makes an operation of a kind that is possible in a place.
+// any makes an operation of a kind that is possible in its surroundings.
 func (g *generator) any(in surroundings) *op {
 	if in.depth <= 0 || g.Ops > maxOps {
 		return g.of(leaf, in)
@@ -295,7 +295,7 @@ func (g *generator) leaf(o *op) *op {
 	return g.shut(o)
 }
 
-// The details that an operation's Way decides. Each looks at bits of its own.
+// The details that an operation's Way decides. Each uses bits of its own.
 
 // oneIn is true for one in n operations; which takes different bits for different things.
 func (o *op) oneIn(n uint32, which int) bool { return o.pick(n, which) == 0 }
@@ -305,7 +305,7 @@ func (o *op) pick(n uint32, which int) uint32 {
 	return uint32(mix(uint64(o.Way)+uint64(which)<<32)>>32) % n
 }
 
-// What pick chooses, so that no two choices go together.
+// The choices of pick, numbered so that no two go together.
 const (
 	whichLoop = iota
 	whichGrain
@@ -334,7 +334,7 @@ type cancels uint32
 const (
 	never cancels = iota
 	before
-	within // by one of those inside
+	within // by an operation inside
 	byTimer
 	cancelKinds
 )
@@ -352,10 +352,10 @@ func (o *op) cancels() cancels {
 // special is the leaf of a loop that panics, or cancels the loop.
 func (o *op) special() int { return int(o.Way % uint32(o.N)) }
 
-// valueOf is what a leaf is worth.
+// valueOf is the value of a leaf.
 func (p *program) valueOf(leaf int) uint64 { return mix(p.Seed<<20 ^ uint64(leaf)) }
 
-// mix is the finaliser of splitmix64: it makes of similar numbers dissimilar ones.
+// mix is the finaliser of splitmix64: it makes similar numbers dissimilar.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -363,7 +363,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// combine is the value of an operation that has those of its children.
+// combine is the value of an operation whose children have these values.
 func combine(values []uint64) (sum uint64) {
 	for i, v := range values {
 		sum += uint64(2*i+3) * v
@@ -371,7 +371,7 @@ func combine(values []uint64) (sum uint64) {
 	return sum
 }
 
-// The values of what did not come to its end.
+// The values of operations that did not come to their end.
 const (
 	valueRefused = 0
 	valueCaught  = 7

@@ -114,7 +114,7 @@ func endAll(takers []taker, epochs int64, rest int) error {
 	return nil
 }
 
-// order says when items come out in another order than they went in.
+// order counts items that come out in another order than they went in.
 type order struct {
 	last  int64 // -1 at first
 	wrong int64
@@ -133,7 +133,7 @@ func (o *order) next(item uint32) {
 type mover struct {
 	fill   func(n int, k *taker)
 	drains []func(k *taker) bool
-	// settled is called between two epochs, when nobody is at the queue.
+	// settled is called between two epochs, when no goroutine is at the queue.
 	settled func() error
 }
 
@@ -192,9 +192,9 @@ type anyDeque interface {
 	Stats() heist.DequeStats
 }
 
-// throughDeque has an owner push bursts and pop some of them again, and thieves that steal.
-// What a thief steals must be younger than what it stole before, for it takes the
-// oldest; what was popped comes never again.
+// throughDeque has an owner push bursts and pop some of them again, and thieves that steal. What a
+// thief steals must be younger than what it stole before, because it takes the oldest. What was
+// popped never comes again.
 func throughDeque(t *testing.T, d anyDeque) {
 	numbers := numbered()
 	var orders [thieves]order
@@ -261,9 +261,9 @@ func TestPortableDequeLosesAndDoublesNothing(t *testing.T) {
 	throughDeque(t, d)
 }
 
-// TestRingLosesAndDoublesNothing has an owner that pushes one by one and in batches, and
-// pops, and thieves that move half of the ring to their own and empty that. All take from
-// the same end, so everybody's items come in order.
+// TestRingLosesAndDoublesNothing has an owner that pushes one by one and in batches, and pops, and
+// thieves that move half of the ring to their own and empty that. All take from the same end, so
+// each gets its items in order.
 func TestRingLosesAndDoublesNothing(t *testing.T) {
 	claim.That(t, "Ring loses no item, takes none twice, and is first in, first out for everybody",
 		"an owner and two thieves that steal halves; bitmaps of what each took, sums, order")

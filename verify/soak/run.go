@@ -11,29 +11,29 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// run is one execution of a program: what was counted, and what the pool answered.
+// run is one execution of a program: its counts, and the pool's answers.
 type run struct {
 	*program
-	pools [2]*pool.Pool         // the one that is put to the test, and another one beside it
-	sums  [2]pool.Local[uint64] // what the leaves were worth, by worker: two that share one would lose something, and the race detector would see them
+	pools [2]*pool.Pool         // the pool under test, and another one beside it
+	sums  [2]pool.Local[uint64] // values of the leaves, by worker: two that shared a sum would lose something, and the race detector would see them
 	loose atomic.Uint64         // the same for leaves that have no worker
 
 	counts  []atomic.Uint32 // by leaf: how often it ran
-	answers []atomic.Int32  // by operation: what the pool answered
-	values  []atomic.Uint64 // by operation: what came out, if it came to its end
+	answers []atomic.Int32  // by operation: the pool's answer
+	values  []atomic.Uint64 // by operation: the result, if it came to its end
 	handled [2]atomic.Int64 // panics that came to the pools' handlers
 
 	ran       atomic.Int64
 	closeNow  chan struct{}  // closed when CloseAfter leaves have run
 	closing   [2]atomic.Bool // a call is about to close a pool
-	over      [2]atomic.Bool // and has
+	over      [2]atomic.Bool // and has closed it
 	recursive *pool.Recursion[*op, uint64]
 
 	faults
 	fault fault
 }
 
-// answer is what the pool said to an operation, or how it ended.
+// answer is the pool's answer to an operation, or how the operation ended.
 type answer int32
 
 const (
@@ -45,7 +45,7 @@ const (
 	unwound         // a panic went through it
 )
 
-// boom is what an operation panics with, by its number.
+// boom is the panic of an operation, by its number.
 type boom struct{ op int }
 
 var (
@@ -53,17 +53,17 @@ var (
 	errFailed  = errors.New("soak: a function failed")
 )
 
-// fault is a mistake that the run makes on purpose, so that a test can see that the judge
-// finds it. The zero value is none.
+// fault is a mistake that the run makes on purpose, to test that the judge finds it. The
+// zero value is none.
 type fault struct {
-	leaf    int  // 1 + the leaf that it is about
-	times   int  // how often that runs
+	leaf    int  // 1 + the leaf whose count is wrong
+	times   int  // how often that leaf runs
 	value   int  // 1 + the operation that has a wrong value
-	refused int  // 1 + the operation of which it is said that it was refused
-	panic   bool // no panic comes to the handler
+	refused int  // 1 + the operation that is recorded as refused
+	panic   bool // no panic counts as handled
 }
 
-// at is where an operation is done: w is nil if nobody handed on a worker.
+// at is where an operation is done. W is nil if the operation was handed no worker.
 type at struct {
 	p *pool.Pool
 	w *pool.Worker
@@ -156,7 +156,7 @@ func (r *run) handle(which int, e *pool.PanicError) {
 	}
 }
 
-// control does to the pool what the program says, and returns when it is time to close it.
+// control does the program's steps, and returns when it is time to close the pool.
 func (r *run) control(done <-chan struct{}) {
 	for _, s := range r.Steps {
 		time.Sleep(s.After)
@@ -176,7 +176,7 @@ func (r *run) step(s step) {
 			r.fail("Resize(%d): %w", s.Count, err)
 		}
 	case stepPause:
-		// Not for ever: a task may wait for a guest who waits for a task.
+		// Not for ever: a task may wait for a guest that waits for a task.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 10*time.Millisecond, errStopped)
 		defer cancel()
 		if err := p.Pause(ctx); err != nil && !errors.Is(err, errStopped) {
@@ -191,8 +191,8 @@ func (r *run) step(s step) {
 	}
 }
 
-// close closes the pool, which may be at work, from two goroutines: one gives up at once and
-// waits again. A waiter that is told that the pool was closed before knows that it is over, too.
+// close closes the pool, which may be at work, from two goroutines. One gives up at once and
+// waits again. A waiter that gets ErrClosed knows that the pool is closed, too.
 func (r *run) close() {
 	p := r.pools[0]
 	r.closing[0].Store(true)
@@ -227,8 +227,8 @@ func (r *run) close() {
 	}
 }
 
-// quit submits functions that end by runtime.Goexit, and waits for each from outside: one of a
-// future that its waiter runs in place would take that one along.
+// quit submits functions that end by runtime.Goexit, and waits for each from outside: a waiter
+// that ran such a future in place would end with it.
 func (r *run) quit(i int, o *op) {
 	quitter := func(*pool.Worker) error {
 		r.count(at{p: r.pools[0]}, o.First)
@@ -261,7 +261,7 @@ func (r *run) quit(i int, o *op) {
 	}
 }
 
-// count is what a leaf does first.
+// count is the first step of each leaf.
 func (r *run) count(a at, leaf int) uint64 {
 	v := r.valueOf(leaf)
 	times := 1
@@ -289,7 +289,7 @@ func (r *run) which(p *pool.Pool) int {
 	return 1
 }
 
-// ask makes a call whose answer the judge has to know.
+// ask makes a call and records its answer for the judge.
 func (r *run) ask(o *op, call func() answer) (a answer) {
 	a = unwound
 	defer func() { r.answers[o.ID].Store(int32(a)) }()
@@ -300,7 +300,7 @@ func (r *run) ask(o *op, call func() answer) (a answer) {
 	return a
 }
 
-// answerTo says what an error means, and complains of one that there is no reason for.
+// answerTo translates an error into an answer, and complains if there is no reason for it.
 func (r *run) answerTo(a at, o *op, err error) answer {
 	switch {
 	case err == nil:
@@ -318,13 +318,13 @@ func (r *run) answerTo(a at, o *op, err error) answer {
 	return refused
 }
 
-// task is what runs a child as a task that nobody waits for.
+// task makes the function that runs a child as a task without a waiter.
 func (r *run) task(o *op) func(w *pool.Worker) {
 	return func(w *pool.Worker) {
 		if r.over[r.which(w.Pool())].Load() {
 			r.fail("operation %d began as a task when the pool was closed", o.ID)
 		}
-		if o.oneIn(32, whichLeaf) { // it is an error, and changes nothing
+		if o.oneIn(32, whichLeaf) { // Close in a task is an error, and changes nothing
 			if err := w.Pool().Close(); err == nil || errors.Is(err, pool.ErrClosed) {
 				r.fail("Close inside a task: %v", err)
 			}

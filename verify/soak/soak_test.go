@@ -30,8 +30,8 @@ func chosenSeed() uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-// amount returns what was chosen by a flag, or else how much a run with -short does, another one, and
-// one for a claim.
+// amount returns what a flag chose, or else the amount of a run with -short, of an ordinary run, or
+// of a run for a claim.
 func amount[N ~int | ~int64](chosen, short, ordinary, full N) N {
 	switch {
 	case chosen > 0:
@@ -44,7 +44,7 @@ func amount[N ~int | ~int64](chosen, short, ordinary, full N) N {
 	return ordinary
 }
 
-// hangs is after how long a round counts as hanging. A round takes milliseconds.
+// hangs is the time after which a round counts as hanging. A round takes milliseconds.
 const hangs = 2 * time.Minute
 
 // round runs the program of a seed, and returns what was wrong with it. If it hangs, the
@@ -143,8 +143,8 @@ func find(o *op, is func(o *op) bool) *op {
 	return nil
 }
 
-// calm says whether everything in a program has to be done: it is not closed under the
-// work, and nothing panics but tasks that nobody waits for.
+// calm says whether everything in a program has to be done: the pool is not closed under the work,
+// and nothing panics but tasks without a waiter.
 func calm(p *program) bool {
 	return p.CloseAfter == 0 && !slices.ContainsFunc(p.Roots, mayPanic)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Programs that end with a goroutine for each task, child and guest, each as small as it can be.
+// These programs end if each task, child and guest is a goroutine. Each program is as small as it can be.
 
 // mustEnd fails the test, and shows all stacks, if f does not return for a long time. The goroutine
 // of f, and the pools, are left as they are then.
@@ -190,8 +190,8 @@ func TestSubmitThatWaitsForRoomLendsThePlaceInAnotherPool(t *testing.T) {
 	})
 }
 
-// TestPlaceIsWokenForATaskOfAWorkerThatHasComeBack: who gets a place back from a worker that was
-// searching is no searcher, so what it queues wakes somebody.
+// TestPlaceIsWokenForATaskOfAWorkerThatHasComeBack: a worker that gets its place back from one that was
+// searching is no searcher, so a task that it queues must wake a worker.
 func TestPlaceIsWokenForATaskOfAWorkerThatHasComeBack(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	limit := 10 * time.Second
@@ -255,7 +255,7 @@ func TestResizeBesideCloseLeavesNoWorker(t *testing.T) {
 	}
 }
 
-// requireNoWorker looks whether a closed pool comes to rest: who was woken for a fork by the last guest
+// requireNoWorker requires that a closed pool comes to rest. A worker that the last guest woke for a fork
 // may still be on its way to sleep.
 func requireNoWorker(t *testing.T, p *pool.Pool) {
 	t.Helper()

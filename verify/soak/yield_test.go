@@ -9,7 +9,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// TestYieldInAnotherPoolGivesTurnsToAll: who polls as a guest of another pool has a place in its own, too.
+// TestYieldInAnotherPoolGivesTurnsToAll: a worker that polls as a guest of another pool has a place in its
+// own pool, too.
 func TestYieldInAnotherPoolGivesTurnsToAll(t *testing.T) {
 	p, q := newPool(t, pool.WithWorkers(1)), newPool(t, pool.WithWorkers(1))
 	ended := make(chan struct{})

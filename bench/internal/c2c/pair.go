@@ -21,50 +21,50 @@ import (
 )
 
 const (
-	// batch is how many round trips are timed together: some 5 us, so that the clock does
-	// not show, and an interrupt spoils few.
+	// batch is how many round trips are timed together: some 5 us, so that reading the clock
+	// does not matter, and an interrupt spoils few.
 	batch = 50
 
-	// leastBatches is how many batches there are at least, so that the median is one that
-	// nothing disturbed. One more, before them, is not counted.
+	// leastBatches is the least number of batches, so that the median batch is an undisturbed
+	// one. One more runs before them and is not counted.
 	leastBatches = 9
 
-	// longest is when the batches that there are must do. On an overloaded machine the two
-	// threads seldom run at the same time.
+	// longest is how long after d a measurement ends even with fewer batches. On an overloaded
+	// machine the two threads seldom run at the same time.
 	longest = time.Second
 
-	// spins is how often a thread looks before it asks the clock: a few times the longest
+	// spins is how often a thread looks before it reads the clock: a few times the longest
 	// way between two CPUs.
 	spins = 1 << 12
 
-	// politeness is when a thread that waits lets others have its CPU. Before that its
-	// partner may be back from an interrupt, and on a loaded machine the moments in which
-	// both run are too few to give up.
+	// politeness is how long a thread waits before it lets others have its CPU. Until then its
+	// partner may return from an interrupt, and on a loaded machine the moments in which both
+	// run are too few to give one up.
 	politeness = time.Millisecond
 
 	// patience is how long a partner may be away. On a loaded machine that is a fraction of
-	// a second; what is still waiting after this never ends.
+	// a second; a partner that is away for longer never comes.
 	patience = 10 * time.Second
 )
 
 // Pair is two different CPUs.
 type Pair struct{ First, Second int }
 
-// Measure measures the way between the two for about d, or as long as ten batches of 50
-// round trips take, and returns the median, the least and the greatest of the batches, in
-// nanoseconds.
+// Measure measures the way between the two CPUs and returns the median, the least and the
+// greatest of the batches, in nanoseconds. It takes about d, or as long as ten batches of
+// 50 round trips.
 //
-// A thread bound to the first CPU and one bound to the second write to one word in turn:
-// each reads until it finds that it is its turn, and gives the turn to the other by a
-// compare-and-swap. Half of such a round trip is one way: the line is fetched to be read,
-// and then taken over to be written, which is what it costs to tell another CPU something.
+// Two threads, one bound to each CPU, take turns at one word: each reads the word until it
+// is its turn, and gives the turn to the other by a compare-and-swap. One way is half of
+// such a round trip: the line is fetched to be read and then taken over to be written,
+// which is the cost of telling another CPU something.
 //
-// It returns [heist.ErrPinning], wrapped, where threads are not bound to CPUs, and an error
-// for a CPU that the process may not use. It takes two Ps; if there are fewer, GOMAXPROCS
-// is raised for the time.
+// Measure returns [heist.ErrPinning], wrapped, where threads are not bound to CPUs, and an
+// error for a CPU that the process may not use. It needs two Ps; if there are fewer, it
+// raises GOMAXPROCS for the time.
 func (p Pair) Measure(d time.Duration) (contract.Spread, error) {
 	if runtime.GOMAXPROCS(0) < 2 {
-		// What they took turns on would be the P.
+		// With one P they would take turns at the P.
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	}
 	line := line{patience: patience}
@@ -81,27 +81,27 @@ func (p Pair) Measure(d time.Duration) (contract.Spread, error) {
 	return contract.Summarise(ways), nil
 }
 
-// line is a cache line that the two threads write to, and as much before and after it as
-// CPUs may fetch along with it.
+// line is a cache line that the two threads write to, with padding on both sides for the
+// lines that CPUs may fetch along with it.
 type line struct {
 	_    pad.Line
-	turn atomic.Uint32 // each player gives it to the other; who stops, to nobody
+	turn atomic.Uint32 // a player gives it to the other; a player that stops, to nobody
 	_    pad.Line
 
-	patience time.Duration // nobody writes to it
+	patience time.Duration // constant
 }
 
-// Whose turn it is.
+// The values of line.turn.
 const (
 	servers uint32 = iota
 	answerers
 	nobodys
 )
 
-// errGone says that the partner has stopped. It has said why, if there is a reason.
+// errGone says that the partner has stopped. The partner itself returns the reason, if any.
 var errGone = errors.New("the partner has stopped")
 
-// player returns a function that plays on a CPU. However it ends, the partner is told.
+// player returns a function that plays on a CPU. When it ends, for whatever reason, its partner sees that.
 func (l *line) player(cpu int, play func() error) func() error {
 	return func() error {
 		defer l.turn.Store(nobodys)
@@ -132,7 +132,7 @@ func (l *line) serve(d time.Duration) ([]float64, error) {
 			}
 		}
 		took := time.Since(began)
-		if played > 0 { // in the first one the partner was late
+		if played > 0 { // in the first batch the partner was late
 			ways = append(ways, float64(took.Nanoseconds())/(2*batch))
 		}
 	}
@@ -166,7 +166,7 @@ func (l *line) await(turn uint32) error {
 	return l.awaitLong(turn)
 }
 
-// look looks for a turn for a while. It reports whether it came, or never will.
+// look looks for a turn for a while. It reports whether the turn came, or never will.
 func (l *line) look(turn uint32) (came bool, err error) {
 	for range spins {
 		switch l.turn.Load() {

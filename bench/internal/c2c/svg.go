@@ -15,7 +15,7 @@ import (
 const (
 	margin    = 60
 	title     = 20  // the height of the line on top
-	titleWide = 400 // what it takes at least
+	titleWide = 400 // the least width of the title
 	plot      = 900 // about the width of all cells together, if the CPUs are many
 	smallest  = 4   // the side of a cell
 	largest   = 64

@@ -27,8 +27,8 @@ const (
 	remote
 )
 
-// Tiers sorts the pairs of these CPUs, which are t's, by what the two have in common, the closest first.
-// There are always the same tiers; those that the machine lacks have no pairs.
+// Tiers sorts the pairs of these CPUs of t by what the two have in common, the closest first.
+// It always returns the same tiers; a tier that the machine lacks has no pairs.
 func Tiers(t *numa.Topology, cpus numa.Set) []Tier {
 	tiers := []Tier{
 		sameCore: {Name: "same-core", About: "a cache line's way between the hardware threads of a core"},
@@ -89,8 +89,8 @@ func (t Tier) Measure(d time.Duration) ([]float64, error) {
 	return ways, nil
 }
 
-// Choose reads a list of CPUs in the kernel's format. Without one it chooses all that the
-// process may use. It is an error if the list is empty or has others than those.
+// Choose reads a list of CPUs in the kernel's format. Without a list it chooses all CPUs that
+// the process may use. A list that is empty or names other CPUs is an error.
 func Choose(t *numa.Topology, list string, given bool) (numa.Set, error) {
 	if !given {
 		return t.Allowed, nil
@@ -113,15 +113,14 @@ func Choose(t *numa.Topology, list string, given bool) (numa.Set, error) {
 // Sweep is what was measured between some CPUs.
 type Sweep struct {
 	CPUs  numa.Set
-	Tiers []Tier // those with pairs
+	Tiers []Tier // only those with pairs
 
 	ways map[Pair][]float64 // nanoseconds, one for each round
 }
 
-// Run measures all pairs of the CPUs in turn, in so many rounds of about d each. What
-// disturbs the machine for a while so spoils one round of many pairs, not all rounds of
-// one. A pair takes a good part of a millisecond however short d is, and 256 CPUs have
-// 32640 pairs.
+// Run measures all pairs of the CPUs in turn, in so many rounds of about d each. So a
+// disturbance of the machine spoils one round of many pairs, not all rounds of one. A pair
+// takes a good part of a millisecond however short d is, and 256 CPUs have 32640 pairs.
 func Run(t *numa.Topology, cpus numa.Set, rounds int, d time.Duration) (*Sweep, error) {
 	s := &Sweep{CPUs: cpus, ways: make(map[Pair][]float64)}
 	pairs := len(cpus) * (len(cpus) - 1) / 2
@@ -154,8 +153,8 @@ func (s *Sweep) Between(a, b int) contract.Spread {
 	return contract.Summarise(s.ways[Pair{min(a, b), max(a, b)}])
 }
 
-// Lines returns a line of the contract for each tier: of the medians over the tier's pairs
-// in each round, the median, the least and the greatest.
+// Lines returns a line of the contract for each tier. Each round has a median over the tier's
+// pairs; the line gives the median, the least and the greatest of those.
 func (s *Sweep) Lines() []contract.Line {
 	var lines []contract.Line
 	for _, tier := range s.Tiers {
@@ -179,12 +178,12 @@ func (s *Sweep) rounds(tier Tier) []float64 {
 	return medians
 }
 
-// Matrix is the ways between CPUs in the form in which they are kept in files.
+// Matrix is the ways between CPUs as files keep them.
 type Matrix struct {
 	CPUs []int `json:"cpus"`
 
-	// NS holds a row for each of CPUs, and in it the nanoseconds of one way to each of
-	// them, in the same order; 0 to itself.
+	// NS has a row for each of CPUs, with the nanoseconds of one way to each of CPUs in the
+	// same order; 0 to itself.
 	NS [][]float64 `json:"ns"`
 }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/seed53057037/heist/bench/internal/contract"
 )
 
-// Up to so many CPUs the table has room for the least and the greatest, and up to so many
-// for all CPUs.
+// The most CPUs for which the table has room for the least and the greatest, and for which
+// it has room at all.
 const (
 	roomForSpread = 10
 	roomForTable  = 32
 )
 
 // Text writes the result for a terminal: a table of all CPUs, if they are not too many, and
-// one of the tiers.
+// a table of the tiers.
 func (s *Sweep) Text(w io.Writer) error {
 	if len(s.Tiers) == 0 {
 		_, err := fmt.Fprintln(w, s.Nothing())
@@ -40,7 +40,7 @@ func (s *Sweep) Text(w io.Writer) error {
 	return err
 }
 
-// Nothing says why there are no tiers, if there are none.
+// Nothing says why there are no tiers. The caller has found that there are none.
 func (s *Sweep) Nothing() string {
 	return fmt.Sprintf("there is nothing to measure: CPU %v is alone, it takes two", s.CPUs)
 }
@@ -66,7 +66,7 @@ func (s *Sweep) table(spread bool) string {
 	return t.Render()
 }
 
-// cell writes a way, none for the diagonal.
+// cell writes a way; the diagonal stays empty.
 func cell(way contract.Spread, spread bool) string {
 	switch {
 	case way == contract.Spread{}:
@@ -77,7 +77,7 @@ func cell(way contract.Spread, spread bool) string {
 	return fmt.Sprintf("%.1f", way.Median)
 }
 
-// tiers has a row for each tier, and the pairs at its two ends.
+// tiers has a row for each tier, with its closest and its farthest pair.
 func (s *Sweep) tiers() string {
 	t := newTable()
 	t.AppendHeader(table.Row{"tier", "pairs", "median", "the closest pair", "the farthest pair"})

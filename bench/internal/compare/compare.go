@@ -1,4 +1,4 @@
-// Package compare tells what changed between two files of the contract's lines, and what is only noise.
+// Package compare tells the changes between two files of the contract's lines from noise.
 package compare
 
 import (
@@ -25,7 +25,7 @@ type Key struct {
 	Metric            string
 }
 
-// Name is that of the case.
+// Name is the case's full name.
 func (k Key) Name() string { return k.Suite + "/" + k.Case }
 
 func (k Key) String() string {
@@ -47,8 +47,8 @@ type Series struct {
 	Samples []float64
 }
 
-// Read reads a file of the contract's lines, of one run or of several. Ratios follow from the others, and the
-// matrix of c2c has no samples; both are passed over.
+// Read reads a file of the contract's lines, of one run or of several. It skips ratios, which follow from the other
+// lines, and the matrix of c2c, which has no samples.
 func Read(name string) (File, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -131,14 +131,14 @@ func (f File) Peers() []string {
 // Verdict says whether something changed.
 type Verdict int
 
-// The verdicts. What is not beyond noise is the same.
+// The verdicts. A change within the noise is Same.
 const (
 	Same Verdict = iota
 	Better
 	Worse
 )
 
-// Row compares what both files have of a key.
+// Row compares the two files' samples of a key.
 type Row struct {
 	Key
 	Peer     bool
@@ -147,7 +147,7 @@ type Row struct {
 	Verdict  Verdict
 }
 
-// Change is by how much the median changed, as a share of the old one; it is infinite if that was 0.
+// Change is the change of the median as a share of the old median; it is infinite if that was 0.
 func (r Row) Change() float64 {
 	if r.Old.Center == r.New.Center {
 		return 0
@@ -155,7 +155,7 @@ func (r Row) Change() float64 {
 	return (r.New.Center - r.Old.Center) / math.Abs(r.Old.Center)
 }
 
-// Few says how many samples it takes for a change to show, if there are fewer.
+// Few says how many samples a change needs to show, if there are fewer.
 func (r Row) Few() string {
 	for _, warning := range r.Test.Warnings {
 		if text := warning.Error(); strings.HasPrefix(text, "need ") {
@@ -167,22 +167,22 @@ func (r Row) Few() string {
 
 // Options say what is a change.
 type Options struct {
-	Alpha float64                // how probable a change may be that is none
-	Least float64                // how large a change is at least, as a share of the old median
+	Alpha float64                // the greatest p of a change
+	Least float64                // the least change, as a share of the old median
 	Peers func(name string) bool // which peers are compared as well
 }
 
-// Result is what came of a comparison.
+// Result is the result of a comparison.
 type Result struct {
 	Rows             []Row
 	OnlyOld, OnlyNew []Key
 }
 
-// Confidence is that of the intervals around medians.
+// Confidence is the confidence of the intervals around medians.
 const Confidence = 0.95
 
-// Compare compares two files. A change is what the Mann-Whitney test finds improbable if there is none, and
-// what is large enough.
+// Compare compares two files. A change is large enough, and improbable by the Mann-Whitney test if nothing had
+// changed.
 func Compare(older, newer File, o Options) Result {
 	var r Result
 	wanted := func(key Key, s *Series) bool { return !s.Peer || o.Peers != nil && o.Peers(key.Impl) }
@@ -210,7 +210,7 @@ func Compare(older, newer File, o Options) Result {
 }
 
 func compare(key Key, was, is *Series, o Options, thresholds *benchmath.Thresholds) Row {
-	// The library sorts what it is given.
+	// The library sorts its arguments.
 	before := benchmath.NewSample(slices.Clone(was.Samples), thresholds)
 	after := benchmath.NewSample(slices.Clone(is.Samples), thresholds)
 	r := Row{

@@ -29,8 +29,7 @@ type Metric struct {
 }
 
 // Line is what one implementation reached in one case: the median of its runs,
-// the least and the greatest. Samples are the runs themselves, which lines from before
-// do not have.
+// the least and the greatest. Samples are the single runs; older lines lack them.
 type Line struct {
 	Suite   string  `json:"suite"`
 	Case    string  `json:"case"`
@@ -47,7 +46,7 @@ type Line struct {
 	Samples []float64 `json:"samples,omitempty"`
 }
 
-// Over returns the line with the figures of a series that is not empty, one value for each run.
+// Over returns the line with the figures of a series, one value for each run. The series must not be empty.
 func (l Line) Over(series []float64) Line {
 	spread := Summarise(series)
 	l.Value, l.Min, l.Max, l.Runs = spread.Median, spread.Min, spread.Max, len(series)
@@ -81,17 +80,17 @@ type Spread struct{ Median, Min, Max float64 }
 
 // Summarise returns the spread of a series that is not empty.
 func Summarise(series []float64) Spread {
-	// The library's only error here is an empty series, which it also answers
-	// with NaN; that would be a mistake of the caller's and shows as such.
+	// The library's only error here is an empty series, for which it also returns
+	// NaN: a mistake of the caller's, which shows as such.
 	median, _ := stats.Median(series)
 	least, _ := stats.Min(series)
 	most, _ := stats.Max(series)
 	return Spread{round(median), round(least), round(most)}
 }
 
-// Compare takes the ratio of two series that were measured in turn, pair by pair:
-// the first of ours to the first of theirs, and so on. What slows the machine
-// down for a while slows down both halves of a pair and leaves their ratio alone.
+// Compare returns the spread of the ratio of two series that were measured in turn, pair
+// by pair: the first of ours to the first of theirs, and so on. A moment in which the
+// machine is slow slows down both halves of a pair and leaves their ratio alone.
 //
 // Two zeros are equal, hence 1. Where only the divisor is zero there is no ratio,
 // and ok is false.

@@ -1,4 +1,4 @@
-// Package page writes what was measured as a page that needs nothing besides: plots, tables, and what it was measured on.
+// Package page writes results as one self-contained page: plots, tables, and what they were measured on.
 package page
 
 import (
@@ -24,16 +24,16 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// Page is what the page tells.
+// Page is the content of the page.
 type Page struct {
 	Outcomes []runner.Outcome
-	Settings [][2]string // what was asked for, and its value
+	Settings [][2]string // each a setting and its value
 	Topology *numa.Topology
 	Lanes    Lanes
 	Steals   Steals
 }
 
-// Lanes is what the simulator says on suite balance.
+// Lanes is the simulator's result for suite balance.
 type Lanes struct {
 	Work             time.Duration // all tasks together
 	CPUs             int
@@ -51,7 +51,7 @@ var source string
 
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{"figure": report.Figure}).Parse(source))
 
-// A section has plots, all of which follow from outcomes.
+// section is a part of the page with plots, all of which follow from outcomes.
 type section struct {
 	ID, Title, About string
 	Plots            []template.HTML
@@ -70,7 +70,7 @@ type view struct {
 	Suites   []suiteTable
 }
 
-// missing is a section that has nothing to show, and what would give it something.
+// missing is a section without plots, and the command that would give it some.
 type missing struct{ Title, Command string }
 
 // Write writes the page.
@@ -128,7 +128,7 @@ func (p Page) story() (section, error) {
 	return s, s.add("heist / the best other", "ratio, log scale", all, ratios(all), 0, wide)
 }
 
-// verdicts returns a bar for each score, and how many there are of each colour.
+// verdicts returns a bar for each score, and the number of bars of each colour.
 func verdicts(scores []report.Score) (all []bar, counts map[any]int) {
 	counts = make(map[any]int)
 	for _, score := range scores {
@@ -191,7 +191,7 @@ func (p Page) speedups() (section, error) {
 	return s, nil
 }
 
-// speedups returns how many times as fast each implementation is in an outcome as it is with one worker.
+// speedups returns how many times as fast as with one worker each implementation of an outcome is.
 func speedups(outcomes []runner.Outcome, o runner.Outcome) (all []bar) {
 	i := slices.IndexFunc(outcomes, func(one runner.Outcome) bool {
 		return one.Workers == 1 && one.Suite == o.Suite && one.Case.Name == o.Case.Name
@@ -240,7 +240,7 @@ func (p Page) latencies() (section, error) {
 	return s, nil
 }
 
-// curvesOf returns the curves of an outcome by what they are of, and what there is.
+// curvesOf returns an outcome's curves by what they measure, and the sorted keys.
 func curvesOf(o runner.Outcome) (curves map[string][]curve, order []string, err error) {
 	curves = make(map[string][]curve)
 	for _, s := range o.Series {
@@ -255,7 +255,7 @@ func curvesOf(o runner.Outcome) (curves map[string][]curve, order []string, err 
 	return curves, slices.Sorted(maps.Keys(curves)), nil
 }
 
-// percentiles returns the points of a curve. A log axis has no zero: what took less than a nanosecond took that.
+// percentiles returns the points of a curve. A log axis has no zero: a duration below 1 ns counts as 1 ns.
 func percentiles(h *hdrhistogram.Histogram) (points plotter.XYs) {
 	for _, b := range h.CumulativeDistributionWithTicks(10) {
 		points = append(points, plotter.XY{X: nines(b.Quantile, h.TotalCount()), Y: float64(max(b.ValueAt, 1)) / 1e3})
@@ -351,7 +351,7 @@ func tables(outcomes []runner.Outcome) (suites []suiteTable) {
 	return suites
 }
 
-// versions returns those of Go and of the libraries that the program is made of.
+// versions returns the versions of Go and of the program's libraries.
 func versions() (all [][2]string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -365,7 +365,7 @@ func versions() (all [][2]string) {
 	}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
-			continue // heist itself, from beside
+			continue // heist itself, from the same repository
 		}
 		all = append(all, [2]string{m.Path, cmp.Or(m.Version, "unknown")})
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/report"
 )
 
-// Colours are dark enough for the white card that a plot is on, whatever the page's own.
+// Colours are dark enough for the white card behind a plot, whatever the page's own background.
 var (
 	ours    = color.RGBA{0x25, 0x63, 0xeb, 0xff}
 	theirs  = color.RGBA{0x94, 0xa3, 0xb8, 0xff}
@@ -45,8 +45,8 @@ const (
 	barHigh = 10
 )
 
-// newPlot returns a plot with the fonts of the page. Its text is text in the picture, so the font is the reader's; that of
-// the library has the widths of Arial and Helvetica.
+// newPlot returns a plot with the fonts of the page. The picture keeps its text as text, so the reader's font draws it;
+// the library's font has the widths of Arial and Helvetica.
 func newPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
@@ -86,16 +86,16 @@ type bar struct {
 	text          string // beside it
 }
 
-// scale is how values become places on an axis, on which bars begin at 0.
+// scale maps values to positions on an axis, on which bars begin at 0.
 type scale struct {
 	place func(v float64) float64
-	ticks []plot.Tick // nil for those of a linear axis
+	ticks []plot.Tick // nil on a linear axis
 	about string      // beside the unit
 }
 
 var linear = scale{place: func(v float64) float64 { return v }}
 
-// logarithmic returns the scale for these values. It begins at the power of ten below the least, for it has no zero.
+// logarithmic returns a log scale for these values. It begins at the power of ten below the least, as it has no zero.
 func logarithmic(bars []bar) scale {
 	least, most := math.Inf(1), 0.0
 	for _, b := range bars {
@@ -116,7 +116,7 @@ func logarithmic(bars []bar) scale {
 	return s
 }
 
-// scaleFor returns a linear scale, or one on which the least can be seen if the greatest is far from it.
+// scaleFor returns a linear scale, or a log scale if the greatest value would make the least invisible.
 func scaleFor(bars []bar) scale {
 	least, most := math.Inf(1), 0.0
 	for _, b := range bars {
@@ -130,7 +130,7 @@ func scaleFor(bars []bar) scale {
 	return linear
 }
 
-// ratios is the scale of a ratio: better to the left, worse to the right of 1.
+// ratios is the log scale of a ratio: left of 1 is better, right of 1 worse.
 func ratios(bars []bar) scale {
 	s := scale{place: func(v float64) float64 { return math.Log2(max(v, 1.0/1024)) }}
 	var least, most float64
@@ -147,13 +147,13 @@ func ratios(bars []bar) scale {
 	return s
 }
 
-// ranges are bars as the library's error bars want them.
+// ranges are bars in the form that the library's error bars need.
 type ranges struct {
 	plotter.XYs
 	plotter.XErrors
 }
 
-// plainTicks are the library's ticks with as many digits as it takes.
+// plainTicks are the library's ticks with as many digits as they need.
 func plainTicks(least, most float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(least, most)
 	for i, t := range ticks {
@@ -164,7 +164,7 @@ func plainTicks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// drawBars draws values one below the other, with their ranges; and a mark at a value if it is not 0.
+// drawBars draws values one below the other, with their ranges, and a line at mark if that is not 0.
 func drawBars(title, unit string, all []bar, s scale, mark float64, width vg.Length) (template.HTML, error) {
 	p := newPlot(title)
 	p.X.Label.Text = unit + s.about
@@ -192,7 +192,7 @@ func drawBars(title, unit string, all []bar, s scale, mark float64, width vg.Len
 		whiskers.XYs[i] = plotter.XY{X: at, Y: row}
 		whiskers.XErrors[i].Low, whiskers.XErrors[i].High = at-s.place(b.min), s.place(b.max)-at
 		values.XYs[i] = plotter.XY{X: max(0, s.place(b.max)), Y: row}
-		if mark > 0 { // which is not to go through the text
+		if mark > 0 { // the text must not overlap the line
 			values.XYs[i].X = max(values.XYs[i].X, s.place(mark))
 		}
 		values.Labels[i] = b.text
@@ -233,7 +233,8 @@ type curve struct {
 	points plotter.XYs // nines, and microseconds
 }
 
-// nines is where a percentile is on the axis: 90% at 1, 99% at 2 and so on. The last of so many is as far as they tell.
+// nines returns a percentile's position on the axis: 90% at 1, 99% at 2 and so on, and at most that of the last of
+// count values.
 func nines(percentile float64, count int64) float64 {
 	return min(-math.Log10(max(1-percentile/100, 1e-12)), math.Log10(float64(max(count, 1))))
 }
@@ -273,14 +274,14 @@ func drawCurves(title string, curves []curve) (template.HTML, error) {
 	return render(p, half, 270)
 }
 
-// matrix is how often the worker of a row stole from that of a column.
+// matrix is how often the worker of a row stole from the worker of a column.
 type matrix [][]uint64
 
 func (m matrix) Dims() (columns, rows int) { return len(m), len(m) }
 func (m matrix) X(column int) float64      { return float64(column) }
 func (m matrix) Y(row int) float64         { return float64(row) }
 
-// Z has the first thief on top. Nobody steals from itself.
+// Z puts the first thief on top. A worker does not steal from itself.
 func (m matrix) Z(column, row int) float64 {
 	thief := len(m) - 1 - row
 	if thief == column {

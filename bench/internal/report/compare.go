@@ -11,8 +11,8 @@ import (
 	"github.com/seed53057037/heist/bench/internal/compare"
 )
 
-// Comparison prints what changed between two files: a table of everything, and then what got worse or better, and what
-// only one of them has.
+// Comparison prints what changed between two files: a table of everything, then the changes for the worse and for the
+// better, and then the keys that only one file has.
 func Comparison(w io.Writer, r compare.Result, o compare.Options) {
 	fmt.Fprintf(w, "Medians, with the %.0f%% confidence interval around them; ∞ if there are too few samples for one.\nA change has p below %g and is above %s; ~ is none.\n\n",
 		100*compare.Confidence, o.Alpha, percent(o.Least))

@@ -9,13 +9,13 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// Machine names what the figures were measured on, in one line.
+// Machine describes the machine of the figures in one line.
 func Machine() string {
 	return fmt.Sprintf("%s, %d CPUs, %s %s/%s, %s",
 		cpuModel(), runtime.NumCPU(), kernel(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// cpuModel asks the CPU itself, which is possible on x86, and then the kernel.
+// cpuModel asks the CPU itself, which only works on x86, and then the kernel.
 func cpuModel() string {
 	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
 		return name

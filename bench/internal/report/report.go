@@ -1,4 +1,4 @@
-// Package report prints what was measured.
+// Package report prints results.
 package report
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-// JSON prints the contract's lines and nothing else: first what each
-// implementation reached, then the ratios.
+// JSON prints the contract's lines and nothing else: first the figures of each
+// implementation, then the ratios.
 func JSON(w io.Writer, outcomes []runner.Outcome) error {
 	for _, o := range outcomes {
 		for _, line := range o.Lines() {

@@ -14,11 +14,12 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-// Even is how far from 1 a ratio may be and still be called even: less than that is noise.
+// Even is how far from 1 a ratio may be and still count as even: a smaller difference is noise.
 const Even = 0.02
 
-// Story ends a run with one screen: for each case heist against the best other, in the case's first metric and with
-// the most workers, as a bar, sorted; and where heist lost, to what and by how much.
+// Story ends a run with one screen: a sorted bar for each case, for heist against the best other implementation in the
+// case's first metric and with the most workers; and for each case that heist lost, to which implementation and by how
+// much.
 func Story(w io.Writer, outcomes []runner.Outcome) {
 	all := Scores(outcomes)
 	if len(all) == 0 {
@@ -64,7 +65,7 @@ func Story(w io.Writer, outcomes []runner.Outcome) {
 // Score is heist's ratio to the best other of a case.
 type Score contract.Ratio
 
-// Name is that of the case.
+// Name is the case's full name.
 func (s Score) Name() string { return s.Suite + "/" + s.Case }
 
 // Scores returns the score of each case that has one, the best first.
@@ -93,8 +94,8 @@ func Scores(outcomes []runner.Outcome) []Score {
 	return all
 }
 
-// A bar goes from 1, in its middle, to the left if heist needs less than the other and to the right if it needs more; its
-// ends are a factor of four.
+// A bar starts at 1, in its middle, and goes to the left if heist needs less than the other and to the right if it needs
+// more. Its ends stand for a factor of four.
 const (
 	barHalf = 8
 	barEnd  = 2 // as a power of 2

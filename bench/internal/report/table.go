@@ -19,7 +19,7 @@ const Legend = `Figures are medians over the runs, with the least and the greate
 "heist / it" is heist's best implementation against the one in the row, measured in
 turn and compared pair by pair; below 1 heist is better, whatever the metric.`
 
-// Glance says what is left out of a run with a budget for each case.
+// Glance says what a run with a budget for each case leaves out.
 const Glance = `This is a glance: a case gets fewer runs where they take long, and of the programs in
 other languages the JVM's takes no part, nor do the others in most of forkjoin. Name a
 suite to have it measured in full.`
@@ -140,8 +140,8 @@ func List(w io.Writer, suites []runner.Suite) {
 	fmt.Fprintln(w, t.Render())
 }
 
-// plainStyle has no lines but those between groups of rows, and leaves the headers
-// as they are.
+// plainStyle has no lines but those between groups of rows, and prints headers
+// unchanged.
 func plainStyle() table.Style {
 	style := table.StyleLight
 	style.Options.DrawBorder = false

@@ -11,17 +11,17 @@ import (
 	"github.com/seed53057037/heist/bench/internal/contract"
 )
 
-// Child is a peer that lives in another program, in another language perhaps. It
-// takes part in the rounds like any other: a run starts the program once, as
+// Child is a peer that is another program, perhaps in another language. It takes
+// part in the rounds like any other. A run starts the program once, as
 //
 //	program ... -suite S -case C -workers N -time 50ms
 //
-// and the program does what a [Run] does, its own warming up included, and prints
-// one [contract.Line] per metric of the case. If the answer is wrong it says so on
+// The program does what a [Run] does, its own warming up included, and prints
+// one [contract.Line] per metric of the case. If its answer is wrong it says so on
 // standard error and exits with a status other than 0.
 //
-// Build returns the words that start the program, compiling it first if need be.
-// It returns a [Missing] if the toolchain is not there.
+// Build returns the command line of the program, and first compiles it if need be.
+// It returns a [Missing] without the toolchain.
 func Child(name string, metrics []contract.Metric, build func(Env) ([]string, error)) Impl {
 	start := func(env Env) (Run, func(), error) {
 		argv, err := build(env)

@@ -17,7 +17,7 @@ type Outcome struct {
 	Series  []Series
 }
 
-// With returns the series that have the case's i-th metric.
+// With returns the series that have a value for the case's i-th metric.
 func (o Outcome) With(i int) []Series {
 	var with []Series
 	for _, s := range o.Series {
@@ -29,7 +29,7 @@ func (o Outcome) With(i int) []Series {
 }
 
 // Best returns the heist implementation with the best median of the case's i-th
-// metric. It is false if none of heist's was measured.
+// metric. Ok is false if no implementation of heist's was measured.
 func (o Outcome) Best(i int) (best Series, ok bool) {
 	better := o.Case.Metrics[i].Better
 	var record float64
@@ -81,8 +81,8 @@ func (o Outcome) Lines() []contract.Line {
 	return lines
 }
 
-// Ratios returns one ratio per metric and peer. Where there is none, because a
-// peer's figure is zero and heist's is not, it says so in a note.
+// Ratios returns one ratio per metric and peer. There is none if the peer's figure
+// is zero and heist's is not; a note says so.
 func (o Outcome) Ratios() (ratios []contract.Ratio, notes []string) {
 	for i, m := range o.Case.Metrics {
 		best, ok := o.Best(i)
@@ -109,8 +109,8 @@ func (o Outcome) Ratios() (ratios []contract.Ratio, notes []string) {
 	return ratios, notes
 }
 
-// Typical returns the sample whose first value is nearest to the median: the run
-// whose details stand for all.
+// Typical returns the sample whose first value is nearest to the median. Its
+// details stand for all runs.
 func (s Series) Typical() Sample {
 	first := s.Metric(0)
 	median := contract.Summarise(first).Median
@@ -123,8 +123,8 @@ func (s Series) Typical() Sample {
 	return typical
 }
 
-// Histograms returns the histograms of the series, in nanoseconds, each of all runs together, and what they are of. There
-// are none of programs in other languages.
+// Histograms returns the histograms of the series, in nanoseconds, each merged over all runs, and what each measures.
+// Programs in other languages have none.
 func (s Series) Histograms() (of []string, merged []*hdrhistogram.Histogram, err error) {
 	for i, first := range s.Samples[0].Histograms {
 		var sum *hdrhistogram.Histogram

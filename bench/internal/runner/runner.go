@@ -1,10 +1,10 @@
 // Package runner measures implementations against one another.
 //
-// A suite holds cases, a case is done by several implementations, and an
-// implementation is a function that does the case's work for a while and says how
-// it went. The implementations of a case run in turn, A B C A B C ..., so that
-// whatever else the machine does meanwhile falls on all of them alike; see
-// [contract.Compare] for what is made of that.
+// A suite holds cases, each case has several implementations, and an
+// implementation is a function that does the case's work for a while and returns
+// what it measured. The implementations of a case run in turn, A B C A B C ..., so
+// that other load on the machine falls on all of them alike; [contract.Compare]
+// relies on that.
 //
 // To add a suite, write a function that returns a [Suite] and name it in the list
 // of suites. To add an implementation that lives in another program, see [Child].
@@ -33,37 +33,37 @@ type Case struct {
 	About   string // one line: what is measured
 	Metrics []contract.Metric
 
-	// Workers returns the numbers of workers to measure with, given the one that
-	// was asked for. Go's scheduler gets as many Ps for the time.
+	// Workers returns the numbers of workers to measure with, given the number
+	// asked for. Go's scheduler gets as many Ps for the time.
 	Workers func(asked int) []int
 
-	// Setup, if it is not nil, runs before the first implementation starts, and
-	// the function that it returns after the last has stopped.
+	// Setup, if not nil, runs before the first implementation starts. The function
+	// that it returns runs after the last has stopped.
 	Setup func(Env) (teardown func(), err error)
 
 	Impls []Impl
 }
 
 // Impl is one way of doing the work of a case. Names that are "heist" or begin
-// with "heist-" are the product's, all others are peers.
+// with "heist-" are heist's own, all others are peers.
 type Impl struct {
 	Name string
 
-	// Note, if it is not empty, is what a reader must know who compares this
-	// implementation's figures with those of the others.
+	// Note, if not empty, is what a reader must know to compare this
+	// implementation's figures with the others.
 	Note string
 
-	// WarmsUp says that every run warms up by itself, so that the round that does
-	// not count is left out.
+	// WarmsUp says that every run warms up by itself, so that the implementation
+	// skips the round that does not count.
 	WarmsUp bool
 
-	// Costly says that it takes long, so that it takes part only if there is no
+	// Costly says that the implementation takes long. It takes part only without a
 	// budget.
 	Costly bool
 
-	// Start makes ready whatever outlives a run, such as a pool, and returns the
-	// function that does one run. It returns a [Missing] where the implementation
-	// does not exist on this machine. Stop may be nil.
+	// Start prepares what outlives a run, such as a pool, and returns the function
+	// that does one run. It returns a [Missing] where the implementation does not
+	// exist on this machine. Stop may be nil.
 	Start func(Env) (run Run, stop func(), err error)
 }
 
@@ -76,21 +76,21 @@ type Run func() (Sample, error)
 
 // Sample is the result of one run.
 type Sample struct {
-	Values []float64 // in the order of the case's metrics; without the last, if they are not known
+	Values []float64 // in the order of the case's metrics; the last ones may be missing
 	Detail string    // lines for people, shown below the table; may be empty
-	Extra  []Extra   // the same ones in every run; may be empty
+	Extra  []Extra   // the same metrics in every run; may be empty
 
 	Histograms []Histogram // the same ones in every run; may be empty
 }
 
 // Histogram is how often each duration occurred in a run. It is kept in the compressed form of HdrHistogram: the
-// counters themselves, of every run, would make the heap so large that the garbage collector rests.
+// counters of every run would make the heap so large that the garbage collector hardly runs.
 type Histogram struct {
-	Of      string // what took so long
+	Of      string // what the durations are of
 	Encoded []byte
 }
 
-// Extra is a figure that not every implementation of the case has, so that there is
+// Extra is a figure that not every implementation of the case has, so there is
 // nothing to compare it with. Lower is better.
 type Extra struct {
 	Metric string
@@ -102,7 +102,7 @@ type Env struct {
 	Suite, Case string
 	Workers     int
 	Time        time.Duration // about how long a run lasts
-	Tiny        bool          // for tests: as little work as still can go wrong
+	Tiny        bool          // for tests: the least work that can still go wrong
 	Glance      bool          // there is a budget: work may be scaled down
 }
 
@@ -114,15 +114,15 @@ func (e Env) Size(full, tiny int) int {
 	return full
 }
 
-// Missing is the error of an implementation that is not to be had here. It is
-// left out; that is no failure.
+// Missing is the error of an implementation that does not exist here. The
+// implementation is left out; that is no failure.
 type Missing struct{ Reason string }
 
 func (m Missing) Error() string { return m.Reason }
 
 // Wrong is the error of an implementation whose answer is wrong.
 type Wrong struct {
-	What      string // of what the answer was: "fib(35)"
+	What      string // what the answer was of: "fib(35)"
 	Got, Want any
 }
 
@@ -138,8 +138,8 @@ func Check[T comparable](what string, got, want T) error {
 	return Wrong{what, got, want}
 }
 
-// Lap is one execution of a case's work: how many operations, how long they took
-// together, and perhaps something to say about them.
+// Lap is one execution of a case's work: the number of operations, their time
+// together, and perhaps details.
 type Lap struct {
 	Ops    int
 	Took   time.Duration
@@ -150,9 +150,9 @@ type Lap struct {
 // PerOp returns the nanoseconds per operation.
 func (l Lap) PerOp() float64 { return float64(l.Took.Nanoseconds()) / float64(l.Ops) }
 
-// Repeat does laps, at least one, until together they have lasted for d. It returns
-// their sum, with the detail and the extra figures of the last. What a lap does outside of the time that
-// it reports is not counted, neither in the sum nor towards d.
+// Repeat does laps, at least one, until their times add up to d. It returns their
+// sum, with the detail and the extra figures of the last. Work that a lap does outside
+// of the time that it reports counts neither in the sum nor towards d.
 func Repeat(d time.Duration, lap func() (Lap, error)) (Lap, error) {
 	var sum Lap
 	for {
@@ -174,18 +174,18 @@ type Options struct {
 	Time   time.Duration          // see Env
 	Budget time.Duration          // for all rounds of a case, see Measure; 0 for no limit
 	Peers  func(name string) bool // which peers take part; nil for all
-	Note   func(line string)      // told what is left out and why
+	Note   func(line string)      // gets a line for each thing that is left out, with the reason
 	Tiny   bool                   // see Env
 }
 
-// Series is what one implementation reached in all rounds.
+// Series is the samples of one implementation in all rounds.
 type Series struct {
 	Impl    Impl
 	Samples []Sample
 }
 
-// Metric returns the values of the case's i-th metric, one per round. There must be
-// such; see [Outcome.With].
+// Metric returns the values of the case's i-th metric, one per round. The series
+// must have that metric; see [Outcome.With].
 func (s Series) Metric(i int) []float64 {
 	values := make([]float64, len(s.Samples))
 	for round, sample := range s.Samples {
@@ -195,9 +195,9 @@ func (s Series) Metric(i int) []float64 {
 }
 
 // Measure measures a case with one number of workers. When the budget is spent no
-// further round begins, but one that counts there is always: the one to warm up, if
-// that was enough to spend it. The error joins one error per implementation that
-// failed; those are not in the outcome.
+// further round begins, but one round always counts: if the round to warm up spent
+// the budget, it counts itself. The error joins one error per implementation that
+// failed; the outcome has only the others.
 func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	out := Outcome{Suite: suite.Name, Case: c, Workers: workers}
 	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0}
@@ -245,7 +245,7 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 			if f.err != nil || !wanted(f.Impl) {
 				continue
 			}
-			// The garbage of the one before is not this one's to collect.
+			// Each implementation starts without the garbage of the one before.
 			runtime.GC()
 			var sample Sample
 			sample, f.err = f.run()
@@ -256,7 +256,7 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	spent := func() bool { return o.Budget > 0 && time.Since(began) > o.Budget }
 	round(func(i Impl) bool { return !i.WarmsUp })
 	if spent() {
-		// What lasted so long has warmed up meanwhile: it counts.
+		// A round that took so long was its own warming up: it counts.
 		round(func(i Impl) bool { return i.WarmsUp })
 	} else {
 		for _, f := range field {

@@ -1,10 +1,9 @@
-// Package sha1node computes the SHA-1 digests of which the nodes of the Unbalanced
-// Tree Search are made.
+// Package sha1node computes the SHA-1 digests of the Unbalanced Tree Search's nodes.
 //
-// Such a message fits into one block. Crypto/sha1 spends more time around that block
-// than in it, copying the message to a buffer and the digest from its state, and a
-// benchmark of schedulers would be one of hash interfaces. Here the message is put
-// together in registers. It is no replacement for crypto/sha1 otherwise.
+// The message of a node fits into one block. Crypto/sha1 spends more time around that
+// block than in it, copying the message to a buffer and the digest from its state, and a
+// benchmark of schedulers would become one of hash interfaces. Here the message is put
+// together in registers. For other messages it is no replacement for crypto/sha1.
 package sha1node
 
 import (
@@ -12,8 +11,8 @@ import (
 	"encoding/binary"
 )
 
-// Digest is a SHA-1 digest as numbers, of its bytes 0 to 7, 8 to 15 and 16 to 19 in
-// big-endian order. Go keeps it in registers, an array of bytes it would not.
+// Digest is a SHA-1 digest as numbers: its bytes 0 to 7, 8 to 15 and 16 to 19 in
+// big-endian order. Go keeps such a struct in registers, but not an array of bytes.
 type Digest struct {
 	A, B uint64
 	C    uint32

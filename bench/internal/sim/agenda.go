@@ -5,11 +5,11 @@ import "math"
 // never is the time of an event that only a wake-up brings about.
 const never = math.MaxInt64
 
-// agenda says who is next: who has the earliest time, and of several the one with the lowest
-// number. It is a tournament: each inner node of a binary tree holds the winner of the two
-// below it.
+// agenda finds the coroutine to run next: the one with the earliest time, and of several
+// the one with the lowest number. It is a tournament: each inner node of a binary tree
+// holds the winner of the two below it.
 type agenda struct {
-	at      []int64 // a power of two of them
+	at      []int64 // by number; a power of two of them
 	winners []int32 // of node i; its children are 2i and 2i+1, the root is 1
 }
 
@@ -29,7 +29,7 @@ func newAgenda(n int) *agenda {
 	return a
 }
 
-// grow makes room for n of them.
+// grow makes room for n coroutines.
 func (a *agenda) grow(n int) {
 	if n <= len(a.at) {
 		return
@@ -41,7 +41,7 @@ func (a *agenda) grow(n int) {
 	*a = *larger
 }
 
-// set sets the time of one of them. It takes as many steps as the tree is deep.
+// set sets the time of a coroutine, in as many steps as the tree is deep.
 func (a *agenda) set(i int, t int64) {
 	a.at[i] = t
 	for k := (len(a.at) + i) / 2; k > 0; k /= 2 {
@@ -53,7 +53,7 @@ func (a *agenda) set(i int, t int64) {
 	}
 }
 
-// first returns who is next.
+// first returns the coroutine to run next, and its time.
 func (a *agenda) first() (i int, t int64) {
 	w := a.winners[1]
 	return int(w), a.at[w]

@@ -13,25 +13,25 @@ type engine struct {
 	sleep  policy.Sleep
 
 	places    []*place
-	workers   []*worker // by id: those that the places begin with, outside, the stand-ins
-	idle      []*worker // the last to come is the first to go
-	outside   *worker   // without a place: it brings what comes from outside
+	workers   []*worker // by id: the first workers of the places, outside, the stand-ins
+	idle      []*worker // without a place; last in, first out
+	outside   *worker   // without a place; it brings what comes from outside
 	injectors []queue   // by node
 	words     []word    // see the methods of layout
 
 	tree    *tree
 	service *service
 
-	ran  []bool // nodes of the tree, or requests
+	ran  []bool // by node of the tree, or by request
 	left int    // how many did not run yet
 	end  int64  // when the last was over
 	over bool
 
 	stats       Stats
 	latencies   []int64
-	unfinished  []int32 // of each request from outside: its tasks that are not over
+	unfinished  []int32 // by request from outside: its tasks that have not ended
 	failure     error
-	helps       bool // who waits helps
+	helps       bool // a waiter helps, see wait.go
 	slack       int64
 	skipRecheck bool // for a test: park without the look after the announcement
 }
@@ -39,9 +39,9 @@ type engine struct {
 // word stands for the cache lines of one thing.
 type word struct {
 	version uint32 // how often it was changed
-	writer  int32  // who changed it last
-	reader  int32  // who read it last since then, or -1
-	busy    int64  // until when it is on its way to those who changed it
+	writer  int32  // the place that changed it last
+	reader  int32  // the place that read it last since then, or -1
+	busy    int64  // until when it is on its way to the workers that changed it
 }
 
 // The numbers of words. Those of the workers' queues come first.
@@ -52,32 +52,32 @@ func (l *layout) bitmapWord(node int) int { return l.workers + l.nodes + node }
 
 func (l *layout) stateWord() int { return l.workers + 2*l.nodes }
 
-// defaultSlack is how far a worker may be ahead of the others when it touches what they can
-// see, in nanoseconds: about the way of a cache line between two nodes.
+// defaultSlack is how far a worker may be ahead of the others when it touches shared state,
+// in nanoseconds: about the way of a cache line between two nodes.
 const defaultSlack = 200
 
-// empty marks a worker's queues in which there was nothing to take, so that another visit can
-// be short.
+// empty marks queues in which a visit found nothing to take, so that the next visit can be
+// short.
 const empty = 1 << 31
 
-// clock is a coroutine's place in virtual time.
+// clock is a coroutine's position in virtual time.
 type clock struct {
 	id     int      // its number in the agenda
 	at     int      // the place whose CPU it has
-	share  int64    // how many share that CPU
+	share  int64    // how many workers share that CPU
 	now    int64    // may be ahead of the others
-	synced int64    // when it let them go first
-	seen   []uint32 // by word: the version that it read last, and nothing or the bit empty
+	synced int64    // the time of the last sync
+	seen   []uint32 // by word: the version last read, with or without the bit empty
 	engine *engine
 	yield  func(struct{}) bool
 	next   func() (struct{}, bool)
 	stop   func()
 }
 
-// stopped is what ends the coroutines that are left when a run is over.
+// stopped is the panic that ends the coroutines that are left when a run is over.
 type stopped struct{}
 
-// begin makes c a coroutine that runs body when it is its turn.
+// begin makes c a coroutine that runs body when its turn comes.
 func (c *clock) begin(body func()) {
 	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
@@ -90,19 +90,19 @@ func (c *clock) begin(body func()) {
 	})
 }
 
-// suspend lets others go until it is c's turn again.
+// suspend lets other coroutines run until it is c's turn again.
 func (c *clock) suspend() {
 	if !c.yield(struct{}{}) {
 		panic(stopped{})
 	}
 }
 
-// sync lets all go first that are behind.
+// sync lets all coroutines that are behind run first.
 func (c *clock) sync() {
 	if c.now-c.synced <= c.engine.slack {
 		return
 	}
-	c.now = c.synced + (c.now-c.synced)*c.share // what it did was at that speed
+	c.now = c.synced + (c.now-c.synced)*c.share // on a shared CPU all of it took longer
 	c.synced = c.now
 	c.engine.agenda.set(c.id, c.now)
 	if first, _ := c.engine.agenda.first(); first != c.id {
@@ -123,7 +123,7 @@ func (c *clock) wake(t int64) {
 	c.engine.agenda.set(c.id, c.now)
 }
 
-// away returns how long a line takes from another worker.
+// away returns how long a line takes from another place.
 func (c *clock) away(other int) int64 {
 	if other == c.at {
 		return 0
@@ -131,7 +131,7 @@ func (c *clock) away(other int) int64 {
 	return line(c.engine.distance(c.at, other))
 }
 
-// read is before c looks at a word. It says whether it was new to it.
+// read precedes each look of c at a word. It says whether the word had changed since c read it.
 func (c *clock) read(i int) bool {
 	c.sync()
 	w := &c.engine.words[i]
@@ -144,8 +144,8 @@ func (c *clock) read(i int) bool {
 	return true
 }
 
-// write is before c changes a word by an atomic operation: when it returns, the lines have
-// come over. Others may have changed the word meanwhile.
+// write precedes each atomic operation by which c changes a word. When it returns, the lines
+// have come over. Others may have changed the word meanwhile.
 func (c *clock) write(i int) {
 	c.sync()
 	w := &c.engine.words[i]
@@ -171,14 +171,14 @@ func (c *clock) mind() policy.State {
 	return c.engine.sleep.Load()
 }
 
-// notifyTask is the pool's, after a task has become visible.
+// notifyTask stands for the pool's, which follows when a task has become visible.
 func (c *clock) notifyTask(node int) {
 	if c.mind().Searching() == 0 {
 		c.wakeOne(node, -1)
 	}
 }
 
-// wakeOne is the pool's.
+// wakeOne stands for the pool's.
 func (c *clock) wakeOne(node, place int) {
 	e := c.engine
 	for n := range e.nodes {
@@ -201,7 +201,7 @@ func (c *clock) wakeOne(node, place int) {
 	}
 }
 
-// wakeUp is the pool's, for the waker that chose the place.
+// wakeUp stands for the pool's, for the waker that chose the place.
 func (c *clock) wakeUp(p *place) {
 	e := c.engine
 	c.write(e.stateWord())
@@ -211,7 +211,7 @@ func (c *clock) wakeUp(p *place) {
 	p.rouse(c.now - waker)
 }
 
-// anyWork is the pool's, with a look at each place.
+// anyWork stands for the pool's, and looks at each place.
 func (c *clock) anyWork(forks bool) (node, place int, ok bool) {
 	e := c.engine
 	for node := range e.injectors {
@@ -228,7 +228,7 @@ func (c *clock) anyWork(forks bool) (node, place int, ok bool) {
 	return 0, -1, false
 }
 
-// visit is before a look at what there is at a place. It says whether there may be something.
+// visit precedes each look at a place's queues and forks. It says whether there may be any work.
 func (c *clock) visit(i int) bool {
 	if c.now-c.synced > c.engine.slack {
 		c.sync()

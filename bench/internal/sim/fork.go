@@ -8,7 +8,7 @@ import (
 // frame is one fork: a range of a tree's nodes that another worker may take.
 type frame struct {
 	lo, hi int32
-	thief  int32 // 1 + who took it, 0 while nobody is known
+	thief  int32 // 1 + the thief's place, 0 while it is unknown
 	state  latch
 }
 
@@ -45,14 +45,14 @@ func (w *worker) push(lo, hi int32) int {
 	return d
 }
 
-// hungry says whether a worker could take a fork. Here all forks read one word for that, and see it
-// at once. In the pool a thief that finds nothing on a stack tells its owner.
+// hungry says whether a worker could take a fork. Here each fork reads one word for that, and sees
+// a change at once. In the pool a thief that finds nothing on a stack tells its owner.
 func (w *worker) hungry() bool {
 	w.read(w.engine.stateWord())
 	return w.engine.sleep.Hungry()
 }
 
-// publish shows all frames to thieves, and wakes one of them if need be.
+// publish shows all frames to thieves, and wakes a thief if need be.
 func (w *worker) publish() {
 	if w.split >= w.bottom {
 		return
@@ -64,7 +64,7 @@ func (w *worker) publish() {
 	}
 }
 
-// pop takes the newest fork back, and says whether it was not stolen. If it was, it is done.
+// pop takes the newest fork back, and says whether it was not stolen. A stolen fork is done when pop returns.
 func (w *worker) pop(d int) bool {
 	w.bottom = d
 	if w.hungry() {
@@ -79,7 +79,7 @@ func (w *worker) pop(d int) bool {
 		return true
 	}
 	w.split, w.eager, w.bottom = w.top, w.top+policy.AlwaysPublic, w.top
-	w.await(d) // no panic leaves others above it
+	w.await(d) // no panic leaves other frames above it
 	w.write(w.at)
 	w.top, w.split, w.bottom, w.eager = d, d, d, d+policy.AlwaysPublic
 	return false

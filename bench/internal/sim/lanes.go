@@ -7,8 +7,8 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Lanes simulates uneven lanes of work, each of so many tasks, on as many CPUs of one node: divided statically,
-// where a CPU has a lane and nothing else, and by the pool's stealing.
+// Lanes simulates uneven lanes of work, lane i of tasks[i] tasks, on as many CPUs of one node: divided statically,
+// with one lane for each CPU, and by the pool's stealing.
 func Lanes(tasks []int, each time.Duration) (static, stealing time.Duration, err error) {
 	for _, n := range tasks {
 		took, err := runLanes([]int{n}, each, 1)

@@ -11,7 +11,7 @@ import (
 // Machine is a machine to simulate.
 type Machine struct {
 	Name  string
-	About string // what it is, and where its distances are from
+	About string // a description, with the source of its distances
 
 	topology *numa.Topology
 }
@@ -29,7 +29,7 @@ type shape struct {
 var (
 	oneNode = [][]int{{10}}
 
-	// What the ACPI and Linux assume where nothing is told.
+	// What the ACPI and Linux assume without a table.
 	fourAlike = [][]int{{10, 20, 20, 20}, {20, 10, 20, 20}, {20, 20, 10, 20}, {20, 20, 20, 10}}
 
 	// Two sockets of a Xeon E5-2695 v4, and most others with two sockets since.
@@ -79,8 +79,8 @@ func Machines() []Machine {
 	return machines
 }
 
-// MachineOf returns a machine with a topology that was read from somewhere. Workers are on
-// the CPUs that it allows.
+// MachineOf returns a machine with a topology that was read from somewhere. It has workers
+// on the CPUs that the topology allows.
 func MachineOf(t *numa.Topology, about string) Machine {
 	nodes := make(map[int]bool)
 	for _, cpu := range t.Allowed {
@@ -120,15 +120,15 @@ func (s shape) topology() *numa.Topology {
 	return t
 }
 
-// layout is a machine as the pool's workers see it, one of them pinned to each CPU.
+// layout is a machine as the pool's workers see it, with one worker pinned to each CPU.
 type layout struct {
 	workers int
 	nodes   int
 	nodeOf  []int     // by worker
-	firstOf []int     // by node: a worker there
+	firstOf []int     // by node: its first worker
 	nearby  [][]int   // by node: all nodes, nearest first
 	between []uint16  // distance between two workers' CPUs
-	across  [][]int64 // by nodes: how long a line takes
+	across  [][]int64 // by two nodes: how long a line takes
 }
 
 func (m Machine) layout() *layout {
@@ -176,7 +176,7 @@ func (m Machine) layout() *layout {
 
 func (l *layout) distance(a, b int) int { return int(l.between[a*l.workers+b]) }
 
-// order makes the order of victims, in the tiers of the distances or in one for all.
+// order makes the order of victims, in tiers by distance or in a single tier.
 func (l *layout) order(tiers bool) *policy.Order {
 	placements := make([]int, l.workers)
 	for i := range placements {

@@ -6,11 +6,11 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// place is the right to compute on a CPU, and what stays there when one worker hands over to
-// another.
+// place is the right to compute on a CPU, and the state that stays there when one worker
+// hands over to another.
 type place struct {
 	cpu   int
-	cache []uint32 // the field seen of those who compute there
+	cache []uint32 // the field seen of the workers that compute there
 
 	// running are the workers that compute there. One that comes back from a wait may
 	// find another in the middle of a job. The first of them that ends its job or begins
@@ -21,19 +21,19 @@ type place struct {
 	slot        int32 // the LIFO slot: a request, or -1
 
 	search      policy.Search
-	lastVictim  bool // a tier begins with the last victim
+	lastVictim  bool // the search begins each tier with the last victim
 	victim      int
-	firstVictim int // where the waker saw something, or -1
+	firstVictim int // the place where the waker saw work, or -1
 	lifo, poll  int
 
 	awake  bool // a waker has cleared the bit
-	parked bool // the first of running sleeps, and is not only about to
+	parked bool // running[0] sleeps, and is not only about to
 	since  int64
 }
 
 func (p *place) crowded() bool { return len(p.running) > 1 }
 
-// visible says whether there is a fork to take.
+// visible says whether a thief could take a fork there.
 func (p *place) visible() bool {
 	for _, w := range p.running {
 		if w.top < w.split {
@@ -58,8 +58,8 @@ func (p *place) enter(w *worker) {
 	p.divide(w.now)
 }
 
-// divide divides the CPU evenly among those who compute there from time t on. What they are
-// in the middle of ends later than it would have, or earlier.
+// divide divides the CPU evenly among the workers that compute there from time t on. The
+// steps that they are in end later or earlier than they would have.
 func (p *place) divide(t int64) {
 	awake := p.running
 	if p.parked && len(awake) > 0 {
@@ -91,16 +91,16 @@ func (w *worker) leave() {
 	p.enter(other)
 }
 
-// makeRoom is for a worker between two jobs that is not alone at its place.
+// makeRoom lets a worker leave a place that it shares, between two jobs.
 func (w *worker) makeRoom() {
 	w.stopSearching()
-	if w.crowded() { // still
+	if w.crowded() { // still shared
 		w.leave()
 		w.rest()
 	}
 }
 
-// rest suspends a worker without a place until it is a stand-in.
+// rest suspends a worker without a place until it becomes a stand-in.
 func (w *worker) rest() {
 	w.engine.idle = append(w.engine.idle, w)
 	w.sleepUntilWoken()
@@ -118,8 +118,8 @@ func (e *engine) standIn() *worker {
 	return w
 }
 
-// takeBack takes the worker's place from the stand-in, if that one sleeps or is about to and
-// nobody has chosen the place.
+// takeBack takes the worker's place from the stand-in, if the stand-in sleeps or is about to
+// and no waker has chosen the place.
 func (w *worker) takeBack() {
 	e, p := w.engine, w.place
 	bitmap := e.bitmapWord(e.nodeOf[w.at])
@@ -135,7 +135,7 @@ func (w *worker) takeBack() {
 	e.sleep.Add(-policy.OneSleeper)
 	other := p.running[0]
 	p.running = p.running[:0]
-	other.displaced = true // if it is only about to sleep, it sees that
+	other.displaced = true // a stand-in that is only about to sleep sees this
 	if p.parked {
 		w.rise()
 		e.idle = append(e.idle, other)
@@ -157,7 +157,7 @@ func (p *place) rouse(t int64) {
 	}
 }
 
-// wakes returns when the CPU of a place that sleeps begins with what is made ready at time t.
+// wakes returns when the CPU of a sleeping place begins with work made ready at time t.
 func (p *place) wakes(t int64) int64 {
 	if t-p.since > deepAfter {
 		return t + deep

@@ -69,7 +69,7 @@ func machineTable(outcomes []Outcome, machine string) string {
 	return t.Render()
 }
 
-// spread writes the median, and the ends if there are several.
+// spread writes the median, and the least and the greatest if there are several values.
 func spread(values []float64) string {
 	s := contract.Summarise(values)
 	if len(values) == 1 {
@@ -89,7 +89,7 @@ func ratio(o, base *Outcome, metric string) string {
 	return figure(r.Median)
 }
 
-// RankingText writes the standings of a sweep.
+// RankingText writes the ranking of a sweep.
 func RankingText(w io.Writer, outcomes []Outcome) error {
 	for i := range outcomes {
 		m := outcomes[i].Machine

@@ -7,7 +7,7 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Stats is what came of a run.
+// Stats is the result of a run.
 type Stats struct {
 	Makespan int64 // ns, until the last node or request was over
 	Work     int64 // ns, of all nodes or requests
@@ -15,26 +15,26 @@ type Stats struct {
 	Depth    int   // of the longest chain, in nodes, 0 for requests
 
 	Steals int64 // steals that succeeded, of a fork or of tasks
-	Remote int64 // those from another node, its injector included
-	Items  int64 // forks and tasks that they took
-	Failed int64 // visits of a victim that had nothing, or where a race was lost
+	Remote int64 // steals from another node, its injector included
+	Items  int64 // forks and tasks that the steals took
+	Failed int64 // visits of a victim that had nothing, or where the thief lost a race
 	Looks  int64
 	Wakes  int64
 	Parks  int64
 	Parked int64 // ns, of all places
 
-	Lent       int64 // how often who waited lent its place
-	Goroutines int64 // those that the places began with, and the stand-ins
+	Lent       int64 // how often a waiter lent its place
+	Goroutines int64 // the first workers of the places, and the stand-ins
 
-	// ns, from a request's arrival to the end of its last part, of those that arrive in the
-	// second half: in the first the workers wake up.
+	// ns, from a request's arrival to the end of its last part. Only requests of the second
+	// half count: in the first the workers wake up.
 	P50, P99, P999 int64
 }
 
 // RemoteShare is the share of steals that were from another node.
 func (s *Stats) RemoteShare() float64 { return float64(s.Remote) / float64(max(s.Steals, 1)) }
 
-// Attempts is how often a thief visited a victim: what Blumofe and Leiserson's bound of O(P D) is on
+// Attempts is how often a thief visited a victim. Blumofe and Leiserson's bound of O(P D) is on this number
 // (JACM 1999), with the time of the longest chain as D.
 func (s *Stats) Attempts() int64 { return s.Steals + s.Failed }
 
@@ -46,19 +46,19 @@ func (s *Stats) stole(items int, remote bool) {
 	}
 }
 
-// setup is what runs of a load share.
+// setup is what all runs of a load share.
 type setup struct {
 	*layout
 	order      *policy.Order
 	parameters policy.Parameters
-	lastVictim bool // a tier begins with the last victim
-	helps      bool // who waits helps
+	lastVictim bool // the search begins each tier with the last victim
+	helps      bool // a waiter helps, see wait.go
 	load       work
 	seed       uint64
 	tweak      func(*engine) // for tests
 }
 
-// run runs a load with one way of choosing victims.
+// run simulates the load with the setup's way of choosing victims.
 func (u setup) run() (Stats, error) {
 	l := u.layout
 	e := &engine{layout: l, tree: u.load.tree, helps: u.helps, slack: defaultSlack}
@@ -84,12 +84,12 @@ func (u setup) run() (Stats, error) {
 		e.places = append(e.places, p)
 		w := new(worker)
 		e.begin(w, func() {
-			p.parked, w.searching = false, true // counted by who woke it
+			p.parked, w.searching = false, true // counted by the waker
 			p.divide(w.now)
 			w.main()
 		})
 		p.enter(w)
-		// As after the pool's start: all asleep.
+		// As after the pool's start: all places are asleep.
 		e.sleep.Announce(i, false)
 	}
 	e.outside = new(worker)
@@ -115,7 +115,7 @@ func (u setup) run() (Stats, error) {
 	return e.results(), e.failure
 }
 
-// load makes the engine's account of what is to run.
+// load makes the engine's account of the work to run.
 func (e *engine) load(s *service) {
 	if e.tree != nil {
 		e.left = e.tree.nodes()
@@ -156,7 +156,7 @@ func (e *engine) finish(t int64) {
 	}
 }
 
-// deadlock says who sleeps while there is something to do.
+// deadlock describes a run in which all workers sleep while there is work left.
 func (e *engine) deadlock() error {
 	asleep, joining, searching := 0, 0, e.sleep.Load().Searching()
 	queued, forks := 0, 0

@@ -3,12 +3,12 @@ package sim
 import "math/rand/v2"
 
 // service is a load of requests from outside. They arrive at random, independently of one
-// another, each at the injector of a node. A quarter of them comes in at the first node,
-// where the network is, and the others at any node. Most are short; one in twenty is long;
-// one in sixteen queues parts of itself, and is over when the last part is.
+// another, each at the injector of a node: a quarter at the first node, where the network
+// is, the others at any node. Most are short; one in twenty is long; one in sixteen queues
+// parts of itself, and ends with its last part.
 type service struct {
-	requests []request // by arrival; parts have none and stand behind
-	arriving int       // how many come from outside
+	requests []request // by arrival; then the parts, which have no arrival
+	arriving int       // how many requests come from outside
 	lines    int       // cache lines of a request's data
 	work     int64
 }
@@ -17,21 +17,21 @@ type service struct {
 type request struct {
 	arrival int64
 	cost    int64
-	node    int32 // where it came in, and so its data are
-	parts   int32 // it queues so many
-	first   int32 // the index of the first of them
-	whole   int32 // of a part: the index of the request
+	node    int32 // where it arrived and its data are
+	parts   int32 // the number of parts that it queues
+	first   int32 // the index of its first part
+	whole   int32 // the index of the request that it is a part of, or -1
 }
 
 const (
-	shortRequest = 10_000  // ns at the mean, exponentially distributed
+	shortRequest = 10_000  // ns, the mean of an exponential distribution
 	longRequest  = 200_000 // the same
 	oneInLong    = 20
 	oneInParts   = 16
 	partsOf      = 16
 )
 
-// newService makes requests that keep so many workers busy for that share of the time.
+// newService makes requests that keep the layout's workers busy for the given share of the time.
 func newService(random *rand.Rand, l *layout, requests int, busy float64) *service {
 	const mean = shortRequest + (longRequest-shortRequest)/oneInLong + partsOf*shortRequest/oneInParts
 	gap := mean / (busy * float64(l.workers))

@@ -13,8 +13,8 @@ type Strategy struct {
 
 	tiers      bool
 	lastVictim bool
-	helps      bool   // who waits helps, see wait.go
-	rival      string // another strategy that it is compared with besides Uniform
+	helps      bool   // a waiter helps, see wait.go
+	rival      string // another strategy to compare it with, besides Uniform
 	parameters policy.Parameters
 }
 
@@ -22,12 +22,12 @@ const (
 	// Uniform is the name of the strategy that others are compared with.
 	Uniform = "uniform"
 
-	// Help is the name of the strategy that does as the pool did before: who waits for a
-	// thief helps.
+	// Help is the name of the strategy that follows the pool's former rule: a worker that waits
+	// for a thief helps.
 	Help = "help"
 )
 
-// Strategies returns what is compared. Who waits for a thief lends its place.
+// Strategies returns the strategies to compare. Unless a strategy helps, its waiters lend their places.
 func Strategies() []Strategy {
 	return []Strategy{
 		{Name: Uniform, About: "each victim drawn from all alike", parameters: policy.Parameters{Uniform: policy.Always}},
@@ -51,8 +51,8 @@ type work struct {
 	service *service
 }
 
-// nodeCost is how long a node of the Unbalanced Tree Search takes here: the benchmark has a
-// parameter for that, and its own choice, one digest, would take a hundred times as many
+// nodeCost is how long a node of the Unbalanced Tree Search takes here. The benchmark has a
+// parameter for that; with its own choice, one digest, it would take a hundred times as many
 // nodes to keep the machine busy for as long.
 const nodeCost = 10_000
 

@@ -20,10 +20,10 @@ type Options struct {
 	Loads      []Load
 	Strategies []Strategy
 	Seed       uint64
-	Seeds      int // how many, from Seed on: one run each
+	Seeds      int // the number of seeds, from Seed on: one run each
 }
 
-// Outcome is what came of a load on a machine with a strategy, one run for each seed.
+// Outcome is the result of a load on a machine with a strategy, one run for each seed.
 type Outcome struct {
 	Machine  Machine
 	Load     Load
@@ -33,7 +33,7 @@ type Outcome struct {
 }
 
 // Run runs every load on every machine with every strategy. The runs are independent of one
-// another, so they share this machine's CPUs, and come out the same whatever it does.
+// another. So they share the CPUs of this machine, and its load does not change their results.
 func Run(o Options) ([]Outcome, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -73,7 +73,7 @@ func Run(o Options) ([]Outcome, error) {
 	return result, err
 }
 
-// name is that of the case in the contract's lines.
+// name is the name of the case in the contract's lines.
 func (o *Outcome) name() string { return o.Load.Name + "-" + o.Machine.Name }
 
 // metric is a figure of a run.
@@ -88,7 +88,7 @@ const (
 	tail         = "p99-us"
 )
 
-// metrics returns those that a load has.
+// metrics returns the metrics of the outcome's load.
 func (o *Outcome) metrics() []metric {
 	of := func(name string, f func(s *Stats) float64) metric {
 		return metric{name, func(_ *Outcome, s *Stats) float64 { return f(s) }}
@@ -122,7 +122,7 @@ func (o *Outcome) metrics() []metric {
 		of("p999-us", func(s *Stats) float64 { return float64(s.P999) / 1e3 }))
 }
 
-// values returns a figure of all runs; nil if the load does not have it.
+// values returns one metric of all runs, or nil if the load does not have it.
 func (o *Outcome) values(name string) []float64 {
 	for _, m := range o.metrics() {
 		if m.name == name {
@@ -136,7 +136,7 @@ func (o *Outcome) values(name string) []float64 {
 	return nil
 }
 
-// base returns the outcome of another strategy on the same machine with the same load.
+// base returns another strategy's outcome on the same machine with the same load.
 func base(outcomes []Outcome, o *Outcome, strategy string) *Outcome {
 	for i := range outcomes {
 		b := &outcomes[i]
@@ -147,9 +147,9 @@ func base(outcomes []Outcome, o *Outcome, strategy string) *Outcome {
 	return nil
 }
 
-// Lines returns the lines of the contract: for each case those of its strategies, and then
-// the ratios of makespan and remote steals to those of uniform random victims, and of the
-// strategy's rival.
+// Lines returns the lines of the contract. For each case these are the figures of its
+// strategies, and then the ratios of makespan, remote steals and p99 to those of uniform
+// random victims and of the strategy's rival.
 func Lines(outcomes []Outcome) (lines []any) {
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -180,14 +180,14 @@ func Lines(outcomes []Outcome) (lines []any) {
 	return lines
 }
 
-// The sweep's parameters: parts of 2^16, and looks.
+// The parameters of the sweep: Uniform in parts of 2^16, and Patience in looks.
 var (
 	sweptUniform  = []uint32{0, 1 << 8, 1 << 10, 1 << 12, 1 << 13, 1 << 14}
 	sweptPatience = []int{0, 1, 2, 4, 8}
 )
 
-// Swept returns the strategies of a sweep: the uniform one, and what the pool does with all
-// pairs of parameters.
+// Swept returns the strategies of a sweep: the uniform one, and the pool's with all pairs of
+// parameters.
 func Swept() []Strategy {
 	all := Strategies()[:1]
 	for _, uniform := range sweptUniform {
@@ -215,8 +215,8 @@ type Ranking struct {
 	Most     float64 // remote steals of the worst load of the Unbalanced Tree Search
 }
 
-// Rank returns the standings on a machine, the best first: those whose remote steals are at
-// most a third of the uniform ones', by makespan, and then the others.
+// Rank returns the ranking on a machine, the best first, by makespan. Strategies whose remote
+// steals are at most a third of the uniform strategy's come before the others.
 func Rank(outcomes []Outcome, machine string) []Ranking {
 	type sums struct {
 		makespan, remote   float64

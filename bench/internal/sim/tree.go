@@ -8,18 +8,18 @@ import (
 	"github.com/seed53057037/heist/bench/internal/sha1node"
 )
 
-// tree is the work of a load that forks and joins. It is laid out as it is before the run,
-// breadth first, so that the children of a node are a range of indices. A node takes its
-// time, and then its children are counted as in suite forkjoin: their range is halved, the
-// halves are a fork, until a range is a single node.
+// tree is the work of a load that forks and joins. It is laid out before the run, breadth
+// first, so that the children of a node are a range of indices. A node takes its time, and
+// then its children are counted as in suite forkjoin: their range is halved and the halves
+// are forked, until a range is a single node.
 type tree struct {
-	children []int32 // of node i they begin at children[i] and end at children[i+1]
+	children []int32 // the children of node i begin at children[i] and end at children[i+1]
 	cost     []int32 // of each node, in nanoseconds
-	after    int32   // what a node that has children takes besides when they are over
+	after    int32   // what a node with children takes after they have ended
 	lines    int     // cache lines that a thief needs from the victim besides the work itself
 
-	work  int64 // what all nodes take
-	span  int64 // what the longest chain of nodes takes
+	work  int64 // the time of all nodes
+	span  int64 // the time of the longest chain of nodes
 	depth int   // of the longest chain, in nodes
 }
 
@@ -64,7 +64,7 @@ type utsNode struct {
 }
 
 // uts makes a tree of the Unbalanced Tree Search, with the definitions of suite forkjoin.
-// Children says how many a node has, given its number from 0 to 1.
+// Children says how many children a node has, given its depth and its number from 0 to 1.
 func uts(seed, cost int32, children func(depth int, u float64) int) *tree {
 	var origin [20]byte
 	binary.BigEndian.PutUint32(origin[16:], uint32(seed))
@@ -89,8 +89,8 @@ func geometric(cutoff int, cost int32) *tree {
 	})
 }
 
-// binomial is T3 of that benchmark with more children of the root, and fewer of the others:
-// 0.96 on average instead of 0.999, lest the longest chain be longer than the run.
+// binomial is T3 of that benchmark with another number of children of the root, and fewer of
+// the other nodes: 0.96 on average instead of 0.999, lest the longest chain be longer than the run.
 func binomial(b int, cost int32) *tree {
 	const q, m = 0.12, 8
 	return uts(42, cost, func(depth int, u float64) int {
@@ -104,8 +104,8 @@ func binomial(b int, cost int32) *tree {
 	})
 }
 
-// fibonacci is the recursion of fib, every call a node. Its leaves take from a quarter of
-// cost to seven quarters.
+// fibonacci is the recursion of fib, every call a node. A leaf takes from a quarter of cost
+// to seven quarters.
 func fibonacci(n int, cost int32) *tree {
 	random := rand.New(rand.NewPCG(1, 1))
 	return grow(n, 32, func(n, _ int, add func(int)) int32 {
@@ -118,7 +118,7 @@ func fibonacci(n int, cost int32) *tree {
 	})
 }
 
-// combining is fibonacci with so much of a call's time after both of those that it makes.
+// combining is fibonacci in which a call takes the time after, once its two calls have ended.
 func combining(n int, cost, after int32) *tree {
 	t := fibonacci(n, cost)
 	t.after = after
@@ -126,10 +126,10 @@ func combining(n int, cost, after int32) *tree {
 	return t
 }
 
-// skewed divides a range again and again, a tenth and nine tenths, until a part is so small
-// that it is worked on as a whole, with so much time for each element.
+// skewed divides a range again and again, into a tenth and nine tenths. A part of at most
+// grain elements is a leaf, which takes each for every element.
 func skewed(elements, grain, each int32) *tree {
-	const division = 200 // what dividing takes
+	const division = 200 // the time of a division
 	return grow(elements, 64, func(n int32, _ int, add func(int32)) int32 {
 		if n <= grain {
 			return n * each

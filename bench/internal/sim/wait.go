@@ -1,18 +1,18 @@
 package sim
 
-// Who joins a stolen fork waits until the thief is done. There are two rules:
+// A worker that joins a stolen fork waits until the thief is done. There are two rules:
 //
-//   - lend, the pool's: nobody runs anything on top of a wait. After a short look the waiter
-//     hands its place over to a stand-in, and sleeps until the thief wakes it.
+//   - lend, the pool's: nothing runs on top of a wait. After a short look the waiter hands
+//     its place over to a stand-in, and sleeps until the thief wakes it.
 //   - help, the pool's former rule: the waiter searches for forks and runs them on top of its
-//     wait. It cannot go on before the last of them is over, whatever its size.
+//     wait. It cannot go on before the last of them has ended, whatever its size.
 
-// A waiter looks for shortLook before it lends its place, and on for up to longLook if others look for
-// work in vain, in nanoseconds.
+// A waiter looks for shortLook before it lends its place, and for up to longLook if other workers search
+// in vain. Both are in nanoseconds.
 const shortLook, longLook = 4_000, 30_000
 
-// maxHelping bounds how many jobs a helper runs on top of one another, each in the middle of
-// a wait of the one below.
+// maxHelping bounds how many jobs a helper runs on top of one another, each on top of a wait
+// of the job below.
 const maxHelping = 256
 
 // await waits until a stolen fork is done.
@@ -38,10 +38,10 @@ func (w *worker) lend(d int) {
 	w.leave()
 	w.sleepUntilWoken()
 	w.takeBack()
-	w.place.enter(w) // perhaps beside the stand-in
+	w.place.enter(w) // the stand-in may still be there
 }
 
-// lookAt looks at a fork all the time until it is done, but not for longer than that. It says whether the
+// lookAt looks at a fork all the time until it is done, for at most ns nanoseconds. It says whether the
 // fork is done.
 func (w *worker) lookAt(d int, ns int64) bool {
 	deadline := w.now + ns
@@ -56,8 +56,8 @@ func (w *worker) lookAt(d int, ns int64) bool {
 	return false
 }
 
-// complete is for the thief that has set a latch to done: it ends the wait of the owner. The
-// state is what the latch was before.
+// complete ends the wait of the owner, for the thief that has set a latch to done. The state
+// is the latch's former one.
 func (w *worker) complete(owner *worker, state latch) {
 	switch e := w.engine; {
 	case state == pending:
@@ -73,7 +73,7 @@ func (w *worker) complete(owner *worker, state latch) {
 			w.write(e.bitmapWord(e.nodeOf[owner.at]))
 			w.wakeUp(owner.place)
 		}
-	case owner.parked: // its place, and so its CPU
+	case owner.parked: // the place sleeps, and so does its CPU
 		w.now += waker
 		owner.wake(owner.wakes(w.now - waker))
 	default:
@@ -82,7 +82,7 @@ func (w *worker) complete(owner *worker, state latch) {
 	}
 }
 
-// help waits for a fork and runs others meanwhile.
+// help waits for a fork and runs other forks meanwhile.
 func (w *worker) help(d int) {
 	for w.frames[d].state != done {
 		if j, ok := w.searchWork(d, false); ok {

@@ -5,16 +5,16 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// worker is a goroutine of the pool's, or what comes from outside. Its methods are the pool's
-// of the same name, without guests, priorities, doormen and panics, and with their cost in
-// time.
+// worker is a goroutine of the pool's, or the source of the work from outside. Its methods
+// are the pool's of the same name, without guests, priorities, doormen and panics, and with
+// their cost in time.
 type worker struct {
 	clock
 	stack
 	*place
 
 	searching bool
-	displaced bool // who had lent it the place took it back while it went to sleep
+	displaced bool // a waiter took its place back while it went to sleep
 	helping   int  // how many jobs it runs on top of waits
 	alone     bool // asleep outside the protocol
 }
@@ -22,11 +22,11 @@ type worker struct {
 // The pool's, see pool/find.go.
 const (
 	maxLIFO   = 3
-	poll      = 20 // the period that the pool begins with
+	poll      = 20 // the pool's first period
 	leastPull = 4
 )
 
-// job is something to run: a request, or a fork of a worker.
+// job is work to run: a request, or a fork of a worker.
 type job struct {
 	request int32 // -1 for none
 	owner   *worker
@@ -85,7 +85,7 @@ func (w *worker) serve(i int32) {
 	e.finish(w.now)
 }
 
-// queue is the pool's Worker.Go.
+// queue stands for the pool's Worker.Go.
 func (w *worker) queue(t int32) {
 	w.engine.service.requests[t].node = int32(w.engine.nodeOf[w.at])
 	w.write(w.at)
@@ -95,7 +95,7 @@ func (w *worker) queue(t int32) {
 	w.notifyTask(w.engine.nodeOf[w.at])
 }
 
-// nextOwn is the pool's Worker.next.
+// nextOwn stands for the pool's Worker.next.
 func (w *worker) nextOwn() int32 {
 	w.read(w.at)
 	if w.poll <= 0 && w.batch.len() == 0 {
@@ -141,7 +141,7 @@ func (w *worker) take() int32 {
 	return -1
 }
 
-// pull takes a share of what lies in a node's injector. Without success it returns -1.
+// pull takes a share of the tasks in a node's injector. Without success it returns -1.
 func (w *worker) pull(node int) (int32, bool) {
 	e := w.engine
 	q := &e.injectors[node]
@@ -178,8 +178,8 @@ func (w *worker) nextRemoteTaskAnywhere() (int32, bool) {
 	return -1, false
 }
 
-// searchWork looks for work of others until it finds some, until the fork at depth wait is done
-// if it is not -1, or until it is time to sleep.
+// searchWork searches until it finds work, until the fork at depth wait is done if wait is
+// not -1, or until it is time to sleep.
 func (w *worker) searchWork(wait int, tasks bool) (job, bool) {
 	for w.search.Begin(); ; {
 		j, r := w.look(wait, tasks || w.search.Last(), w.search.Last())
@@ -219,7 +219,7 @@ func (w *worker) startSearching() bool {
 	return w.searching
 }
 
-// look goes round the queues once.
+// look looks at all queues once.
 func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 	e := w.engine
 	e.stats.Looks++
@@ -243,7 +243,7 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 	w.search.Look(firstVictim, last, len(e.places))
 	if w.search.Drawn() && w.visit(w.at) {
 		if j, _, r := w.rob(w.place, forks, false, false); r == heist.Success {
-			return j, r // of who lent the place: no steal
+			return j, r // a fork at its own place is no steal
 		}
 	}
 	for k := w.search.Victim(); k >= 0; k = w.search.Victim() {
@@ -271,7 +271,7 @@ func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
 	return job{}, result
 }
 
-// rob takes a fork that is at a place, or half of the tasks there.
+// rob takes a fork at a place, or half of the tasks there.
 func (w *worker) rob(v *place, forks, tasks, slots bool) (j job, items int, r heist.StealResult) {
 	if forks {
 		for _, owner := range v.running {
@@ -333,8 +333,8 @@ func (w *worker) notifySeen() {
 	}
 }
 
-// park puts the place to sleep until a waker wakes it, unless there is work to see once the
-// worker has announced that, or the fork at depth wait is done.
+// park puts the place to sleep until a waker wakes it. It returns at once if the worker sees
+// work after it has announced the sleep, or if the fork at depth wait is done.
 func (w *worker) park(wait int) {
 	e, p := w.engine, w.place
 	bitmap := e.bitmapWord(e.nodeOf[w.at])
@@ -372,7 +372,7 @@ func (w *worker) park(wait int) {
 }
 
 // retract takes the announcement back, unless a waker has chosen the place. If the worker
-// was displaced, the bit is not its own, but may be that of its successor.
+// was displaced, the bit is not its own, but may be its successor's.
 func (w *worker) retract(bitmap int, searching bool) bool {
 	w.write(bitmap)
 	w.write(w.engine.stateWord())
@@ -398,9 +398,9 @@ func (w *worker) worthWaking(state policy.State) bool {
 func (w *worker) arrive() {
 	e := w.engine
 	bring := func(t, node int32, at int64) {
-		w.now, w.synced = at, -1 // many clients: one's wake-up does not hold up the next
+		w.now, w.synced = at, -1 // many clients: the wake-up by one does not hold up the next
 		w.at = e.firstOf[node]
-		clear(w.seen[e.layout.workers:]) // and it has seen nothing
+		clear(w.seen[e.layout.workers:]) // and a new client has seen no word
 		if at > 0 {
 			w.sync()
 		}

@@ -9,7 +9,7 @@ import (
 
 // An alarm wakes a goroutine at a given time, as exactly as a connection does when data
 // comes. time.Sleep would wait up to a millisecond too long whenever the process is
-// idle meanwhile: that is the unit of epoll's timeouts. It has one user at a time.
+// idle meanwhile, as epoll's timeouts are in milliseconds. An alarm has one user at a time.
 type alarm struct{ timer *os.File }
 
 func newAlarm() (alarm, error) {

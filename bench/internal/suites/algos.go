@@ -25,9 +25,9 @@ import (
 //	sort-...        other elements and other inputs, 2^18 of them; see sorts.go
 //
 // The row heist-range is the form of the algorithm whose function has the inner loop itself.
-// What a library lacks it has no row for: rayon has no scan, TBB no stable sort and no
-// filter that keeps the order. The metric is ns per element; checking the result, and
-// putting the input in place for the sorts, are not in the time.
+// A library has no row for an algorithm that it lacks: rayon has no scan, TBB no stable sort
+// and no filter that keeps the order. The metric is ns per element. Checking the result, and
+// putting the input in place for the sorts, are not timed.
 func algosSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "algos",
@@ -38,20 +38,20 @@ func algosSuite() runner.Suite {
 	}
 }
 
-// problem is what a case of the suite has to do, and how. What is started for one
-// implementation has slices of its own.
+// problem is the work of a case, and the ways to do it. Each implementation gets slices of
+// its own.
 type problem[T any] struct {
 	job job[T]
-	// on does it on a pool; inRanges as well, with the inner loop in the caller's function.
+	// on does it on a pool; inRanges does so with the inner loop in the caller's function.
 	on, inRanges func(*pool.Pool) (T, error)
 	serial       func() T
 }
 
 // algo is a case of the suite.
 //
-// Most algorithms are given functions of the caller's, and there the languages differ: Rust
-// and C++ compile them into the loops, and so does Go in the plain loop that is "serial",
-// but an algorithm in Go calls them, for 1 to 2 ns an element, or once for a range.
+// Most algorithms take functions of the caller's, and there the languages differ. Rust and
+// C++ compile these functions into the loops, and so does Go in the plain loop that is
+// "serial". An algorithm in Go calls them, for 1 to 2 ns an element, or once for a range.
 func algo[T any](name, about string, start func(env runner.Env) problem[T], others ...runner.Impl) runner.Case {
 	return runner.Case{
 		Name: name, About: about, Metrics: lower("ns/elem"), Workers: asked,
@@ -90,7 +90,7 @@ func solved[T any](name string, start func(runner.Env, *pool.Pool) (job[T], func
 func rayonPerElem() runner.Impl { return peers.Rayon(lower("ns/elem")) }
 func tbbPerElem() runner.Impl   { return peers.TBB(lower("ns/elem")) }
 
-// inlining notes what holds for algorithms that are given a function.
+// inlining adds the note for algorithms that take a function.
 func inlining(impl runner.Impl) runner.Impl {
 	impl.Note = "has the caller's function compiled into its loops; Go's generic functions call it"
 	return impl
@@ -139,7 +139,7 @@ type pair struct{ key, payload uint32 }
 
 func byKey(a, b pair) int { return cmp.Compare(a.key, b.key) }
 
-// pairsJob is the job of sorting pairs, which are in the slice that it returns.
+// pairsJob returns the job of sorting pairs, and the slice with the pairs.
 func pairsJob(env runner.Env, stable bool) ([]pair, job[[]pair]) {
 	input := make([]pair, algoSize(env))
 	for i := range input {
@@ -157,7 +157,7 @@ func checkPairs(input, got []pair, stable bool) error {
 	return checkKeyed(input, got, stable, func(e pair) (uint32, int) { return e.key, int(e.payload) })
 }
 
-// checkKeyed checks elements that were sorted by their keys, and that know where they were.
+// checkKeyed checks elements that were sorted by their keys. From is an element's index in the input.
 func checkKeyed[E comparable, K cmp.Ordered](input, got []E, stable bool, read func(E) (key K, from int)) error {
 	seen := make([]bool, len(input))
 	for i, e := range got {

@@ -12,18 +12,18 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// balanceSuite measures the picture with which work stealing is explained: four lanes of
-// 100, 100, 200 and 350 ms of work. Divided statically among four workers they take 350
-// ms, and half of that time nobody works; balanced they would take 750/4 = 187.5 ms.
+// balanceSuite measures the standard picture of work stealing: four lanes of 100, 100, 200
+// and 350 ms of work. Divided statically among four workers they take 350 ms, and almost half
+// of the workers' time is idle; balanced they would take 750/4 = 187.5 ms.
 //
-// A lane consists of tasks that take 1 ms, or 0.1 ms in a glance: a fixed number of
-// rounds of a 64-bit xorshift, the same in every lane. The number is measured once,
-// before the first run. The tasks of a lane are queued by the worker that begins it.
+// A lane consists of tasks of 1 ms, or 0.1 ms in a glance. A task is a fixed number of
+// rounds of a 64-bit xorshift, the same in every lane, calibrated once before the first run.
+// The worker that begins a lane queues its tasks.
 //
 // T1 is the time in tasks, on the wall clock, and D the longest task.
 //
 // Utilisation is the time that a worker spent in tasks, on the wall clock, divided by
-// the time that all took.
+// the time of the run.
 func balanceSuite() runner.Suite {
 	var lanes lanes
 	impl := func(name string, start func(runner.Env) (work func(*lanesRun) error, stop func(), err error)) runner.Impl {
@@ -76,13 +76,13 @@ var laneTasks = [4]int{100, 100, 200, 350}
 // Lanes returns how many tasks of a millisecond each lane of suite balance has.
 func Lanes() []int { return slices.Clone(laneTasks[:]) }
 
-// lanes is the case's work.
+// lanes is the work of the case.
 type lanes struct {
-	rounds int    // that a task takes
+	rounds int    // of a task
 	answer uint64 // of a task
 }
 
-// calibrate makes a task as long as it should be.
+// calibrate makes a task take the time that it should.
 func (l *lanes) calibrate(env runner.Env) (teardown func(), err error) {
 	length := time.Millisecond
 	if env.Glance {
@@ -96,14 +96,14 @@ func (l *lanes) calibrate(env runner.Env) (teardown func(), err error) {
 	return func() {}, nil
 }
 
-// roundsIn finds how many rounds busy does in this time. Of several tries the fastest
+// roundsIn finds how many rounds busy does in this time. The fastest of several tries
 // counts: the others were disturbed.
 func roundsIn(length time.Duration) int {
 	const rounds = 200_000
 	took := time.Duration(1 << 62)
 	for range 5 {
 		start := time.Now()
-		calibrated.Store(busy(rounds)) // so that the compiler leaves it in
+		calibrated.Store(busy(rounds)) // so that the compiler keeps the call
 		took = min(took, time.Since(start))
 	}
 	return int(rounds * length / took)
@@ -111,7 +111,7 @@ func roundsIn(length time.Duration) int {
 
 var calibrated atomic.Uint64
 
-// busy computes.
+// busy computes the given number of rounds.
 func busy(rounds int) uint64 {
 	x := uint64(1)
 	for range rounds {
@@ -125,24 +125,24 @@ func busy(rounds int) uint64 {
 // lanesRun is one run.
 type lanesRun struct {
 	lanes
-	done    [4][]int    // how often each task was done; its worker writes
-	workers []laneShift // and one for a worker's stand-in
+	done    [4][]int    // how often each task ran; written by the worker that runs it
+	workers []laneShift // and one for the worker's stand-ins
 
-	bounds func(t1, d time.Duration) (string, []runner.Extra) // of boundsOf, where there is stealing
+	bounds func(t1, d time.Duration) (string, []runner.Extra) // from boundsOf, where there is stealing
 }
 
 func (r *lanesRun) seat(w *pool.Worker) int { return seat(w, len(r.workers)-1) }
 
-// laneShift is what one worker did in a run. Only that worker writes it, and it has its
+// laneShift is the work of one worker in a run. Only that worker writes it, and it has its
 // cache lines to itself.
 type laneShift struct {
 	tasks, stolen int
 	busy, away    time.Duration // in all tasks, and in stolen ones
-	longest       time.Duration // of a task
+	longest       time.Duration // of its tasks
 	_             [128 - 40]byte
 }
 
-// steal begins each lane as a task, which queues those of the lane.
+// steal begins each lane as a task, which queues the tasks of the lane.
 func (r *lanesRun) steal(w *pool.Worker) {
 	w.Scope(func(s *pool.Scope) {
 		for lane, tasks := range laneTasks {
@@ -156,7 +156,7 @@ func (r *lanesRun) steal(w *pool.Worker) {
 	})
 }
 
-// task does a task of a lane on one worker, after another or the same has queued it.
+// task runs a task of a lane on one worker. Owner is the worker that queued it.
 func (r *lanesRun) task(worker, owner, lane, task int) {
 	start := time.Now()
 	if busy(r.rounds) == r.answer {
@@ -197,7 +197,7 @@ func (l *lanes) lap(env runner.Env, work func(*lanesRun) error) (runner.Lap, err
 	return lap, r.check(all)
 }
 
-// check says whether each task was done once, and its answer right.
+// check says whether each task ran once, with the right answer.
 func (r *lanesRun) check(want int) error {
 	once := 0
 	for _, tasks := range r.done {
@@ -210,8 +210,8 @@ func (r *lanesRun) check(want int) error {
 	return runner.Check("the number of tasks done once", once, want)
 }
 
-// utilisation draws a bar for each worker: tasks that it queued itself, and then, in
-// another sign, those that it took from others.
+// utilisation draws a bar for each worker: the tasks that it queued itself, and then, with
+// another sign, those that it stole.
 func (r *lanesRun) utilisation(elapsed time.Duration) string {
 	var bars strings.Builder
 	var total float64

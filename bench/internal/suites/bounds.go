@@ -8,12 +8,12 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// boundsOf begins to count a pool's steal attempts, and returns a function that relates them, and the
-// time since then, to Blumofe and Leiserson's bounds for randomized work stealing (JACM 1999).
+// boundsOf begins to count a pool's steal attempts. It returns a function that relates them, and the time
+// since then, to Blumofe and Leiserson's bounds for randomized work stealing (JACM 1999).
 //
-// With T1 the time that a computation takes one worker, and D that of its longest chain, which is
-// what it takes however many there are, P workers are expected to need T1/P + O(D) and to make O(P D)
-// attempts, failed ones included: for each worker a constant number in the time of a step.
+// T1 is the time of a computation on one worker, and D the time of its longest chain, which is also its
+// time on any number of workers. P workers are expected to need T1/P + O(D) and to make O(P D) attempts,
+// failed ones included: for each worker a constant number in the time of a step.
 func boundsOf(p *pool.Pool) (report func(t1, d time.Duration) (detail string, extra []runner.Extra)) {
 	before, tried, start := p.Stats().Total(), attempts(p), time.Now()
 	return func(t1, d time.Duration) (string, []runner.Extra) {
@@ -31,7 +31,7 @@ func boundsOf(p *pool.Pool) (report func(t1, d time.Duration) (detail string, ex
 	}
 }
 
-// attempts returns how often a thief has tried a victim.
+// attempts returns how often thieves have tried a victim.
 func attempts(p *pool.Pool) (sum uint64) {
 	for _, tier := range p.Stats().Tiers {
 		sum += tier.Attempts

@@ -11,16 +11,16 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
-// c2cPairs is how many pairs of a tier a run measures at most: of the many pairs of a
-// large machine those tell enough for a glance, and bench c2c measures all.
+// c2cPairs is the most pairs of a tier that a run measures: enough for a glance at the many
+// pairs of a large machine. bench c2c measures all.
 const c2cPairs = 64
 
 // c2cSuite measures how long a cache line takes from one CPU to another, in a case for each
 // of the tiers in which a pool steals. See [c2c.Pair.Measure].
 //
-// A run measures the pairs of the tier one after the other, up to 64 that are evenly spread
-// over all, and returns their median. There is nothing to compare with: this is what the
-// machine does, whatever runs on it.
+// A run measures the pairs of the tier one after the other, at most 64 of them, evenly
+// spread, and returns their median. There are no peers: the time is the machine's, whatever
+// runs on it.
 func c2cSuite() runner.Suite {
 	suite := runner.Suite{Name: "c2c", About: "the way of a cache line from one CPU to another"}
 	for i, tier := range c2c.Tiers(&numa.Topology{}, nil) {
@@ -35,10 +35,10 @@ func c2cSuite() runner.Suite {
 	return suite
 }
 
-// startC2C returns the run of a tier, unless the machine has no such pairs.
+// startC2C returns the run of a tier, or Missing if the machine has no such pairs.
 func startC2C(env runner.Env, i int) (runner.Run, func(), error) {
-	// What Read could not find out makes pairs seem farther than they are, or closer; topo
-	// tells about that.
+	// Where Read had to guess, pairs seem farther than they are, or closer; bench topo reports
+	// the guesses.
 	t, _ := numa.Read()
 	all := c2c.Tiers(t, t.Allowed)[i]
 	if len(all.Pairs) == 0 {
@@ -63,7 +63,7 @@ func startC2C(env runner.Env, i int) (runner.Run, func(), error) {
 	}, nil, nil
 }
 
-// canPin tells why a thread can't be bound to a CPU, if it can't.
+// canPin returns the reason if a thread cannot be bound to a CPU.
 func canPin(cpu int) error {
 	pin, err := heist.Pin(cpu)
 	if err != nil {

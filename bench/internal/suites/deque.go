@@ -17,8 +17,8 @@ import (
 // scheduler around them.
 //
 // In the cases that take a few nanoseconds every implementation has a loop of its
-// own. One loop for all, over an interface or a type parameter, would make every
-// call indirect: that costs as much as what is measured, and takes away the
+// own. A common loop, over an interface or a type parameter, would make every
+// call indirect: that costs as much as the operation itself, and prevents the
 // inlining that is half of the difference between Go and assembly.
 func dequeSuite() runner.Suite {
 	return runner.Suite{
@@ -36,14 +36,14 @@ func dequeSuite() runner.Suite {
 }
 
 const (
-	// burst is how many items are pushed before the first is popped again.
+	// burst is how many items are pushed before the first is popped.
 	burst = 64
-	// depth is how many items a deque holds when it is stolen empty; big enough
-	// to make the clock's share small, small enough for the first-level cache.
+	// depth is how many items a deque holds before it is stolen empty: enough to make
+	// the clock's share small, few enough for the first-level cache.
 	depth = 2048
 )
 
-// pairs is a lap of many bursts, each of which pushes all items and pops them.
+// pairs is a lap of many bursts. Each pushes all items and pops them.
 func pairs(env runner.Env, burstOf func(items []item) error) lap {
 	items, bursts := newItems(burst), env.Size(1000, 10)
 	return func() (runner.Lap, error) {
@@ -58,7 +58,7 @@ func pairs(env runner.Env, burstOf func(items []item) error) lap {
 	}
 }
 
-// heistAsm is the implementation heist-asm of a case: start gets the deque.
+// heistAsm is the implementation heist-asm of a case. Start gets the deque.
 func heistAsm(start func(runner.Env, *heist.Deque[item]) lap) runner.Impl {
 	return lapped("heist-asm", func(env runner.Env) (lap, func(), error) {
 		if !assembly {
@@ -72,7 +72,7 @@ func heistAsm(start func(runner.Env, *heist.Deque[item]) lap) runner.Impl {
 	})
 }
 
-// heistGo is the implementation heist-go of a case: start gets the deque.
+// heistGo is the implementation heist-go of a case. Start gets the deque.
 func heistGo(start func(runner.Env, *heist.PortableDeque[item]) lap) runner.Impl {
 	return lapped("heist-go", func(env runner.Env) (lap, func(), error) {
 		d, err := heist.NewPortableDeque[item](heist.DequeConfig{Capacity: depth})
@@ -88,7 +88,7 @@ func plain(name string, start func(runner.Env) lap) runner.Impl {
 	return lapped(name, func(env runner.Env) (lap, func(), error) { return start(env), nil, nil })
 }
 
-// wrongItem says that item number want should have come and got came.
+// wrongItem says that got came instead of item number want.
 func wrongItem(got *item, want int) error {
 	n := 0 // no item
 	if got != nil {
@@ -98,9 +98,9 @@ func wrongItem(got *item, want int) error {
 }
 
 // pushPopCase measures an owner alone: 64 items pushed, then popped, over and
-// over, in ns per push and pop together. Nobody steals; what a pop costs when
-// thieves look on is in steal-contended. The order of the items is checked: last
-// in first out, but for the channel, which can only do first in first out.
+// over, in ns per push and pop together. Nothing is stolen; steal-contended has the
+// cost of a pop beside thieves. The order of the items is checked: last in first
+// out, but first in first out for the channel, which has no other order.
 func pushPopCase() runner.Case {
 	return runner.Case{
 		Name:    "push-pop",
@@ -168,8 +168,8 @@ func pushPopCase() runner.Case {
 }
 
 // stealCase measures a thief alone: a deque is filled, untimed, and stolen empty,
-// in ns per item. Everything is in the thief's cache and nobody else is there, so
-// this is the least that a steal costs. Oldest first is checked.
+// in ns per item. Everything is in the thief's cache and no other thread is there,
+// so this is the least cost of a steal. The order is checked: oldest first.
 func stealCase() runner.Case {
 	steals := func(env runner.Env, push func(*item) bool, empty func(items []item) error) lap {
 		items := newItems(env.Size(depth, 100))
@@ -233,12 +233,12 @@ func stealCase() runner.Case {
 	}
 }
 
-// stealContendedCase measures an owner and thieves at once: the owner pushes 64
-// and pops 32, again and again, the thieves, one less than there are workers,
-// steal all the time, until every item is taken; in ns of elapsed time per item.
-// Each item must be taken once. How many of them the thieves got is chance; it is
-// printed below the table, since an item that changes caches costs more than one
-// that stays. The calls go through an interface, for all alike.
+// stealContendedCase measures an owner and thieves at once, in ns of elapsed time per
+// item. The owner pushes 64 items and pops 32, again and again, while the thieves, one
+// less than there are workers, steal all the time, until every item is taken. Each item
+// must be taken once. The thieves' share is chance; it is printed below the table, since
+// an item that changes caches costs more than one that stays. All implementations are
+// called through an interface.
 func stealContendedCase() runner.Case {
 	contended := func(env runner.Env, d stealable) lap {
 		items := newItems(env.Size(100_000, 1000))
@@ -259,7 +259,7 @@ func stealContendedCase() runner.Case {
 	}
 }
 
-// stealable is what steal-contended asks of a queue.
+// stealable is the interface of steal-contended to a queue.
 type stealable interface {
 	Push(*item) bool
 	Pop() *item
@@ -267,7 +267,7 @@ type stealable interface {
 }
 
 // loot is what one goroutine took. Only that goroutine writes it, and it has its
-// cache lines to itself: 128 bytes, since pairs of lines are fetched together.
+// cache lines to itself: 128 bytes, since CPUs fetch pairs of lines together.
 type loot struct {
 	count, sum int
 	_          [128 - 2*unsafe.Sizeof(int(0))]byte
@@ -294,7 +294,7 @@ func contend(d stealable, items []item, thieves int) (runner.Lap, error) {
 	start := time.Now()
 	own := &loots[0]
 	for i := range items {
-		for !d.Push(&items[i]) { // a full channel
+		for !d.Push(&items[i]) { // false from a full channel
 			if it := d.Pop(); it != nil {
 				own.add(it)
 			}
@@ -332,8 +332,8 @@ func popUpTo(n int, d stealable, own *loot) {
 	}
 }
 
-// thieve steals until everything has been pushed and the queue is empty. It asks
-// in this order, since the queue may be found empty, and then pushed to.
+// thieve steals until everything has been pushed and the queue is empty. It reads
+// allPushed first: an item may be pushed right after the queue was empty.
 func thieve(d stealable, l *loot, allPushed *atomic.Bool) {
 	for {
 		over := allPushed.Load()
@@ -349,7 +349,7 @@ func thieve(d stealable, l *loot, allPushed *atomic.Bool) {
 	}
 }
 
-// ringCapacity is the size of the rings: that of the run queue of a P in Go's own
+// ringCapacity is the size of the rings: that of a P's run queue in Go's own
 // scheduler.
 const ringCapacity = 256
 
@@ -359,7 +359,7 @@ func newRing() (*heist.Ring[item], error) {
 
 // ringPushPopCase measures the owner of a run queue alone: 64 items pushed, then
 // popped, first in first out, in ns per push and pop together. The ring never
-// fills, so its overflow is not in it.
+// fills, so its overflow is not measured.
 func ringPushPopCase() runner.Case {
 	return runner.Case{
 		Name:    "ring-push-pop",
@@ -413,9 +413,9 @@ func ringPushPopCase() runner.Case {
 	}
 }
 
-// ringStealHalfCase measures a thief that takes half of another's run queue: of
-// 256 items one is handed over and 127 go into the thief's own queue, in ns per
-// item moved. Filling the queues, and emptying and checking both afterwards, is
+// ringStealHalfCase measures a thief that takes half of another's run queue, in ns
+// per item moved: of 256 items the steal returns one and puts 127 into the thief's
+// own queue. Filling the queues, and emptying and checking both afterwards, is
 // not timed. There is no contention. A channel has no such operation, so its items
 // are moved one by one.
 func ringStealHalfCase() runner.Case {
@@ -466,8 +466,8 @@ func ringStealHalfCase() runner.Case {
 	}
 }
 
-// halves are pairs of queues of one kind, to steal from one into the other. There
-// are many, so that the clock is read once for thousands of items.
+// halves are pairs of queues of one kind, a victim and a thief. There are many, so
+// that the clock is read once for thousands of items.
 type halves[Q any] struct {
 	items            []item
 	victims, thieves []Q
@@ -539,11 +539,11 @@ func (h *halves[Q]) drain(q Q, from, to int) error {
 	return nil
 }
 
-// injectorCase measures the queue between a service and its workers: one goroutine
-// pushes item after item while another pulls them in batches of 64, in ns of
-// elapsed time per item. With one producer the order is checked. How many batches
-// are full is chance. A channel gives one item at a time; it has room for all, so
-// that its producer never waits.
+// injectorCase measures the queue between a service and its workers, in ns of elapsed
+// time per item: one goroutine pushes item after item while another pulls them in
+// batches of 64. With one producer the order is checked. How many batches are full is
+// chance. A channel gives one item at a time; it has room for all, so that its
+// producer never waits.
 func injectorCase() runner.Case {
 	return runner.Case{
 		Name:    "injector",

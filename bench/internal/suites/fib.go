@@ -1,9 +1,9 @@
 package suites
 
-// fib35: fib(35), the naive recursion, where every call with n >= 2 forks: nothing
-// is cut off and computed serially, so the 14,930,351 forks are nearly all of the
-// time. The figure is ns of elapsed time per fork, with the additions and
-// comparisons of fib in it; "serial" shows those alone.
+// fib35: fib(35), the naive recursion, where every call with n >= 2 forks. There is
+// no serial cut-off, so the 14,930,351 forks are nearly all of the time. The figure
+// is ns of elapsed time per fork, with the additions and comparisons of fib in it;
+// "serial" shows those alone.
 
 import (
 	"fmt"
@@ -109,8 +109,8 @@ func fibDo(w *pool.Worker, n int) int {
 }
 
 // fibGoroutine starts a goroutine for one half of every call. That takes a hundred
-// times as long as the rest, so it computes a smaller number; the cost of a fork
-// hardly depends on it.
+// times as long as the other implementations, so it computes a smaller number; the
+// cost of a fork hardly depends on it.
 func fibGoroutine() runner.Impl {
 	const size = 27
 	impl := called("goroutine", time.Nanosecond, func(env runner.Env) (job[int], func() int) {

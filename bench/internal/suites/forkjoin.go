@@ -10,7 +10,7 @@ import (
 )
 
 // forkJoinSuite measures divide and conquer: what it costs to offer one half to
-// others, when nearly always nobody takes it, and how well the halves spread when
+// thieves, when nearly always none takes it, and how well the halves spread when
 // they are uneven.
 //
 // Each case is one algorithm with the same cut-offs and the same grain for all,
@@ -18,7 +18,7 @@ import (
 //
 // With one worker exactly one thread computes: heist's root runs on the worker,
 // and the goroutine that asked for it sleeps. With more, the asking goroutine
-// takes part, as it does in a service. The hand-over of the root is in the time;
+// takes part, as it does in a service. The hand-over of the root is timed;
 // starting the pool is not.
 func forkJoinSuite() runner.Suite {
 	return runner.Suite{
@@ -30,14 +30,14 @@ func forkJoinSuite() runner.Suite {
 	}
 }
 
-// A job is what a case computes.
+// A job is the computation of a case.
 type job[T any] struct {
-	ops   int               // what the time is divided by
-	ready func()            // puts the input in place, if it is not nil; not timed
-	check func(got T) error // not timed either
+	ops   int               // the divisor of the time
+	ready func()            // puts the input in place, if not nil; not timed
+	check func(got T) error // not timed
 
-	// watch, if it is not nil, is called before the time begins, with heist's pool or
-	// nil, and the function that it returns when the time has ended.
+	// watch, if not nil, is called before the time begins, with heist's pool or nil.
+	// The function that it returns is called when the time has ended.
 	watch func(*pool.Pool) func() (detail string, extra []runner.Extra)
 }
 
@@ -46,7 +46,7 @@ func adding(what string, ops, want int) job[int] {
 	return job[int]{ops: ops, check: func(got int) error { return runner.Check(what, got, want) }}
 }
 
-// lap is one execution of the job, on the pool if it is not nil.
+// lap is one execution of the job, on the pool if p is not nil.
 func (j job[T]) lap(p *pool.Pool, compute func() (T, error)) lap {
 	return func() (runner.Lap, error) {
 		if j.ready != nil {
@@ -67,8 +67,8 @@ func (j job[T]) lap(p *pool.Pool, compute func() (T, error)) lap {
 	}
 }
 
-// forked is an implementation that computes on heist's workers. Its metric is in
-// the unit given.
+// forked is an implementation that computes on heist's workers, with a metric in
+// the given unit.
 func forked[T any](name string, unit time.Duration, start func(runner.Env) (job[T], func(*pool.Worker) T)) runner.Impl {
 	return lappedIn(unit, name, func(env runner.Env) (lap, func(), error) {
 		p, stop, err := newPool(env)
@@ -100,7 +100,7 @@ func runOnWorker(p *pool.Pool, root func(*pool.Worker)) error {
 	return err
 }
 
-// called is an implementation that is called in the goroutine that measures.
+// called is an implementation that runs in the measuring goroutine.
 func called[T any](name string, unit time.Duration, start func(runner.Env) (job[T], func() T)) runner.Impl {
 	return lappedIn(unit, name, func(env runner.Env) (lap, func(), error) {
 		j, compute := start(env)
@@ -118,8 +118,8 @@ func both(f, g func()) {
 }
 
 // foreign returns the peers in other languages, which do every case of the suite. Each
-// run of them is a process that warms up, the JVM for over a second: in a glance the
-// JVM takes no part, and the others only where costly is false.
+// run of a peer is a process that warms up, the JVM for over a second. So in a glance the
+// JVM takes no part, and the others only if costly is false.
 func foreign(metric string, costly bool) []runner.Impl {
 	metrics := lower(metric)
 	others := []runner.Impl{peers.Rayon(metrics), peers.TBB(metrics), peers.ForkJoinPool(metrics)}
@@ -129,7 +129,7 @@ func foreign(metric string, costly bool) []runner.Impl {
 	return others
 }
 
-// random returns the n-th number of the sequence splitmix64 with seed 1, from 0. It
+// random returns the n-th number, from 0, of the sequence splitmix64 with seed 1. It
 // is the input of every case that needs one, in every language.
 func random(n int) uint64 {
 	x := 1 + (uint64(n)+1)*0x9e3779b97f4a7c15

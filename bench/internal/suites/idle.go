@@ -10,21 +10,21 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// idleSuite measures what a pool costs that has nothing to do.
+// idleSuite measures what an idle pool costs.
 //
-// asleep: the garbage of the process is collected and its free memory returned, so that
-// the runtime has nothing to do later. A pool is made, runs a hundred empty tasks, and is
-// left alone for 50 ms to fall asleep. Then the CPU time and the voluntary context switches
-// of the process, all its threads and the kernel's work for them, are counted for the
-// run's time, but at least 500 ms, in which the only goroutine outside of the pool sleeps.
+// asleep: first the garbage of the process is collected and its free memory returned, so
+// that the runtime has nothing to do later. A pool is made, runs a hundred empty tasks, and
+// gets 50 ms to fall asleep. Then the CPU time and the voluntary context switches of the
+// process are counted, over all its threads and the kernel's work for them, for the run's
+// time but at least 500 ms. The only goroutine outside of the pool sleeps meanwhile.
 // Afterwards the pool must run another hundred tasks.
 //
 // CPU time is in percent of one CPU, wake-ups are per second; "none" is the process
-// without a pool. Nothing at all, which is less than the system can tell, counts as one
-// microsecond and one wake-up, so that there is something to compare with.
+// without a pool. Zero, which is below the system's resolution, counts as one microsecond
+// and one wake-up, so that ratios exist.
 //
-// The pool that ants keeps for everybody who imports it, with a goroutine that looks at the
-// clock twice a second, is closed meanwhile.
+// The default pool of package ants, whose goroutine looks at the clock twice a second, is
+// closed meanwhile.
 func idleSuite() runner.Suite {
 	impl := func(name string, open opener) runner.Impl {
 		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
@@ -56,7 +56,7 @@ func idleSuite() runner.Suite {
 	}
 }
 
-// openNone is no pool: who submits a task does it.
+// openNone makes no pool: the submitter of a task runs it.
 func openNone(_ runner.Env, task func(i int)) (func(i int) error, func(), error) {
 	return func(i int) error { task(i); return nil }, func() {}, nil
 }
@@ -94,7 +94,7 @@ func idle(env runner.Env, open opener) (runner.Sample, error) {
 	return runner.Sample{Values: after.since(before).per(took)}, exercise(&g, submit)
 }
 
-// exercise has a pool run tasks that do nothing but count.
+// exercise makes a pool run tasks that only count.
 func exercise(g *goal, submit func(i int) error) error {
 	const tasks = 100
 	g.set(tasks)
@@ -107,9 +107,9 @@ func exercise(g *goal, submit func(i int) error) error {
 	return g.check("the number of tasks done")
 }
 
-// usage is what the process has used of the machine.
+// usage is the process's use of the machine.
 type usage struct {
-	cpu     time.Duration // its own and the kernel's for it
+	cpu     time.Duration // its own, and the kernel's for it
 	wakeups int64         // voluntary context switches, each of which ended in a wake-up
 }
 

@@ -18,29 +18,29 @@ import (
 // latencySuite measures how long a task waits: from the moment when it was due until
 // its first instruction runs.
 //
-// Task i is due at the start + i periods, whatever became of those before it: one
+// Task i is due at the start + i periods, however late the tasks before it are. One
 // goroutine, the submitter, hands the tasks over one by one and waits for none of them.
 // If it is late because an earlier hand-over kept it busy, the latency counts from when
 // the task was due, and no task is left out. If it slept and its timer was late, which
-// is nobody's scheduler, the latency counts from the moment when its sleep returned. A
+// is no scheduler's fault, the latency counts from the moment when its sleep returned. A
 // task notes the time, then computes for 1 us, and was right if it ran once.
 //
-// start-asleep: a task every millisecond, and the submitter sleeps in between, so that
-// the pool sleeps too.
+// start-asleep: a task every millisecond. The submitter sleeps in between, so the pool
+// sleeps too.
 //
-// start-hot: a task every 20 us, and the submitter reads the clock in between, on a P
-// that the pool does not get.
+// start-hot: a task every 20 us. The submitter reads the clock in between, on a P that
+// the pool does not get.
 //
 // start-gc: as start-asleep, beside a goroutine that makes 100 MB of small objects a
-// second, in trees of 2047, the last 128 of which are alive: 6 MB. That starts some 17
+// second, in trees of 2047. The last 128 trees are alive: 6 MB. That starts some 17
 // garbage collections a second, and takes 0.4 of a CPU together with those.
 //
-// start-busy: as start-asleep, beside a goroutine for each P that computes for 700 us, sleeps for
-// 300, and so on.
+// start-busy: as start-asleep, beside a goroutine for each P that in turn computes for 700 us and
+// sleeps for 300.
 //
 // A run makes a pool and closes it, so that none is there while another is measured.
-// It warms up with 20 tasks in the same manner, and then there are as many as are due
-// in the run's time, but at least 200. Of fewer than a thousand the p999 is the longest.
+// It warms up with 20 tasks in the same manner. Then come as many tasks as are due in
+// the run's time, but at least 200. Of fewer than a thousand the p999 is the longest.
 func latencySuite() runner.Suite {
 	return runner.Suite{
 		Name:  "latency",
@@ -68,7 +68,7 @@ type arrivals struct {
 	period time.Duration
 	hot    bool // the submitter spins until a task is due, else it sleeps
 	litter bool // a goroutine makes garbage meanwhile
-	crowd  bool // others compute meanwhile
+	crowd  bool // goroutines on all Ps compute meanwhile
 }
 
 func (a arrivals) latency(name, about string) runner.Case {
@@ -87,12 +87,12 @@ func (a arrivals) latency(name, about string) runner.Case {
 		impl("ants", openAnts),
 		impl("pond", openPond),
 	}
-	if !a.litter && !a.crowd { // which are Go's own
+	if !a.litter && !a.crowd { // these two are about Go's runtime
 		impls = append(impls, peers.Rayon(latencyMetrics), peers.Tokio(latencyMetrics))
 	}
 	return runner.Case{
 		Name: name, About: about, Metrics: latencyMetrics,
-		Workers: atLeastTwo, // on one P the submitter itself would be in the way
+		Workers: atLeastTwo, // with one P the submitter itself would be in the way
 		Setup:   work.calibrate(latencyWork),
 		Impls:   impls,
 	}
@@ -126,7 +126,7 @@ func (a arrivals) run(env runner.Env, work chore, open opener) (runner.Sample, e
 }
 
 // drive is the submitter: it hands over the tasks from lo to hi-1 when they are due, and
-// only then waits for them.
+// then waits for all of them.
 func (a arrivals) drive(s *starts, lo, hi int, submit func(i int) error) error {
 	s.set(int64(hi - lo))
 	start := s.now()
@@ -142,7 +142,7 @@ func (a arrivals) drive(s *starts, lo, hi int, submit func(i int) error) error {
 				woke = s.now()
 			}
 		}
-		// What was due while the submitter slept could not be handed over before.
+		// Tasks due while the submitter slept could not be handed over earlier.
 		s.tasks[i].due = max(due, woke)
 		if err := submit(i); err != nil {
 			return fmt.Errorf("refused a task: %w", err)
@@ -152,7 +152,7 @@ func (a arrivals) drive(s *starts, lo, hi int, submit func(i int) error) error {
 	return s.check(lo, hi)
 }
 
-// starts is when tasks were due and when they started.
+// starts holds when tasks were due and when they started.
 type starts struct {
 	goal
 	began time.Time
@@ -160,7 +160,7 @@ type starts struct {
 	tasks []probe
 }
 
-// probe is one task's. The submitter writes due, the task all else.
+// probe is the record of a task. The submitter writes due, the task writes the rest.
 type probe struct {
 	due, started time.Duration // since began
 	right        atomic.Int32  // how often it ran, with the right answer
@@ -172,7 +172,7 @@ func newStarts(n int, work chore) *starts {
 
 func (s *starts) now() time.Duration { return time.Since(s.began) }
 
-// task is what is handed over.
+// task is the task that the submitter hands over.
 func (s *starts) task(i int) {
 	now := s.now()
 	if t := &s.tasks[i]; s.work.do() && t.right.Add(1) == 1 {
@@ -204,11 +204,10 @@ func (s *starts) latencies(lo int) durations {
 	return d
 }
 
-// An opener makes a pool that runs the task with a number whenever submit is called
-// with that number. Stop ends the pool.
+// An opener makes a pool. Submit(i) makes the pool run task(i); stop ends the pool.
 type opener func(env runner.Env, task func(i int)) (submit func(i int) error, stop func(), err error)
 
-// openHeist returns the opener of a pool with these options beside the workers' number.
+// openHeist returns the opener of a pool with the case's workers and these options.
 func openHeist(options ...pool.Option) opener {
 	return func(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
 		p, stop, err := newPool(env, options...)
@@ -220,8 +219,8 @@ func openGo(_ runner.Env, task func(i int)) (func(i int) error, func(), error) {
 	return func(i int) error { go task(i); return nil }, func() {}, nil
 }
 
-// openChannel starts as many goroutines as there are workers, on a channel that has room
-// for 1024.
+// openChannel starts as many goroutines as there are workers, on a channel with room
+// for 1024 tasks.
 func openChannel(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
 	tasks := make(chan func(), 1024)
 	var workers sync.WaitGroup
@@ -249,13 +248,13 @@ func openPond(env runner.Env, task func(i int)) (func(i int) error, func(), erro
 	return func(i int) error { return p.Go(func() { task(i) }) }, p.StopAndWait, nil
 }
 
-// chore is work of a certain length: computing, without memory.
+// chore is a computation of a certain length, without memory.
 type chore struct {
 	rounds int
 	answer uint64
 }
 
-// calibrate returns a case's setup that makes the chore so long.
+// calibrate returns a case's setup that gives the chore this length.
 func (c *chore) calibrate(length time.Duration) func(runner.Env) (teardown func(), err error) {
 	return func(runner.Env) (func(), error) {
 		*c = newChore(roundsIn(length))
@@ -265,7 +264,7 @@ func (c *chore) calibrate(length time.Duration) func(runner.Env) (teardown func(
 
 func newChore(rounds int) chore { return chore{rounds, busy(rounds)} }
 
-// do does the work, and says whether the answer was right.
+// do computes, and says whether the answer is right.
 func (c chore) do() bool { return busy(c.rounds) == c.answer }
 
 // twig is a small object that the garbage collector has to follow.
@@ -282,19 +281,19 @@ func grow(depth int) *twig {
 	return &twig{left: grow(depth - 1), right: grow(depth - 1)}
 }
 
-// litter makes garbage until stop is called, which returns when that has ended.
+// litter makes garbage until stop is called. Stop returns when the goroutine has ended.
 func litter() (stop func()) {
 	const (
 		depth  = 11
-		bytes  = (1<<depth - 1) * 24 // where a pointer has 8
+		bytes  = (1<<depth - 1) * 24 // with pointers of 8 bytes
 		period = bytes * time.Second / 100e6
-		behind = 20 * period // more than that is not made up for
+		behind = 20 * period // a longer delay is not made up for
 	)
 	var ended sync.WaitGroup
 	var stopped atomic.Bool
 	ended.Go(func() {
 		alive := make([]*twig, 128)
-		defer func() { runtime.KeepAlive(alive) }() // else the compiler sees that nobody reads it
+		defer func() { runtime.KeepAlive(alive) }() // else the compiler removes it as unread
 		next := time.Now()
 		for i := 0; !stopped.Load(); i++ {
 			alive[i%len(alive)] = grow(depth)
@@ -309,8 +308,8 @@ func litter() (stop func()) {
 	return func() { stopped.Store(true); ended.Wait() }
 }
 
-// crowd keeps so many Ps busy for 7 parts of 10 until stop is called, which returns when that has
-// ended.
+// crowd keeps n Ps busy for 7 parts of 10 until stop is called. Stop returns when its goroutines
+// have ended.
 func crowd(n int) (stop func()) {
 	var ended sync.WaitGroup
 	var stopped atomic.Bool

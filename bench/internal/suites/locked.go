@@ -6,7 +6,7 @@ import (
 	"github.com/seed53057037/heist"
 )
 
-// item is what the queues of the deque suite hold.
+// item is an element of the queues in suite deque.
 type item struct{ n int }
 
 // newItems returns n items, numbered from 1.
@@ -18,12 +18,12 @@ func newItems(n int) []item {
 	return items
 }
 
-// locked is the peer "mutex": the double-ended queue that one writes without
-// looking further, a growing circular buffer and a mutex.
+// locked is the peer "mutex": the obvious double-ended queue, a growing circular
+// buffer and a mutex.
 type locked struct {
 	mu    sync.Mutex
 	slots []*item // a power of two
-	top   int     // index of the oldest item; slots are indexed modulo their number
+	top   int     // index of the oldest item; indices are modulo the number of slots
 	size  int
 }
 
@@ -64,7 +64,7 @@ func (q *locked) Steal() (*item, heist.StealResult) {
 	return it, heist.Success
 }
 
-// PullBatch takes the oldest items, as many as there are and fit.
+// PullBatch takes as many of the oldest items as there are and fit.
 func (q *locked) PullBatch(dst []*item) int {
 	q.mu.Lock()
 	n := min(len(dst), q.size)
@@ -76,8 +76,8 @@ func (q *locked) PullBatch(dst []*item) int {
 }
 
 // StealInto takes the older half, returns the first and puts the others into dst.
-// It holds one lock at a time, so that two thieves cannot wait for each other;
-// buffer is the thief's own.
+// It holds one lock at a time, so that two thieves cannot wait for each other.
+// Only this thief uses the buffer.
 func (q *locked) StealInto(dst *locked, buffer []*item) (first *item, n int) {
 	q.mu.Lock()
 	n = (q.size + 1) / 2
@@ -96,7 +96,7 @@ func (q *locked) StealInto(dst *locked, buffer []*item) (first *item, n int) {
 	return buffer[0], n
 }
 
-// push and shift are called with the mutex held, shift with an item there.
+// push and shift need the mutex, and shift needs an item in the queue.
 
 func (q *locked) push(it *item) {
 	if q.size == len(q.slots) {

@@ -101,7 +101,7 @@ func divided(workers, n int, b body) {
 	all.Wait()
 }
 
-// affine is a case with n items, and how often they are looped over.
+// affine is a case with n items, and the number of loops over them.
 type affine struct {
 	n, least, batch int
 	pause           time.Duration
@@ -142,7 +142,7 @@ func (a affine) run(env runner.Env, loop looping) runner.Run {
 	}
 }
 
-// median returns the nanoseconds that a call takes.
+// median returns the median of the calls, in nanoseconds.
 func (a affine) median(least time.Duration, call func() error) (float64, error) {
 	batch := func() error {
 		for range a.batch {

@@ -4,15 +4,15 @@ package suites
 // of A and then those of B, row by row, are the numbers of splitmix64 with seed 1,
 // each the upper 53 bits divided by 2^53.
 //
-// C is halved along its longer side, the rows if both are equal, and the halves
-// are a fork, down to blocks of 64 by 64: 63 forks. A block is set to zero and
-// then computed by loops over k in steps of 64, and inside over i, k and j, where
-// the innermost adds A[i][k] times a row of B to a row of C. In Go the loops over i, k and j
-// are gonum's, whose innermost is in assembly: Go's compiler does not make vector instructions.
-// The serial row has the same blocks.
+// C is halved along its longer side, by rows if both sides are equal, and the halves
+// are forked, down to blocks of 64 by 64: 63 forks. A block is set to zero and then
+// computed by loops over k in steps of 64, and inside over i, k and j; the innermost
+// adds A[i][k] times a row of B to a row of C. In Go the loops over i, k and j are
+// gonum's, with the innermost in assembly, as Go's compiler does not make vector
+// instructions. The serial row has the same blocks.
 //
-// The answer is the sum of C[i][j] (1 + i mod 7) (1 + j mod 5), which must be that
-// of the same computed as two vectors times the matrices, within a relative 1e-9:
+// The answer is the sum of C[i][j] (1 + i mod 7) (1 + j mod 5). It must equal the
+// same sum computed as two vectors times the matrices, within a relative 1e-9:
 // compilers may fuse the multiplication and the addition. The metric is ms.
 
 import (
@@ -118,7 +118,7 @@ func (p *product) want() float64 {
 // block is a part of the product.
 type block struct {
 	*product
-	row, column   int // where it begins
+	row, column   int // its first row and column
 	rows, columns int
 }
 
@@ -141,7 +141,7 @@ func (b block) halve() (first, second block) {
 	return first, second
 }
 
-// compute is the loops, of which gonum has the inner ones.
+// compute is the loops; gonum has the inner ones.
 func (b block) compute() {
 	for i := b.row; i < b.row+b.rows; i++ {
 		clear(b.c[i*b.n+b.column:][:b.columns])

@@ -1,21 +1,23 @@
 package suites
 
 // mergesort: sort 2^22 int64, the numbers of splitmix64 with seed 1 read as signed,
-// by a merge sort with one buffer of the same length. It is not the best sort there
-// is; it is the same in every language.
+// by a merge sort with one buffer of the same length. It is not the best possible
+// sort, but it is the same in every language.
 //
 // A range of over 2048 elements is cut in the middle, rounded down, and its halves
-// are sorted as a fork, each into that one of the two arrays where the merge does
-// not go. A range of up to 2048 does the same without forks, and below 24 elements
-// it is sorted by insertion, and then copied if it belongs into the other array.
+// are forked. Each half is sorted into the one of the two arrays that the merge does
+// not write to. A range of up to 2048 elements does the same without forks. Below 24
+// elements a range is sorted by insertion, and then copied if it belongs into the
+// other array.
 //
-// A merge of over 8192 elements forks: the longer input is cut in its middle,
-// rounded down, the other before its first element that is not less than the
-// longer one's from there on, and the lower parts and the upper parts are merged
-// as a fork. Other merges are one loop, without a branch on the elements.
+// A merge of over 8192 elements forks. It cuts the longer input in its middle,
+// rounded down, and the other input before its first element that is not less than
+// the longer input's first element after the cut. The merge of the lower parts and
+// the merge of the upper parts are forked. Other merges are one loop, without a
+// branch on the elements.
 //
 // The metric is ns per element. Each lap sorts the same input; putting it in place
-// and checking the result are not in the time.
+// and checking the result are not timed.
 
 import (
 	"time"
@@ -59,7 +61,7 @@ func mergesortOff(name string, sort func(sorting)) runner.Impl {
 	})
 }
 
-// mergesortJob returns what to sort and the job of it.
+// mergesortJob returns the range to sort, and the job of sorting it.
 func mergesortJob(env runner.Env) (sorting, job[[]int64]) {
 	n := env.Size(1<<22, 20_000)
 	input := make([]int64, n)
@@ -123,10 +125,10 @@ func (s sorting) merging() merging {
 	return merging{s.other[:m], s.other[m:], s.from}
 }
 
-// merging is two sorted ranges, and where their elements go.
+// merging is two sorted ranges, and the range that their elements go to.
 type merging struct{ x, y, dst []int64 }
 
-// halve splits a merge into that of the lesser elements and that of the others.
+// halve splits a merge into one of the lesser elements and one of the others.
 func (m merging) halve() (lower, upper merging) {
 	x, y := m.x, m.y
 	if len(x) < len(y) {
@@ -154,7 +156,7 @@ func lowerBound(a []int64, v int64) int {
 func merge(m merging) {
 	x, y, dst := m.x, m.y, m.dst
 	i, j := 0, 0
-	// The last condition always holds. It spares a bounds check, and the loop a variable.
+	// The last condition always holds. It saves a bounds check, and the loop a variable.
 	for i < len(x) && j < len(y) && uint(i+j) < uint(len(dst)) {
 		a, b := x[i], y[j]
 		first := 0

@@ -22,12 +22,12 @@ import (
 )
 
 // mixedSuite measures programs in the shapes of real ones, each with heist and with raw
-// goroutines: a loop is then an even split among as many goroutines as there are workers, and
-// what is done beside others a goroutine.
+// goroutines. With raw goroutines a loop is an even split among as many goroutines as there are
+// workers, and work beside other work is a goroutine.
 //
 // ntt: number-theoretic transforms of 2^14, 2^16 and 2^18 elements of the field with
-// 2^64 - 2^32 + 1 elements: a loop for each stage, and the permutation before them in two raw
-// goroutines. Four callers at the same time have one each.
+// 2^64 - 2^32 + 1 elements: a loop for each stage, and before them the permutation, with one half
+// in a raw goroutine. There is one caller, or there are four at the same time, each with its own transform.
 //
 // msm: 16 tasks, the i-th of which has i + 1 parts of 50 us, and their sum, in order.
 //
@@ -40,13 +40,13 @@ import (
 // compress: 64 blocks of 64 kB are compressed at the same time and written in order, by one
 // caller and by four.
 //
-// format: 7711 files, each of which takes 5 us, and whose output comes in order: half of them are done
-// by a task that waits for its predecessor, and the others' output is awaited by the caller.
+// format: 7711 files of 5 us each, with their output in order. Each second file is a task that waits
+// for its predecessor; the caller waits for all files in order.
 //
 // nested: 16 handlers, each with a loop whose 4 items start a goroutine each that calls a loop.
 //
-// crowded: 20 loops of 130 us in a row, while two other goroutines for each P compute for 40 us and sleep
-// for 20 in turn. Loop-us is how long the median loop takes.
+// crowded: 20 loops of 130 us in a row, while two other goroutines for each P in turn compute for 40 us
+// and sleep for 20. Loop-us is how long the median loop takes.
 //
 // All answers are checked. The time is that of an operation, which is all of the above once.
 func mixedSuite() runner.Suite {
@@ -85,15 +85,15 @@ func mixedSuite() runner.Suite {
 	return s
 }
 
-// means are how a program does several things at the same time.
+// means are a program's ways to do several things at the same time.
 type means struct {
 	loop summing
-	// async begins f; the result waits for its end.
+	// async begins f; wait returns when f has ended.
 	async func(f func()) (wait func() error)
 }
 
-// A program is made ready once, and then done again and again. It may have further figures of
-// its last run, in microseconds.
+// A program prepares once, and then do runs it again and again. Further are figures of the
+// last run besides its time, in microseconds.
 type program func(env runner.Env) (do func(m means) (further []float64, err error), err error)
 
 func mixedCase(name, about string, p program) runner.Case {
@@ -130,7 +130,7 @@ func mixedCase(name, about string, p program) runner.Case {
 	}
 }
 
-// mixedImpl does a program by some means. A run's figures are medians.
+// mixedImpl runs a program by the given means. The figures of a run are medians.
 func mixedImpl(name string, p program, with func(runner.Env) (means, func(), error)) runner.Impl {
 	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 		do, err := p(env)
@@ -165,7 +165,7 @@ func mixedImpl(name string, p program, with func(runner.Env) (means, func(), err
 	}}
 }
 
-// together has several callers do the same.
+// together has several callers do the same at the same time.
 func together(callers int, f func(caller int) error) error {
 	var all errgroup.Group
 	for i := range callers {
@@ -250,7 +250,7 @@ func nttProgram(log, callers int) program {
 		if err := transform(serial, want, in, roots, log); err != nil {
 			return nil, err
 		}
-		// It is a transform: its first value is the sum, and its last one the value at the inverse root.
+		// The first value must be the sum, and the last one the value at the inverse root.
 		var sum, last uint64
 		for i := n - 1; i >= 0; i-- {
 			sum = addMod(sum, in[i])
@@ -405,7 +405,7 @@ func compressProgram(callers int) program {
 			text = append(text, fmt.Sprintf("%d is the square of %d; ", i*i, i)[:min(12, cap(text)-len(text))]...)
 		}
 		squeezers := sync.Pool{New: func() any {
-			w, _ := flate.NewWriter(nil, flate.BestSpeed) // which fails for levels that there are not
+			w, _ := flate.NewWriter(nil, flate.BestSpeed) // it fails only for an unknown level
 			return w
 		}}
 		squeeze := func(block []byte) []byte {
@@ -430,7 +430,7 @@ func compressProgram(callers int) program {
 					if err := wait(); err != nil {
 						return err
 					}
-					if i%16 == 0 { // the check is not to cost more than the work
+					if i%16 == 0 { // the check must not cost more than the work
 						got, err := io.ReadAll(flate.NewReader(bytes.NewReader(squeezed[i])))
 						if err != nil || !bytes.Equal(got, text[i*size:][:size]) {
 							return errors.Join(err, runner.Wrong{What: "a block", Got: len(got), Want: size})
@@ -452,7 +452,7 @@ func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 		for i := range files {
 			waits[i] = m.async(func() {
 				ok := work.do()
-				if i%2 == 1 { // its output follows that of its predecessor
+				if i%2 == 1 { // its output follows its predecessor's
 					ok = waits[i-1]() == nil && ok
 				}
 				if ok {

@@ -21,22 +21,22 @@ import (
 )
 
 // neighbourSuite measures how much a pool disturbs the other goroutines of its process.
-// Those are two neighbours, both there in every run:
+// There are two neighbours, both in every run:
 //
 //   - One sleeps for 1 ms, again and again. How late it wakes up is its timer latency.
 //   - A client has a TCP connection to another goroutine on the same machine, which returns
-//     what it receives. The client sends 64 bytes every millisecond, whatever became of
-//     those before (open loop), and the time from when they were due until they are back,
-//     read by another goroutine of the client, is the net latency. The client's
-//     own timer is part of that. All that comes back must be what was sent.
+//     what it receives. The client sends 64 bytes every millisecond, without waiting for the
+//     former ones to return (open loop). The net latency is the time from when the bytes were
+//     due until another goroutine of the client has read them back. The client's own timer is
+//     part of it. All bytes that come back must be those that were sent.
 //
 // idle-pool: the process has a pool that has run a hundred tasks and sleeps, or no pool.
 //
 // saturated: a pool with as many workers as there are Ps always has 48 to 64 tasks to do,
 // each 20 us of computing: the task that leaves 48 submits 16 more. "go" starts a goroutine
-// for each task. In ants, whose queue is the submitters that it lets wait, a goroutine
-// submits the 16 on the task's behalf. Tasks that were done, with the right answer, are
-// counted from when the neighbours begin until they end.
+// for each task. Ants has no queue but the submitters that it blocks, so there a goroutine
+// submits the 16 on the task's behalf. The tasks that end with the right answer are counted
+// from the beginning of the neighbours to their end.
 //
 // loop: one goroutine calls loops over 500 items, and another trees of 512 leaves, again and again.
 // "go" divides a loop evenly and starts a goroutine for each fork.
@@ -116,7 +116,7 @@ func neighbourSuite() runner.Suite {
 	}
 }
 
-// A calling is a pool that offers a loop over n items and a tree of forks with 2^depth leaves.
+// A calling is a pool with a loop over n items and a tree of forks with 2^depth leaves.
 type calling struct {
 	loop func(n int, item func()) error
 	tree func(depth int, leaf func()) error
@@ -219,7 +219,7 @@ func neighbouring(name string, run func(runner.Env) (runner.Sample, error)) runn
 	}}
 }
 
-// neighbourSettles is how long a pool is there before the neighbours begin.
+// neighbourSettles waits between the start of a pool and the beginning of the neighbours.
 func neighbourSettles(env runner.Env) { time.Sleep(time.Duration(env.Size(10, 1)) * time.Millisecond) }
 
 // besideIdle is one run beside a pool that sleeps.
@@ -241,7 +241,7 @@ func besideIdle(env runner.Env, open opener) (runner.Sample, error) {
 	return sample, exercise(&g, submit)
 }
 
-// besideSaturated is one run beside a pool that always has something to do.
+// besideSaturated is one run beside a pool that always has tasks.
 func besideSaturated(env runner.Env, s *supply, open opener) (runner.Sample, error) {
 	submit, stop, err := open(env, s.task)
 	if err != nil {
@@ -258,7 +258,7 @@ func besideSaturated(env runner.Env, s *supply, open opener) (runner.Sample, err
 	return sample, errors.Join(err, s.end())
 }
 
-// besideBursts is one run beside a pool that has tasks for 1 ms every 2 ms.
+// besideBursts is one run beside a pool that gets tasks for 1 ms every 2 ms.
 func besideBursts(env runner.Env, work chore, open opener) (runner.Sample, error) {
 	var right atomic.Int64
 	submit, stop, err := open(env, func(int) {
@@ -296,15 +296,15 @@ func besideBursts(env runner.Env, work chore, open opener) (runner.Sample, error
 	return sample, errors.Join(err, runner.Check("the number of tasks done", right.Load(), submitted))
 }
 
-// The tasks that a pool has are between these numbers.
+// The number of tasks that a pool has is between these.
 const highTide, lowTide = 64, 48
 
-// supply is tasks without end. What is done when few are left is done by a task, for any
+// supply is tasks without end. A task submits the next ones when few are left, as any
 // other goroutine would have to wait for a P like a neighbour.
 type supply struct {
 	work    chore
 	submit  func(i int) error
-	blocks  bool // submit may wait for tasks to end, so that a task must not call it
+	blocks  bool // submit may wait for tasks to end, so a task must not call it
 	stopped atomic.Bool
 
 	left    atomic.Int64 // submitted, or about to be, and not done
@@ -314,19 +314,19 @@ type supply struct {
 	refused atomic.Pointer[error]
 }
 
-// task is what is submitted.
+// task is the task that the pool runs.
 func (s *supply) task(int) {
 	defer s.ended.Done()
 	if s.work.do() {
 		s.right.Add(1)
 	}
-	// However many tasks end at a time, one of them leaves just so many.
+	// However many tasks end at the same time, exactly one of them leaves lowTide.
 	if s.left.Add(-1) == lowTide && !s.stopped.Load() {
 		s.hand(highTide - lowTide)
 	}
 }
 
-// hand submits n tasks. If it is called by a task, the pool is in use until that returns.
+// hand submits n tasks. If a task calls it, the pool stays in use until it returns.
 func (s *supply) hand(n int) {
 	s.left.Add(int64(n))
 	s.handed.Add(int64(n))
@@ -348,7 +348,7 @@ func (s *supply) pass(n int) {
 	}
 }
 
-// end waits until all tasks are done, and says whether they were done once and right.
+// end waits until all tasks are done, and says whether each was done once and right.
 func (s *supply) end() error {
 	s.stopped.Store(true)
 	all := make(chan struct{})
@@ -364,7 +364,7 @@ func (s *supply) end() error {
 }
 
 // watchNeighbours lets the neighbours run until there are enough figures, and returns
-// those in the order of the metrics.
+// the figures in the order of the metrics.
 func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	client, server, err := connect()
 	if err != nil {
@@ -396,7 +396,7 @@ func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	return sample, err
 }
 
-// enoughForP99 is how many figures a run has at least.
+// enoughForP99 is the least number of figures of a run.
 func enoughForP99(env runner.Env) int64 {
 	if env.Glance {
 		return int64(env.Size(100, 5))
@@ -423,22 +423,22 @@ func connect() (client, server *net.TCPConn, err error) {
 	return client, server, nil
 }
 
-// watch is what the neighbours note.
+// watch is the record of the neighbours.
 type watch struct {
-	ctx    context.Context // cancelled when one of them fails
+	ctx    context.Context // cancelled when one neighbour fails
 	start  time.Time
-	until  time.Time // not before
+	until  time.Time // the neighbours do not end before
 	least  int64     // figures of each kind
 	period time.Duration
 
-	timer  durations // the sleeper's
+	timer  durations // only the sleeper notes in it
 	wakes  atomic.Int64
-	net    durations // the receiver's
+	net    durations // only the receiver notes in it
 	echoes atomic.Int64
 }
 
-// enough says whether the neighbours may end. They end together, so that each has the
-// other's company to its end.
+// enough says whether the neighbours may end. They end together, so that each has the other
+// beside it to its end.
 func (w *watch) enough() bool {
 	return w.ctx.Err() != nil ||
 		w.wakes.Load() >= w.least && w.echoes.Load() >= w.least && !time.Now().Before(w.until)
@@ -458,7 +458,7 @@ func (w *watch) sleep() error {
 // due is when the i-th parcel is to be sent.
 func (w *watch) due(i uint64) time.Time { return w.start.Add(time.Duration(i) * w.period) }
 
-// parcel is the i-th that is sent.
+// parcel is the i-th message.
 func parcel(i uint64) (m [64]byte) {
 	for at := 0; at < len(m); at += 8 {
 		binary.LittleEndian.PutUint64(m[at:], i+uint64(at))
@@ -466,7 +466,7 @@ func parcel(i uint64) (m [64]byte) {
 	return m
 }
 
-// send is one half of the client. When it ends, so does the echo, and then the other half.
+// send is one half of the client. When it ends, the echo ends, and then the other half.
 func (w *watch) send(to *net.TCPConn) error {
 	for i := uint64(0); !w.enough(); i++ {
 		time.Sleep(time.Until(w.due(i)))
@@ -478,7 +478,7 @@ func (w *watch) send(to *net.TCPConn) error {
 	return to.CloseWrite()
 }
 
-// receive is the other half.
+// receive is the other half of the client.
 func (w *watch) receive(from io.Reader) error {
 	var got [64]byte
 	for i := uint64(0); ; i++ {

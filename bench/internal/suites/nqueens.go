@@ -1,15 +1,15 @@
 package suites
 
 // nqueens12: count the ways to place 12 queens on a board of 12 by 12 so that none
-// attacks another; there are 14,200. A board is three masks, one bit per column of
-// the next row: columns without a queen, and the columns that the queens above
-// attack along either diagonal, which move by one with each row. The candidates of
-// a row are the free columns that no diagonal attacks.
+// attacks another; there are 14,200. A board is three masks with one bit per column of
+// the next row: the columns without a queen, and for either diagonal the columns that
+// the queens above attack, which move by one with each row. The candidates of a row
+// are the free columns that no diagonal attacks.
 //
-// Every row forks for its candidates, down to the last: a set of several candidates
+// Every row forks for its candidates, down to the last. A set of several candidates
 // is split into its lower half, rounded down, and the others, and the two sets are
-// counted as a fork; of a single candidate the next row is counted. Nothing is cut
-// off. The 856,188 placements make 314,729 forks. The metric is ms for all.
+// counted as a fork. A single candidate is placed and the next row counted. There is
+// no cut-off. The 856,188 placements make 314,729 forks. The metric is ms for all.
 
 import (
 	"math/bits"
@@ -59,7 +59,7 @@ func queensJob(n int) job[int] {
 type board struct {
 	free        uint32 // columns without a queen
 	left, right uint32 // columns of the next row that a diagonal attacks
-	todo        uint32 // candidates of the next row that are to be tried
+	todo        uint32 // candidates of the next row that are still to be tried
 }
 
 func emptyBoard(n int) board {
@@ -76,7 +76,7 @@ func (b board) place(column uint32) board {
 	return b
 }
 
-// halve splits what is to be tried.
+// halve splits the candidates.
 func (b board) halve() (lower, upper board) {
 	lower, upper = b, b
 	for range bits.OnesCount32(b.todo) / 2 {
@@ -100,9 +100,9 @@ func queens(b board) int {
 	return sum
 }
 
-// queensRecursive forks the two sets, too: a row's candidates in one JoinAll take 1.6
-// times as long, for then all boards of a row are made and copied before the first is
-// looked at.
+// queensRecursive forks the two sets, too. One JoinAll for a row's candidates takes 1.6
+// times as long, as it makes and copies all boards of a row before it looks at the
+// first.
 var queensRecursive = pool.Recursive(func(f *pool.Fork[board, int], b board) int {
 	for b.settled() {
 		if b.free == 0 {

@@ -23,8 +23,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// parseSuite measures work of the kind that people have: a few thousand pieces
-// from microseconds to tens of milliseconds, which allocate.
+// parseSuite measures a typical job: a few thousand pieces that take microseconds to
+// tens of milliseconds and allocate.
 func parseSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "parse",
@@ -40,14 +40,14 @@ const parseGCPercent = 400
 
 // goSourceCase measures how long it takes to parse every .go file of the Go
 // distribution, test data included, one task per file, in the order in which the
-// file system walk finds them. The files are read into memory before; the syntax
-// trees are dropped. The pieces are uneven, a few files being thousands of times
-// as long as others, so "static", an equal number of files for each worker, shows
-// what it is worth to balance. The checked answer is the number of files and of
-// top-level declarations.
+// file system walk finds them. The files are in memory before; the syntax trees are
+// dropped. The pieces are uneven, a few files being thousands of times as long as
+// others, so "static", an equal number of files for each worker, shows what
+// balancing is worth. The checked answer is the number of files and of top-level
+// declarations.
 //
 // Utilisation is the time that a worker spent in files, on the wall clock, divided
-// by the time that all took. What the garbage collector and other processes take
+// by the time of the run. Time that the garbage collector and other processes take
 // from a worker in the middle of a file counts as spent.
 func goSourceCase() runner.Case {
 	var c corpus
@@ -149,9 +149,9 @@ func goSourceCase() runner.Case {
 	}
 }
 
-// newIDs are the names 0..n-1 of workers, for those that do not tell. Who starts
-// on a file takes one and puts it back afterwards. That costs well under a
-// microsecond per file.
+// newIDs are numbers 0..n-1 for the workers of libraries that do not number them. A
+// worker takes one when it starts on a file and puts it back afterwards. That costs
+// well under a microsecond per file.
 func newIDs(n int) chan int {
 	ids := make(chan int, n)
 	for id := range n {
@@ -160,7 +160,7 @@ func newIDs(n int) chan int {
 	return ids
 }
 
-// corpus is the source to parse, in memory only while the case is measured: a
+// corpus is the source to parse. It is in memory only while the case is measured: a
 // hundred megabytes that stay would change how often the garbage collector runs in
 // the suites that follow.
 type corpus struct {
@@ -168,14 +168,14 @@ type corpus struct {
 	want  parsed
 }
 
-// parsed is the answer.
+// parsed is the answer of a run.
 type parsed struct{ files, declarations int }
 
 func (p parsed) String() string {
 	return fmt.Sprintf("%d files with %d declarations", p.files, p.declarations)
 }
 
-// load reads the files, and parses them once to know the answer.
+// load reads the files, and parses them once for the expected answer.
 func (c *corpus) load(env runner.Env) (teardown func(), err error) {
 	c.files, err = goSource(env.Size(math.MaxInt, 60))
 	if err != nil {
@@ -216,7 +216,7 @@ func goSource(limit int) ([][]byte, error) {
 }
 
 // declarations parses a file and counts its top-level declarations. Some files are
-// broken on purpose, to test compilers; what the parser makes of them counts.
+// broken on purpose, to test compilers; the declarations that the parser finds count.
 func declarations(src []byte) int {
 	file, _ := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
 	if file == nil {
@@ -228,11 +228,11 @@ func declarations(src []byte) int {
 // parsing is one run over all files.
 type parsing struct {
 	files   [][]byte
-	workers []shift // and one for a worker's stand-in
+	workers []shift // and one for the worker's stand-ins
 }
 
-// seat numbers those who run tasks: a pool's workers as it does, and then the stand-in that
-// may run a task in the place of one that sleeps.
+// seat numbers the workers that run tasks: the pool's own number for its workers, and
+// then one for the stand-in that may run a task in the place of a worker that sleeps.
 func seat(w *pool.Worker, workers int) int { return min(w.ID(), workers) }
 
 func seatName(i, workers int) string {
@@ -242,7 +242,7 @@ func seatName(i, workers int) string {
 	return fmt.Sprintf("Worker %d", i)
 }
 
-// shift is what one worker did in a run. Only that worker writes it, and it has
+// shift is the work of one worker in a run. Only that worker writes it, and it has
 // its cache lines to itself.
 type shift struct {
 	parsed
@@ -296,7 +296,7 @@ func utilisation(shifts []shift, elapsed time.Duration) string {
 	return bars.String()
 }
 
-// bar draws a share of the time by "=" and another after it by "~".
+// bar draws a share of the time as "=" and a second share after it as "~".
 func bar(first, second float64) string {
 	const width = 40
 	end := func(share float64) int { return min(width, int(share*width+0.5)) }

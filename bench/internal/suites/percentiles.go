@@ -18,7 +18,7 @@ func newDurations() durations {
 	return durations{hdrhistogram.New(1, int64(longestDuration), 3)}
 }
 
-// note counts d. What lies outside of the histogram counts as its nearest end.
+// note counts a duration. One outside of the histogram counts as its nearest end.
 func (d durations) note(took time.Duration) {
 	// Within these bounds there is no error.
 	_ = d.histogram.RecordValue(int64(min(max(took, 0), longestDuration)))
@@ -33,14 +33,14 @@ func (d durations) as(of string) (runner.Histogram, error) {
 	return runner.Histogram{Of: of, Encoded: encoded}, err
 }
 
-// sample is a run with these values, of which the histogram is the whole.
+// sample is a run with these values, taken from the histogram.
 func (d durations) sample(of string, values []float64) (runner.Sample, error) {
 	h, err := d.as(of)
 	return runner.Sample{Values: values, Histograms: []runner.Histogram{h}}, err
 }
 
 // micros returns percentiles in microseconds: for 99 the least duration that 99 of a
-// hundred do not exceed. Of few durations a high percentile is the longest.
+// hundred do not exceed. Among few durations a high percentile is the longest one.
 func (d durations) micros(percentiles ...float64) []float64 {
 	values := make([]float64, len(percentiles))
 	for i, p := range percentiles {

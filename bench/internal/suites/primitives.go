@@ -14,28 +14,28 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// primitivesSuite measures the steps of which forks, steals and wake-ups consist, one by one.
+// primitivesSuite measures the single steps of forks, steals and wake-ups.
 //
-// fork, join and fork-join: a ladder of 128 calls, each of which forks a leaf and calls the next.
-// Fork is the way down, the call of the next included, join the way up, the call of the leaf
-// included, and fork-join is both less the same ladder of plain calls, which is climbed in turn.
-// Nobody steals; the four oldest forks of a ladder are public all the same.
-// A ladder is as deep as it is lest the clock count. So it is deeper than a CPU's stack of return
-// addresses (32 on Zen 3), of which a fork uses two where the plain call uses one; the fork in fib35, less the
-// serial one, is without that.
+// fork, join and fork-join: a **ladder** is 128 calls, each of which forks a leaf and calls the next.
+// Fork is the way down, with the call of the next; join is the way up, with the call of the leaf.
+// Fork-join is both, less the same ladder of plain calls, which is climbed in turn. Nothing is
+// stolen, though the four oldest forks of a ladder are public.
+// A ladder is so deep that reading the clock does not matter. That is deeper than a CPU's stack of return
+// addresses (32 on Zen 3), of which a fork uses two where the plain call uses one. The fork in fib35, less the
+// serial one, does not have that cost.
 //
-// claim: the same ladder, and who has come to its foot goes on forking (rayon and goroutines: spins)
+// claim: the same ladder, but at its foot the owner goes on forking (rayon and goroutines: spins)
 // until a thief has taken and run all leaves. From the first leaf to the last, per leaf: a look, the
 // claim, the run, the result.
 //
-// start: a fork 5 us after the thief had its last one, when it searches; from the fork to the first
+// start: a fork 5 us after the thief's last one, while the thief searches; from the fork to the first
 // instruction in the thief.
 //
-// check: what submitting a task asks when nobody searches and nobody sleeps: the searchers and the
-// bitmap of sleepers. What Go has of the kind is Signal of a sync.Cond on which nobody waits, and an
-// attempt to send on a channel on which nobody waits.
+// check: a submitter's check when no worker searches and none sleeps: the searchers and the bitmap of
+// sleepers. The nearest things in Go are Signal of a sync.Cond without waiters, and an attempt to send
+// on a channel without receivers.
 //
-// wake: who has slept for 2 ms is woken. From the call until it runs, and how long the call takes.
+// wake: a sleeper is woken after 2 ms of sleep. From the call until it runs, and how long the call takes.
 func primitivesSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "primitives",
@@ -55,21 +55,21 @@ func primitivesSuite() runner.Suite {
 	}
 }
 
-// rungs is how many forks a ladder has.
+// rungs is the number of forks of a ladder.
 const rungs = 128
 
 // leaf is the number of the rung that a fork offers.
 const leaf = -1
 
-// ladder is what is climbed, and what that took. One goroutine climbs it at a time.
+// ladder is a ladder and the time that climbing it took. One goroutine climbs it at a time.
 type ladder struct {
 	down, up time.Duration // of all ladders since the lap began
-	foot     time.Time     // when the last one had come to the foot
-	atFoot   func()        // what to do there; or nil
-	leaf     func()        // what a leaf does; or nil
+	foot     time.Time     // when the last climb reached the foot
+	atFoot   func()        // called at the foot, if not nil
+	leaf     func()        // called in each leaf, if not nil
 }
 
-// rung is where on a ladder a call is.
+// rung is a call's position on a ladder.
 type rung struct {
 	*ladder
 	n int
@@ -78,7 +78,7 @@ type rung struct {
 // fork returns the next rung and the leaf.
 func (r rung) fork() (next, end rung) { return rung{r.ladder, r.n - 1}, rung{r.ladder, leaf} }
 
-// end is a call that forks nothing: a leaf, which counts, or the foot.
+// end is a call that forks nothing: a leaf, which returns 1, or the foot.
 func (r rung) end() int {
 	if r.n == leaf {
 		if r.leaf != nil {
@@ -138,7 +138,7 @@ func ladderGo(r rung) int {
 	return x + y
 }
 
-// A caller starts an implementation. On has f called where it can call what forks.
+// A caller starts an implementation. On calls f where f may call the forking function.
 type caller[A any] func(env runner.Env) (on func(f func(call func(A) int)) error, stop func(), err error)
 
 // climbers are the implementations in Go.
@@ -174,12 +174,12 @@ func here[A any](fork func(A) int) caller[A] {
 	}
 }
 
-// ladderCase measures a part of many ladders, given what those took and the plain calls.
+// ladderCase measures a part of many ladders. Part gets their times and those of the plain calls.
 func ladderCase(name, metric, about string, part func(l, plain *ladder) time.Duration) runner.Case {
 	c := runner.Case{Name: name, About: about, Metrics: lower(metric), Workers: single}
 	for _, impl := range climbers {
 		if impl.name == "serial" && name == "fork-join" {
-			continue // it is what is taken off
+			continue // the plain calls are subtracted
 		}
 		c.Impls = append(c.Impls, lapped(impl.name, func(env runner.Env) (lap, func(), error) {
 			on, stop, err := impl.start(env)
@@ -200,7 +200,7 @@ func ladderCase(name, metric, about string, part func(l, plain *ladder) time.Dur
 	return c
 }
 
-// claimCase has the leaves of a ladder stolen.
+// claimCase lets a thief steal all leaves of a ladder.
 func claimCase() runner.Case {
 	c := runner.Case{
 		Name: "claim", About: "a thief takes all leaves of a ladder, whose owner goes on; time per leaf",
@@ -220,7 +220,7 @@ func claimCase() runner.Case {
 					leaves = call(rung{&ladder{leaf: s.leaf, atFoot: func() {
 						spinUntil(&s.over, func() {
 							if impl.name != "goroutine" {
-								call(rung{own, 1}) // what is private becomes public when one forks
+								call(rung{own, 1}) // the owner's next fork publishes its private forks
 							}
 						})
 					}}, rungs})
@@ -235,12 +235,12 @@ func claimCase() runner.Case {
 	return c
 }
 
-// spree is the leaves that a thief takes one after another.
+// spree is the leaves that thieves take one after another.
 type spree struct {
-	taken       atomic.Int64 // thieves write
-	first, last time.Time    // the first and the last thief
+	taken       atomic.Int64 // the thieves write it
+	first, last time.Time    // written by the first and by the last thief
 	_           pad.Line
-	over        atomic.Bool // the last thief writes, the owner reads it all the time
+	over        atomic.Bool // the last thief writes it, the owner reads it all the time
 }
 
 func (s *spree) leaf() {
@@ -253,18 +253,18 @@ func (s *spree) leaf() {
 	}
 }
 
-// spinUntil calls again until done is set, or should be long set.
+// spinUntil calls again until done is set, or for patience.
 func spinUntil(done *atomic.Bool, again func()) {
 	for deadline := time.Now().Add(patience); !done.Load() && time.Now().Before(deadline); {
 		again()
 	}
 }
 
-// startMetrics are of how long it takes until something runs.
+// startMetrics are for the time until something runs.
 var startMetrics = lower("p50-us", "p99-us")
 
-// between is how long a thief that has run something searches before the next fork, in which it
-// looks often, and does not sleep.
+// between is how long a thief that has run something searches before the next fork. It
+// looks often in that time, and does not sleep.
 const between = 5 * time.Microsecond
 
 // startCase measures forks that a searching thief takes.
@@ -291,9 +291,9 @@ func startCase() runner.Case {
 	}
 }
 
-// shot is a fork of which the owner waits until it has started.
+// shot is a fork whose owner waits until it has started.
 type shot struct {
-	started time.Time // who runs it writes
+	started time.Time // written by the goroutine that runs it
 	landed  atomic.Bool
 }
 
@@ -308,7 +308,7 @@ func (s *shot) watch() int {
 	return 0
 }
 
-// half is a shot as a whole, which forks, or one half of it.
+// half is a whole shot, which forks, or one half of it.
 type half struct {
 	*shot
 	part func(*shot) int // nil for the whole
@@ -333,7 +333,7 @@ func shotJoin(w *pool.Worker, h half) int {
 	return x + y
 }
 
-// volley is one run of the case start, after some shots that warm up.
+// volley is one run of the case start, after some shots to warm up.
 func volley(env runner.Env, on func(func(func(half) int)) error) (runner.Sample, error) {
 	warm, least := env.Size(20, 2), env.Size(200, 20)
 	took := newDurations()
@@ -354,7 +354,7 @@ func volley(env runner.Env, on func(func(func(half) int)) error) (runner.Sample,
 	return sample, cmp.Or(err, unfit, runner.Check("the forks that ran", landed, shots))
 }
 
-// checkCase measures a question that every task asks.
+// checkCase measures a check that every submission makes.
 func checkCase() runner.Case {
 	checks := func(name string, start func() (nobody func(n int) int)) runner.Impl {
 		return plain(name, func(env runner.Env) lap {
@@ -409,10 +409,10 @@ func checkCase() runner.Case {
 	}
 }
 
-// asleep is how long who is to be woken has to fall asleep.
+// asleep is how long a sleeper has to fall asleep.
 const asleep = 2 * time.Millisecond
 
-// A bed starts a goroutine that calls awake whenever wake was called, and sleeps in between.
+// A bed starts a goroutine that sleeps, and calls awake after each call of wake.
 type bed func(env runner.Env, awake func()) (wake func() error, stop func(), err error)
 
 var wakeMetrics = lower("p50-us", "p99-us", "call-us")
@@ -450,7 +450,7 @@ func wakeCase() runner.Case {
 	}
 }
 
-// futexBed is a goroutine that sleeps on a word, which counts the calls of wake.
+// futexBed is a goroutine that sleeps on a word that counts the calls of wake.
 func futexBed(_ runner.Env, awake func()) (func() error, func(), error) {
 	var word atomic.Uint32
 	var over atomic.Bool
@@ -480,7 +480,7 @@ func alarms(env runner.Env, start bed) (runner.Sample, error) {
 	if !env.Tiny {
 		n = max(50, int(env.Time/asleep))
 	}
-	var woke atomic.Int64 // when, since began
+	var woke atomic.Int64 // the time of the last wake-up, since began
 	began := time.Now()
 	ups := make(chan struct{}, 1)
 	wake, stop, err := start(env, func() {

@@ -22,7 +22,7 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// service is what a server of the suite of this name does.
+// service is what a server of suite service computes.
 type service struct {
 	name, about string
 
@@ -32,17 +32,17 @@ type service struct {
 	ways []way
 }
 
-// way is one way for a server to compute its answers. Open starts what outlives a
-// connection, such as a pool, and returns what makes the handler of a connection.
+// way is one way for a server to compute its answers. Open starts whatever outlives a
+// connection, such as a pool. Connect makes the handler of a connection.
 type way struct {
 	impl string
 	open func(workers int) (connect func() handler, err error)
 }
 
-// handler answers one request after the other, in the goroutine of their connection.
+// handler answers the requests of a connection one after the other, in the connection's goroutine.
 type handler func(number uint64) (answer uint64, err error)
 
-// shortTask is what one request is about: some 5 us on the machine of the README.
+// shortTask computes the answer to a request: some 5 us on the machine of the README.
 func shortTask(number uint64) uint64 {
 	x := number + 1
 	for range 2500 {
@@ -93,7 +93,7 @@ var taskService = &service{
 	},
 }
 
-// inPool is a way in which a pool of heist's takes part.
+// inPool is a way that uses a pool of heist's.
 func inPool(connect func(*pool.Pool) handler, options ...pool.Option) func(int) (func() handler, error) {
 	return func(workers int) (func() handler, error) {
 		p, err := pool.New(append(options, pool.WithWorkers(workers))...)
@@ -108,7 +108,7 @@ func guestTask(p *pool.Pool) handler {
 	}
 }
 
-// awaiting hands a request over to a goroutine that sends the answer, and waits for that.
+// awaiting hands a request over to a goroutine that sends the answer, and waits for the answer.
 func awaiting(submit func(number uint64, to chan<- uint64) error) handler {
 	answer := make(chan uint64, 1)
 	return func(number uint64) (uint64, error) {
@@ -119,7 +119,7 @@ func awaiting(submit func(number uint64, to chan<- uint64) error) handler {
 	}
 }
 
-// loopTable is what the loop goes over.
+// loopTable is the items of the loop.
 var loopTable = sync.OnceValue(func() []uint64 {
 	t := make([]uint64, 1<<15)
 	for i := range t {
@@ -128,7 +128,7 @@ var loopTable = sync.OnceValue(func() []uint64 {
 	return t
 })
 
-// loopSum adds up what is computed from each item of the table, which takes some 200 us on
+// loopSum adds up a value computed from each item of the table, which takes some 200 us on
 // the machine of the README if the loop calls its body once.
 func loopSum(number uint64, loop func(n int, body func(lo, hi int)) error) (uint64, error) {
 	var total atomic.Uint64
@@ -218,7 +218,7 @@ func besideBatch(open opener) func(workers int) (func() handler, error) {
 // summing is a loop that loopSum can use.
 type summing = func(n int, body func(lo, hi int)) error
 
-// undivided is the loop that is not divided.
+// undivided is the loop in one call.
 func undivided(n int, body func(lo, hi int)) error {
 	body(0, n)
 	return nil
@@ -247,13 +247,13 @@ func allAnswers(to func(number uint64) uint64) []uint64 {
 	return answers
 }
 
-// serveThis is the environment variable that makes this program a server: the names of
-// a service and of a way, with a slash between them.
+// serveThis is the environment variable that makes this program a server. Its value is
+// the names of a service and of a way, with a slash between them.
 const serveThis = "HEIST_BENCH_SERVE"
 
-// ServeIfAsked makes this process the server of a case, if a process of the same
-// program started it for that, and returns true when that one has ended or needs it no
-// longer. Every program that runs the suite service calls it before anything else.
+// ServeIfAsked makes this process the server of a case if a process of the same program
+// started it for that. It returns true when that process has ended or no longer needs the
+// server. Every program that runs suite service calls it before anything else.
 func ServeIfAsked() bool {
 	what, asked := os.LookupEnv(serveThis)
 	if !asked {
@@ -266,11 +266,11 @@ func ServeIfAsked() bool {
 	return true
 }
 
-// startServer starts this program again as a server, which ends when stop is called or
-// this process ends.
+// startServer starts this program again as a server. The server ends when stop is called
+// or this process ends.
 func startServer(s *service, w way, workers int) (port int, stop func(), err error) {
 	if _, asked := os.LookupEnv(serveThis); asked {
-		// Or else it would start one that starts one.
+		// A server would start another server, and so on.
 		return 0, nil, errors.New("this program does not call ServeIfAsked")
 	}
 	program, err := os.Executable()
@@ -308,7 +308,7 @@ func startServer(s *service, w way, workers int) (port int, stop func(), err err
 	return port, stop, nil
 }
 
-// serveProcess prints the port that it listens to, and serves until its standard input
+// serveProcess prints the port that it listens on, and serves until its standard input
 // is closed.
 func serveProcess(what string) error {
 	connect, err := openWay(what)
@@ -342,8 +342,8 @@ func openWay(what string) (connect func() handler, err error) {
 	return nil, errors.New("there is none")
 }
 
-// serve serves until the listener is closed. Complain is told of requests that could not
-// be answered, and their connections are closed.
+// serve serves until the listener is closed. A request that cannot be answered is reported
+// to complain, and its connection closed.
 func serve(listener net.Listener, connect func() handler, complain func(error)) {
 	for {
 		conn, err := listener.Accept()
@@ -353,7 +353,7 @@ func serve(listener net.Listener, connect func() handler, complain func(error)) 
 		go func() {
 			defer conn.Close()
 			err := attend(conn, connect())
-			var left *net.OpError // a client that has left may say why itself
+			var left *net.OpError // a client that has left may itself say why
 			if !errors.Is(err, io.EOF) && !errors.As(err, &left) {
 				complain(err)
 			}
@@ -361,7 +361,7 @@ func serve(listener net.Listener, connect func() handler, complain func(error)) 
 	}
 }
 
-// attend answers the requests of a connection until it ends, which is an error too.
+// attend answers the requests of a connection until the connection ends, which is an error too.
 func attend(conn net.Conn, handle handler) error {
 	var m packet
 	for {

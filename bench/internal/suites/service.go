@@ -14,26 +14,26 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-// serviceSuite measures how long a client of a TCP server waits for its answer, when
-// the server computes it in one way or another. The server is a process of its own
-// (serve.go), with as many Ps as there are workers. The load comes from this one, so
+// serviceSuite measures how long a client of a TCP server waits for its answer, for
+// several ways in which the server computes it. The server is a process of its own
+// (serve.go), with as many Ps as there are workers. The load comes from this process, so
 // the two share the machine's CPUs.
 //
-// A request is a number, and its answer what is computed from it: by task and task-half
-// in some 5 us, one after the other, by loop-200us and loop-200us-half in a loop over
-// 2^15 numbers that takes some 200 us if it is not divided. In beside the server computes the tasks in the
-// goroutines of their connections, while a batch of tasks of 20 us keeps a pool busy, or goroutines ("go"), or
-// there is no batch. An answer is checked.
+// A request is a number, and the answer is computed from it. Task and task-half do that in
+// some 5 us, one request after the other; loop-200us and loop-200us-half do it in a loop
+// over 2^15 numbers, which takes some 200 us if it is not divided. In beside the server
+// computes the tasks in the goroutines of their connections, while a batch of tasks of
+// 20 us keeps a pool busy, or goroutines ("go"), or there is no batch. Answers are checked.
 //
-// The load is open: a request is due at a time that was fixed in advance, every
-// millisecond or, for those called half, as often as half loads the server. That is where
-// its latency counts from. The requests take turns on 32 connections. One that is due
-// while its connection still waits for the answer to the one before is sent after that,
-// and the time until then counts too: a server that stops for 10 ms makes all late that
-// were due meanwhile.
+// The load is open: each request is due at a time that was fixed in advance, every
+// millisecond or, in the cases called half, as often as half loads the server. Its latency
+// counts from that time. The requests take turns on 32 connections. If a connection still
+// waits for an answer when its next request is due, the request is sent after the answer,
+// and the time until then counts too: a server that stops for 10 ms makes all requests
+// late that were due meanwhile.
 //
 // A run has at least 500 requests, in a glance 200. Of fewer than a thousand the p999 is
-// the one that waited longest.
+// the longest wait.
 func serviceSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "service",
@@ -48,9 +48,9 @@ func serviceSuite() runner.Suite {
 	}
 }
 
-// A rate is how many requests are due in a second. Those per worker are a little less than
-// half of what a server that computes inline did on two CPUs, of which the client had its
-// share: 55000 tasks in all, or 7400 loops.
+// A rate is how many requests are due in a second. The rates per worker are a little less
+// than half of what a server that computes inline did on two CPUs, which it shared with the
+// client: 55000 tasks in all, or 7400 loops.
 type rate struct{ flat, perWorker int }
 
 func (r rate) String() string {
@@ -105,19 +105,19 @@ func (s *service) at(name string, r rate) runner.Case {
 	}
 }
 
-// connections is how many the client has, and so how many requests the server has to
-// deal with at most.
+// connections is the number of the client's connections, and so the most requests that the
+// server has at a time.
 const connections = 32
 
-// numbers is how many different requests there are: few enough for all answers to be
-// known in advance.
+// numbers is the number of different requests: few enough to compute all answers in
+// advance.
 const numbers = 64
 
-// numberOf is what the i-th request of a run asks for.
+// numberOf is the number in the i-th request of a run.
 func numberOf(i int) uint64 { return random(i) % numbers }
 
-// A packet is a request or its answer: the request's place in the run, so that no
-// answer is taken for another's, and the number.
+// A packet is a request or its answer: the request's position in the run, so that answers
+// cannot be mixed up, and the number.
 type packet [16]byte
 
 func (m *packet) set(i int, number uint64) {
@@ -129,23 +129,23 @@ func (m *packet) get() (i int, number uint64) {
 	return int(binary.LittleEndian.Uint64(m[:])), binary.LittleEndian.Uint64(m[8:])
 }
 
-// load is the client's side of a service. It outlives a run, and does one at a time.
+// load is the client's side of a service. It outlives a run, and does one run at a time.
 type load struct {
-	answers []uint64 // to each number
+	answers []uint64 // by number
 	alarm   alarm
 	lines   []*line
 }
 
-// line is one of the connections, the id-th.
+// line is one of the connections; id is its index.
 type line struct {
 	id   int
 	conn net.Conn
 
-	// unanswered is how many requests are due on the line and not answered, of which
-	// the first has been sent. The goroutine that makes it positive, or leaves it so, has to send
-	// the next, and nobody else may.
+	// unanswered counts the line's requests that are due and not answered; the first of
+	// them has been sent. The goroutine that makes it positive, or leaves it positive after
+	// an answer, has to send the next request, and no other goroutine may.
 	unanswered atomic.Int64
-	out        packet // written by the goroutine that has to send
+	out        packet // only the goroutine that has to send writes it
 }
 
 func dial(port int, answers []uint64) (*load, error) {
@@ -173,7 +173,7 @@ func (l *load) close() {
 }
 
 // run makes so many requests, one in each interval, and returns how long after its due
-// time each was answered. After an error the load is of no more use.
+// time each was answered. After an error the load cannot be used any more.
 func (l *load) run(requests int, interval time.Duration) ([]time.Duration, error) {
 	start := time.Now().Add(time.Millisecond)
 	due := func(i int) time.Time { return start.Add(time.Duration(i) * interval) }
@@ -184,12 +184,12 @@ func (l *load) run(requests int, interval time.Duration) ([]time.Duration, error
 		all.Go(func() error {
 			err := work()
 			if err != nil {
-				once.Do(l.close) // so that nobody waits for what will not come
+				once.Do(l.close) // so that no goroutine waits for an answer that will not come
 			}
 			return err
 		})
 	}
-	latencies := make([]time.Duration, requests) // the i-th written by its line
+	latencies := make([]time.Duration, requests) // each element is written by its request's line
 	for _, line := range l.lines {
 		if err := line.conn.SetDeadline(due(requests).Add(patience)); err != nil {
 			return nil, err
@@ -220,8 +220,8 @@ func (l *line) send(i int) error {
 	return err
 }
 
-// receive awaits the answers to the line's requests, and sends those that became due
-// in the meantime.
+// receive reads the answers to the line's requests, and sends the requests that became
+// due meanwhile.
 func (l *line) receive(answers []uint64, latencies []time.Duration, due func(i int) time.Time) error {
 	var in packet
 	for i := l.id; i < len(latencies); i += connections {

@@ -1,14 +1,14 @@
 package suites
 
-// skynet: a tree of ten children per node and a million leaves, where a leaf gives
-// its ordinal, from 0, and a node the sum of its children: 499,999,500,000 at the
-// root. It is Atemerev's benchmark (github.com/atemerev/skynet) with forks in place
-// of goroutines and channels. The ten children of a node are a range that is
-// halved, the first half rounded down, and the halves are a fork, down to the
-// leaves: 999,999 forks. Nothing is cut off. The metric is ns per leaf.
+// skynet: a tree of ten children per node and a million leaves. A leaf returns its
+// ordinal, from 0, and a node the sum of its children: 499,999,500,000 at the root.
+// It is Atemerev's benchmark (github.com/atemerev/skynet) with forks in place of
+// goroutines and channels. The ten children of a node are a range that is halved,
+// the first half rounded down, and the halves are forked, down to the leaves:
+// 999,999 forks. There is no cut-off. The metric is ns per leaf.
 //
-// In scope, all nodes are children of one scope, and each worker adds up what it comes to. In
-// scope-pair a fork is a scope with two children.
+// In scope, all nodes are children of one scope, and each worker adds up the leaves that it
+// visits. In scope-pair a fork is a scope with two children.
 
 import (
 	"time"
@@ -69,7 +69,7 @@ func skynetJob(leaves int) job[int] {
 // siblings are n nodes of the same parent, one after the other.
 type siblings struct {
 	first int // ordinal of the first leaf below them
-	size  int // leaves below each
+	size  int // the leaves below each node
 	n     int
 }
 
@@ -115,8 +115,8 @@ var skynetRecursive = pool.Recursive(func(f *pool.Fork[siblings, int], s sibling
 	return x + y
 })
 
-// skynetScope makes every node a child of one scope, and adds up per worker: a child
-// returns nothing.
+// skynetScope makes every node a child of one scope. A child returns nothing, so each worker
+// has a sum.
 func skynetScope(w *pool.Worker, root siblings) int {
 	type padded struct {
 		sum int

@@ -1,9 +1,9 @@
 package suites
 
-// The sorts of 2^18 elements in suite algos. Of each kind of element there are
+// The sorts of 2^18 elements in suite algos. The kinds of elements are
 //
-//	int64        sort-int64-INPUT        as they are
-//	pair         sort-pair-INPUT         of int64, 16 bytes, by the first; the second says where it was
+//	int64        sort-int64-INPUT        sorted as they are
+//	pair         sort-pair-INPUT         two int64, 16 bytes, by the first; the second is its index in the input
 //	pair         sort-pair-stable-INPUT  the same, stable
 //	float64      sort-float64            random, from -1/2 to 1/2; rayon by total_cmp
 //	string       sort-string             the decimals of random numbers of 64 bits
@@ -13,9 +13,9 @@ package suites
 //	random       splitmix64 with seed 1
 //	sorted       i
 //	reversed     n - i
-//	few          16 different ones, the same numbers modulo 16
+//	few          16 different values: the random numbers modulo 16
 //	organ-pipe   min(i, n-i)
-//	killer       on which quicksort with the median of three takes quadratic time (Musser 1997):
+//	killer       makes quicksort with the median of three take quadratic time (Musser 1997):
 //	             1 k+1 3 k+3 ... and then 2 4 6 8 ..., with k = n/2
 
 import (
@@ -64,7 +64,7 @@ func sorts() (cases []runner.Case) {
 	return cases
 }
 
-// costly leaves an implementation out of a glance: there are many of these cases.
+// costly leaves an implementation out of a glance, as there are many of these cases.
 func costly(impl runner.Impl) runner.Impl {
 	impl.Costly = true
 	return impl

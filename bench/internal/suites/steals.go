@@ -8,11 +8,11 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// StealsOf is what [Steals] counts steals of.
+// StealsOf describes the work of [Steals].
 const StealsOf = "small binomial trees of the Unbalanced Tree Search, 6213 nodes each, every child a fork"
 
-// Steals counts trees on a pool of so many workers, for about so long, and returns how often each worker stole from
-// each: steals[thief][victim].
+// Steals counts trees on a pool of so many workers, for about the given time. It returns how often each worker stole
+// from each other one: steals[thief][victim].
 func Steals(workers int, length time.Duration) (steals [][]uint64, err error) {
 	env := runner.Env{Workers: workers}
 	p, stop, err := newPool(env)
@@ -24,7 +24,7 @@ func Steals(workers int, length time.Duration) (steals [][]uint64, err error) {
 	count := tree.recursive()
 	for start := time.Now(); time.Since(start) < length; {
 		var nodes int
-		// On a worker, for a caller that takes part would be one more victim.
+		// On a worker, as a caller that takes part would be one more victim.
 		if err := runOnWorker(p, func(w *pool.Worker) { nodes = 1 + count(w, tree.root()) }); err != nil {
 			return nil, err
 		}
@@ -32,7 +32,7 @@ func Steals(workers int, length time.Duration) (steals [][]uint64, err error) {
 			return nil, fmt.Errorf("heist %w", err)
 		}
 	}
-	// The rest are places for guests, of whom there were none, and for workers that Resize could add.
+	// The rest are slots of guests, of which there were none, and of workers that Resize could add.
 	steals = p.StealMatrix()[:workers]
 	for i := range steals {
 		steals[i] = steals[i][:workers]

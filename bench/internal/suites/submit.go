@@ -20,9 +20,9 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// submitSuite measures the hand-over of tasks that do nothing: what a pool costs
-// per task, at full throughput. How long one task waits until it starts is another
-// matter, and not in it.
+// submitSuite measures the hand-over of tasks that do nothing: the cost of a pool
+// per task, at full throughput. It does not measure how long a task waits until it
+// starts.
 func submitSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "submit",
@@ -35,18 +35,18 @@ func submitSuite() runner.Suite {
 	}
 }
 
-// submitMetrics are the time per task and the allocations per task, those of the
-// whole process while the tasks run. Allocations are rounded to hundredths: the
-// runtime makes a few of its own meanwhile. Programs in other languages tell the time
-// only.
+// submitMetrics are the time per task and the allocations per task. The allocations
+// are those of the whole process while the tasks run, rounded to hundredths: the
+// runtime makes a few of its own meanwhile. Programs in other languages report only
+// the time.
 var submitMetrics = lower("ns/task", "allocs/task")
 
-// tasksPerLap is how many tasks are submitted before they are waited for.
+// tasksPerLap is how many tasks are submitted before the submitters wait for them.
 func tasksPerLap(env runner.Env) int { return env.Size(1_000_000, 2000) }
 
 // A goal is what the tasks of one lap work towards: each adds its share to a sum.
-// All implementations' tasks write to this one cache line, which is the greater
-// part of what the task itself costs, alike for all.
+// The tasks of all implementations write to this one cache line, which is the
+// greater part of a task's own cost.
 type goal struct {
 	_    pad.Line
 	sum  atomic.Int64
@@ -62,7 +62,7 @@ func (g *goal) set(want int64) {
 	g.met = make(chan struct{})
 }
 
-// add is what a task does. It reads want first: as soon as it has added, the next
+// add is called by each task. It reads want first: as soon as it has added, the next
 // lap may begin.
 func (g *goal) add(n int64) {
 	want := g.want
@@ -71,8 +71,8 @@ func (g *goal) add(n int64) {
 	}
 }
 
-// wait returns when the sum is what it should be, or has not become so in a time
-// in which all tasks should be long done.
+// wait returns when the sum is reached, or after patience, by when all tasks should
+// long be done.
 func (g *goal) wait() {
 	select {
 	case <-g.met:
@@ -80,12 +80,11 @@ func (g *goal) wait() {
 	}
 }
 
-// check says whether the tasks together did what they should have, no less and no
-// more.
+// check says whether the tasks together have added exactly what they should have.
 func (g *goal) check(what string) error { return runner.Check(what, g.sum.Load(), g.want) }
 
-// submitting returns an implementation of a case with the submit metrics. Its lap
-// is timed by itself; the allocations are counted here.
+// submitting returns an implementation of a case with the submit metrics. The lap
+// times itself; the allocations are counted here.
 func submitting(name string, start func(runner.Env, *goal) (lap, func(), error)) runner.Impl {
 	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 		work, stop, err := start(env, new(goal))
@@ -110,9 +109,9 @@ func mallocsSoFar() uint64 {
 	return m.Mallocs
 }
 
-// A batch is a way to submit the tasks of one lap. Submit submits n of them and
-// may be called by several goroutines at once. Wait, which may be nil, is called
-// after that, by those whose users call something of the kind.
+// A batch is a way to submit the tasks of one lap. Submit submits n of them and may be
+// called by several goroutines at once. Wait, if not nil, is called after that: it is
+// for libraries whose users wait by such a call.
 type batch struct {
 	submit func(n int) error
 	wait   func() error
@@ -120,10 +119,9 @@ type batch struct {
 
 // externalCase measures tasks that come from goroutines outside of the pool: from
 // the first call until the last task has ended, divided by their number. All
-// submitters and the workers share as many Ps as there are workers. It is always
-// the same function that is submitted, so what is allocated is the pool's doing.
-// Creating a pool is not timed, except where its users create one per batch
-// (conc, errgroup).
+// submitters and the workers share as many Ps as there are workers. All tasks are
+// the same function, so every allocation is the pool's. Creating a pool is not
+// timed, except where a library's users create one per batch (conc, errgroup).
 func externalCase(name, about string, submitters int) runner.Case {
 	impl := func(name string, open func(env runner.Env, g *goal) (next func() batch, stop func(), err error)) runner.Impl {
 		return submitting(name, func(env runner.Env, g *goal) (lap, func(), error) {
@@ -278,9 +276,9 @@ func external(env runner.Env, g *goal, submitters int, b batch) (runner.Lap, err
 
 // spawnInsideCase measures tasks that come from tasks: a binary tree in which
 // every task spawns two more until there are a million. A task is a closure that
-// knows its number, so a spawn includes one allocation of the caller's. A channel
-// with fixed workers is not among the peers, nor any pool that makes a full queue
-// wait: workers that wait for room in their own queue never make any.
+// knows its number, so a spawn includes one allocation of the caller's. The peers
+// do not include a channel with fixed workers, nor any pool that blocks on a full
+// queue: workers that wait for room in their own queue never make any.
 func spawnInsideCase() runner.Case {
 	return runner.Case{
 		Name:    "spawn-inside",
@@ -345,9 +343,8 @@ func spawnInsideCase() runner.Case {
 	}
 }
 
-// spawnTree is one lap. Task k spawns the tasks 2k and 2k+1, so the tasks are
-// numbered from 1, and each adds its number: the sum is right only when every task
-// has run once.
+// spawnTree is one lap. The tasks are numbered from 1: task k spawns the tasks 2k and
+// 2k+1, and adds its number. So the sum is right only if every task has run once.
 func spawnTree(g *goal, tasks int, run func() error) (runner.Lap, error) {
 	g.set(int64(tasks) * int64(tasks+1) / 2)
 	l, err := timed(tasks, run)

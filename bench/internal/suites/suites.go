@@ -1,4 +1,4 @@
-// Package suites holds what is measured, one file per suite.
+// Package suites holds the benchmarks, one file per suite.
 package suites
 
 import (
@@ -38,7 +38,7 @@ func single(int) []int { return []int{1} }
 // atLeastTwo is for cases that need two sides.
 func atLeastTwo(workers int) []int { return []int{max(2, workers)} }
 
-// oneAndAsked shows what the means of sharing cost, and what they bring.
+// oneAndAsked shows the cost of sharing with one worker, and its gain with several.
 func oneAndAsked(workers int) []int {
 	if workers == 1 {
 		return []int{1}
@@ -75,14 +75,14 @@ func lappedIn(unit time.Duration, name string, start func(runner.Env) (lap, func
 	}}
 }
 
-// timed is a lap of work that is timed as a whole.
+// timed is a lap whose whole work is timed.
 func timed(ops int, work func() error) (runner.Lap, error) {
 	start := time.Now()
 	err := work()
 	return runner.Lap{Ops: ops, Took: time.Since(start)}, err
 }
 
-// newPool starts heist with as many workers as the case has, and its defaults but for the options.
+// newPool starts heist with the workers of the case and the given options.
 func newPool(env runner.Env, options ...pool.Option) (p *pool.Pool, stop func(), err error) {
 	p, err = pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
 	if err != nil {
@@ -91,6 +91,6 @@ func newPool(env runner.Env, options ...pool.Option) (p *pool.Pool, stop func(),
 	return p, func() { p.Close() }, nil
 }
 
-// patience is how long a run may wait for work that should be long done. A lost
-// task shows as a wrong count then, not as a command that hangs.
+// patience is how long a run may wait for work that should long be done. So a lost
+// task shows as a wrong count, not as a command that hangs.
 const patience = 30 * time.Second

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// usageSoFar asks the system for what all threads of the process, living and ended,
-// have used since it began.
+// usageSoFar returns what all threads of the process, living and ended, have used
+// since it began.
 func usageSoFar() (usage, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

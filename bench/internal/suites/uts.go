@@ -3,7 +3,7 @@ package suites
 // uts-t1 and uts-t3: the trees T1 and T3 of the Unbalanced Tree Search benchmark
 // (Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng: "UTS: An Unbalanced Tree
 // Search Benchmark", LCPC 2006). A tree is not stored: each node is a SHA-1 digest,
-// from which its number of children follows, and theirs from it.
+// which determines the number of its children and their digests.
 //
 //	root       SHA1(16 zero bytes, seed)               numbers have 4 bytes, big-endian
 //	child i    SHA1(digest of the parent, i)           i counts from 0
@@ -17,14 +17,14 @@ package suites
 //	           nodes, the deepest at depth 1572.
 //
 // The answer is the number of nodes. The children of a node are a range that is
-// halved, the first half rounded down, and the halves are counted as a fork, until
-// a range is a single child: its digest is computed, and its children counted.
-// Nothing is cut off. The metric is ns per node, SHA-1 included.
+// halved, the first half rounded down, and the halves are counted as a fork. A range
+// of a single child is not halved: its digest is computed, and its children counted.
+// There is no cut-off. The metric is ns per node, SHA-1 included.
 //
-// A message fits into one block of SHA-1, and each language calls the function for a
-// block: package sha1node, the crate's compress, OpenSSL's SHA1_Transform. With their
-// buffers around it Go took twice as long as Rust, and the case compared those. What is
-// the same for all nodes, log(1-p), is computed once per tree.
+// A message fits into one block of SHA-1, and each language calls its function for a
+// block: package sha1node, the crate's compress, OpenSSL's SHA1_Transform. With buffers
+// around the block Go took twice as long as Rust, and the case compared the buffers.
+// log(1-p), which is the same for all nodes, is computed once per tree.
 
 import (
 	"encoding/binary"
@@ -69,16 +69,16 @@ func binomialCase() runner.Case {
 	return utsCase("uts-t3", "binomial", "has 100 children at the root", tree, short)
 }
 
-// utsNotes says what the others have for SHA-1. The figures are of T3 in one thread with
-// the forks taken out, measured in turn on one shared CPU of a Xeon under KVM, the least
-// of three runs of each.
+// utsNotes says what SHA-1 the others use. The figures are of T3 in one thread without
+// the forks, measured in turn on one shared CPU of a Xeon under KVM, the least of three
+// runs of each.
 var utsNotes = map[string]string{
 	"rayon":        "has the SHA-1 block of the crate sha1; without forks it takes 70 ns a node where Go takes 64",
 	"tbb":          "has the SHA-1 block of OpenSSL; without forks it takes 77 ns a node where Go takes 64",
 	"forkjoinpool": "has the JDK's SHA-1, which offers no single block: its digests are copied and allocated",
 }
 
-// utsCase is a case with the tree given. Goroutines count a shorter one.
+// utsCase is a case with the given tree. Goroutines count a shorter one.
 func utsCase(name, kind, shortened string, tree, short func(runner.Env) *utsTree) runner.Case {
 	goroutine := utsOff("goroutine", short, (*utsTree).goroutines)
 	goroutine.Note = fmt.Sprintf("counts a tree that %s, the whole would take seconds; the figure is per node", shortened)
@@ -118,24 +118,24 @@ func utsOff(name string, tree func(runner.Env) *utsTree, count func(*utsTree, fa
 	})
 }
 
-// utsTree is the definition of a tree: binomial if m is not 0, and else geometric.
+// utsTree is the definition of a tree: binomial if m is not 0, else geometric.
 type utsTree struct {
 	seed  uint32
 	b     int
-	depth int32   // geometric: where there are no more children
+	depth int32   // geometric: nodes at this depth have no children
 	q     float64 // binomial: the probability of having children
-	m     uint32  // binomial: how many
+	m     uint32  // binomial: how many children
 
-	nodes   int // how many there are
-	deepest int // the depth of the deepest
+	nodes   int // the number of nodes
+	deepest int // the depth of the deepest node
 
-	took time.Duration // of counting it without forks; see steals
+	took time.Duration // to count it without forks; see steals
 
 	logq float64 // geometric: log(1-p), which root computes
 }
 
-// steals relates a lap to the bounds for work stealing. T1 is the time without forks, and D is that
-// share of it which the longest way from the root has of all nodes; the forks between two nodes of
+// steals relates a lap to the bounds for work stealing. T1 is the time without forks. D is T1 times
+// the share of all nodes that lie on the longest way from the root; the forks between two nodes of
 // the way are not counted.
 func (t *utsTree) steals(p *pool.Pool) func() (string, []runner.Extra) {
 	if t.took == 0 {
@@ -152,8 +152,8 @@ func (t *utsTree) steals(p *pool.Pool) func() (string, []runner.Extra) {
 func (t *utsTree) job() job[int] { return adding("the nodes of the tree", t.nodes, t.nodes) }
 
 // family is some of the children of a node. It is a fork's argument, by value, as in the
-// other languages. Go keeps a struct in registers if it has up to four fields and 32
-// bytes; this one as six loose fields was copied in memory, and took twice as long.
+// other languages. Go keeps a struct of up to four fields and 32 bytes in registers; with
+// six loose fields family was copied in memory, and the case took twice as long.
 type family struct {
 	id01, id23 uint64 // of the parent
 	parent     parent
@@ -187,7 +187,7 @@ func (t *utsTree) family(id sha1node.Digest, depth int32) family {
 	return family{id.A, id.B, parent{id.C, depth}, children{0, t.children(id.C, depth)}}
 }
 
-// children is how many children a node has.
+// children is the number of a node's children.
 func (t *utsTree) children(id4 uint32, depth int32) uint32 {
 	const most = 100
 	u := float64(id4&math.MaxInt32) / (1 << 31)

@@ -19,8 +19,8 @@ import (
 // lineWidth is where a line of cores is broken.
 const lineWidth = 72
 
-// Text writes a machine for a terminal, and the distances between nodes below it. A group
-// that is all there is inside another shares its line, and so do cores.
+// Text writes a machine for a terminal, and below it the distances between nodes. A group
+// that is alone inside another shares its line, and so do cores.
 func Text(w io.Writer, tree *drawing.Tree) error {
 	t := tree.Topology
 	l := list.NewWriter()
@@ -56,7 +56,7 @@ func appendInside(l list.Writer, b *drawing.Box) {
 	}
 }
 
-// appendGroup appends a group and what is inside of it, in one line if that is short.
+// appendGroup appends a group and its inside, in one line if that is short.
 func appendGroup(l list.Writer, b *drawing.Box) {
 	line := b.Label()
 	for len(b.Inside) == 1 && b.Inside[0].Kind < drawing.Core {
@@ -79,7 +79,7 @@ func appendGroup(l list.Writer, b *drawing.Box) {
 	l.UnIndent()
 }
 
-// countLeaves returns how many cores and CPUs the boxes begin with.
+// countLeaves returns the number of cores and CPUs that come first in boxes.
 func countLeaves(boxes []*drawing.Box) int {
 	n := slices.IndexFunc(boxes, func(b *drawing.Box) bool { return b.Kind != drawing.Core && b.Kind != drawing.CPU })
 	if n < 0 {
@@ -146,8 +146,8 @@ func distancesKnown(t *numa.Topology) bool {
 	return slices.ContainsFunc(t.Nodes, func(n numa.Node) bool { return n.Distances != nil })
 }
 
-// distances is a table with a row and a column for each node. What the system does not
-// tell is a question mark.
+// distances is a table with a row and a column for each node. Distances that the system does
+// not give are question marks.
 func distances(t *numa.Topology) string {
 	w := table.NewWriter()
 	style := table.StyleLight

@@ -1,4 +1,4 @@
-// Package cli has what the main functions of the examples have in common: flags, signals and the exit status.
+// Package cli holds what the main functions of the examples share: flags, signals and the exit status.
 package cli
 
 import (
@@ -21,7 +21,7 @@ const (
 // Main calls run and exits with its status. The first of the signals ends run's context.
 func Main(run func(ctx context.Context, args []string, stdout io.Writer) error, signals ...os.Signal) {
 	ctx := context.Background()
-	if len(signals) > 0 { // without any, NotifyContext would take all
+	if len(signals) > 0 { // without signals, NotifyContext would take all
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, signals...)
 		context.AfterFunc(ctx, stop) // so that a second signal ends the process
@@ -45,9 +45,10 @@ func complain(err error) {
 	fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 }
 
-// Parse parses the command line. Operands is how usage calls what follows the flags; if it is empty nothing may.
+// Parse parses the command line. Operands names the arguments after the flags in the usage; if it is empty, none
+// are allowed.
 func Parse(flags *flag.FlagSet, operands string, args []string, stdout io.Writer) error {
-	flags.SetOutput(io.Discard) // a wrong flag gets one line, not all of usage
+	flags.SetOutput(io.Discard) // a wrong flag gets one line, not the whole usage
 	flags.Usage = func() {}
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {

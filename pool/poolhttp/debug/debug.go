@@ -1,5 +1,6 @@
-// Package debug has two side effects when it is imported, as net/http/pprof and expvar do: the default mux of net/http has the page of the process's pools at
-// /debug/heist/ (package poolhttp says what it shows and who should see it), and /debug/vars has the variable heist, which is the statistics and the load of each pool by its name.
+// Package debug has two side effects when it is imported, as net/http/pprof and expvar have. The default mux of net/http
+// shows the page of the process's pools at /debug/heist/; package poolhttp says what it shows and who should see it. And
+// /debug/vars has the variable heist: the statistics and the load of each pool, by the pool's name.
 //
 //	import _ "github.com/seed53057037/heist/pool/poolhttp/debug"
 package debug
@@ -27,7 +28,8 @@ type variable struct {
 	Stats inspect.Stats
 }
 
-// variables returns them by the pools' names. One without a name, or with that of an older one, is pool and its number.
+// variables returns the variables by the pools' names. A pool without a name, or with that of an older pool, has the name
+// "pool" and its number.
 func variables() map[string]variable {
 	all := make(map[string]variable)
 	for _, p := range census.Pools[*pool.Pool]() {

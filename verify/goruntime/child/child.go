@@ -1,8 +1,8 @@
-// Package child runs parts of a test in processes of their own: those that need another
-// environment or other limits than the test has, and those that are to be stopped or to die.
+// Package child runs parts of a test in processes of their own: parts that need another
+// environment or other limits than the test has, and parts that will be stopped or die.
 //
-// The process is the test binary once more. Main, in TestMain, finds the program that it is
-// asked to be in the environment.
+// A child process is the test binary once more. In TestMain, Main finds the name of its
+// program in the environment.
 package child
 
 import (
@@ -24,21 +24,21 @@ import (
 // variable is the environment variable that names the program.
 const variable = "HEIST_CHILD"
 
-// durationVariable is the environment variable that holds for how long a child should go on.
+// durationVariable is the environment variable that says for how long a child should go on.
 const durationVariable = "HEIST_DURATION"
 
-// For returns the environment variable by which a child learns for how long it should go on.
+// For returns the environment variable that tells a child for how long to go on.
 func For(d time.Duration) string { return durationVariable + "=" + d.String() }
 
-// Duration returns for how long the child that asks should go on.
+// Duration returns for how long the calling child should go on.
 func Duration() (time.Duration, error) { return time.ParseDuration(os.Getenv(durationVariable)) }
 
-// Patience is after how long a child is taken to hang. It is then made to print the stacks of
-// its goroutines.
+// Patience is the time after which a child counts as hanging. It must then print the stacks
+// of its goroutines.
 const Patience = 5 * time.Minute
 
-// Main is what TestMain calls. It runs the tests or, in a child, one of the programs, and does
-// not return. A child whose program returns an error prints it and has the exit status 1.
+// Main is the body of TestMain. It runs the tests or, in a child, one of the programs, and does
+// not return. A child whose program returns an error prints it and exits with status 1.
 func Main(m *testing.M, programs map[string]func() error) {
 	name, isChild := os.LookupEnv(variable)
 	if !isChild {
@@ -55,7 +55,7 @@ func Main(m *testing.M, programs map[string]func() error) {
 	os.Exit(0)
 }
 
-// Command returns a child that has not been started. The environment is the test's, and env.
+// Command returns a child that has not been started. Its environment is the test's, and env.
 func Command(t testing.TB, program string, env ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -63,7 +63,7 @@ func Command(t testing.TB, program string, env ...string) *exec.Cmd {
 	return CommandOf(t, self, program, env...)
 }
 
-// CommandOf is Command for another binary, which was built of the same tests.
+// CommandOf is Command for another binary of the same tests.
 func CommandOf(t testing.TB, binary, program string, env ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	t.Cleanup(cancel)
@@ -74,7 +74,7 @@ func CommandOf(t testing.TB, binary, program string, env ...string) *exec.Cmd {
 	return c
 }
 
-// Build builds the tests of the caller's folder anew, and returns the binary.
+// Build builds the tests in the caller's folder anew, and returns the binary.
 func Build(t testing.TB, env string, flags ...string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "tests")
@@ -93,7 +93,7 @@ func Run(c *exec.Cmd) (stdout, stderr string, err error) {
 	return out.String(), complaints.String(), err
 }
 
-// Result runs a command that must succeed, and decodes what it told into v.
+// Result runs a command that must succeed, and decodes its result into v.
 func Result(t testing.TB, c *exec.Cmd, v any) {
 	t.Helper()
 	stdout, stderr, err := Run(c)
@@ -101,5 +101,5 @@ func Result(t testing.TB, c *exec.Cmd, v any) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), v), "%q", stdout)
 }
 
-// Tell is how a program tells its result.
+// Tell prints a program's result.
 func Tell(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }

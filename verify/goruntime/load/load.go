@@ -1,5 +1,5 @@
-// Package load uses all of heist at once, and checks what comes out: deques, with and without
-// assembly, rings, injectors, and a pool with forks, loops, tasks and groups. It is what runs
+// Package load uses all of heist at once, and checks the results: deques, with and without
+// assembly, rings, injectors, and a pool with forks, loops, tasks and groups. Tests run it
 // while the Go runtime or the machine misbehaves.
 package load
 
@@ -27,13 +27,13 @@ type Counts struct {
 	Collections uint64 // of garbage, in the whole process
 }
 
-// String returns the counts as they are claimed.
+// String returns the counts as a claim states them.
 func (c Counts) String() string {
 	return fmt.Sprintf("%s items, %s forks, %s tasks, %s parks, %s collections",
 		claim.Count(c.Items), claim.Count(c.Forks), claim.Count(c.Tasks), claim.Count(c.Parks), claim.Count(c.Collections))
 }
 
-// add adds what was done elsewhere. The collections are those of the process.
+// add adds other counts. The collections stay, as they are the process's.
 func (c *Counts) add(o Counts) {
 	c.Items += o.Items
 	c.Forks += o.Forks
@@ -42,7 +42,7 @@ func (c *Counts) add(o Counts) {
 	c.Parks += o.Parks
 }
 
-// For uses everything for some time, and at least once. The options are those of the pool.
+// For uses everything for some time, and at least once. The options are the pool's.
 func For(d time.Duration, options ...pool.Option) (Counts, error) {
 	var c Counts
 	begin := time.Now()
@@ -92,7 +92,7 @@ func inPool(options []pool.Option) (Counts, error) {
 	return c, errors.Join(err, p.Close())
 }
 
-// Pool uses the pool from several sides at once.
+// Pool uses the pool in several ways at once.
 func Pool(p *pool.Pool) (Counts, error) {
 	before := p.Stats().Total()
 	var c Counts
@@ -116,7 +116,7 @@ var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
 	return x + y
 })
 
-// forks forks at every level, and returns how often. Fib(n) adds up fib(n+1)-1 times.
+// forks forks at every level, and returns the number of forks. Fib(n) adds up fib(n+1)-1 times.
 func forks(p *pool.Pool) (uint64, error) {
 	const n, want, additions = 18, 2584, 4180
 	got, err := fib.Run(p, n)
@@ -126,7 +126,7 @@ func forks(p *pool.Pool) (uint64, error) {
 	return additions, err
 }
 
-// loops sorts what only forks can reach in this time, and has a loop allocate what it counts.
+// loops sorts data that only forks can reach meanwhile, and lets a loop allocate the items that it counts.
 func loops(p *pool.Pool) error {
 	numbers := make([]int, 20_000)
 	for i := range numbers {
@@ -151,8 +151,8 @@ func loops(p *pool.Pool) error {
 	return l.balance()
 }
 
-// tasks submits tasks from outside, each of which spawns another, and forgets them. Their
-// closures and what these point to are nowhere else than in the pool's queues.
+// tasks submits tasks from outside, each of which spawns another, and forgets them. Only the
+// pool's queues hold their closures and what these point to.
 func tasks(p *pool.Pool) error {
 	const n = 200
 	l := newLedger(2 * n)
@@ -176,7 +176,7 @@ func tasks(p *pool.Pool) error {
 	return l.balance()
 }
 
-// groups waits for tasks in a task.
+// groups waits for groups of tasks inside tasks.
 func groups(p *pool.Pool) error {
 	const outer, inner = 8, 16
 	l := newLedger(outer * inner)
@@ -197,18 +197,18 @@ func groups(p *pool.Pool) error {
 	return l.balance()
 }
 
-// item is what is queued. Its checksum shows memory that was freed, and clobbered or given to
-// something else, while a queue still held it.
+// item is an element of the queues. Its checksum reveals memory that was freed, and clobbered
+// or reused, while a queue still held it.
 type item struct{ id, sum uint64 }
 
 func checksum(id uint64) uint64 { return (id + 1) * 0x9E3779B97F4A7C15 }
 
 func newItem(id int) *item { return &item{uint64(id), checksum(uint64(id))} }
 
-// ledger holds how often each item was taken.
+// ledger counts how often each item was taken.
 type ledger struct {
 	times []atomic.Uint32
-	first atomic.Pointer[error] // what went wrong
+	first atomic.Pointer[error] // the first error
 }
 
 func newLedger(n int) *ledger { return &ledger{times: make([]atomic.Uint32, n)} }

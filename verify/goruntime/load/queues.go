@@ -40,14 +40,14 @@ type anyDeque interface {
 	Steal() (*item, heist.StealResult)
 }
 
-// giveWay lets others run now and then. A loop that does so each time meets nobody.
+// giveWay lets other goroutines run now and then. A loop that yields in each turn never races.
 func giveWay(turn int) {
 	if turn%64 == 0 {
 		runtime.Gosched()
 	}
 }
 
-// throughDeque has an owner push and pop against two thieves.
+// throughDeque lets an owner push and pop against two thieves.
 func throughDeque(d anyDeque, l *ledger) {
 	var over atomic.Bool
 	thief := func() {
@@ -81,8 +81,8 @@ func throughDeque(d anyDeque, l *ledger) {
 	together(owner, thief, thief)
 }
 
-// throughRing has an owner push more than fits, which goes on to an injector, and two thieves
-// take halves.
+// throughRing lets an owner push more than fits, so that items overflow to an injector, while
+// two thieves take halves.
 func throughRing(l *ledger) error {
 	overflow := heist.NewInjector[item]()
 	rings := make([]*heist.Ring[item], 3)
@@ -132,7 +132,7 @@ func throughRing(l *ledger) error {
 	return nil
 }
 
-// pull takes what is left in an injector that nobody pushes into.
+// pull takes all items out of an injector.
 func pull(in *heist.Injector[item], l *ledger) {
 	dst := make([]*item, 5)
 	for turn := 1; ; turn++ {
@@ -148,7 +148,7 @@ func pull(in *heist.Injector[item], l *ledger) {
 	}
 }
 
-// throughInjector has two producers, one of them by batches, and two consumers.
+// throughInjector has two producers, one of which pushes batches, and two consumers.
 func throughInjector(l *ledger) {
 	in := heist.NewInjector[item]()
 	var pushing atomic.Int32

@@ -11,7 +11,7 @@ import (
 // registers:
 //
 //	STLR  Rt, [Rn]        store-release
-//	SWPAL Rs, ZR, [Rn]    swap with acquire and release, and forget what was there
+//	SWPAL Rs, ZR, [Rn]    swap with acquire and release, and discard the old value
 const (
 	stlr     = 0x089ffc00
 	swpal    = 0x38e0801f
@@ -29,11 +29,12 @@ func swapFor(word uint32) (uint32, bool) {
 }
 
 // orderStores replaces the store-releases in a program for arm64 by swaps, which do the
-// same and more. A later load-acquire must not pass them, which all of Go's atomics rely
-// on, but qemu 7.2 lets it when the CPUs are threads of the host: it has no fence between
-// the two (TestMachineKeepsStoresBeforeLaterLoads tells). A swap is one. So guests do not
-// test the order of memory on arm64. With one thread for all CPUs there would be no need
-// for this, but each CPU would run for 100 ms before the next, whatever it waits for.
+// same and more. A later load-acquire must not pass a store-release, and all of Go's
+// atomics rely on that. But qemu 7.2 lets it pass when the CPUs are threads of the host:
+// it puts no fence between the two (TestMachineKeepsStoresBeforeLaterLoads shows it). A
+// swap is a fence. So guests do not test the order of memory on arm64. With one thread for
+// all CPUs this would not be needed, but each CPU would run for 100 ms before the next,
+// even while it waits.
 func orderStores(program []byte) error {
 	file, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 // follower reads the console of a machine.
 type follower struct {
 	machine guest.Machine
-	out     io.Writer // gets what people read
+	out     io.Writer // gets the output for people
 
 	running string   // the suite that has begun and not ended
-	failed  []string // suites
-	broken  error    // of init itself
+	failed  []string // suites that failed
+	broken  error    // an error of init itself
 	done    bool
 	fixture []byte
 }
 
-// follow reads the console to its end. An error tells that it could not be understood.
+// follow reads the console to its end. An error says that the console could not be understood.
 func (f *follower) follow(console io.Reader) error {
 	lines := bufio.NewReader(console)
 	var broken []error
@@ -76,7 +76,7 @@ func (f *follower) take(e *guest.Event) {
 	}
 }
 
-// verdict says what was wrong with the machine that was followed to its end.
+// verdict returns the failures of a machine that was followed to its end.
 func (f *follower) verdict() error {
 	var errs []error
 	if len(f.failed) > 0 {

@@ -1,19 +1,19 @@
-// Command boot runs heist's tests in virtual machines with several memory nodes, made by
-// qemu without the help of hardware. Call it through the script that installs what it
-// needs, from anywhere in the project:
+// Command boot runs heist's tests in virtual machines with several memory nodes. qemu
+// emulates them without the help of hardware. Call it through the script that installs
+// what it needs, from anywhere in the project:
 //
 //	verify/guest/run                      # all tests in both machines
 //	verify/guest/run x86_64               # in one of x86_64, x86_64-smt and aarch64
 //	verify/guest/run -packages ./pool aarch64 -- -test.run Steal -test.v
 //	verify/guest/run -fixtures            # save /sys in numa/testdata, test nothing
 //
-// What follows -- replaces the tests' flags, -test.short. The tests run in turn, and the
-// console shows what they print. The exit status is 0 only if all suites passed and each
-// machine was turned off as it should be: a panic of the kernel, a machine that stops on
-// its own and one that takes too long are failures.
+// The arguments after -- replace the tests' flags, -test.short. The tests run in turn, and
+// the console shows their output. The exit status is 0 only if all suites passed and each
+// machine was turned off properly: a panic of the kernel, a machine that stops on its own
+// and one that takes too long are failures.
 //
 // A machine boots in five seconds and tests for minutes: an instruction costs ten or more
-// of the host's, and what qemu does for a system call or a wake-up many more.
+// of the host's, and a system call or a wake-up in qemu many more.
 package main
 
 import (
@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	machines []guest.Machine
 	packages []string
@@ -91,7 +91,7 @@ func parse(args []string) (*options, error) {
 	if o.timeout <= 0 {
 		return nil, fmt.Errorf("-timeout %v: the time must be positive", o.timeout)
 	}
-	// A suite that hangs is to say where, before the machine is stopped.
+	// A suite that hangs must say where before the machine is stopped.
 	o.flags = append([]string{fmt.Sprintf("-test.timeout=%v", o.timeout*3/4)}, o.flags...)
 	if len(o.packages) == 0 {
 		return nil, errors.New("-packages names no package")
@@ -110,7 +110,7 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// run builds what goes into a machine, boots it and takes what it brings.
+// run builds the contents of a machine, boots it and saves its fixture, if one was asked for.
 func (o *options) run(ctx context.Context, m guest.Machine) error {
 	dir, err := os.MkdirTemp("", "heist-guest")
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *options) run(ctx context.Context, m guest.Machine) error {
 	return unpack(f.fixture, filepath.Join("numa", "testdata", m.Fixture()))
 }
 
-// boot starts a machine and follows it to its end. It fails if anything in it did.
+// boot starts a machine and follows it to its end. It returns an error if anything in the machine failed.
 func (o *options) boot(ctx context.Context, m guest.Machine, initramfs string) (*follower, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("stopped after %v; see -timeout", o.timeout))
@@ -161,7 +161,7 @@ func (o *options) boot(ctx context.Context, m guest.Machine, initramfs string) (
 	return f, err
 }
 
-// arguments are those of qemu for a machine.
+// arguments are qemu's arguments for a machine.
 func arguments(m guest.Machine, image, initramfs string) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio",
@@ -183,18 +183,18 @@ func arguments(m guest.Machine, image, initramfs string) []string {
 			}
 		}
 	}
-	// Nothing that costs a trap too many in an emulator, and nobody who moves memory
-	// behind the back of tests that look where it is.
+	// Without mitigations, which cost an emulator many traps, and without the kernel's moves of
+	// memory between nodes, which would disturb tests that look where memory is.
 	kernel := "quiet oops=panic panic=-1 mitigations=off numa_balancing=disable"
 	switch m.Arch {
 	case "x86_64":
-		// As Intel's: how AMD's tell which CPUs are threads of a core, qemu does not emulate.
+		// Intel's vendor, as qemu does not emulate how AMD's CPUs tell which of them are threads of a core.
 		args = append(args, "-accel", "tcg,thread=multi", "-cpu", "max,vendor=GenuineIntel")
 		// The kernel does not trust an emulated counter and would read the clock from a
 		// device, behind qemu's one lock.
 		kernel += " console=ttyS0 tsc=reliable clocksource=tsc"
 	case "aarch64":
-		// Signatures of pointers that are quick to compute: the architected ones triple
+		// Pointer signatures that are quick to compute: the architected ones triple
 		// the time.
 		args = append(args, "-machine", "virt", "-accel", "tcg,thread=multi", "-cpu", "max,pauth-impdef=on")
 		kernel += " console=ttyAMA0"

@@ -21,8 +21,8 @@ import (
 	"github.com/seed53057037/heist/verify/guest"
 )
 
-// pack builds init and the tests in dir and writes the initramfs with them, the data of
-// the tests and the plan.
+// pack builds init and the tests in dir and writes the initramfs: both of them, the tests'
+// data and the plan.
 func (o *options) pack(ctx context.Context, m guest.Machine, dir, initramfs string) error {
 	root := newTree()
 	if err := build(ctx, m, filepath.Join(dir, "init"), "build", "./verify/guest/init"); err != nil {
@@ -108,7 +108,7 @@ func build(ctx context.Context, m guest.Machine, output, command string, args ..
 	return nil
 }
 
-// tree is what the initramfs has in it. Paths are relative to its root.
+// tree is the content of the initramfs. Paths are relative to its root.
 type tree struct {
 	entries []entry
 	dirs    map[string]bool
@@ -121,7 +121,7 @@ type entry struct {
 
 func newTree() *tree { return &tree{dirs: map[string]bool{".": true}} }
 
-// mkdir adds a folder, and those that it is in, unless they are there.
+// mkdir adds a folder and its parents, unless they are there.
 func (t *tree) mkdir(dir string) {
 	if t.dirs[dir] {
 		return
@@ -131,7 +131,7 @@ func (t *tree) mkdir(dir string) {
 	t.entries = append(t.entries, entry{header: cpio.Header{Name: dir, Mode: cpio.TypeDir | 0o755, Links: 2}})
 }
 
-// add adds a file, and the folders that it is in.
+// add adds a file and its folders.
 func (t *tree) add(name string, content []byte, permissions cpio.FileMode) {
 	t.mkdir(path.Dir(name))
 	t.entries = append(t.entries, entry{
@@ -168,7 +168,7 @@ func (t *tree) write(to io.Writer) error {
 	return w.Close()
 }
 
-// unpack replaces a folder by what is in a fixture's archive.
+// unpack replaces a folder by the content of a fixture's archive.
 func unpack(archive []byte, dir string) error {
 	if len(archive) == 0 {
 		return errors.New("the guest sent no fixture")

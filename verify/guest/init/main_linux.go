@@ -1,6 +1,6 @@
-// Command init is the first process in a guest: it prepares the system as far as tests
-// need it, follows the plan that it finds in the initramfs, reports on the console and
-// turns the machine off. It is of no use anywhere else.
+// Command init is the first process in a guest. It prepares the system for the tests,
+// follows the plan in the initramfs, reports on the console and turns the machine off. It
+// is of no use anywhere else.
 package main
 
 import (
@@ -73,7 +73,7 @@ func run() error {
 	return nil
 }
 
-// prepare mounts what programs expect to be there.
+// prepare mounts the file systems that programs expect.
 func prepare() error {
 	for _, m := range []struct{ kind, at string }{
 		{"proc", "/proc"},
@@ -93,7 +93,7 @@ func prepare() error {
 	return loopback()
 }
 
-// loopback turns the network interface on with which a machine talks to itself.
+// loopback turns on the network interface with which a machine talks to itself.
 func loopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -122,7 +122,7 @@ func sinceBoot() (*guest.Booted, error) {
 	return &guest.Booted{Kernel: strings.TrimSpace(string(version)), Seconds: seconds}, err
 }
 
-// test runs a suite, whose output goes to the console.
+// test runs a suite. Its output goes to the console.
 func test(s guest.Suite) *guest.Ended {
 	c := exec.Command(s.Binary, s.Args...)
 	c.Dir = s.Dir
@@ -148,7 +148,7 @@ func fixture(root string) ([]byte, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			// Some files exist and cannot be read: the cache that a CPU does not have.
+			// Some files exist but cannot be read, such as a cache that the CPU does not have.
 			content, err := os.ReadFile(filepath.Join(root, file))
 			if errors.Is(err, fs.ErrInvalid) {
 				continue

@@ -15,8 +15,8 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// TestClockOnTheWallIsNotLookedAt sets it, as an administrator or a time server does. A delay that
-// went by it would end a year too early or too late.
+// TestClockOnTheWallIsNotLookedAt sets that clock, as an administrator or a time server does. A
+// delay that depended on it would end a year too early or too late.
 func TestClockOnTheWallIsNotLookedAt(t *testing.T) {
 	claim.That(t, "delays, deadlines, time-outs and backoff do not mind when the clock is set",
 		"CLOCK_REALTIME of an emulated machine, set forth and back by a year under load and in the middle of waits")

@@ -30,8 +30,8 @@ func machine(t *testing.T) guest.Machine {
 	return m
 }
 
-// patience is after how long something that never comes is taken for a hang, on a
-// machine that is slow and shares its host.
+// patience is the time after which something counts as a hang, on a machine that is slow and shares
+// its host.
 const patience = 3 * time.Minute
 
 // currentCPU returns the CPU that runs the calling thread, as the kernel says.

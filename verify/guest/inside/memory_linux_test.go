@@ -33,7 +33,7 @@ func nodesOf(t *testing.T, memory []byte) []int32 {
 		pages[i] = unsafe.Pointer(&memory[i*size])
 	}
 	status := make([]int32, len(pages))
-	// Without a list of nodes it moves nothing and only says what is.
+	// Without a list of nodes, move_pages moves nothing and only says where the pages are.
 	_, _, errno := syscall.Syscall6(unix.SYS_MOVE_PAGES, 0, uintptr(len(pages)),
 		uintptr(unsafe.Pointer(&pages[0])), 0, uintptr(unsafe.Pointer(&status[0])), 0)
 	require.Zero(t, errno)

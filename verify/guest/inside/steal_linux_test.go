@@ -21,8 +21,7 @@ import (
 func TestFirstStealsGoToTheNearestTier(t *testing.T) {
 	m := machine(t)
 	for thief := range m.CPUs() {
-		// A worker begins with the last one that had something, so it must not have
-		// stolen before.
+		// A thief begins with its last victim, so it must not have stolen before.
 		var home int
 		var from []int
 		for innocent := false; !innocent; {
@@ -49,7 +48,7 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	for range m.CPUs() {
 		require.NoError(t, p.Go(func(w *pool.Worker) {
 			begun.Done()
-			begun.Wait() // from here on nobody is idle
+			begun.Wait() // from here on no worker is idle
 			cpu, err := currentCPU()
 			if err != nil {
 				t.Error(err)
@@ -162,8 +161,8 @@ var grown = pool.Recursive(func(f *pool.Fork[bush, int], b bush) int {
 	return x + y + 1
 })
 
-// TestBalancedWorkIsStolenWithinNodes: as long as each node has work that nobody has begun,
-// thieves find it on their own node, but for the looks that draw their victims.
+// TestBalancedWorkIsStolenWithinNodes: while each node has work that has not begun, thieves find it on
+// their own node, except in the looks that draw their victims.
 func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 	m := machine(t)
 	for _, order := range []struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/seed53057037/heist/verify/claim"
 )
 
-// A container with a CPU limit gets its CPUs for a part of each period, all of them together,
-// and none at all for the rest of it: all threads of the process stop where they are, a searcher
-// as well as somebody who is about to wake another.
+// A container with a CPU limit gets its CPUs for a part of each period, all of them together, and
+// none at all for the rest of it: all threads of the process stop where they are, a searcher as
+// well as a waker in the middle of waking another.
 func TestThrottlingLosesNothing(t *testing.T) {
 	claim.That(t, "cpu.max may stop all threads in the middle of anything: nothing is lost",
 		"a pool under load in a cgroup of an emulated machine, with less and less of its CPUs")
