@@ -5,6 +5,7 @@
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
 //	go run ./bench -html report.html       and a self-contained page of plots and tables
+//	go run ./bench -docs docs              and the documents that show figures: report.html, summary.svg, benchmarks.md
 //	go run ./bench list                    names suites, cases and implementations
 //	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
 //	go run ./bench c2c                     a cache line's way between every two CPUs
@@ -108,12 +109,13 @@ func (c command) run(args []string) int {
 
 // measureAll measures the chosen suites, and returns the exit status.
 func (c command) measureAll(o options, args []string) int {
-	var html *os.File
-	if o.given["html"] {
+	documents := o.documents()
+	files := make([]*os.File, len(documents))
+	for i, d := range documents {
 		var err error
 		// Created before the measuring, which may take an hour.
-		if html, err = os.Create(o.html); err != nil {
-			return c.status(fmt.Errorf("-html: %w", err))
+		if files[i], err = os.Create(d.file); err != nil {
+			return c.status(fmt.Errorf("-%s: %w", d.flag, err))
 		}
 	}
 	if !o.json {
@@ -140,27 +142,51 @@ func (c command) measureAll(o options, args []string) int {
 	if !o.json {
 		report.Story(c.stdout, *c.all)
 	}
-	if html != nil {
-		if err := errors.Join(c.writePage(html, o, args), html.Close()); err != nil {
-			return c.status(fmt.Errorf("-html: %w", err))
+	if len(documents) > 0 {
+		p, err := c.page(o, args)
+		for i, d := range documents {
+			if err == nil {
+				err = d.write(p, files[i])
+			}
+			if err = errors.Join(err, files[i].Close()); err != nil {
+				return c.status(fmt.Errorf("-%s: %w", d.flag, err))
+			}
 		}
 	}
 	return status
 }
 
 // The pool whose steals the page shows.
-const stealWorkers, theftTime = 8, 300 * time.Millisecond
+const stealWorkers, stealTime = 8, 300 * time.Millisecond
 
-// writePage measures and simulates what only the page shows, and writes the page.
-func (c command) writePage(w io.Writer, o options, args []string) error {
+// document is a file that a run writes besides.
+type document struct {
+	flag, file string
+	write      func(page.Page, io.Writer) error
+}
+
+func (o options) documents() (all []document) {
+	if o.given["html"] {
+		all = append(all, document{"html", o.html, page.Page.Write})
+	}
+	if o.given["docs"] {
+		all = append(all, document{"docs", filepath.Join(o.docs, "report.html"), page.Page.Write},
+			document{"docs", filepath.Join(o.docs, "summary.svg"), page.Page.Summary},
+			document{"docs", filepath.Join(o.docs, "benchmarks.md"), page.Page.Markdown})
+	}
+	return all
+}
+
+// page returns what documents show. It measures and simulates what is not of the suites.
+func (c command) page(o options, args []string) (page.Page, error) {
 	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read)}
-	length := theftTime
+	length := stealTime
 	if c.tiny {
 		length = time.Millisecond
 	}
 	var err error
 	if p.Steals.Count, err = suites.Steals(stealWorkers, length); err != nil {
-		return err
+		return p, err
 	}
 	p.Steals.Of = suites.StealsOf
 	lanes := suites.Lanes()
@@ -169,7 +195,7 @@ func (c command) writePage(w io.Writer, o options, args []string) error {
 		p.Lanes.Work += time.Duration(tasks) * time.Millisecond
 	}
 	if p.Lanes.Static, p.Lanes.Stealing, err = sim.Lanes(lanes, time.Millisecond); err != nil {
-		return err
+		return p, err
 	}
 	runs := fmt.Sprint(o.runs)
 	if o.budget > 0 {
@@ -181,7 +207,7 @@ func (c command) writePage(w io.Writer, o options, args []string) error {
 		{"runs", runs + ", after one to warm up"}, {"time of a run", "at least " + o.time.String()}, {"peers", o.peers},
 		{"GOGC, GOMEMLIMIT, GODEBUG", fmt.Sprintf("%q, %q, %q", os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"), os.Getenv("GODEBUG"))},
 	}
-	return p.Write(w)
+	return p, nil
 }
 
 // measure measures a case with every number of workers. It prints the outcomes and

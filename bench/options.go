@@ -18,7 +18,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/sim"
 )
 
-// options is what the command line says.
+// options is the parsed command line.
 type options struct {
 	command string // list, topo, c2c, sim, compare, or measure
 	suites  []runner.Suite
@@ -29,6 +29,7 @@ type options struct {
 	budget  time.Duration
 	peers   string
 	html    string
+	docs    string
 
 	root, svg, cpus, matrix string
 
@@ -37,15 +38,15 @@ type options struct {
 	seeds         int
 	sweep         bool
 
-	files []string // that are compared
+	files []string // the files to compare
 	alpha float64
 	worse percentage
 
-	given map[string]bool // the flags that the command line has
+	given map[string]bool // the flags on the command line
 }
 
-// The commands. What is not one of them is measured, and so is c2c beside other suites;
-// alone it has more to show.
+// The commands. Other names are suites to measure. So is c2c beside other suites; alone it
+// is a command, which shows more.
 const (
 	cmdMeasure = ""
 	cmdList    = "list"
@@ -55,10 +56,10 @@ const (
 	cmdCompare = "compare"
 )
 
-// flagsOf names the flags that a command has. Those for measuring are c2c's as well, so
-// that a reader of all suites need not know.
+// flagsOf names the flags of each command. c2c takes the flags for measuring as well, so that
+// one command line fits all suites.
 var flagsOf = map[string][]string{
-	cmdMeasure: {"html", "json", "peers", "runs", "time", "workers"},
+	cmdMeasure: {"docs", "html", "json", "peers", "runs", "time", "workers"},
 	cmdList:    {"json", "peers", "runs", "time", "workers"},
 	cmdTopo:    {"json", "root", "svg"},
 	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
@@ -66,7 +67,7 @@ var flagsOf = map[string][]string{
 	cmdSim:     {"json", "load", "machine", "root", "seed", "seeds", "sweep"},
 }
 
-// commandOf returns the command that the names on the command line ask for.
+// commandOf returns the command for the names on the command line.
 func commandOf(names []string) string {
 	switch {
 	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo || names[0] == cmdSim || names[0] == cmdCompare):
@@ -77,22 +78,22 @@ func commandOf(names []string) string {
 	return cmdMeasure
 }
 
-// A run of everything is a glance; a run of what was named is meant to be quoted.
+// A run of everything is a glance; a run of named suites is meant to be quoted.
 const (
 	shortRuns, fullRuns = 3, 7
 	shortTime, fullTime = 50 * time.Millisecond, 200 * time.Millisecond
-	// shortBudget keeps the glance short as suites are added: a case whose rounds
-	// are long gets fewer of them.
+	// shortBudget keeps the glance short as suites are added: a case with long rounds
+	// gets fewer of them.
 	shortBudget = time.Second
 )
 
-// simMachines is what bench sim simulates if nothing is said: under 20 seconds on two CPUs.
+// simMachines is the default of bench sim: under 20 seconds on two CPUs.
 const simMachines = "1n8c,4n8c,8n512c"
 
 // maxSeeds is hours of simulation.
 const maxSeeds = 1000
 
-// maxWorkers is beyond every machine there is; more is a slip of the finger.
+// maxWorkers is beyond every existing machine; more is a typing error.
 const maxWorkers = 4096
 
 const usage = `Usage: bench [flags] [NAME...]      measure all suites in a short form, or what is named
@@ -163,7 +164,7 @@ and what only one of the files has, do not count.
 Flags:
 `
 
-// percentage is a share on the command line, with or without the sign.
+// percentage is a share on the command line, with or without the percent sign.
 type percentage float64
 
 func (p *percentage) String() string { return fmt.Sprintf("%g%%", 100*float64(*p)) }
@@ -177,9 +178,9 @@ func (p *percentage) Set(text string) error {
 	return nil
 }
 
-// parseOptions reads the command line. Flags may stand before and after the names
-// of suites, with one dash or two. Every error is one line that names what is wrong
-// and what would be right; flag.ErrHelp means that the usage has been printed.
+// parseOptions reads the command line. Flags may stand before and after the names of
+// suites, with one dash or two. Every error is one line that says what is wrong and
+// what would be right; flag.ErrHelp means that the usage has been printed.
 func parseOptions(args []string, known []runner.Suite, help io.Writer) (options, error) {
 	o := options{given: make(map[string]bool), worse: report.Even}
 	flags := o.flags()
@@ -189,7 +190,7 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 			printUsage(help, commandOf(names), flags, known)
 			return o, err
 		} else if err != nil {
-			// flag quotes values, but not a name.
+			// Package flag quotes values, but not a name.
 			return o, fmt.Errorf("%s; the flags are %s", strings.ReplaceAll(err.Error(), "\n", `\n`), flagNames(commandOf(names)))
 		}
 		if rest = flags.Args(); len(rest) > 0 {
@@ -234,9 +235,10 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 // flags returns the flags of all commands, which set o.
 func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // an error is one line, without the usage below it
+	flags.SetOutput(io.Discard) // an error is one line, without the usage
 	flags.BoolVar(&o.json, "json", false, "print JSON, one object per line, instead of tables")
 	flags.StringVar(&o.html, "html", "", "write a page with plots and all results to this `file` as well")
+	flags.StringVar(&o.docs, "docs", "", "write report.html, summary.svg and benchmarks.md of this run to this `folder` as well")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of workers")
 	flags.IntVar(&o.runs, "runs", 0,
 		fmt.Sprintf("rounds that count, after one that does not (default %d, or %d if no suite is named, fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))
@@ -257,7 +259,7 @@ func (o *options) flags() *flag.FlagSet {
 	return flags
 }
 
-// checkFlags returns an error if there is a flag that is another command's.
+// checkFlags returns an error if a flag belongs to another command.
 func (o options) checkFlags() error {
 	for _, name := range slices.Sorted(maps.Keys(o.given)) {
 		if slices.Contains(flagsOf[o.command], name) {
@@ -277,7 +279,7 @@ func (o options) checkFlags() error {
 	return nil
 }
 
-// setDefaults sets what depends on whether the command line names something.
+// setDefaults sets the values that depend on whether the command line names a suite.
 func (o *options) setDefaults(named bool) {
 	runs, least, budget := shortRuns, shortTime, shortBudget
 	if named {
@@ -303,9 +305,8 @@ func (o options) checkValues(known []runner.Suite) error {
 	return checkPeers(o.peers, known)
 }
 
-// chooseSuites returns the suites with these names, all if there are none, in the
-// order in which they are known and each once. A name SUITE/CASE stands for that case of
-// the suite.
+// chooseSuites returns the suites with these names, or all if there are no names, each
+// once and in the order of known. A name SUITE/CASE stands for that case of the suite.
 func chooseSuites(names []string, known []runner.Suite) ([]runner.Suite, error) {
 	if len(names) == 0 {
 		return known, nil
@@ -379,7 +380,7 @@ func checkPeers(list string, known []runner.Suite) error {
 	return nil
 }
 
-// wantsPeer says whether the peer with this name is to be measured.
+// wantsPeer says whether to measure the peer with this name.
 func (o options) wantsPeer(name string) bool {
 	switch o.peers {
 	case "all":

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +86,49 @@ func TestPageHasEverySectionAndEveryFigure(t *testing.T) {
 		}
 	}
 	require.Contains(t, cells, "-peers=go,serial,static,ants"[len("-peers="):])
+}
+
+func TestDocumentsHaveTheSameRun(t *testing.T) {
+	dir := t.TempDir()
+	out := runCommand(suites.All(), "-json", "-docs", dir, "-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static,mutex,errgroup",
+		"deque", "forkjoin/fib35", "balance")
+	require.Equal(t, exitOK, out.status, out.stderr)
+	text := func(name string) string {
+		written, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(written)
+	}
+	markdown := text("benchmarks.md")
+	for _, heading := range []string{"## Summary", "## deque", "### deque/push-pop", "### forkjoin/fib35", "### balance/lanes", "## Versions"} {
+		require.Equal(t, 1, strings.Count(markdown, "\n"+heading+"\n"), heading)
+	}
+	require.NotContains(t, markdown, "7711 Go files", "what was not measured has no row")
+	metrics, figures := map[string]bool{}, 0
+	lines := slices.SortedStableFunc(strings.Lines(out.stdout), func(a, b string) int { // ratios first
+		return strings.Count(b, "ratio_to") - strings.Count(a, "ratio_to")
+	})
+	for _, line := range lines {
+		var l struct {
+			contract.Line
+			RatioTo string `json:"ratio_to"`
+			Ratio   float64
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		if l.RatioTo != "" {
+			figure := report.Figure(l.Ratio)
+			if l.Ratio > 1+report.Even {
+				figure = "**" + figure + "**"
+			}
+			require.True(t, strings.Contains(markdown, "("+figure+")"), line)
+			metrics[l.Metric] = true
+		} else if metrics[l.Metric] { // and none besides those of the case, of which there are no ratios
+			figure := regexp.MustCompile(`\| ` + regexp.QuoteMeta(report.Figure(l.Value)) + `( \(| \|)`)
+			require.True(t, figure.MatchString(markdown), line)
+			figures++
+		}
+	}
+	require.Greater(t, figures, 20)
+	require.True(t, strings.Contains(text("report.html"), strings.TrimSpace(text("summary.svg"))))
 }
 
 func TestPageSaysWhatWasNotMeasured(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 // do not change.
 type repository struct{ root string }
 
-// sources matches the names of files to copy.
-var sources = regexp.MustCompile(`\.(go|s|mod|sum|work|md)$`)
+// sources are the names of the files that are copied: code, what it embeds, and the documents that tests read.
+var sources = regexp.MustCompile(`\.(go|s|mod|sum|work|md|css|js|html|tmpl)$`)
 
 // copyOf copies the code under root to a directory.
 func copyOf(root, to string) (*repository, error) {

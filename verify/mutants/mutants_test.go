@@ -62,6 +62,7 @@ var quick = []string{
 	"ring-push-trusts-an-old-head",
 	"unpin-leaves-the-thread-bound",
 	"policy-everybody-cleared-the-bit",
+	"pool-lends-to-nobody",
 }
 
 func TestEveryMutantIsCaught(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 //go:embed survivors.txt
 var survivorsText string
 
-// explanation says why mutants with some names survive.
+// explanation says why mutants with matching names survive.
 type explanation struct {
 	pattern string
 	names   *regexp.Regexp
@@ -38,10 +38,12 @@ func readExplanations(text string) (all []explanation, err error) {
 	return all, nil
 }
 
-// fits says whether the explanation is of a mutant with these names.
-func (e explanation) fits(names ...string) bool { return slices.ContainsFunc(names, e.names.MatchString) }
+// fits says whether the explanation covers a mutant with these names.
+func (e explanation) fits(names ...string) bool {
+	return slices.ContainsFunc(names, e.names.MatchString)
+}
 
-// explain returns the reason why a mutant with these names may survive, or nothing.
+// explain returns the reason why a mutant with these names may survive, or an empty string.
 func explain(all []explanation, names ...string) string {
 	for _, e := range all {
 		if e.fits(names...) {
@@ -51,8 +53,8 @@ func explain(all []explanation, names ...string) string {
 	return ""
 }
 
-// glob returns a pattern in which only * is special, and stands for anything. Names contain
-// brackets, so that path.Match is of no use.
+// glob returns a pattern in which only * is special, and stands for any text. Path.Match would
+// not do, as names contain brackets.
 func glob(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }

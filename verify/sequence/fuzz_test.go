@@ -64,7 +64,8 @@ var (
 // run to run, so without a limit that would take minutes.
 const minimizing = "10x"
 
-const duration = "3s"
+// duration is how long a target is fuzzed. On two busy CPUs the longest list of seeds alone takes three seconds.
+const duration = "10s"
 
 // fuzz runs a target and returns how many inputs it has seen. An input that fails is
 // written down by go test in the package's testdata, from which it is tried again for
