@@ -6,7 +6,7 @@ import (
 )
 
 // The deque's operations in sync/atomic. Every build has them, for PortableDeque;
-// builds without assembly use them for Deque as well (deque_noasm.go). Go's
+// builds without assembly use them for Deque as well (noasm.go). Go's
 // atomics are sequentially consistent, which is more than the algorithm needs: on
 // amd64 each store is an XCHG, where a plain MOV would do for push.
 

@@ -26,8 +26,18 @@ type queue interface {
 	Stats() DequeStats
 }
 
-// implementation is a row of the suite's table. The rows of a build are in
-// deque_impl_*_test.go.
+// assemblyRows are the ways in which the assembly of a build does its compare-and-swap. deque_ARCH_test.go sets them.
+var assemblyRows []implementation
+
+// implementations returns all rows of a build.
+func implementations() []implementation {
+	if Assembly {
+		return append(assemblyRows[:len(assemblyRows):len(assemblyRows)], portableRow())
+	}
+	return []implementation{dequeRow("atomic", "", func(testing.TB) {}), portableRow()}
+}
+
+// implementation is a row of the suite's table.
 type implementation struct {
 	name     string
 	assembly string                           // its name, if it is assembly
@@ -71,7 +81,7 @@ func portableRow() implementation {
 }
 
 func forEachDeque(t *testing.T, test func(t *testing.T, im implementation)) {
-	for _, im := range implementations {
+	for _, im := range implementations() {
 		t.Run(im.name, func(t *testing.T) {
 			im.use(t)
 			test(t, im)
@@ -840,7 +850,7 @@ func FuzzDequeAgainstASlice(f *testing.F) {
 			return
 		}
 		config := DequeConfig{Capacity: int(program[0] % 33), Limit: int(program[1] % 100)}
-		for _, im := range implementations {
+		for _, im := range implementations() {
 			im.use(t)
 			q := im.new(t, config)
 			var model []*item

@@ -94,7 +94,7 @@ func TestCrossbeam726NobodyStealsFromAnArrayThatWasReplaced(t *testing.T) {
 // it; CDSchecker found that.
 //
 // Here push loads the array after makeRoom has had its chance to replace it (portablePush in
-// deque_generic.go, push in deque_asm.go).
+// deque_generic.go, push in asm.go).
 //
 // A deque of each capacity is grown at each position of its indices in the array, and emptied
 // from either end, or from both at once.

@@ -37,9 +37,9 @@ bottom that there is nothing for it.
 */
 
 // stands for: deque.go: Deque.Push Deque.Pop Deque.PopFrom Deque.Steal Deque.StealAt deque.forget deque.makeRoom deque.setArray deque.sweep
-// stands for: deque_asm.go: deque.push deque.pop deque.steal storeSlot popEmpty popLost stealLost
+// stands for: asm.go: deque.push deque.pop deque.steal storeSlot popEmpty popLost stealLost
 // stands for: deque_generic.go: deque.portablePush deque.portablePop deque.portableSteal
-// stands for: deque_noasm.go: deque.push deque.pop deque.steal storeSlot
+// stands for: noasm.go: deque.push deque.pop deque.steal storeSlot
 // stands for: layout.go: slots.at slots.clear newSlots
 // stands for: deque_amd64.s: asmPush asmPop asmSteal
 // stands for: deque_arm64.s: asmPush asmPop asmSteal

@@ -61,7 +61,7 @@ func pairs(env runner.Env, burstOf func(items []item) error) lap {
 // heistAsm is the implementation heist-asm of a case. Start gets the deque.
 func heistAsm(start func(runner.Env, *heist.Deque[item]) lap) runner.Impl {
 	return lapped("heist-asm", func(env runner.Env) (lap, func(), error) {
-		if !assembly {
+		if !heist.Assembly {
 			return nil, nil, runner.Missing{Reason: "this build has no assembly (purego, race or architecture)"}
 		}
 		d, err := heist.NewDeque[item](heist.DequeConfig{Capacity: depth})

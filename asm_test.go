@@ -13,10 +13,7 @@ import (
 // file is part of and that passes this test has executed them. The lines that it
 // logs are for a reader who must prove that a machine or an emulator did so.
 func TestAssemblyRuns(t *testing.T) {
-	for _, im := range implementations {
-		if im.assembly == "" {
-			continue
-		}
+	for _, im := range assemblyRows {
 		t.Run(im.name, func(t *testing.T) {
 			im.use(t)
 			d := new(deque)

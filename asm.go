@@ -7,6 +7,10 @@ import (
 	"unsafe"
 )
 
+// Assembly says whether the operations of Deque, Pause, Spin and Ticks are assembly in this build: on amd64 and arm64,
+// but not with the tag purego or the race detector.
+const Assembly = true
+
 // push stores the slot in Go, because assembly would bypass the write barrier. A
 // plain store is enough: asmPush orders it before the index, and thieves read the
 // slot in assembly.
@@ -75,3 +79,8 @@ func stealLost(d *deque) (item unsafe.Pointer, index int64, r StealResult) {
 	d.lost.add()
 	return nil, 0, Retry
 }
+
+//go:noescape
+func ticks() int64
+
+func calibrateTicks() float64 { return measureTicks() }
