@@ -25,6 +25,10 @@ func (q Queued) Total() int { return q.High + q.Normal + q.Low }
 
 // String returns the load in a line.
 func (l Load) String() string {
-	return fmt.Sprintf("%d workers: %d running, %d searching, %d parked; %d tasks wait; callers: %d inside, %d wait; queued: %d high, %d normal, %d low; %d delayed",
-		l.Workers, l.Running, l.Searching, l.Parked, l.Waiting, l.CallersInside, l.CallersWaiting, l.Queued.High, l.Queued.Normal, l.Queued.Low, l.Delayed)
+	workers := "workers"
+	if l.Workers == 1 {
+		workers = "worker"
+	}
+	return fmt.Sprintf("%d %s: %d running, %d searching, %d parked; %d tasks wait; callers: %d inside, %d wait; queued: %d high, %d normal, %d low; %d delayed",
+		l.Workers, workers, l.Running, l.Searching, l.Parked, l.Waiting, l.CallersInside, l.CallersWaiting, l.Queued.High, l.Queued.Normal, l.Queued.Low, l.Delayed)
 }
