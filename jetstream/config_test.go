@@ -1,0 +1,187 @@
+package jetstream
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+func nothing(*pool.Worker, *Job) error { return nil }
+
+func TestBadConfigurationsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	ctx := context.Background()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	for _, c := range []natsjs.ConsumerConfig{
+		{Durable: "quick", AckPolicy: natsjs.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: 3},
+		{Durable: "none", AckPolicy: natsjs.AckNonePolicy, MaxDeliver: -1},
+		{Durable: "other", AckPolicy: natsjs.AckExplicitPolicy, MaxDeliver: -1, FilterSubject: "jobs.other"},
+	} {
+		_, err := js.CreateConsumer(ctx, "JOBS", c)
+		require.NoError(t, err)
+	}
+	_, err := js.CreatePushConsumer(ctx, "JOBS", natsjs.ConsumerConfig{Durable: "push", DeliverSubject: "to.me", AckPolicy: natsjs.AckExplicitPolicy})
+	require.NoError(t, err)
+
+	good := Config{Stream: "JOBS", Durable: "good", DeadLetter: "dead"}
+	for name, test := range map[string]struct {
+		change func(*Config)
+		says   []string
+	}{
+		"no stream named":      {func(c *Config) { c.Stream = "" }, []string{"Config.Stream is empty"}},
+		"no stream":            {func(c *Config) { c.Stream = "NONE" }, []string{"there is no stream NONE", "nats stream add NONE"}},
+		"no durable":           {func(c *Config) { c.Durable = "" }, []string{"Config.Durable is empty"}},
+		"bad durable":          {func(c *Config) { c.Durable = "a.b" }, []string{`"a.b"`, "no blanks, dots"}},
+		"wrong subject":        {func(c *Config) { c.Normal = "job.x" }, []string{`no messages of subject "job.x"`, `"jobs.>"`}},
+		"two of a subject":     {func(c *Config) { c.High, c.Low = "jobs.x", "jobs.x" }, []string{`"jobs.x"`, "each needs its own"}},
+		"no dead letters":      {func(c *Config) { c.DeadLetter = "" }, []string{"Config.DeadLetter is empty", "-1"}},
+		"nobody stores them":   {func(c *Config) { c.DeadLetter = "lost" }, []string{`no stream stores Config.DeadLetter, "lost"`, "nats stream add"}},
+		"dead letters as jobs": {func(c *Config) { c.DeadLetter = "jobs.dead" }, []string{"another stream"}},
+		"wildcard":             {func(c *Config) { c.DeadLetter = "dead.*" }, []string{"without blanks and wildcards"}},
+		"short wait":           {func(c *Config) { c.AckWait = time.Millisecond }, []string{"Config.AckWait is 1ms", "100ms"}},
+		"no delays":            {func(c *Config) { c.Backoff = []time.Duration{} }, []string{"Config.Backoff has no delays"}},
+		"negative delay":       {func(c *Config) { c.Backoff = []time.Duration{-1} }, []string{"-1ns"}},
+		"negative running":     {func(c *Config) { c.MaxRunning = -2 }, []string{"Config.MaxRunning is -2"}},
+		"other wait": {func(c *Config) { c.Durable = "quick" }, []string{
+			"the consumer quick of stream JOBS is configured in another way", "the wait for it is 1s there and 30s here",
+			"the number of deliveries is 3 there and -1 here", "nats consumer rm JOBS quick"}},
+		"no acknowledgement": {func(c *Config) { c.Durable = "none" }, []string{"the acknowledgement is"}},
+		"other subject":      {func(c *Config) { c.Durable = "other" }, []string{`the subject is "jobs.other" there and "" here`}},
+		"push":               {func(c *Config) { c.Durable = "push" }, []string{"pushes its messages"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := good
+			test.change(&c)
+			w, err := NewWorker(ctx, js, c, nothing)
+			require.Nil(t, w)
+			require.Error(t, err)
+			for _, text := range test.says {
+				require.Contains(t, err.Error(), text)
+			}
+			require.False(t, strings.Contains(err.Error(), "\n"), err)
+		})
+	}
+	_, err = NewWorker(ctx, js, good, nothing)
+	require.NoError(t, err)
+	_, err = NewWorker(ctx, js, good, nothing) // the consumer exists, as it is wanted
+	require.NoError(t, err)
+	_, err = NewWorker(ctx, nil, good, nothing)
+	require.ErrorContains(t, err, "nil JetStream")
+	_, err = NewWorker(ctx, js, good, nil)
+	require.ErrorContains(t, err, "nil function")
+	//lint:ignore SA1012 it is what is tested
+	_, err = NewWorker(nil, js, good, nothing)
+	require.ErrorContains(t, err, "nil context")
+}
+
+func TestSubjectsOverlap(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"a.b", "a", false}, {"a", "a.b", false}, {"a.*", "a.b", true}, {"a.*", "a.b.c", false},
+		{"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a.b", true}, {"*.b", "a.*", true}, {"*.b", "a.c", false}, {"a.b", ">", true},
+	} {
+		require.Equal(t, test.want, overlaps(strings.Split(test.a, "."), strings.Split(test.b, ".")), "%s %s", test.a, test.b)
+		require.Equal(t, test.want, overlaps(strings.Split(test.b, "."), strings.Split(test.a, ".")), "%s %s", test.b, test.a)
+	}
+}
+
+func TestServersWithoutJetStreamAndClosedConnectionsSaySo(t *testing.T) {
+	t.Parallel()
+	off := newNode(t, func(o *server.Options) { o.JetStream = false })
+	_, err := NewWorker(context.Background(), off.connect(), Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1}, nothing)
+	require.ErrorContains(t, err, "no JetStream for this account")
+
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	w := run(t, js, Config{Pool: newPool(t)}, nothing)
+	js.Conn().Close()
+	w.await(nats.ErrConnectionClosed)
+	_, err = NewWorker(context.Background(), js, Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1}, nothing)
+	require.ErrorContains(t, err, "the connection is closed")
+	require.ErrorContains(t, err, "MaxReconnects(-1)")
+}
+
+func TestMissingPermissionsSaySo(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "all", Password: "x"},
+			{Username: "few", Password: "x", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"jobs.>"}}}},
+		}
+	})
+	stream(t, n.connect(nats.UserInfo("all", "x")), "JOBS", "jobs")
+	_, err := nats.Connect(n.url(), nats.UserInfo("all", "wrong"))
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err = NewWorker(ctx, n.connect(nats.UserInfo("few", "x")), Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1}, nothing)
+	require.Error(t, err)
+	require.ErrorContains(t, err, "$JS.API.>")
+}
+
+func TestAConsumerThatIsRemovedEndsRun(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, nothing)
+	produce(t, js, "jobs", 0, 10)
+	eventually(t, "nothing runs", func() bool { return w.Stats().Done == 10 })
+	require.NoError(t, js.DeleteConsumer(context.Background(), "JOBS", "test"))
+	w.await(natsjs.ErrConsumerDeleted)
+}
+
+func TestMessagesThatAreTooLargeSaySo(t *testing.T) {
+	t.Parallel()
+	js := newNode(t, func(o *server.Options) { o.MaxPayload = 8 << 10 }).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	kv := bucket(t, js)
+	produce(t, js, "jobs", 0, 1)
+	var said atomic.Pointer[error]
+	var published atomic.Pointer[error]
+	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}, func(pw *pool.Worker, j *Job) error {
+		err := j.Publish(pw, "dead.x", make([]byte, 9<<10))
+		published.Store(&err)
+		_, err = j.Once(pw, kv, func() ([]byte, error) { return make([]byte, 9<<10), nil })
+		said.Store(&err)
+		return err
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.ErrorContains(t, *said.Load(), "larger than the server takes")
+	require.ErrorContains(t, *said.Load(), "the result of job 0")
+	require.ErrorContains(t, *published.Load(), "larger than the server takes")
+	require.Len(t, deadLetters(t, js), 1)
+}
+
+// A stack that does not fit is left out; the dead letter is stored without it.
+func TestADeadLetterLeavesOutAStackThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	js := newNode(t, func(o *server.Options) { o.MaxPayload = 2 << 10 }).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	_, err := js.Publish(context.Background(), "jobs", make([]byte, 1500))
+	require.NoError(t, err)
+	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}, func(*pool.Worker, *Job) error { panic("planted") })
+	requireDrained(t, js, "test")
+	w.shutdown()
+	letters := deadLetters(t, js)
+	require.Len(t, letters, 1)
+	require.Len(t, letters[0].Data, 1500)
+	require.Empty(t, letters[0].Header.Get(HeaderStack))
+	require.Equal(t, "panic: planted", letters[0].Header.Get(HeaderError))
+}

@@ -1,0 +1,580 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed53057037/heist/pool"
+)
+
+// # The way of a job
+//
+//  1. Each lane has a goroutine that asks the server for as many jobs as the lane has room for (pull). The request stays
+//     open for a while, and jobs arrive as they are published.
+//  2. A job that arrives is held: it is in the map, counts as unstarted, and is submitted to the pool with its priority (accept).
+//  3. A worker of the pool begins it (run). It counts as unstarted no longer, which may make room in its lane. A worker that ends
+//     begins all that are unstarted itself, to give them back (end); what the pool has of them then does nothing.
+//  4. Its function returns, and the job is answered: acknowledged, refused with a delay, or published as a dead letter and
+//     then terminated (answer). Then it is held no longer.
+//
+// Meanwhile one goroutine extends the deadline of all that are held, each third of AckWait (extend).
+//
+// # Suspects
+//
+// A job that ends its process does so each time, and takes along what runs beside it. So a job that was delivered before and never
+// answered is a suspect: it may have ended a process. One suspect runs at a time in a worker, and its attempt is written down before
+// (attempts.go). What ran beside a job that ends processes dies with it once, and then no more: as suspects the two do
+// not meet again in one process. The suspects that wait count as unstarted.
+//
+// A job is answered once, after its function and before it leaves the map, so Run, which waits until the map is empty, leaves no job
+// without an answer. A process that dies answers nothing, and the server delivers its jobs again after AckWait.
+//
+// # Room
+//
+// The unstarted jobs of all lanes together should be what the pool can begin within soon. The lanes share that evenly, for a lane
+// whose jobs have to wait must not keep those of another one away from the pool. What was asked for and has not arrived counts as if it were there.
+
+const (
+	// soon is how much work is held, in time. Ten milliseconds are fifty times the way to a server in the same
+	// data centre and back, so the pool does not run dry while a request is under way.
+	soon = 10 * time.Millisecond
+
+	// leastRoom and mostRoom bound the jobs that are held for each place of the pool, whatever they take.
+	leastRoom, mostRoom = 2, 256
+
+	// pullTime is how long a request to the server stays open, and so how long Run may wait for it at its end. What is asked for
+	// follows how long jobs take, so it must not be old. An idle worker asks four times a second.
+	pullTime = 250 * time.Millisecond
+
+	// averageWeight is the weight of the newest job in the average of how long jobs take.
+	averageWeight = 1.0 / 16
+
+	// leastPause and mostPause are the pauses after a request that failed, each twice as long as the one before.
+	leastPause, mostPause = 10 * time.Millisecond, time.Second
+
+	// answerTime bounds the wait for the dead-letter stream.
+	answerTime = 10 * time.Second
+)
+
+// Func is what a job does. It runs in a task of the pool, as any other. A nil error acknowledges the job.
+type Func func(pw *pool.Worker, j *Job) error
+
+// Worker runs the jobs of a stream on a pool. All methods may be called by any goroutine.
+type Worker struct {
+	config Config
+	js     natsjs.JetStream
+	f      Func
+	lanes  []*lane
+
+	attempts natsjs.KeyValue // of jobs that were delivered again, by their sequence; nil if they are not counted
+
+	jobs   context.Context // of all jobs; ends when they are given up
+	giveUp context.CancelCauseFunc
+
+	stop     chan struct{} // closed when no more jobs are to be taken
+	stopOnce sync.Once
+	running  atomic.Bool // Run was called
+
+	mu      sync.Mutex
+	room    sync.Cond // of mu: a lane may have more room, or the worker stops
+	empty   chan struct{}
+	held    map[*Job]struct{}
+	waiting map[*lane]int // unstarted jobs, and those that were asked for
+	queued  int           // unstarted jobs of all lanes
+	enough  int           // the last share: a lane that has less than half of it waiting is to be woken
+	full    bool          // a lane waits for a job to end, for MaxRunning run
+	average time.Duration // that a job takes; 0 before the first
+	suspect *Job          // the one that runs
+	line    []*Job        // suspects that wait for it, the first first
+	stopped bool
+	failed  error // why the worker stopped by itself
+
+	counts counts
+}
+
+// NewWorker checks the configuration, finds the streams and makes the consumers that do not exist. It takes no job before [Worker.Run].
+func NewWorker(ctx context.Context, js natsjs.JetStream, c Config, f Func) (*Worker, error) {
+	switch {
+	case ctx == nil:
+		return nil, errors.New("jetstream: NewWorker was called with a nil context")
+	case js == nil:
+		return nil, errors.New("jetstream: NewWorker was called with a nil JetStream; see jetstream.New of nats.go")
+	case f == nil:
+		return nil, errors.New("jetstream: NewWorker was called with a nil function")
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	lanes, attempts, err := c.connect(ctx, js)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{config: c, js: js, f: f, lanes: lanes, attempts: attempts, stop: make(chan struct{}), empty: make(chan struct{}),
+		held: make(map[*Job]struct{}), waiting: make(map[*lane]int)}
+	w.room.L = &w.mu
+	w.jobs, w.giveUp = context.WithCancelCause(context.WithoutCancel(ctx))
+	return w, nil
+}
+
+// ErrGivenUp is the cause of the contexts of jobs that [Worker.Shutdown] gives up.
+var ErrGivenUp = errors.New("jetstream: the worker gave the job up")
+
+// Run takes jobs until ctx ends or Shutdown is called. Then it takes no more, gives back those that have not begun, and returns when those
+// that run have ended and all are answered. The error is nil then. It is not if the worker cannot go on: the connection or the
+// pool is closed, or the consumer or the stream was removed. Run is called once.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.running.Swap(true) {
+		return errors.New("jetstream: Run was called twice; make another worker")
+	}
+	defer context.AfterFunc(ctx, w.end)()
+	var loops sync.WaitGroup
+	for _, l := range w.lanes {
+		loops.Go(func() { w.take(l) })
+	}
+	over := make(chan struct{})
+	var extender sync.WaitGroup
+	extender.Go(func() { w.extend(over) })
+	loops.Wait() // no job comes any more
+	w.mu.Lock()
+	if len(w.held) == 0 {
+		close(w.empty)
+	}
+	w.stopped = true
+	w.mu.Unlock()
+	<-w.empty
+	close(over)
+	extender.Wait()
+	// Answers are published without waiting for the server. What is flushed was received.
+	flush, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	if err := w.js.Conn().FlushWithContext(flush); err != nil && w.failed == nil {
+		w.failed = fmt.Errorf("jetstream: the last answers may not have arrived, and their jobs be delivered again: %w", err)
+	}
+	w.giveUp(ErrGivenUp)
+	return w.failed
+}
+
+// Shutdown ends Run in order and waits until it has: no more jobs are taken, those that have not begun are given back, and those
+// that run may end. If ctx ends first, the contexts of these jobs do, and Shutdown returns an error that says how many have not
+// answered; they are delivered again when AckWait has passed, unless they end meanwhile. Without a Run it returns at once.
+func (w *Worker) Shutdown(ctx context.Context) error {
+	w.end()
+	if !w.running.Load() {
+		return nil
+	}
+	select {
+	case <-w.empty:
+		return nil
+	case <-ctx.Done():
+	}
+	w.giveUp(ErrGivenUp)
+	// Jobs that look at their contexts end now.
+	select {
+	case <-w.empty:
+		return nil
+	case <-time.After(10 * time.Millisecond):
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Errorf("jetstream: %d jobs have not ended, and will be delivered again: %w", len(w.held), context.Cause(ctx))
+}
+
+// end has the worker take no more jobs, and gives back those that have not begun.
+func (w *Worker) end() {
+	w.stopOnce.Do(func() {
+		close(w.stop)
+		w.mu.Lock()
+		w.room.Broadcast()
+		all := slices.Collect(maps.Keys(w.held))
+		w.mu.Unlock()
+		for _, j := range all {
+			if w.begin(j) {
+				w.giveBack(j)
+				w.leave(j)
+			}
+		}
+	})
+}
+
+func (w *Worker) ending() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// fail stops the worker for a reason.
+func (w *Worker) fail(err error) {
+	w.mu.Lock()
+	if w.failed == nil {
+		w.failed = err
+	}
+	w.mu.Unlock()
+	w.end()
+}
+
+// take takes jobs of a lane until the worker stops.
+func (w *Worker) take(l *lane) {
+	pause := leastPause
+	for {
+		n := w.awaitRoom(l)
+		if n == 0 {
+			return
+		}
+		err := w.pull(l, n)
+		switch {
+		case err == nil:
+			pause = leastPause
+			continue
+		case w.ending():
+			return
+		case cannotGoOn(err):
+			w.fail(w.config.explain(err))
+			return
+		}
+		w.config.OnError(fmt.Errorf("jetstream: consumer %s: %w; the next try is in %v", l.durable, err, pause))
+		select {
+		case <-w.stop:
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+func cannotGoOn(err error) bool {
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, natsjs.ErrConsumerDeleted) ||
+		errors.Is(err, natsjs.ErrConsumerNotFound) || errors.Is(err, natsjs.ErrStreamNotFound)
+}
+
+// awaitRoom waits until a lane has room for half of its share, and returns for how many jobs: 0 if the worker stops.
+func (w *Worker) awaitRoom(l *lane) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.ending() {
+		share := w.share()
+		w.enough = share
+		if n := share - w.waiting[l]; n > 0 && 2*n >= share {
+			w.waiting[l] += n
+			return n
+		}
+		w.room.Wait()
+	}
+	return 0
+}
+
+// share returns how many unstarted jobs a lane may hold. The caller holds mu.
+func (w *Worker) share() int {
+	places := w.config.Pool.Workers()
+	n := leastRoom
+	if w.average > 0 {
+		n = int(min(soon/w.average, mostRoom))
+	}
+	most := w.config.MaxRunning
+	if most == 0 {
+		most = defaultRunning * places
+	}
+	if most -= len(w.held) - w.queued; most <= 0 {
+		w.full = true
+		return 0
+	}
+	others := w.config.Pool.Load().Queued.Total() - w.queued
+	return max(min(places*max(n, leastRoom)-max(others, 0), most)/len(w.lanes), 1)
+}
+
+// pull asks for n jobs, for which there is room, and accepts those that come.
+func (w *Worker) pull(l *lane, n int) error {
+	defer func() { // what did not come leaves room
+		w.mu.Lock()
+		w.waiting[l] -= n
+		w.mu.Unlock()
+	}()
+	batch, err := l.consumer.Fetch(n, natsjs.FetchMaxWait(pullTime))
+	if err != nil {
+		return err
+	}
+	for m := range batch.Messages() {
+		n--
+		if err := w.accept(l, m); err != nil {
+			w.config.OnError(err)
+		}
+	}
+	return batch.Error()
+}
+
+// accept holds a job and submits it to the pool. One that the pool refuses is given back.
+func (w *Worker) accept(l *lane, m natsjs.Msg) error {
+	j, err := newJob(w, l, m)
+	if err != nil {
+		w.mu.Lock()
+		w.waiting[l]--
+		w.mu.Unlock()
+		return err
+	}
+	w.counts.taken.Add(1)
+	if j.delivery > 1 {
+		w.counts.redelivered.Add(1)
+	}
+	w.mu.Lock()
+	w.held[j] = struct{}{}
+	w.queued++
+	w.mu.Unlock()
+	if w.ending() && w.begin(j) { // end has not seen it
+		w.giveBack(j)
+		w.leave(j)
+		return nil
+	}
+	w.submit(j)
+	return nil
+}
+
+// submit queues a job in the pool. One that the pool refuses is given back.
+func (w *Worker) submit(j *Job) {
+	err := w.config.Pool.Submit(context.Background(), func(pw *pool.Worker) { w.run(pw, j) }, j.lane.priority, pool.Named(j.Subject()))
+	if err == nil {
+		return
+	}
+	if w.begin(j) {
+		w.giveBack(j)
+		w.leave(j)
+	}
+	err = fmt.Errorf("jetstream: the pool refuses job %s: %w", j.id, err)
+	if errors.Is(err, pool.ErrClosed) {
+		w.fail(err)
+		return
+	}
+	w.config.OnError(err)
+}
+
+// begin says that a job is unstarted no longer. It is false for one that has begun before.
+func (w *Worker) begin(j *Job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j.begun {
+		return false
+	}
+	j.begun = true
+	w.queued--
+	w.waiting[j.lane]--
+	if 2*w.waiting[j.lane] <= w.enough {
+		w.room.Broadcast()
+	}
+	return true
+}
+
+// leave says that a job has its answer.
+func (w *Worker) leave(j *Job) {
+	w.mu.Lock()
+	delete(w.held, j)
+	if w.full {
+		w.full = false
+		w.room.Broadcast()
+	}
+	if w.stopped && len(w.held) == 0 {
+		close(w.empty)
+	}
+	w.mu.Unlock()
+}
+
+// run runs a job in a task of the pool and answers it, however its function ends.
+func (w *Worker) run(pw *pool.Worker, j *Job) {
+	if !w.begin(j) {
+		return
+	}
+	if j.delivery > 1 && w.attempts != nil {
+		known, err := w.pastAttempts(pw, j)
+		if err == nil && j.suspect && !w.isNextSuspect(j) {
+			return // it is in the line
+		}
+		if err == nil {
+			err = w.writeAttempt(pw, j, known)
+		}
+		defer w.leave(j)
+		defer w.nextSuspect(j)
+		switch {
+		case err != nil:
+			w.refuse(j, fmt.Errorf("its attempts are not known: %w", w.config.explain(err)))
+			return
+		case j.attempt > w.config.MaxDeliver:
+			w.bury(pw, j, fmt.Errorf("begun %d times, and no process has answered", j.attempt-1), nil)
+			return
+		}
+	} else {
+		defer w.leave(j)
+	}
+	start := time.Now()
+	err, stack := pool.ErrGoexit, []byte(nil)
+	defer func() {
+		if v := recover(); v != nil {
+			stack, err = panicked(v)
+		}
+		w.took(time.Since(start))
+		w.answer(pw, j, err, stack)
+	}()
+	err = w.f(pw, j)
+}
+
+// panicked makes an error of a panic, with the stack of where it began.
+func panicked(v any) (stack []byte, err error) {
+	if e, ok := v.(*pool.PanicError); ok {
+		return e.Stack, e
+	}
+	return debug.Stack(), fmt.Errorf("panic: %v", v)
+}
+
+// took counts a job that took so long.
+func (w *Worker) took(d time.Duration) {
+	w.mu.Lock()
+	if w.average == 0 {
+		w.average = d
+	}
+	w.average += time.Duration(averageWeight * float64(d-w.average))
+	w.mu.Unlock()
+}
+
+// answer tells the server what became of a job.
+func (w *Worker) answer(pw *pool.Worker, j *Job, err error, stack []byte) {
+	if err == nil {
+		w.counts.done.Add(1)
+		w.tell(j, j.message.Ack())
+		return
+	}
+	w.counts.failed.Add(1)
+	var v *verdict
+	errors.As(err, &v)
+	switch {
+	case v != nil && v.permanent, w.config.MaxDeliver > 0 && j.attempt >= w.config.MaxDeliver:
+		w.bury(pw, j, err, stack)
+	case v != nil:
+		w.clear(pw, j)
+		w.tell(j, j.message.NakWithDelay(v.after))
+	default:
+		w.clear(pw, j)
+		w.tell(j, j.message.NakWithDelay(w.config.backoff(j.attempt)))
+	}
+}
+
+// giveBack has the server deliver a job that was not begun, at once.
+func (w *Worker) giveBack(j *Job) {
+	w.counts.givenBack.Add(1)
+	w.tell(j, j.message.Nak())
+}
+
+// tell reports an answer that could not be sent. The job is delivered again then.
+func (w *Worker) tell(j *Job, err error) {
+	if err != nil {
+		w.config.OnError(fmt.Errorf("jetstream: the answer to job %s: %w; it will be delivered again", j.id, err))
+	}
+}
+
+// The headers of a dead letter.
+const (
+	HeaderError    = "Heist-Error"
+	HeaderStack    = "Heist-Stack"
+	HeaderJob      = "Heist-Job"      // the job's ID
+	HeaderSubject  = "Heist-Subject"  // to which the job was published
+	HeaderStream   = "Heist-Stream"   // of the job
+	HeaderSequence = "Heist-Sequence" // in that stream
+	HeaderDelivery = "Heist-Delivery" // the number of deliveries that began
+)
+
+// mostStack bounds a stack in a dead letter, in bytes. The default max_payload of a server is a megabyte.
+const mostStack = 32 << 10
+
+// bury publishes a job as a dead letter, and ends it when the dead-letter stream has it. A job that cannot be stored
+// there, or for which there is no such stream, is refused with the longest delay.
+func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
+	if w.config.DeadLetter == "" {
+		w.refuse(j, fmt.Errorf("it is no dead letter, for Config.DeadLetter is empty: %w", reason))
+		return
+	}
+	letter := nats.NewMsg(w.config.DeadLetter)
+	letter.Data = j.Data()
+	for key, values := range j.Header() {
+		if key != natsjs.MsgIDHeader {
+			letter.Header[key] = values
+		}
+	}
+	for key, value := range map[string]string{
+		HeaderError: reason.Error(), HeaderStack: string(stack[:min(len(stack), mostStack)]), HeaderJob: j.id, HeaderSubject: j.Subject(),
+		HeaderStream: w.config.Stream, HeaderSequence: strconv.FormatUint(j.sequence, 10), HeaderDelivery: strconv.Itoa(j.attempt),
+	} {
+		if value != "" {
+			letter.Header.Set(key, headerText(value))
+		}
+	}
+	var err error
+	publish := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		id := "dead." + w.config.Stream + "." + strconv.FormatUint(j.sequence, 10)
+		if _, err = w.js.PublishMsg(ctx, letter, natsjs.WithMsgID(id)); errors.Is(err, nats.ErrMaxPayload) {
+			letter.Header.Del(HeaderStack)
+			_, err = w.js.PublishMsg(ctx, letter, natsjs.WithMsgID(id))
+		}
+	}
+	pw.Block(publish)
+	if err != nil {
+		w.refuse(j, fmt.Errorf("it failed with %q, and is no dead letter yet: %w", reason, w.config.explain(err)))
+		return
+	}
+	w.counts.dead.Add(1)
+	w.tell(j, j.message.TermWithReason("dead letter"))
+}
+
+// refuse has a job delivered again after the longest delay, and reports why.
+func (w *Worker) refuse(j *Job, err error) {
+	w.config.OnError(fmt.Errorf("jetstream: job %s: %w", j.id, err))
+	w.tell(j, j.message.NakWithDelay(w.config.Backoff[len(w.config.Backoff)-1]))
+}
+
+// extend extends the deadlines of all jobs that are held.
+func (w *Worker) extend(over <-chan struct{}) {
+	period := w.config.AckWait / 3
+	ticker := time.NewTicker(period / 4)
+	defer ticker.Stop()
+	var due []*Job
+	for {
+		select {
+		case <-over:
+			return
+		case <-ticker.C:
+		}
+		if err := pool.Do(w.config.Pool); err != nil { // what it has not begun it may never begin
+			w.fail(fmt.Errorf("jetstream: the worker's pool: %w", err))
+		}
+		now := time.Now()
+		due = due[:0]
+		w.mu.Lock()
+		if w.jobs.Err() == nil { // jobs that were given up are the server's
+			for j := range w.held {
+				if now.Sub(j.extended) >= period {
+					j.extended = now
+					due = append(due, j)
+				}
+			}
+		}
+		w.mu.Unlock()
+		for _, j := range due {
+			// One that was answered meanwhile says so, which is no error.
+			if err := j.message.InProgress(); err == nil {
+				w.counts.extended.Add(1)
+			} else if !errors.Is(err, natsjs.ErrMsgAlreadyAckd) {
+				w.config.OnError(fmt.Errorf("jetstream: the deadline of job %s was not extended: %w", j.id, err))
+			}
+		}
+	}
+}

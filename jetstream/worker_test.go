@@ -1,0 +1,388 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/par"
+	"github.com/seed53057037/heist/pool"
+)
+
+func TestEveryJobRunsAndIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	const jobs = 2000
+	var y tally
+	w := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
+		require.Equal(t, string(j.Data()), j.ID())
+		require.Equal(t, 1, j.Delivery())
+		y.add(j.ID())
+		return nil
+	})
+	produce(t, js, "jobs.a", 0, jobs)
+	eventually(t, "not all jobs run", func() bool { return y.len() == jobs })
+	requireDrained(t, js, "test")
+	w.shutdown()
+	s := w.Stats()
+	require.EqualValues(t, jobs, s.Taken)
+	require.EqualValues(t, jobs, s.Done)
+	require.Zero(t, s.Redelivered+s.Failed+s.GivenBack+s.Dead)
+	require.Zero(t, s.Held)
+}
+
+// Jobs that wait belong into the stream, where other processes can have them.
+func TestAWorkerHoldsNoMoreThanThePoolCanBeginSoon(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 500)
+	open := make(chan struct{})
+	w := run(t, js, Config{Pool: newPool(t)}, func(pw *pool.Worker, j *Job) error {
+		<-open
+		time.Sleep(10 * time.Millisecond)
+		return nil
+	})
+	eventually(t, "the places are not taken", func() bool { return w.Stats().Held >= 2 })
+	time.Sleep(50 * time.Millisecond)
+	require.LessOrEqual(t, w.Stats().Unstarted, 2*leastRoom)
+	close(open)
+	for range 20 {
+		time.Sleep(10 * time.Millisecond)
+		require.LessOrEqual(t, w.Stats().Unstarted, 2*leastRoom, "of jobs that take 10 ms")
+	}
+	w.shutdown()
+
+	var done atomic.Int64
+	short := run(t, js, Config{Pool: newPool(t), Durable: "short"}, func(*pool.Worker, *Job) error { done.Add(1); return nil })
+	most := 0
+	eventually(t, "not all jobs run", func() bool {
+		most = max(most, short.Stats().Unstarted)
+		return done.Load() == 500
+	})
+	require.LessOrEqual(t, most, 2*mostRoom)
+	short.shutdown()
+}
+
+func TestAJobForksOnItsPool(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	p := newPool(t)
+	sums := make(chan int, 1)
+	w := run(t, js, Config{Pool: p}, func(pw *pool.Worker, j *Job) error {
+		require.Same(t, p, pw.Pool())
+		sum, err := par.ReduceRange(pw.With(j.Context()), 1_000_000, 0, func(sum, lo, hi int) int {
+			for i := lo; i < hi; i++ {
+				sum += i
+			}
+			return sum
+		}, func(a, b int) int { return a + b })
+		sums <- sum
+		return err
+	})
+	produce(t, js, "jobs", 0, 1)
+	require.Equal(t, 499_999_500_000, <-sums)
+	requireDrained(t, js, "test")
+	w.shutdown()
+}
+
+func TestALongJobKeepsItsDeadline(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 6) // some of them wait for the others, and are held as well
+	var y tally
+	w := run(t, js, Config{Pool: newPool(t), AckWait: 200 * time.Millisecond}, func(_ *pool.Worker, j *Job) error {
+		y.add(j.ID())
+		time.Sleep(700 * time.Millisecond)
+		return nil
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.Len(t, y.runs, 6)
+	for id, runs := range y.runs {
+		require.Equal(t, 1, runs, "job %s", id)
+	}
+	require.NotZero(t, w.Stats().Extended)
+}
+
+func TestAFailedJobIsDeliveredAgainAfterItsDelay(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func(pw *pool.Worker){
+		"error":  nil,
+		"panic":  func(*pool.Worker) { panic("planted") },
+		"goexit": func(*pool.Worker) { runtime.Goexit() },
+		"fork": func(pw *pool.Worker) {
+			pw.Do(func(*pool.Worker) { panic("planted in a fork") }, func(*pool.Worker) {})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			js := newNode(t).connect()
+			stream(t, js, "JOBS", "jobs")
+			produce(t, js, "jobs", 0, 1)
+			var mu sync.Mutex
+			var starts []time.Time
+			w := run(t, js, Config{Pool: newPool(t), Backoff: []time.Duration{50 * time.Millisecond, 150 * time.Millisecond}}, func(pw *pool.Worker, j *Job) error {
+				mu.Lock()
+				starts = append(starts, time.Now())
+				mu.Unlock()
+				if j.Delivery() > 3 {
+					return nil
+				}
+				if fails != nil {
+					fails(pw)
+				}
+				return errors.New("planted")
+			})
+			requireDrained(t, js, "test")
+			w.shutdown()
+			require.Len(t, starts, 4)
+			for i, least := range []time.Duration{50, 150, 150} {
+				require.GreaterOrEqual(t, starts[i+1].Sub(starts[i]), (least-5)*time.Millisecond, "delivery %d", i+2)
+			}
+			s := w.Stats()
+			require.EqualValues(t, 3, s.Failed)
+			require.EqualValues(t, 1, s.Done)
+		})
+	}
+}
+
+func TestRetryAfterReplacesTheBackoff(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1)
+	w := run(t, js, Config{Pool: newPool(t), Backoff: []time.Duration{time.Hour}}, func(_ *pool.Worker, j *Job) error {
+		if j.Delivery() == 1 {
+			return fmt.Errorf("wrapped: %w", RetryAfter(errors.New("planted"), 0))
+		}
+		return nil
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+}
+
+// deadLetters returns the messages of the dead-letter stream.
+func deadLetters(t testing.TB, js natsjs.JetStream) (all []*natsjs.RawStreamMsg) {
+	t.Helper()
+	s, err := js.Stream(context.Background(), "DEAD")
+	require.NoError(t, err)
+	for i := s.CachedInfo().State.FirstSeq; i <= s.CachedInfo().State.LastSeq && i > 0; i++ {
+		m, err := s.GetMsg(context.Background(), i)
+		require.NoError(t, err)
+		all = append(all, m)
+	}
+	return all
+}
+
+func TestAJobThatKeepsFailingIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	produce(t, js, "jobs.x", 0, 20)
+	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 3, Backoff: []time.Duration{time.Millisecond}, DeadLetter: "dead.jobs"}, func(_ *pool.Worker, j *Job) error {
+		switch j.ID() {
+		case "3":
+			panic("poison\nin two lines")
+		case "5":
+			return Permanent(errors.New("no such file"))
+		}
+		return nil
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	letters := deadLetters(t, js)
+	require.Len(t, letters, 2)
+	for _, l := range letters {
+		require.Equal(t, "dead.jobs", l.Subject)
+		require.Equal(t, "jobs.x", l.Header.Get(HeaderSubject))
+		require.Equal(t, "JOBS", l.Header.Get(HeaderStream))
+		require.Equal(t, string(l.Data), l.Header.Get(HeaderJob))
+		switch string(l.Data) {
+		case "3":
+			require.Equal(t, "panic: poison | in two lines", l.Header.Get(HeaderError))
+			require.Contains(t, l.Header.Get(HeaderStack), "TestAJobThatKeepsFailingIsADeadLetter")
+			require.Equal(t, "3", l.Header.Get(HeaderDelivery))
+			require.Equal(t, "4", l.Header.Get(HeaderSequence))
+		case "5":
+			require.Equal(t, "no such file", l.Header.Get(HeaderError))
+			require.Equal(t, "1", l.Header.Get(HeaderDelivery))
+		default:
+			require.Fail(t, "not a poison", "%s", l.Data)
+		}
+	}
+	require.EqualValues(t, 2, w.Stats().Dead)
+	require.EqualValues(t, 18, w.Stats().Done)
+}
+
+// The dead-letter stream is full: the job is not lost, and is a dead letter when there is room.
+func TestADeadLetterThatCannotBeStoredIsNotLost(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	dead := stream(t, js, "DEAD", "dead", func(c *natsjs.StreamConfig) { c.MaxMsgs, c.Discard = 1, natsjs.DiscardNew })
+	_, err := js.Publish(context.Background(), "dead", []byte("fills the stream"))
+	require.NoError(t, err)
+	produce(t, js, "jobs", 0, 1)
+	var told atomic.Int64
+	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, Backoff: []time.Duration{20 * time.Millisecond}, DeadLetter: "dead", OnError: func(err error) {
+		if strings.Contains(err.Error(), "no dead letter yet") {
+			told.Add(1)
+		}
+	}}, func(*pool.Worker, *Job) error { return errors.New("planted") })
+	eventually(t, "the worker says nothing", func() bool { return told.Load() > 2 })
+	require.NoError(t, dead.Purge(context.Background()))
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.Len(t, deadLetters(t, js), 1)
+}
+
+func TestJobsOfHighPriorityComeFirst(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs.low", 0, 300)
+	produce(t, js, "jobs.normal", 300, 600)
+	var lows, highs atomic.Int64
+	var late atomic.Int64
+	c := Config{Pool: newPool(t), High: "jobs.high", Normal: "jobs.normal", Low: "jobs.low"}
+	w := run(t, js, c, func(_ *pool.Worker, j *Job) error {
+		time.Sleep(time.Millisecond)
+		switch j.Subject() {
+		case "jobs.low":
+			lows.Add(1)
+		case "jobs.high":
+			if highs.Add(1) == 50 {
+				late.Store(lows.Load())
+			}
+		}
+		return nil
+	})
+	eventually(t, "nothing runs", func() bool { return w.Stats().Done > 20 })
+	before := lows.Load()
+	produce(t, js, "jobs.high", 600, 650)
+	eventually(t, "the urgent jobs do not run", func() bool { return highs.Load() == 50 })
+	require.Less(t, late.Load()-before, int64(50), "of 300 jobs of low priority, before 50 of high priority")
+	for _, durable := range []string{"test-high", "test", "test-low"} {
+		requireDrained(t, js, durable)
+	}
+	w.shutdown()
+}
+
+// What had not begun is given back at once, what runs ends, and nothing is without an answer.
+func TestShutdownFinishesOrGivesBack(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 50)
+	var y tally
+	first := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
+		y.add(j.ID())
+		time.Sleep(50 * time.Millisecond)
+		return nil
+	})
+	eventually(t, "nothing runs", func() bool { s := first.Stats(); return s.Held > s.Unstarted && s.Unstarted > 0 })
+	first.shutdown()
+	s := first.Stats()
+	require.Zero(t, s.Held)
+	require.NotZero(t, s.GivenBack)
+	require.Equal(t, s.Taken, s.Done+s.GivenBack)
+
+	second := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error { y.add(j.ID()); return nil })
+	requireDrained(t, js, "test")
+	second.shutdown()
+	require.Len(t, y.runs, 50)
+	for id, runs := range y.runs {
+		require.Equal(t, 1, runs, "job %s", id)
+	}
+}
+
+func TestShutdownGivesUpJobsThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1)
+	begun, stubborn := make(chan struct{}), make(chan struct{})
+	w := run(t, js, Config{Pool: newPool(t)}, func(pw *pool.Worker, j *Job) error {
+		close(begun)
+		<-j.Context().Done()
+		require.ErrorIs(t, context.Cause(j.Context()), ErrGivenUp)
+		<-stubborn
+		return nil
+	})
+	<-begun
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	err := w.Shutdown(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "1 jobs have not ended")
+	close(stubborn)
+	w.await(nil)
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	w, err := NewWorker(context.Background(), js, Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1, Pool: newPool(t)}, func(*pool.Worker, *Job) error { return nil })
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	require.NoError(t, w.Run(ctx))
+	require.ErrorContains(t, w.Run(ctx), "twice")
+	require.NoError(t, w.Shutdown(context.Background()))
+}
+
+// A pool that is aborted never begins what it has queued. The server gets these jobs back.
+func TestJobsOfAnAbortedPoolAreGivenBack(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 10)
+	p := newPool(t)
+	open := make(chan struct{})
+	w := run(t, js, Config{Pool: p, AckWait: 300 * time.Millisecond}, func(*pool.Worker, *Job) error { <-open; return nil })
+	eventually(t, "nothing waits", func() bool { return w.Stats().Unstarted > 0 })
+	aborted := make(chan struct{})
+	go func() {
+		defer close(aborted)
+		_, _ = p.Abort(context.Background())
+	}()
+	time.AfterFunc(50*time.Millisecond, func() { close(open) })
+	w.await(pool.ErrClosed)
+	<-aborted
+	s := w.Stats()
+	require.NotZero(t, s.GivenBack)
+	require.Zero(t, s.Held)
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	p := newPool(t)
+	for range 5 {
+		w := run(t, js, Config{Pool: p}, func(*pool.Worker, *Job) error { return nil })
+		w.shutdown()
+	}
+	var stacks string
+	gone := testutil.Eventually(func() bool { // the server runs in this process, too
+		buffer := make([]byte, 1<<20)
+		stacks = string(buffer[:runtime.Stack(buffer, true)])
+		return !strings.Contains(stacks, "jetstream.(*Worker)") && !strings.Contains(stacks, "jetstream.(*pullConsumer)")
+	})
+	require.True(t, gone, "goroutines are left:\n%s", stacks)
+}
