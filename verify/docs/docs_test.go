@@ -108,8 +108,12 @@ var packages = []string{
 	"context", "errors", "fmt", "net/http", "os", "runtime", "slices", "strings", "sync/atomic", "time",
 	"github.com/seed53057037/heist", "github.com/seed53057037/heist/numa", "github.com/seed53057037/heist/par",
 	"github.com/seed53057037/heist/pool", "github.com/seed53057037/heist/pool/poolhttp/debug",
+	"github.com/seed53057037/heist/jetstream", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/jetstream",
 	"golang.org/x/sync/errgroup", "github.com/sourcegraph/conc/iter", "github.com/alitto/pond/v2", "github.com/panjf2000/ants/v2",
 }
+
+// called are the names of packages in the documents, where they are not the last parts of their paths.
+var called = map[string]string{"github.com/nats-io/nats.go": "nats", "github.com/nats-io/nats.go/jetstream": "natsjs"}
 
 // imports gives the compiler's export data of these packages and of what they need.
 func imports(t *testing.T, fset *token.FileSet) types.Importer {
@@ -144,6 +148,9 @@ func program(block, before string) string {
 		name := filepath.Base(p)
 		if name == "v2" {
 			name = filepath.Base(filepath.Dir(p))
+		}
+		if called[p] != "" {
+			name = called[p]
 		}
 		if regexp.MustCompile(`\b` + name + `\.`).MatchString(block + before) {
 			fmt.Fprintf(&b, "import %s %q\n", name, p)
