@@ -311,6 +311,9 @@ func startServer(s *service, w way, workers int) (port int, stop func(), err err
 // serveProcess prints the port that it listens on, and serves until its standard input
 // is closed.
 func serveProcess(what string) error {
+	if what == serveNATS {
+		return natsProcess()
+	}
 	connect, err := openWay(what)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ func All() []runner.Suite {
 		serviceSuite(),
 		balanceSuite(),
 		parseSuite(),
+		jobsSuite(),
 		c2cSuite(),
 	}
 }
