@@ -75,6 +75,7 @@ func (w *Worker) isNextSuspect(j *Job) bool {
 		return true
 	}
 	j.begun = false
+	w.begun--
 	w.queued++
 	w.waiting[j.lane]++
 	w.line = append(w.line, j)

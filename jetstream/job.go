@@ -31,6 +31,7 @@ type Job struct {
 	sent     int  // messages that Publish has sent
 
 	begun    bool      // it was unstarted before; under Worker.mu
+	done     bool      // its function has returned nil; under Worker.mu
 	extended time.Time // when its deadline was extended last, or it came; under Worker.mu
 }
 
