@@ -207,11 +207,18 @@ func TestGoCodeInTheDocumentsCompiles(t *testing.T) {
 	assert.Error(t, errorsIn(fset, known, program("p.Nothing()\n", "var _ context.Context; var _ *pool.Pool\n")), "a planted error")
 }
 
-// The summary in the README is the first plot of the committed report.
-func TestTheSummaryIsTheReports(t *testing.T) {
+// What the README shows of the benchmarks is of the run that wrote docs/benchmarks.md, docs/summary.svg and docs/report.html.
+func TestTheFiguresAreOfOneRun(t *testing.T) {
+	texts := documents(t)
+	_, summary, _ := strings.Cut(texts["docs/benchmarks.md"], "\n## Summary\n\n")
+	summary, _, found := strings.Cut(summary, "\n\n")
+	require.True(t, found, "docs/benchmarks.md has no summary; go run ./bench -docs docs writes it")
+	assert.True(t, strings.Contains(texts["README.md"], summary), "the README's table is not the summary of docs/benchmarks.md; copy it")
 	report, err := os.ReadFile(filepath.Join(root, "docs/report.html"))
 	require.NoError(t, err)
-	summary, err := os.ReadFile(filepath.Join(root, "docs/summary.svg"))
+	picture, err := os.ReadFile(filepath.Join(root, "docs/summary.svg"))
 	require.NoError(t, err)
-	assert.True(t, bytes.Contains(report, bytes.TrimSpace(summary)), "docs/summary.svg is not in docs/report.html; take its first <svg> again")
+	assert.True(t, bytes.Contains(report, bytes.TrimSpace(picture)), "docs/summary.svg is not in docs/report.html; go run ./bench -docs docs writes both")
+	date := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d`).FindString(texts["docs/benchmarks.md"])
+	assert.True(t, bytes.Contains(report, []byte(date)), "docs/benchmarks.md is of another run than docs/report.html")
 }
