@@ -2,10 +2,13 @@ package jetstream
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +42,8 @@ type Config struct {
 
 	// MaxDeliver is after how many deliveries, of those that began, a job that was never acknowledged ends in the dead-letter
 	// stream; 0 is 5, and a negative number is no limit. The worker keeps the count of jobs that are delivered again
-	// in a key-value bucket, heist-STREAM-DURABLE, which it makes, and which forgets a job after a day without an attempt.
+	// in a key-value bucket, [Config.AttemptsBucket], which it makes, and which forgets a job after a day without an attempt. The
+	// first attempt is not written down, so a job that ends its process may begin once more than that.
 	MaxDeliver int
 
 	// MaxRunning is how many jobs may have begun and not ended at a time, those that wait in Block included; 0 is 32 for each place
@@ -108,8 +112,14 @@ func (c *Config) check() error {
 			return fmt.Errorf("jetstream: Config.Backoff has %v; delays are not negative", d)
 		}
 	}
+	if err := pool.Do(c.Pool); err != nil {
+		return fmt.Errorf("jetstream: Config.Pool: %w", err)
+	}
 	seen := map[string]bool{}
 	for _, l := range c.lanes() {
+		if l.subject != "" && !subjectForm.MatchString(l.subject) {
+			return fmt.Errorf("jetstream: the subject %q is none; subjects are words with dots between them, such as jobs.render or jobs.*", l.subject)
+		}
 		if seen[l.subject] {
 			return fmt.Errorf("jetstream: two priorities have the subject %q; each needs its own", l.subject)
 		}
@@ -117,6 +127,8 @@ func (c *Config) check() error {
 	}
 	return nil
 }
+
+var subjectForm = regexp.MustCompile(`^[^\s.]+(\.[^\s.]+)*$`)
 
 // backoff returns the delay after an attempt.
 func (c *Config) backoff(attempt int) time.Duration {
@@ -148,33 +160,35 @@ func (c *Config) lanes() (all []*lane) {
 }
 
 // connect finds the streams and makes the consumers, and the bucket for attempts if they are counted.
-func (c *Config) connect(ctx context.Context, js natsjs.JetStream) ([]*lane, natsjs.KeyValue, error) {
+func (w *Worker) connect(ctx context.Context) error {
+	c, js := &w.config, w.js
 	stream, err := js.Stream(ctx, c.Stream)
 	if err != nil {
-		return nil, nil, c.explain(err)
+		return c.explain(err)
 	}
+	w.born = strconv.FormatInt(stream.CachedInfo().Created.UnixNano(), 36)
+	w.replicas = stream.CachedInfo().Config.Replicas
 	if c.DeadLetter != "" {
 		name, err := js.StreamNameBySubject(ctx, c.DeadLetter)
 		switch {
 		case errors.Is(err, natsjs.ErrStreamNotFound):
-			return nil, nil, fmt.Errorf("jetstream: no stream stores Config.DeadLetter, %q; make one, such as: nats stream add DEAD --subjects %s", c.DeadLetter, c.DeadLetter)
+			return fmt.Errorf("jetstream: no stream stores Config.DeadLetter, %q; make one, such as: nats stream add DEAD --subjects %s", c.DeadLetter, c.DeadLetter)
 		case err != nil:
-			return nil, nil, c.explain(err)
+			return c.explain(err)
 		case name == c.Stream:
-			return nil, nil, fmt.Errorf("jetstream: Config.DeadLetter, %q, is a subject of stream %s itself; jobs that are given up need another stream", c.DeadLetter, c.Stream)
+			return fmt.Errorf("jetstream: Config.DeadLetter, %q, is a subject of stream %s itself; jobs that are given up need another stream", c.DeadLetter, c.Stream)
 		}
 	}
-	lanes := c.lanes()
-	for _, l := range lanes {
+	w.lanes = c.lanes()
+	for _, l := range w.lanes {
 		if l.consumer, err = c.consumer(ctx, stream, l); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	if c.MaxDeliver < 0 {
-		return lanes, nil, nil
+	if c.MaxDeliver > 0 {
+		w.attempts, err = c.attempts(ctx, js, w.replicas)
 	}
-	attempts, err := c.attempts(ctx, js, stream.CachedInfo().Config.Replicas)
-	return lanes, attempts, err
+	return err
 }
 
 // keepAttempts is for how long a job's attempts are known.
@@ -182,9 +196,16 @@ const keepAttempts = 24 * time.Hour
 
 var notInBuckets = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
+// AttemptsBucket returns the name of the bucket in which the worker counts attempts: heist-STREAM-DURABLE, and digits that tell
+// streams and consumers with dashes in their names apart.
+func (c Config) AttemptsBucket() string {
+	sum := sha256.Sum256([]byte(c.Stream + "\x00" + c.Durable))
+	return "heist-" + notInBuckets.ReplaceAllString(c.Stream+"-"+c.Durable, "_") + "-" + hex.EncodeToString(sum[:4])
+}
+
 // attempts returns the bucket for the attempts of jobs that are delivered again, which it makes if there is none.
 func (c *Config) attempts(ctx context.Context, js natsjs.JetStream, replicas int) (natsjs.KeyValue, error) {
-	name := "heist-" + notInBuckets.ReplaceAllString(c.Stream+"-"+c.Durable, "_")
+	name := c.AttemptsBucket()
 	bucket, err := js.KeyValue(ctx, name)
 	if errors.Is(err, natsjs.ErrBucketNotFound) {
 		bucket, err = js.CreateKeyValue(ctx, natsjs.KeyValueConfig{
@@ -283,11 +304,19 @@ func overlaps(a, b []string) bool {
 
 // explain says what to do about an error of the server or the connection.
 func (c *Config) explain(err error) error {
+	var refused *natsjs.APIError
+	const notUnique natsjs.ErrorCode = 10100 // JSConsumerWQConsumerNotUniqueErr of the server
 	switch {
 	case errors.Is(err, natsjs.ErrStreamNotFound):
 		return fmt.Errorf("jetstream: there is no stream %s; make it before its workers begin, such as: nats stream add %s --subjects 'jobs.>': %w", c.Stream, c.Stream, err)
-	case errors.Is(err, natsjs.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders), errors.Is(err, natsjs.ErrJetStreamNotEnabledForAccount):
+	case errors.Is(err, natsjs.ErrJetStreamNotEnabled), errors.Is(err, natsjs.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("jetstream: the server has no JetStream for this account; start it with -js, or ask for the account's limits: %w", err)
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, natsjs.ErrNoStreamResponse):
+		return fmt.Errorf("jetstream: no JetStream answers; is it on (-js), has it this account, and are the stream, its consumer and its buckets still there?: %w", err)
+	case errors.Is(err, natsjs.ErrConsumerDeleted), errors.Is(err, natsjs.ErrConsumerNotFound):
+		return fmt.Errorf("jetstream: a consumer of stream %s was removed; a new worker makes it again: %w", c.Stream, err)
+	case errors.As(err, &refused) && refused.ErrorCode == notUnique:
+		return fmt.Errorf("jetstream: another consumer of the work queue %s has some of these subjects; in a work queue each job has one consumer: %w", c.Stream, err)
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return fmt.Errorf("jetstream: the connection is closed; connect with nats.MaxReconnects(-1), and close the connection after Run has returned: %w", err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrPermissionViolation):

@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -34,6 +35,8 @@ func TestBadConfigurationsSayWhatToDo(t *testing.T) {
 	_, err := js.CreatePushConsumer(ctx, "JOBS", natsjs.ConsumerConfig{Durable: "push", DeliverSubject: "to.me", AckPolicy: natsjs.AckExplicitPolicy})
 	require.NoError(t, err)
 
+	closed := newPool(t)
+	require.NoError(t, closed.Close())
 	good := Config{Stream: "JOBS", Durable: "good", DeadLetter: "dead"}
 	for name, test := range map[string]struct {
 		change func(*Config)
@@ -49,6 +52,9 @@ func TestBadConfigurationsSayWhatToDo(t *testing.T) {
 		"nobody stores them":   {func(c *Config) { c.DeadLetter = "lost" }, []string{`no stream stores Config.DeadLetter, "lost"`, "nats stream add"}},
 		"dead letters as jobs": {func(c *Config) { c.DeadLetter = "jobs.dead" }, []string{"another stream"}},
 		"wildcard":             {func(c *Config) { c.DeadLetter = "dead.*" }, []string{"without blanks and wildcards"}},
+		"no subject":           {func(c *Config) { c.High = "jobs..x" }, []string{`"jobs..x"`, "words with dots"}},
+		"blanks":               {func(c *Config) { c.High = "jobs.a b" }, []string{`"jobs.a b"`}},
+		"closed pool":          {func(c *Config) { c.Pool = closed }, []string{"Config.Pool", "closed"}},
 		"short wait":           {func(c *Config) { c.AckWait = time.Millisecond }, []string{"Config.AckWait is 1ms", "100ms"}},
 		"no delays":            {func(c *Config) { c.Backoff = []time.Duration{} }, []string{"Config.Backoff has no delays"}},
 		"negative delay":       {func(c *Config) { c.Backoff = []time.Duration{-1} }, []string{"-1ns"}},
@@ -103,7 +109,7 @@ func TestServersWithoutJetStreamAndClosedConnectionsSaySo(t *testing.T) {
 	t.Parallel()
 	off := newNode(t, func(o *server.Options) { o.JetStream = false })
 	_, err := NewWorker(context.Background(), off.connect(), Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1}, nothing)
-	require.ErrorContains(t, err, "no JetStream for this account")
+	require.ErrorContains(t, err, "no JetStream answers")
 
 	js := newNode(t).connect()
 	stream(t, js, "JOBS", "jobs")
@@ -141,7 +147,12 @@ func TestAConsumerThatIsRemovedEndsRun(t *testing.T) {
 	produce(t, js, "jobs", 0, 10)
 	eventually(t, "nothing runs", func() bool { return w.Stats().Done == 10 })
 	require.NoError(t, js.DeleteConsumer(context.Background(), "JOBS", "test"))
-	w.await(natsjs.ErrConsumerDeleted)
+	select {
+	case err := <-w.ended:
+		require.ErrorContains(t, err, "a consumer of stream JOBS was removed")
+	case <-time.After(testutil.Patience):
+		require.Fail(t, "Run does not return")
+	}
 }
 
 func TestMessagesThatAreTooLargeSaySo(t *testing.T) {

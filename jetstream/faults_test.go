@@ -233,7 +233,7 @@ func TestAJobThatKillsItsProcessIsADeadLetter(t *testing.T) {
 		return len(deadLetters(t, f.js)) > 0
 	})
 	f.requireEachOnce(jobs, "poison")
-	require.Equal(t, 8, died, "MaxDeliver deliveries")
+	require.Equal(t, 9, died, "MaxDeliver attempts, and the first, which is not written down")
 	require.Contains(t, deadLetters(t, f.js)[0].Header.Get(HeaderError), "begun 8 times, and no process has answered")
 	p.finish()
 }

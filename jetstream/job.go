@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,9 +27,10 @@ type Job struct {
 	id       string
 	sequence uint64
 	delivery uint64
-	attempt  int  // 1 for a job that did not begin before, as far as is known
-	suspect  bool // it began before, or may have, and no process has answered
-	sent     int  // messages that Publish has sent
+	lastErr  string // of the attempt before, if it is known
+	attempt  int    // 1 for a job that did not begin before, as far as is known
+	suspect  bool   // it began before, or may have, and no process has answered
+	sent     int    // messages that Publish has sent
 
 	begun    bool      // it was unstarted before; under Worker.mu
 	done     bool      // its function has returned nil; under Worker.mu
@@ -48,8 +50,8 @@ func (j *Job) Header() nats.Header { return j.message.Headers() }
 // at pw.With(j.Context()) do, ends soon then.
 func (j *Job) Context() context.Context { return j.ctx }
 
-// ID returns the job's name: its message id (the header Nats-Msg-Id) if its producer gave it one, or else STREAM.SEQUENCE. All
-// deliveries of a job have the same.
+// ID returns the job's name: its message id (the header Nats-Msg-Id) if its producer gave it one, or else STREAM.CREATED.SEQUENCE, where
+// CREATED tells streams of one name apart. All deliveries of a job have the same.
 func (j *Job) ID() string { return j.id }
 
 // Delivery returns the number of this delivery, from 1 on.
@@ -69,17 +71,20 @@ func newJob(w *Worker, l *lane, m natsjs.Msg) (*Job, error) {
 		j.attempt = int(j.delivery)
 	}
 	if j.id = m.Headers().Get(natsjs.MsgIDHeader); j.id == "" {
-		j.id = meta.Stream + "." + strconv.FormatUint(j.sequence, 10)
+		j.id = meta.Stream + "." + w.born + "." + strconv.FormatUint(j.sequence, 10)
 	}
 	return j, nil
 }
 
-// Publish publishes a message from a job. The message's id is the job's and the number of the call, so the stream that stores it
+// Publish publishes a message from a job. The message's id is the job's [Job.Key] and the number of the call, so the stream that stores it
 // drops the same message of a later delivery within its duplicate window, two minutes by default. So a job must publish in the same
 // order each time. It waits for the stream, with the worker's place lent: pw is the worker that the job's function was given, and not of a fork.
 func (j *Job) Publish(pw *pool.Worker, subject string, data []byte) (err error) {
+	if subject == "" || strings.ContainsAny(subject, " \t\r\n*>") {
+		return fmt.Errorf("jetstream: job %s publishes to %q; it must be one subject, without blanks and wildcards", j.id, subject)
+	}
 	j.sent++
-	id := j.id + "/" + strconv.Itoa(j.sent)
+	id := j.Key() + "/" + strconv.Itoa(j.sent)
 	pw.Block(func() {
 		_, err = j.js.Publish(j.ctx, subject, data, natsjs.WithMsgID(id))
 	})
@@ -99,6 +104,9 @@ func (j *Job) Publish(pw *pool.Worker, subject string, data []byte) (err error) 
 // The waits for the bucket lend the worker's place: pw is the worker that the job's function was given, and not of a fork. The
 // key is [Job.Key]. Buckets with a limited size or age forget results, and then a late delivery runs f again.
 func (j *Job) Once(pw *pool.Worker, bucket natsjs.KeyValue, f func() ([]byte, error)) (result []byte, err error) {
+	if bucket == nil {
+		return nil, fmt.Errorf("jetstream: Once was given a nil bucket by job %s", j.id)
+	}
 	key := j.Key()
 	if result, err = j.stored(pw, bucket, key); err == nil || !errors.Is(err, natsjs.ErrKeyNotFound) {
 		return result, err
@@ -132,16 +140,22 @@ func (j *Job) stored(pw *pool.Worker, bucket natsjs.KeyValue, key string) (resul
 
 var plainKey = regexp.MustCompile(`^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$`)
 
-// Key returns the key under which Once stores the job's result: its ID if that can be one, or else its SHA-256 in hexadecimal digits.
+// Key returns the key under which Once stores the job's result: STREAM.DURABLE.ID if that can be one and is not long, or else
+// its SHA-256 in hexadecimal digits. The results of two consumers of a stream do not meet.
 func (j *Job) Key() string {
-	if plainKey.MatchString(j.id) {
-		return j.id
+	name := j.worker.config.Stream + "." + j.worker.config.Durable + "." + j.id
+	if len(name) <= longestKey && plainKey.MatchString(name) {
+		return name
 	}
-	sum := sha256.Sum256([]byte(j.id))
+	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:])
 }
 
-// Permanent returns an error that ends a job at once in the dead-letter stream, for one that cannot succeed.
+// longestKey keeps keys, which are parts of subjects, well below the line of 4096 bytes that servers take.
+const longestKey = 200
+
+// Permanent returns an error that ends a job at once in the dead-letter stream, for one that cannot succeed. It needs
+// [Config].DeadLetter, or the job is delivered again and again.
 func Permanent(err error) error { return &verdict{err: err, permanent: true} }
 
 // RetryAfter returns an error that has a job delivered again after d, in place of what [Config].Backoff says.

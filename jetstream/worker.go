@@ -71,6 +71,9 @@ const (
 	// leastPause and mostPause are the pauses after a request that failed, each twice as long as the one before.
 	leastPause, mostPause = 10 * time.Millisecond, time.Second
 
+	// leastRefusal is how long a job waits at least that cannot be run or buried, whatever Backoff says.
+	leastRefusal = 100 * time.Millisecond
+
 	// answerTime bounds the wait for the dead-letter stream.
 	answerTime = 10 * time.Second
 )
@@ -85,7 +88,8 @@ type Worker struct {
 	f      Func
 	lanes  []*lane
 
-	attempts natsjs.KeyValue // of jobs that were delivered again, by their sequence; nil if they are not counted
+	born     string // when the stream was made, constant; streams of one name differ in it
+	replicas int    // of the stream, constant
 
 	jobs   context.Context // of all jobs; ends when they are given up
 	giveUp context.CancelCauseFunc
@@ -95,8 +99,9 @@ type Worker struct {
 	running  atomic.Bool // Run was called
 
 	mu      sync.Mutex
-	room    sync.Cond // of mu: a lane may have more room, or the worker stops
-	empty   chan struct{}
+	room    sync.Cond     // of mu: a lane may have more room, or the worker stops
+	empty   chan struct{} // closed when no more jobs come and none is held
+	over    chan struct{} // closed when Run returns
 	held    map[*Job]struct{}
 	waiting map[*lane]int // unstarted jobs, and those that were asked for
 	queued  int           // unstarted jobs of all lanes
@@ -107,10 +112,16 @@ type Worker struct {
 	average time.Duration // that a job takes; 0 before the first
 	suspect *Job          // the one that runs
 	line    []*Job        // suspects that wait for it, the first first
+	excess  []*Job        // that came while MaxRunning ran, the first first
+	backlog []*Job        // that the pool had no room for, see feed
+
+	attempts natsjs.KeyValue // nil if they are not counted
+
 	stopped bool
 	failed  error // why the worker stopped by itself
 
 	acksReady chan struct{} // has a token if acks is not empty
+	fed       chan struct{} // has a token if backlog is not empty
 
 	counts counts
 }
@@ -128,12 +139,11 @@ func NewWorker(ctx context.Context, js natsjs.JetStream, c Config, f Func) (*Wor
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	lanes, attempts, err := c.connect(ctx, js)
-	if err != nil {
+	w := &Worker{config: c, js: js, f: f, stop: make(chan struct{}), empty: make(chan struct{}), over: make(chan struct{}),
+		acksReady: make(chan struct{}, 1), fed: make(chan struct{}, 1), held: make(map[*Job]struct{}), waiting: make(map[*lane]int)}
+	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
-	w := &Worker{config: c, js: js, f: f, lanes: lanes, attempts: attempts, stop: make(chan struct{}), empty: make(chan struct{}), acksReady: make(chan struct{}, 1),
-		held: make(map[*Job]struct{}), waiting: make(map[*lane]int)}
 	w.room.L = &w.mu
 	w.jobs, w.giveUp = context.WithCancelCause(context.WithoutCancel(ctx))
 	return w, nil
@@ -149,6 +159,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.running.Swap(true) {
 		return errors.New("jetstream: Run was called twice; make another worker")
 	}
+	defer close(w.over)
 	defer context.AfterFunc(ctx, w.end)()
 	var loops sync.WaitGroup
 	for _, l := range w.lanes {
@@ -160,6 +171,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var extender sync.WaitGroup
 	extender.Go(func() { w.extend(over) })
 	extender.Go(func() { w.acknowledge(over) })
+	extender.Go(func() { w.feed(over) })
 	loops.Wait() // no job comes any more
 	w.mu.Lock()
 	if len(w.held) == 0 {
@@ -173,35 +185,42 @@ func (w *Worker) Run(ctx context.Context) error {
 	// Answers are published without waiting for the server. What is flushed was received.
 	flush, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
-	if err := w.js.Conn().FlushWithContext(flush); err != nil && w.failed == nil {
-		w.failed = fmt.Errorf("jetstream: the last answers may not have arrived, and their jobs be delivered again: %w", err)
-	}
+	err := w.js.Conn().FlushWithContext(flush)
 	w.giveUp(ErrGivenUp)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && w.failed == nil {
+		return fmt.Errorf("jetstream: the last answers may not have arrived, and their jobs be delivered again: %w", err)
+	}
 	return w.failed
 }
 
-// Shutdown ends Run in order and waits until it has: no more jobs are taken, those that have not begun are given back, and those
+// Shutdown ends Run in order and waits until it has returned: no more jobs are taken, those that have not begun are given back, and those
 // that run may end. If ctx ends first, the contexts of these jobs do, and Shutdown returns an error that says how many have not
-// answered; they are delivered again when AckWait has passed, unless they end meanwhile. Without a Run it returns at once.
+// answered; they are delivered again when AckWait has passed, unless they end meanwhile. Without a Run it returns at once. A job must
+// not call it, for it would wait for itself.
 func (w *Worker) Shutdown(ctx context.Context) error {
 	w.end()
 	if !w.running.Load() {
 		return nil
 	}
 	select {
-	case <-w.empty:
+	case <-w.over:
 		return nil
 	case <-ctx.Done():
 	}
 	w.giveUp(ErrGivenUp)
-	// Jobs that look at their contexts end now.
+	// Jobs that look at their contexts end now, and are answered.
 	select {
-	case <-w.empty:
+	case <-w.over:
 		return nil
-	case <-time.After(10 * time.Millisecond):
+	case <-time.After(10 * ackTime):
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.held) == 0 {
+		return fmt.Errorf("jetstream: all jobs have ended, but the server has not received the last answers: %w", context.Cause(ctx))
+	}
 	return fmt.Errorf("jetstream: %d jobs have not ended, and will be delivered again: %w", len(w.held), context.Cause(ctx))
 }
 
@@ -214,10 +233,7 @@ func (w *Worker) end() {
 		all := slices.Collect(maps.Keys(w.held))
 		w.mu.Unlock()
 		for _, j := range all {
-			if w.begin(j) {
-				w.giveBack(j)
-				w.leave(j)
-			}
+			w.giveBackUnstarted(j)
 		}
 	})
 }
@@ -250,6 +266,9 @@ func (w *Worker) take(l *lane) {
 			return
 		}
 		err := w.pull(l, n)
+		if err != nil {
+			err = l.cause(err)
+		}
 		switch {
 		case err == nil:
 			pause = leastPause
@@ -268,6 +287,17 @@ func (w *Worker) take(l *lane) {
 		}
 		pause = min(2*pause, mostPause)
 	}
+}
+
+// cause returns a better reason for an error of a request, if the consumer or the stream was removed: a request for jobs of one that is not
+// there gets no answer.
+func (l *lane) cause(err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), mostPause)
+	defer cancel()
+	if _, missing := l.consumer.Info(ctx); missing != nil && cannotGoOn(missing) {
+		return missing
+	}
+	return err
 }
 
 func cannotGoOn(err error) bool {
@@ -299,11 +329,8 @@ func (w *Worker) share() int {
 	if w.average > 0 {
 		n = int(min(soon/w.average, mostRoom))
 	}
-	most := w.config.MaxRunning
-	if most == 0 {
-		most = defaultRunning * places
-	}
-	if most -= w.begun; most <= 0 {
+	most := w.mostRunning() - w.begun
+	if most <= 0 {
 		w.full = true
 		return 0
 	}
@@ -348,40 +375,93 @@ func (w *Worker) accept(l *lane, m natsjs.Msg) error {
 	w.held[j] = struct{}{}
 	w.queued++
 	w.mu.Unlock()
-	if w.ending() && w.begin(j) { // end has not seen it
-		w.giveBack(j)
-		w.leave(j)
+	if w.ending() { // end has not seen it
+		w.giveBackUnstarted(j)
 		return nil
 	}
 	w.submit(j)
 	return nil
 }
 
-// submit queues a job in the pool. One that the pool refuses is given back.
+// submit queues a job in the pool. One that the pool has no room for (WithQueueBound) waits in the backlog; one that it refuses is given back.
 func (w *Worker) submit(j *Job) {
-	err := w.config.Pool.Submit(context.Background(), func(pw *pool.Worker) { w.run(pw, j) }, j.lane.priority, pool.Named(j.Subject()))
+	err := w.config.Pool.TrySubmit(func(pw *pool.Worker) { w.run(pw, j) }, j.lane.priority, pool.Named(j.Subject()))
+	if errors.Is(err, pool.ErrFull) {
+		w.mu.Lock()
+		w.backlog = append(w.backlog, j)
+		w.mu.Unlock()
+		select {
+		case w.fed <- struct{}{}:
+		default:
+		}
+		return
+	}
+	w.refused(j, err)
+}
+
+// refused gives back a job that the pool has refused, if err says so.
+func (w *Worker) refused(j *Job, err error) {
 	if err == nil {
 		return
 	}
-	if w.begin(j) {
-		w.giveBack(j)
-		w.leave(j)
-	}
+	w.giveBackUnstarted(j)
 	err = fmt.Errorf("jetstream: the pool refuses job %s: %w", j.id, err)
-	if errors.Is(err, pool.ErrClosed) {
+	switch {
+	case errors.Is(err, pool.ErrClosed):
 		w.fail(err)
-		return
+	case !w.ending():
+		w.config.OnError(err)
 	}
-	w.config.OnError(err)
 }
 
-// begin says that a job is unstarted no longer. It is false for one that has begun before.
+// feed submits the backlog as the pool has room. It waits for that, where take must not: jobs that arrive are to be held.
+func (w *Worker) feed(over <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-w.stop: // all in the backlog are given back
+		case <-over:
+		}
+		cancel()
+	}()
+	for {
+		select {
+		case <-over:
+			return
+		case <-w.fed:
+		}
+		for {
+			w.mu.Lock()
+			if len(w.backlog) == 0 {
+				w.mu.Unlock()
+				break
+			}
+			j := w.backlog[0]
+			w.backlog = w.backlog[1:]
+			w.mu.Unlock()
+			w.refused(j, w.config.Pool.Submit(ctx, func(pw *pool.Worker) { w.run(pw, j) }, j.lane.priority, pool.Named(j.Subject())))
+		}
+	}
+}
+
+// begin says that a job is unstarted no longer. It is false for one that has begun before, and for one that has to wait, as MaxRunning run.
 func (w *Worker) begin(j *Job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j.begun {
 		return false
 	}
+	if w.begun >= w.mostRunning() {
+		w.excess = append(w.excess, j)
+		return false
+	}
+	w.setBegun(j)
+	return true
+}
+
+// setBegun and unbegin count a job as begun, and as unstarted once more. The caller holds mu.
+func (w *Worker) setBegun(j *Job) {
 	j.begun = true
 	w.queued--
 	w.begun++
@@ -389,7 +469,36 @@ func (w *Worker) begin(j *Job) bool {
 	if 4*w.waiting[j.lane] <= 3*w.enough {
 		w.room.Broadcast()
 	}
-	return true
+}
+
+func (w *Worker) unbegin(j *Job) {
+	j.begun = false
+	w.queued++
+	w.waiting[j.lane]++
+	w.ended()
+}
+
+// mostRunning is MaxRunning, or its default.
+func (w *Worker) mostRunning() int {
+	if w.config.MaxRunning > 0 {
+		return w.config.MaxRunning
+	}
+	return defaultRunning * w.config.Pool.Workers()
+}
+
+// giveBackUnstarted gives a job back if it has not begun. What the pool has of it does nothing then.
+func (w *Worker) giveBackUnstarted(j *Job) {
+	w.mu.Lock()
+	unstarted := !j.begun
+	if unstarted {
+		w.setBegun(j)
+	}
+	w.mu.Unlock()
+	if unstarted {
+		w.counts.givenBack.Add(1)
+		w.tell(j, j.message.Nak())
+		w.leave(j)
+	}
 }
 
 // leave says that jobs have their answers.
@@ -414,6 +523,11 @@ func (w *Worker) ended() {
 		w.full = false
 		w.room.Broadcast()
 	}
+	if len(w.excess) > 0 {
+		next := w.excess[0]
+		w.excess = w.excess[1:]
+		go w.submit(next) // it takes mu
+	}
 }
 
 // run runs a job in a task of the pool and answers it, however its function ends.
@@ -421,22 +535,27 @@ func (w *Worker) run(pw *pool.Worker, j *Job) {
 	if !w.begin(j) {
 		return
 	}
-	if j.delivery > 1 && w.attempts != nil {
+	if j.delivery > 1 && w.config.MaxDeliver > 0 {
 		known, err := w.pastAttempts(pw, j)
 		if err == nil && j.suspect && !w.isNextSuspect(j) {
 			return // it is in the line
 		}
+		defer w.nextSuspect(j)
+		if err == nil && j.attempt > w.config.MaxDeliver {
+			reason := fmt.Errorf("begun %d times, and no process has answered", j.attempt-1)
+			if !j.suspect {
+				reason = errors.New(j.lastErr) // it could not be stored as a dead letter then
+			}
+			j.attempt--
+			w.bury(pw, j, reason, nil)
+			w.leave(j)
+			return
+		}
 		if err == nil {
 			err = w.writeAttempt(pw, j, known)
 		}
-		defer w.nextSuspect(j)
-		switch {
-		case err != nil:
+		if err != nil {
 			w.refuse(j, fmt.Errorf("its attempts are not known: %w", w.config.explain(err)))
-			w.leave(j)
-			return
-		case j.attempt > w.config.MaxDeliver:
-			w.bury(pw, j, fmt.Errorf("begun %d times, and no process has answered", j.attempt-1), nil)
 			w.leave(j)
 			return
 		}
@@ -493,10 +612,10 @@ func (w *Worker) answer(pw *pool.Worker, j *Job, err error, stack []byte) {
 	case v != nil && v.permanent, w.config.MaxDeliver > 0 && j.attempt >= w.config.MaxDeliver:
 		w.bury(pw, j, err, stack)
 	case v != nil:
-		w.clear(pw, j)
+		w.writeAnswer(pw, j, j.attempt, err)
 		w.tell(j, j.message.NakWithDelay(v.after))
 	default:
-		w.clear(pw, j)
+		w.writeAnswer(pw, j, j.attempt, err)
 		w.tell(j, j.message.NakWithDelay(w.config.backoff(j.attempt)))
 	}
 }
@@ -521,12 +640,6 @@ func (w *Worker) acknowledge(over <-chan struct{}) {
 		w.leave(batch...)
 		clear(batch)
 	}
-}
-
-// giveBack has the server deliver a job that was not begun, at once.
-func (w *Worker) giveBack(j *Job) {
-	w.counts.givenBack.Add(1)
-	w.tell(j, j.message.Nak())
 }
 
 // tell reports an answer that could not be sent. The job is delivered again then.
@@ -565,7 +678,7 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 		}
 	}
 	for key, value := range map[string]string{
-		HeaderError: reason.Error(), HeaderStack: string(stack[:min(len(stack), mostStack)]), HeaderJob: j.id, HeaderSubject: j.Subject(),
+		HeaderError: brief(reason.Error(), mostError), HeaderStack: string(stack[:min(len(stack), mostStack)]), HeaderJob: j.id, HeaderSubject: j.Subject(),
 		HeaderStream: w.config.Stream, HeaderSequence: strconv.FormatUint(j.sequence, 10), HeaderDelivery: strconv.Itoa(j.attempt),
 	} {
 		if value != "" {
@@ -576,7 +689,7 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 	publish := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 		defer cancel()
-		id := "dead." + w.config.Stream + "." + strconv.FormatUint(j.sequence, 10)
+		id := "dead/" + w.Name() + "/" + j.attemptsKey()
 		if _, err = w.js.PublishMsg(ctx, letter, natsjs.WithMsgID(id)); errors.Is(err, nats.ErrMaxPayload) {
 			letter.Header.Del(HeaderStack)
 			_, err = w.js.PublishMsg(ctx, letter, natsjs.WithMsgID(id))
@@ -584,7 +697,8 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 	}
 	pw.Block(publish)
 	if err != nil {
-		w.refuse(j, fmt.Errorf("it failed with %q, and is no dead letter yet: %w", reason, w.config.explain(err)))
+		w.writeAnswer(pw, j, max(j.attempt, w.config.MaxDeliver), reason) // so that it is not run again
+		w.refuse(j, fmt.Errorf("it failed with %q, and is no dead letter yet: %w", brief(reason.Error(), mostError), w.config.explain(err)))
 		return
 	}
 	w.counts.dead.Add(1)
@@ -594,7 +708,7 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 // refuse has a job delivered again after the longest delay, and reports why.
 func (w *Worker) refuse(j *Job, err error) {
 	w.config.OnError(fmt.Errorf("jetstream: job %s: %w", j.id, err))
-	w.tell(j, j.message.NakWithDelay(w.config.Backoff[len(w.config.Backoff)-1]))
+	w.tell(j, j.message.NakWithDelay(max(w.config.Backoff[len(w.config.Backoff)-1], leastRefusal)))
 }
 
 // extend extends the deadlines of all jobs that are held.

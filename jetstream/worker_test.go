@@ -243,11 +243,15 @@ func TestADeadLetterThatCannotBeStoredIsNotLost(t *testing.T) {
 			told.Add(1)
 		}
 	}}, func(*pool.Worker, *Job) error { return errors.New("planted") })
-	eventually(t, "the worker says nothing", func() bool { return told.Load() > 2 })
+	eventually(t, "the worker says nothing", func() bool { return told.Load() > 1 })
 	require.NoError(t, dead.Purge(context.Background()))
 	requireDrained(t, js, "test")
 	w.shutdown()
-	require.Len(t, deadLetters(t, js), 1)
+	letters := deadLetters(t, js)
+	require.Len(t, letters, 1)
+	require.Equal(t, "planted", letters[0].Header.Get(HeaderError), "the error is kept")
+	require.Equal(t, "1", letters[0].Header.Get(HeaderDelivery))
+	require.EqualValues(t, 1, w.Stats().Failed, "it is not run again")
 }
 
 func TestJobsOfHighPriorityComeFirst(t *testing.T) {
@@ -385,4 +389,180 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		return !strings.Contains(stacks, "jetstream.(*Worker)") && !strings.Contains(stacks, "jetstream.(*pullConsumer)")
 	})
 	require.True(t, gone, "goroutines are left:\n%s", stacks)
+}
+
+// A job that was given back has not begun. It is no dead letter for that, and its first run is its first attempt.
+func TestWhatWasGivenBackHasNotBegun(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	produce(t, js, "jobs", 0, 60)
+	c := Config{MaxDeliver: 1, DeadLetter: "dead"}
+	var y tally
+	f := func(_ *pool.Worker, j *Job) error {
+		y.add(j.ID())
+		require.Equal(t, 1, j.Attempt())
+		time.Sleep(20 * time.Millisecond)
+		return nil
+	}
+	c.Pool = newPool(t)
+	first := run(t, js, c, f)
+	eventually(t, "nothing waits", func() bool { return first.Stats().Unstarted > 0 })
+	first.shutdown()
+	require.NotZero(t, first.Stats().GivenBack)
+	c.Pool = newPool(t)
+	second := run(t, js, c, f)
+	requireDrained(t, js, "test")
+	second.shutdown()
+	require.Empty(t, deadLetters(t, js))
+	require.Len(t, y.runs, 60)
+}
+
+// Two consumers of a stream, and a stream that was made anew, have jobs of their own, and so results and dead letters.
+func TestNamesOfJobsDoNotMeet(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "DEAD", "dead")
+	stream(t, js, "OUT", "out")
+	kv := bucket(t, js)
+	for round := range 2 {
+		stream(t, js, "JOBS", "jobs")
+		for range 5 {
+			_, err := js.Publish(context.Background(), "jobs", fmt.Append(nil, round))
+			require.NoError(t, err)
+		}
+		for _, durable := range []string{"mail", "bill"} {
+			w := run(t, js, Config{Pool: newPool(t), Durable: durable, MaxDeliver: 1, DeadLetter: "dead." + durable}, func(pw *pool.Worker, j *Job) error {
+				mine := durable + string(j.Data())
+				got, err := j.Once(pw, kv, func() ([]byte, error) { return []byte(mine), nil })
+				require.NoError(t, err)
+				require.Equal(t, mine, string(got))
+				require.NoError(t, j.Publish(pw, "out."+durable, nil))
+				return errors.New("planted")
+			})
+			requireDrained(t, js, durable)
+			w.shutdown()
+		}
+		require.NoError(t, js.DeleteStream(context.Background(), "JOBS"))
+	}
+	require.Len(t, deadLetters(t, js), 20)
+	out, err := js.Stream(context.Background(), "OUT")
+	require.NoError(t, err)
+	require.EqualValues(t, 20, out.CachedInfo().State.Msgs)
+	require.NotEqual(t, Config{Stream: "A-B", Durable: "C"}.AttemptsBucket(), Config{Stream: "A", Durable: "B-C"}.AttemptsBucket())
+}
+
+func TestAStreamThatIsRemovedWhileJobsRunEndsRun(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 500)
+	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
+		time.Sleep(5 * time.Millisecond)
+		return nil
+	})
+	eventually(t, "nothing runs", func() bool { return w.Stats().Done > 5 })
+	require.NoError(t, js.DeleteStream(context.Background(), "JOBS"))
+	select {
+	case err := <-w.ended:
+		require.ErrorIs(t, err, natsjs.ErrStreamNotFound)
+	case <-time.After(testutil.Patience):
+		require.Fail(t, "Run does not return")
+	}
+}
+
+// A pool with a bound has room for one task. What waits for it is held, and its deadline extended.
+func TestJobsThatWaitForRoomInThePoolKeepTheirDeadlines(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	produce(t, js, "jobs", 0, 400)
+	var y tally
+	w := run(t, js, Config{Pool: newPool(t, pool.WithWorkers(1), pool.WithQueueBound(1)), AckWait: 300 * time.Millisecond, MaxDeliver: 1, DeadLetter: "dead"},
+		func(_ *pool.Worker, j *Job) error {
+			if y.add(j.ID()); string(j.Data()) == "100" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.Empty(t, deadLetters(t, js))
+	require.Len(t, y.runs, 400)
+	require.Zero(t, w.Stats().Redelivered)
+
+	// Nor does a pool that has no room keep Run from its end.
+	p := newPool(t, pool.WithWorkers(1), pool.WithQueueBound(1))
+	require.NoError(t, p.Pause(context.Background()))
+	produce(t, js, "jobs", 400, 450)
+	stuck := run(t, js, Config{Pool: p, MaxDeliver: -1, Durable: "stuck"}, nothing)
+	eventually(t, "nothing waits", func() bool { return stuck.Stats().Unstarted > 1 })
+	stuck.shutdown()
+	p.Resume()
+}
+
+func TestMaxRunningIsOfAllPriorities(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	for i, subject := range []string{"jobs.a", "jobs.b", "jobs.c"} {
+		produce(t, js, subject, 100*i, 100*i+30)
+	}
+	for _, most := range []int32{1, 4} {
+		var now, seen, done atomic.Int32
+		w := run(t, js, Config{Pool: newPool(t), Durable: fmt.Sprint("most", most), High: "jobs.a", Normal: "jobs.b", Low: "jobs.c", MaxRunning: int(most)}, func(pw *pool.Worker, j *Job) error {
+			n := now.Add(1)
+			for old := seen.Load(); n > old && !seen.CompareAndSwap(old, n); old = seen.Load() {
+			}
+			pw.Block(func() { time.Sleep(2 * time.Millisecond) })
+			now.Add(-1)
+			done.Add(1)
+			return nil
+		})
+		eventually(t, "not all run", func() bool { return done.Load() == 90 })
+		w.shutdown()
+		require.LessOrEqual(t, seen.Load(), most)
+	}
+}
+
+func TestALongIDIsNoProblem(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "OUT", "out")
+	kv := bucket(t, js)
+	id := strings.Repeat("x", 5000)
+	_, err := js.Publish(context.Background(), "jobs", nil, natsjs.WithMsgID(id))
+	require.NoError(t, err)
+	w := run(t, js, Config{Pool: newPool(t)}, func(pw *pool.Worker, j *Job) error {
+		require.Equal(t, id, j.ID())
+		_, err := j.Once(pw, kv, func() ([]byte, error) { return nil, nil })
+		return errors.Join(err, j.Publish(pw, "out", nil))
+	})
+	eventually(t, "not done", func() bool { return w.Stats().Done > 0 || w.Stats().Failed > 0 })
+	require.Zero(t, w.Stats().Failed)
+	require.NoError(t, w.Shutdown(context.Background()))
+	w.await(nil)
+}
+
+func TestTheBucketOfAttemptsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	c := Config{Stream: "JOBS", Durable: "test", Pool: newPool(t), MaxDeliver: 20, DeadLetter: "dead", Backoff: []time.Duration{20 * time.Millisecond}, OnError: func(error) {}}
+	w := run(t, js, c, func(_ *pool.Worker, j *Job) error {
+		if j.Delivery() < 10 {
+			return errors.New("planted")
+		}
+		return nil
+	})
+	produce(t, js, "jobs", 0, 5)
+	eventually(t, "nothing fails", func() bool { return w.Stats().Failed > 10 })
+	require.NoError(t, js.DeleteKeyValue(context.Background(), c.AttemptsBucket()))
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.EqualValues(t, 5, w.Stats().Done)
 }

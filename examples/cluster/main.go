@@ -24,6 +24,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/seed53057037/heist/examples/internal/cli"
+	"github.com/seed53057037/heist/jetstream"
 )
 
 func main() { cli.Main(run, os.Interrupt, syscall.SIGTERM) }
@@ -111,7 +112,7 @@ func (o options) serve(ctx context.Context, stdout io.Writer) (err error) {
 		_ = js.DeleteStream(ctx, jobs) // those that were made; the others are not there
 		_ = js.DeleteStream(ctx, dead)
 		_ = js.DeleteKeyValue(ctx, results)
-		_ = js.DeleteKeyValue(ctx, "heist-"+jobs+"-"+durable)
+		_ = js.DeleteKeyValue(ctx, jetstream.Config{Stream: jobs, Durable: durable}.AttemptsBucket())
 	}
 	defer remove()
 	if _, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: jobs, Subjects: []string{o.prefix + ".jobs"}, Retention: natsjs.WorkQueuePolicy, Replicas: o.replicas}); err != nil {
