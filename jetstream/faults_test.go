@@ -118,9 +118,10 @@ func (f *faults) requireEachOnce(jobs int, dead ...string) {
 	f.t.Helper()
 	ctx := context.Background()
 	requireDrained(f.t, f.js, "test")
-	left, err := f.js.Stream(ctx, "JOBS")
-	require.NoError(f.t, err)
-	require.Zero(f.t, left.CachedInfo().State.Msgs, "a work queue keeps what has no answer")
+	eventually(f.t, "a work queue keeps what has no answer", func() bool {
+		left, err := f.js.Stream(ctx, "JOBS")
+		return err == nil && left.CachedInfo().State.Msgs == 0
+	})
 	keys, err := f.results.ListKeys(ctx)
 	require.NoError(f.t, err)
 	n := 0

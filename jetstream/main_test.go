@@ -137,7 +137,7 @@ func run(t testing.TB, js natsjs.JetStream, c Config, f Func) *running {
 	go func() { r.ended <- w.Run(context.Background()) }()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%+v, ended: %d, %+v", w.Stats(), len(r.ended), w)
+			t.Logf("%+v, Run has returned: %v", w.Stats(), len(r.ended) > 0)
 		}
 	})
 	return r
