@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -36,6 +37,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // these tests wait more than they compute
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -414,7 +419,7 @@ func TestAQuotaThatIsFullLosesNothing(t *testing.T) {
 // A soak: workers are killed, the server stops and starts, jobs are published twice, and some of them are poison.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	lasts := 4 * time.Second
+	lasts := time.Second
 	switch {
 	case os.Getenv("HEIST_VERIFY") == "full":
 		lasts = 3 * time.Minute
