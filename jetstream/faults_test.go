@@ -39,8 +39,10 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // these tests wait more than they compute
-		panic(err)
+	if testutil.Short() { // in small amounts these tests wait more than they compute
+		if err := flag.Set("test.parallel", "4"); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }
