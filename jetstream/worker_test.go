@@ -373,8 +373,8 @@ func TestJobsOfAnAbortedPoolAreGivenBack(t *testing.T) {
 	require.Zero(t, s.Held)
 }
 
+// It looks at all goroutines of the process, so it runs alone.
 func TestNothingIsLeftBehind(t *testing.T) {
-	t.Parallel()
 	js := newNode(t).connect()
 	stream(t, js, "JOBS", "jobs")
 	p := newPool(t)
