@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -37,12 +36,6 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
-	}
-	flag.Parse()
-	if testutil.Short() { // in small amounts these tests wait more than they compute
-		if err := flag.Set("test.parallel", "4"); err != nil {
-			panic(err)
-		}
 	}
 	os.Exit(m.Run())
 }
