@@ -46,7 +46,7 @@ func (j *Job) Subject() string { return j.message.Subject() }
 // Header returns what was published with it, nil perhaps. It must not be changed.
 func (j *Job) Header() nats.Header { return j.message.Headers() }
 
-// Context ends when the worker gives the job up, because [Worker.Shutdown] ran out of time or Run's pool was closed. A job that looks at it, as calls
+// Context ends when the worker gives the job up, because [Worker.Shutdown] ran out of time. A job that looks at it, as calls
 // at pw.With(j.Context()) do, ends soon then.
 func (j *Job) Context() context.Context { return j.ctx }
 

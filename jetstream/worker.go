@@ -51,8 +51,8 @@ const (
 	// be answered, and with 10 ms of work less than a third of it had arrived.
 	soon = 25 * time.Millisecond
 
-	// ackTime is how long an acknowledgement may wait for others. In bench jobs/short, of jobs of 75 us, this process used 116 us a job when
-	// each was sent by itself, and 105 with one, two or four milliseconds.
+	// ackTime is how long an acknowledgement may wait for others. In bench jobs/short this process used 1.10 of the CPU time of a plain loop
+	// when each was sent by itself, and 1.03 to 1.04 with one, two or four milliseconds.
 	ackTime = 2 * time.Millisecond
 
 	// pullers is how many requests a lane has under way: one is answered while the next is on its way.
