@@ -1,5 +1,5 @@
 // Package par has parallel loops and algorithms that run on the workers of a pool. It is made of what
-// package pool exports, so it is also an example of how to write others: [pool.Loop], [pool.Do],
+// package pool exports, so it is also an example of how to write others: [pool.ForBody], [pool.Do],
 // [pool.Worker.Idle], [pool.Worker.Cancelled].
 //
 // # Elements and ranges

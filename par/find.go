@@ -41,24 +41,28 @@ func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 }
 
 func findRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
-	var first atomic.Int64
-	first.Store(math.MaxInt64)
-	look := func(lo, hi int) {
-		if first.Load() > int64(lo) {
-			if i := find(lo, hi); i >= 0 {
-				lower(&first, int64(i))
-			}
+	b := findBody{new(atomic.Int64), find}
+	b.first.Store(math.MaxInt64)
+	err := pool.ForBody(at, n, b, pool.Granularity{}.InOrder())
+	if first := b.first.Load(); err == nil && first < math.MaxInt64 {
+		return int(first), nil
+	}
+	return -1, err
+}
+
+type findBody struct {
+	first *atomic.Int64 // the least index found; the workers of the loop write
+	find  func(lo, hi int) int
+}
+
+func (b findBody) Func() any { return b.find }
+
+func (b findBody) Run(lo, hi int) {
+	if b.first.Load() > int64(lo) {
+		if i := b.find(lo, hi); i >= 0 {
+			lower(b.first, int64(i))
 		}
 	}
-	var l pool.Loop
-	err := l.Begin(at, n, look, pool.Granularity{}.InOrder())
-	if err == nil {
-		err = l.Run(func(_ *pool.Worker, lo, hi int) { look(lo, hi) })
-	}
-	if err != nil || first.Load() == math.MaxInt64 {
-		return -1, err
-	}
-	return int(first.Load()), nil
 }
 
 // lower makes v at most n.

@@ -18,20 +18,17 @@ func For(at pool.Place, n int, f func(i int), g ...pool.Granularity) error {
 	if f == nil {
 		return errNilFunc("For")
 	}
-	var l pool.Loop
-	err := l.Begin(at, n, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	}, g...)
-	if l.Over() {
-		return err
+	return pool.ForBody(at, n, forBody(f), g...)
+}
+
+type forBody func(i int)
+
+func (f forBody) Func() any { return (func(i int))(f) }
+
+func (f forBody) Run(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		f(i)
 	}
-	return l.Run(func(_ *pool.Worker, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	})
 }
 
 // ForEach calls f with a pointer to each element of s, some at the same time. See [For].
@@ -39,18 +36,19 @@ func ForEach[E any](at pool.Place, s []E, f func(e *E), g ...pool.Granularity) e
 	if f == nil {
 		return errNilFunc("ForEach")
 	}
-	var l pool.Loop
-	err := l.Begin(at, len(s), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(&s[i])
-		}
-	}, g...)
-	if l.Over() {
-		return err
+	return pool.ForBody(at, len(s), forEachBody[E]{s, f}, g...)
+}
+
+type forEachBody[E any] struct {
+	s []E
+	f func(e *E)
+}
+
+func (b forEachBody[E]) Func() any { return b.f }
+
+func (b forEachBody[E]) Run(lo, hi int) {
+	s := b.s[lo:hi]
+	for i := range s {
+		b.f(&s[i])
 	}
-	return l.Run(func(_ *pool.Worker, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(&s[i])
-		}
-	})
 }

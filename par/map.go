@@ -22,18 +22,21 @@ func MapTo[T, R any](at pool.Place, out []R, s []T, f func(T) R, g ...pool.Granu
 	if len(out) != len(s) {
 		return errLengths("MapTo", "results", len(out), "elements", len(s))
 	}
-	var l pool.Loop
-	err := l.Begin(at, len(s), func(lo, hi int) { mapRange(out, s, f, lo, hi) }, g...)
-	if l.Over() {
-		return err
-	}
-	return l.Run(func(_ *pool.Worker, lo, hi int) { mapRange(out, s, f, lo, hi) })
+	return pool.ForBody(at, len(s), mapBody[T, R]{out, s, f}, g...)
 }
 
-func mapRange[T, R any](out []R, s []T, f func(T) R, lo, hi int) {
-	out = out[lo:hi]
-	for i, e := range s[lo:hi] {
-		out[i] = f(e)
+type mapBody[T, R any] struct {
+	out []R
+	s   []T
+	f   func(T) R
+}
+
+func (b mapBody[T, R]) Func() any { return b.f }
+
+func (b mapBody[T, R]) Run(lo, hi int) {
+	out := b.out[lo:hi]
+	for i, e := range b.s[lo:hi] {
+		out[i] = b.f(e)
 	}
 }
 

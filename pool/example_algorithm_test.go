@@ -9,32 +9,25 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// An algorithm with a loop of its own. The code for an item stands in the loop's body, so no
-// function is called for each item.
-func ExampleLoop() {
+// double is a loop's body. The code for an item stands in its Run, so no function is called for each
+// item.
+type double []int
+
+func (s double) Run(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		s[i] *= 2
+	}
+}
+
+func ExampleForBody() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
 		panic(err)
 	}
 	defer p.Close()
-	double := func(at pool.Place, s []int) error {
-		var loop pool.Loop
-		err := loop.Begin(at, len(s), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				s[i] *= 2
-			}
-		})
-		if err != nil || loop.Over() {
-			return err
-		}
-		return loop.Run(func(_ *pool.Worker, lo, hi int) {
-			for i := lo; i < hi; i++ {
-				s[i] *= 2
-			}
-		})
-	}
 	s := []int{1, 2, 3}
-	fmt.Println(double(p, s), s)
+	err = pool.ForBody(p, len(s), double(s))
+	fmt.Println(err, s)
 	// Output: <nil> [2 4 6]
 }
 

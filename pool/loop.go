@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -158,12 +159,12 @@ func forRange(at Place, n int, f func(lo, hi int), g []Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	var l Loop
-	if err := l.Begin(at, n, f, g...); err != nil || l.Over() {
+	r, err := probe(at, n, g, f)
+	if r == nil {
 		return err
 	}
-	l.rest.pace.Calls = true
-	return l.Run(func(_ *Worker, lo, hi int) { f(lo, hi) })
+	r.pace.Calls = true
+	return r.run(codeOf(f), func(_ *Worker, lo, hi int) { f(lo, hi) })
 }
 
 func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) error {
@@ -173,12 +174,39 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	l := newLoop(at, 0, n, policy.Pace{Calls: true}, codeOf(f), g)
-	return l.Run(f)
+	r := restOf(at, 0, n, policy.Pace{Calls: true}, g)
+	return r.run(codeOf(f), f)
 }
 
-// Loop is the rest of a loop whose beginning has run in the caller, see [Loop.Begin].
-type Loop struct{ rest *rest }
+// Body is what a loop does for the items lo to hi-1; the term is oneTBB's. A Body is a value, often a
+// struct of what the items need. If it has a method Func() any as well, [Pool.Dump] shows the loop as the
+// function which that returns.
+type Body interface{ Run(lo, hi int) }
+
+// codeOfBody returns the code of the function that a body is shown as. Without Func that is code.
+func codeOfBody(b Body, code uintptr) uintptr {
+	if b, ok := b.(interface{ Func() any }); ok {
+		if f := reflect.ValueOf(b.Func()); f.Kind() == reflect.Func && !f.IsNil() {
+			return f.Pointer()
+		}
+	}
+	return code
+}
+
+// ForBody is [ForRange] for a body of which a call has no cost of its own. The loops of package par are
+// made of it. A short loop that is called from outside allocates nothing, whereas the closure that
+// ForRange takes is allocated.
+func ForBody[B Body](at Place, n int, body B, g ...Granularity) error {
+	if any(body) == nil {
+		return errors.New("pool: ForBody was given a nil body")
+	}
+	r, err := probe(at, n, g, func(lo, hi int) { body.Run(lo, hi) })
+	if r == nil {
+		return err
+	}
+	run := func(_ *Worker, lo, hi int) { body.Run(lo, hi) }
+	return r.run(codeOfBody(body, codeOf(run)), run)
+}
 
 // rest is the part of a loop that has not run. A short loop has no rest, so nothing is allocated or copied for it.
 type rest struct {
@@ -186,51 +214,14 @@ type rest struct {
 	how    Granularity
 	lo, hi int
 	pace   policy.Pace
-	code   uintptr // of the user's function
 }
 
-// Begin begins a loop over 0 to n-1. It runs the first few items with f, in the caller, and measures
-// them. If all items together would take less than the wake-up of a worker, it runs them all, and the loop
-// is over; otherwise [Loop.Run] runs the rest. [ForRange] and the loops of package par are made of Begin and
-// Run, which are for callers that know more about their items. f and the body of Run may be two closures
-// of the same code, of which the first is not allocated.
-//
-// For places and errors see [ForRange]. Cost: 30 ns, no allocation.
-func (l *Loop) Begin(at Place, n int, f func(lo, hi int), g ...Granularity) error {
-	*l = Loop{}
-	if f == nil {
-		return errNilFunc("Loop.Begin")
-	}
-	done, pace, err := probe(at, n, g, f)
-	if done == n || err != nil {
-		return err
-	}
-	*l = newLoop(at, done, n, pace, codeOf(f), g)
-	return nil
-}
-
-func newLoop(at Place, lo, hi int, pace policy.Pace, code uintptr, g []Granularity) Loop {
-	r := &rest{at: at, lo: lo, hi: hi, pace: pace, code: code}
+func restOf(at Place, lo, hi int, pace policy.Pace, g []Granularity) *rest {
+	r := &rest{at: at, lo: lo, hi: hi, pace: pace}
 	if len(g) > 0 {
 		r.how = g[0]
 	}
-	return Loop{r}
-}
-
-// Over says whether nothing is left to run, which is also so after an error.
-func (l *Loop) Over() bool { return l.rest == nil }
-
-// Run runs the rest of the loop, as [ForRange] does. Calls of body should have no cost of their own.
-func (l *Loop) Run(body func(w *Worker, lo, hi int)) error {
-	if body == nil {
-		return errNilFunc("Loop.Run")
-	}
-	r := l.rest
-	if r == nil {
-		return nil
-	}
-	l.rest = nil
-	return loopOn(r.at, span{lo: r.lo, hi: r.hi, pace: r.pace}, r.how, r.code, body)
+	return r
 }
 
 func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
@@ -244,28 +235,32 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 }
 
 // probe runs the beginning of a loop in the caller, or all of it if it is short. It returns
-// how many items it ran, and what they cost.
+// the rest, with what the items cost, or nil if nothing is left to run, which is also so after an error.
 //
 // probe looks at the clock after a few items, and judges the rest by the items since the
 // last look. If the rest looks short, it goes on to 16 times as many items, but looks again
 // at half of the range, because items may be cheap at first and cost more later. If the rest
 // looks long, cold caches may be the reason, so it goes on to twice as many items, until it
 // has measured for aloneTime / probeTime. Each look costs 12 ns.
-func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace policy.Pace, err error) {
+func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) {
 	defer inLoop()
 	p, ok := at.(*Pool)
 	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 || p.callers > 0 {
-		if p, err = checkLoop(at, n, g); err != nil || n == 0 || len(g) > 0 && g[0].eager() || p.callers > 0 {
-			return 0, pace, err
+		var err error
+		if p, err = checkLoop(at, n, g); err != nil || n == 0 {
+			return nil, err
+		}
+		if len(g) > 0 && g[0].eager() || p.callers > 0 {
+			return restOf(at, 0, n, policy.Pace{}, g), nil
 		}
 	}
 	last := heist.Ticks()
 	start, next := last, min(n/probeShare, mostProbed)|1
-	for {
+	for done := 0; ; {
 		f(done, next)
 		items := next - done
 		if done = next; done == n {
-			return n, pace, nil
+			return nil, nil
 		}
 		now := heist.Ticks()
 		took := max(now-last, 1)
@@ -273,8 +268,9 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace
 		next = times(16, done, n)
 		if float64(took)*float64(n-done) >= float64(p.ticksLoop.Alone)*float64(items) {
 			if now-start >= p.ticksLoop.Alone/probeTime {
-				pace.Probed(items, took, &p.ticksLoop)
-				return done, pace, nil
+				r := restOf(at, done, n, policy.Pace{}, g)
+				r.pace.Probed(items, took, &p.ticksLoop)
+				return r, nil
 			}
 			next = times(2, done, n)
 		}
@@ -284,7 +280,7 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (done int, pace
 		next = min(next, n)
 		if !ok {
 			if _, err := check(at); err != nil {
-				return done, pace, err
+				return nil, err
 			}
 		}
 	}
@@ -321,16 +317,17 @@ type loop struct {
 	chunks, stolen atomic.Int64
 }
 
-// loopOn runs the rest of a loop at a place.
-func loopOn(at Place, left span, how Granularity, code uintptr, body func(w *Worker, lo, hi int)) (err error) {
-	v, err := enterPlace(at)
+// run runs the rest of a loop with body. The user's function has the given code.
+func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
+	v, err := enterPlace(r.at)
 	if err != nil {
 		return err
 	}
 	defer v.leavePlace(&err)
 	defer inLoop()
 	v.does(code)
-	left.loop = &loop{body: body}
+	how := &r.how
+	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil
 	if how.share > 0 { // a share of all items: nothing has been probed
 		left.grain = (left.hi-1)/times(how.share, v.w.pool.size(), left.hi) + 1

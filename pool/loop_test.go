@@ -238,19 +238,6 @@ func TestManyLoopsAtOnce(t *testing.T) {
 	})()
 }
 
-func TestALoopRunsOnce(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	var n atomic.Int32
-	var l Loop
-	body := func(_ *Worker, lo, hi int) { n.Add(int32(hi - lo)) }
-	require.NoError(t, l.Begin(p, 100, func(lo, hi int) { body(nil, lo, hi) }, Grain(10)))
-	require.False(t, l.Over())
-	require.NoError(t, l.Run(body))
-	require.True(t, l.Over())
-	require.NoError(t, l.Run(body))
-	require.EqualValues(t, 100, n.Load())
-}
-
 func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	shut, err := New(WithWorkers(1))
@@ -267,7 +254,7 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 			require.ErrorIs(t, kind.run(shut.With(context.Background()), n, never), ErrClosed, kind.name)
 		}
 	}
-	require.EqualError(t, new(Loop).Begin(p, 1, nil), "pool: Loop.Begin was given a nil function")
+	require.EqualError(t, ForBody[Body](p, 1, nil), "pool: ForBody was given a nil body")
 	require.EqualError(t, ForRange[func(lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	require.EqualError(t, ForRange[func(w *Worker, lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	for _, n := range []int{0, -1, math.MinInt} {

@@ -337,20 +337,15 @@ func apply[R any](w *Worker, f func(*Worker) R) R { return f(w) }
 
 // For is package par's, which this one cannot import.
 func For(at Place, n int, f func(i int), g ...Granularity) error {
-	var l Loop
-	err := l.Begin(at, n, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	}, g...)
-	if l.Over() {
-		return err
+	return ForBody(at, n, forBody(f), g...)
+}
+
+type forBody func(i int)
+
+func (f forBody) Run(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		f(i)
 	}
-	return l.Run(func(_ *Worker, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	})
 }
 
 // submitOn submits f to a node.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -56,7 +57,8 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		require.NoError(t, loopOn(w, span{hi: n}, Granularity{}, someCode, func(_ *Worker, lo, hi int) {
+		r := restOf(w, 0, n, policy.Pace{}, nil)
+		require.NoError(t, r.run(someCode, func(_ *Worker, lo, hi int) {
 			if hi-lo > (n-lo)/2+1 {
 				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
 			}
