@@ -34,10 +34,8 @@ func (b Bitmap) Empty() bool {
 	return true
 }
 
-// Take removes and returns the lowest number, found by counting trailing zeros.
-func (b Bitmap) Take() (int, bool) { return b.TakeUnless(-1) }
-
-// TakeUnless is Take, but never takes not. -1 excludes no number.
+// TakeUnless removes and returns the lowest number but not, found by counting trailing zeros. -1
+// excludes no number.
 func (b Bitmap) TakeUnless(not int) (int, bool) {
 	for i := range b {
 		for {

@@ -28,7 +28,7 @@ func TestBitmapLeavesOneNumberAlone(t *testing.T) {
 func TestBitmapTakesTheLowestNumberFirst(t *testing.T) {
 	for _, n := range []int{1, 63, 64, 65, 200} {
 		b := NewBitmap(n)
-		_, ok := b.Take()
+		_, ok := b.TakeUnless(-1)
 		require.False(t, ok)
 		for i := n - 1; i >= 0; i-- {
 			require.False(t, b.Has(i))
@@ -37,13 +37,13 @@ func TestBitmapTakesTheLowestNumberFirst(t *testing.T) {
 		}
 		b.Set(0) // setting twice is setting once
 		for i := range n {
-			got, ok := b.Take()
+			got, ok := b.TakeUnless(-1)
 			require.True(t, ok)
 			require.Equal(t, i, got)
 			require.False(t, b.Has(i))
 			require.False(t, b.Clear(i))
 		}
-		_, ok = b.Take()
+		_, ok = b.TakeUnless(-1)
 		require.False(t, ok)
 	}
 }
@@ -64,7 +64,7 @@ func TestBitmapClearSaysWhoClearedIt(t *testing.T) {
 						if b.Clear((i + who*n/4) % n) {
 							cleared.Add(1)
 						}
-					} else if _, ok := b.Take(); ok {
+					} else if _, ok := b.TakeUnless(-1); ok {
 						cleared.Add(1)
 					}
 				}
