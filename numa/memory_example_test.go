@@ -10,7 +10,7 @@ import (
 )
 
 // A table that threads of all nodes look things up in takes its pages from each node in
-// turn. What a program does where it cannot say so is its own choice.
+// turn. A program decides what to do where the system has no such policy.
 func ExampleMap() {
 	interleaved := func(bytes int) (*numa.Mapping, error) {
 		nodes, err := numa.AllowedNodes()

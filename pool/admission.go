@@ -84,12 +84,12 @@ func (p *Pool) notAdmitted(turn chan struct{}) {
 	}
 	a.mu.Unlock()
 	if i < 0 {
-		p.leaves()
+		p.exitAdmission()
 	}
 }
 
-// leaves is called for a guest that computes no longer.
-func (p *Pool) leaves() {
+// exitAdmission is called for a guest that computes no longer.
+func (p *Pool) exitAdmission() {
 	if p.callers == 0 {
 		return
 	}
@@ -102,8 +102,8 @@ func (p *Pool) leaves() {
 	}
 }
 
-// returns is called for a guest that computes again.
-func (p *Pool) returns() {
+// reenterAdmission is called for a guest that computes again.
+func (p *Pool) reenterAdmission() {
 	if p.callers == 0 {
 		return
 	}
@@ -118,11 +118,11 @@ func (p *Pool) TryRun(f func(w *Worker)) error { return (&View{p: p, try: true})
 
 // Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see
 // [WithCallers].
-func (b *View) Try() *View {
-	if b == nil {
+func (v *View) Try() *View {
+	if v == nil {
 		return nil
 	}
-	c := *b
+	c := *v
 	c.try = true
 	return &c
 }

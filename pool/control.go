@@ -233,7 +233,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 			pl.open = true
 			opened = append(opened, pl)
 		case rank >= n && pl != nil && pl.open && p.sleep.Choose(pl.index):
-			p.sleep.Taken()
+			p.sleep.Resumed()
 			pl.open = false
 			pl.dropLetters()
 		}
@@ -330,11 +330,11 @@ func (p *Pool) Block(f func()) {
 }
 
 // Block is [Pool.Block].
-func (b *View) Block(f func()) {
+func (v *View) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("View.Block"))
 	}
-	b.at().p.wait("View.Block", nil, f)
+	v.view().p.wait("View.Block", nil, f)
 }
 
 // # Idle workers

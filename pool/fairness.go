@@ -36,7 +36,7 @@ const (
 	spareGiveWayPeriod = 2 * time.Millisecond
 	// Where other goroutines compute, a worker that gives way waits for as long as they do. If they sleep now and
 	// then, it waits for Go's slice of 10 ms, because goroutines whose timers fire go before those that are ready,
-	// again and again. So a worker that waited for longer than longTurn, twice a wake-up, does not give way for
+	// again and again. So a worker that waited for longer than longTurn does not give way for
 	// politeness times as long, but for no longer than maxTurn.
 	//
 	// Measured with a loop of 130 us every 200 us, beside four goroutines that compute for 40 us and sleep for 20

@@ -133,7 +133,7 @@ func (w *Worker) chooseTask() *task {
 	if k.poll <= 0 && w.batch.Len() == 0 {
 		k.measure(w.pool.ticksPerNanosecond)
 		k.poll = k.period
-		if t, _ := w.pullBatch(w.polled()); t != nil {
+		if t, _ := w.pullBatch(w.pollNode()); t != nil {
 			return t
 		}
 	}
@@ -189,10 +189,10 @@ func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	return first, r
 }
 
-// polled returns the node whose injector comes first this time: mostly the worker's own, and every
+// pollNode returns the node whose injector comes first this time: mostly the worker's own, and every
 // otherNodes-th time another one. Otherwise a task there could wait for ever, if all workers of that
 // node always had tasks of their own, or had left.
-func (w *Worker) polled() int {
+func (w *Worker) pollNode() int {
 	nearby := w.pool.nodes[w.placement.node].nearby
 	if len(nearby) == 1 {
 		return w.placement.node
@@ -219,7 +219,7 @@ func (w *Worker) popUrgent() *task {
 func (w *Worker) popLow() *task { return w.popPriority(PriorityLow) }
 
 // popPriority takes a task of a priority, from the nearest node that has one; but every
-// otherNodes-th time it begins with another node, for the reason that polled gives.
+// otherNodes-th time it begins with another node, for the reason that pollNode gives.
 func (w *Worker) popPriority(priority Priority) *task {
 	nearby := w.pool.nodes[w.placement.node].nearby
 	first := 0

@@ -32,7 +32,7 @@ func onlyWorker(t testing.TB, p *Pool, f func(w *Worker)) {
 }
 
 // occupyAll keeps all workers busy, in tasks that have begun, until the function that it
-// returns is called.
+// reenterAdmission is called.
 func occupyAll(t testing.TB, p *Pool) (release func()) {
 	t.Helper()
 	begun := newBarrier(p.Workers() + 1)

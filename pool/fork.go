@@ -368,8 +368,8 @@ func (s *frames[W, R]) withdraw(d int) int {
 }
 
 // reclaim waits until thieves are done with the frames from d to end-1, makes d the
-// next frame, and returns the outcome of d. The outcomes of the others, which a panic
-// left behind, nobody wants to know any more, but for panics while a call unwinds.
+// next frame, and returns the outcome of d. A panic left the others behind: their outcomes
+// are dropped, but for panics while a call unwinds.
 func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
 	s.bottom = end // trim must not clear what thieves work in
 	for i := end - 1; i >= d; i-- {

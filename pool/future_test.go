@@ -195,21 +195,21 @@ func TestTheWaitForAFutureEndsWithTheContext(t *testing.T) {
 
 // TestTheWaitInATaskEndsWithTheContext in each state in which the waiting worker may be.
 func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
-	for _, state := range []string{"before", "asleep", "helping", "at some time"} {
+	for _, state := range []string{"before", "asleep", "place lent", "at some time"} {
 		t.Run(state, func(t *testing.T) {
 			for round := range testutil.Stress(25) {
 				p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 				future := &Future[int]{pool: p} // of a function that does not return
 				ctx, cancel := context.WithCancelCause(background)
 				waited := make(chan error, 1)
-				helps := make(chan struct{})
+				lent := make(chan struct{})
 				if state == "before" {
 					cancel(io.EOF)
 				}
 				require.NoError(t, p.Go(func(w *Worker) {
-					if state == "helping" {
+					if state == "place lent" {
 						_ = w.Go(func(*Worker) {
-							close(helps)
+							close(lent)
 							<-ctx.Done()
 						})
 					}
@@ -219,8 +219,8 @@ func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 				switch state {
 				case "asleep":
 					require.True(t, whenParked(p))
-				case "helping":
-					require.True(t, closed(helps))
+				case "place lent":
+					require.True(t, closed(lent))
 				case "at some time":
 					time.Sleep(time.Duration(round) * time.Microsecond)
 				}
@@ -293,8 +293,8 @@ func TestManyWaitForOneFuture(t *testing.T) {
 	}
 }
 
-// TestWaitForAFutureHelps: on a single worker the waiter runs the future itself.
-func TestWaitForAFutureHelps(t *testing.T) {
+// TestAWaitForAFutureLendsThePlace: on a single worker, the function runs in the place of the waiter.
+func TestAWaitForAFutureLendsThePlace(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	for _, options := range [][]TaskOption{nil, {PriorityHigh}, {PriorityLow}, {Delay(time.Microsecond)}} {
 		for range testutil.Stress(100) {

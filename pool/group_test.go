@@ -515,9 +515,9 @@ func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 	require.NoError(t, g.Wait())
 }
 
-// TestGoAtTheLimitInsideATaskHelps: with one worker, the group's tasks must run in the place of the
+// TestGoAtTheLimitInsideATaskLendsThePlace: with one worker, the group's tasks must run in the place of the
 // task that adds them.
-func TestGoAtTheLimitInsideATaskHelps(t *testing.T) {
+func TestGoAtTheLimitInsideATaskLendsThePlace(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
 		for range testutil.Stress(30) {

@@ -124,7 +124,7 @@ func (p *Pool) releaseGuest(w *Worker) {
 		pl.mu.Unlock()
 		p.workers.remove(w)
 	}
-	p.leaves()
+	p.exitAdmission()
 	p.freePlace()
 }
 

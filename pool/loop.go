@@ -319,11 +319,11 @@ type loop struct {
 
 // run runs the rest of a loop with body. The user's function has the given code.
 func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
-	v, err := enterPlace(r.at)
+	v, err := enter(r.at)
 	if err != nil {
 		return err
 	}
-	defer v.leavePlace(&err)
+	defer v.leave(&err)
 	defer inLoop()
 	v.does(code)
 	how := &r.how

@@ -72,7 +72,7 @@ func untilGiveWayIsDue() {
 }
 
 // collectAllTheTime keeps the garbage collector running until the function that it
-// returns is called.
+// reenterAdmission is called.
 func collectAllTheTime() (stop func()) {
 	var enough atomic.Bool
 	wait := testutil.Together(1, func(int) {

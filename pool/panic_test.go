@@ -694,9 +694,9 @@ func TestGoexitBetweenTwoForksThatAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestWorkerLeftByGoexitHelpsAsAWorker: on its way out, the worker waits for a stolen fork, and a
+// TestWorkerLeftByGoexitLendsItsPlace: on its way out, the worker waits for a stolen fork, and a
 // task is run in its place that opens a group. No other place can run the group's task.
-func TestWorkerLeftByGoexitHelpsAsAWorker(t *testing.T) {
+func TestWorkerLeftByGoexitLendsItsPlace(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(20) {
 		done := make(chan struct{})

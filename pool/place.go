@@ -236,7 +236,7 @@ func (pl *place) giveBack(asleep bool) bool {
 	}
 	last := false
 	if asleep {
-		pl.pool.sleep.Taken()
+		pl.pool.sleep.Resumed()
 	} else if pl.searching { // the worker that gets the place does not search
 		pl.searching = false
 		last = pl.pool.sleep.StopSearching()

@@ -61,11 +61,11 @@ func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
 	if r == nil || r.f == nil {
 		return result, errors.New("pool: the Recursion is nil, or was not made by Recursive")
 	}
-	v, err := enterPlace(at)
+	v, err := enter(at)
 	if err != nil {
 		return result, err
 	}
-	defer v.leavePlace(&err)
+	defer v.leave(&err)
 	return r.Call(v.w, a), nil
 }
 

@@ -71,7 +71,7 @@ import (
 type Scope struct {
 	branch // of the body
 
-	call   *cancelScope // constant
+	cancel *cancelScope // constant
 	ending atomic.Pointer[ending]
 
 	mu      sync.Mutex
@@ -125,7 +125,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 		panic(errNilFunc("Worker.Scope"))
 	}
 	w.mustBeMine("Worker.Scope")
-	s := &Scope{call: w.cancelScope}
+	s := &Scope{cancel: w.cancelScope}
 	s.hold(w, s, func() { body(s) })
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
@@ -163,7 +163,7 @@ func (b *branch) abandon(w *Worker) {
 	s := b.scope
 	s.stop(goexit{}) // the function's own panic or Goexit continues by itself
 	b.finish(w)
-	s.call.keep(*s.ending.Load())
+	s.cancel.keep(*s.ending.Load())
 }
 
 // finish runs children until all have begun, and waits until all have ended.
@@ -343,7 +343,7 @@ func (b *branch) leave(w *Worker) {
 
 func (s *Scope) run(w *Worker, f *task) {
 	m, call := w.pushUnwindPoint(), w.cancelScope
-	w.cancelScope = s.call
+	w.cancelScope = s.cancel
 	returned := false
 	defer func() {
 		if !returned {
@@ -352,7 +352,7 @@ func (s *Scope) run(w *Worker, f *task) {
 		w.unwind(m)
 		w.cancelScope = call
 	}()
-	if s.ending.Load() == nil && !s.call.stopped() {
+	if s.ending.Load() == nil && !s.cancel.stopped() {
 		f.run(w)
 	}
 	returned = true

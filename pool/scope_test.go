@@ -720,7 +720,7 @@ func TestHowAStolenChildEnds(t *testing.T) {
 									running.Add(1)
 									defer running.Add(-1)
 									test.child(cancel)
-									for !s.call.stopped() { // it was cancelled
+									for !s.cancel.stopped() { // it was cancelled
 										runtime.Gosched()
 									}
 								})

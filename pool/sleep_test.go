@@ -308,7 +308,7 @@ func TestNoPlaceSleepsOverATask(t *testing.T) {
 	for range testutil.Stress(100) {
 		require.True(t, whenParked(p))
 		require.True(t, p.sleep.Choose(0)) // the place is the test's
-		p.sleep.Taken()
+		p.sleep.Resumed()
 		ran := make(chan struct{})
 		require.True(t, p.nodes[0].queues[PriorityNormal].Push(taskOf(func(*Worker) { close(ran) })))
 		p.places[0].doze()
@@ -351,7 +351,7 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 				p.sleep.Announce(w.index, false)
 				pl := w.place
 				i, ok := p.sleep.ChooseNear(p.nodes[0].nearby, -1)
-				p.sleep.Taken()
+				p.sleep.Resumed()
 				pl.firstVictim = seen // as wakeOne does
 				hinted := ok && i == w.index
 				j, _ := w.stealWork(false)

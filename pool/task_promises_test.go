@@ -77,9 +77,9 @@ func TestOneTurnInEightIsForNormalUnderHigh(t *testing.T) {
 	require.LessOrEqual(t, began[len(began)-1], 31*otherTurns, "tasks of high priority before the last other one")
 }
 
-// TestAWaiterThatHelpsLooksIntoTheInjector: what it waits for lies there, and its own queue never
+// TestALentPlaceLooksIntoTheInjector: what the waiter waits for lies there, and the place's own queue never
 // becomes empty.
-func TestAWaiterThatHelpsLooksIntoTheInjector(t *testing.T) {
+func TestALentPlaceLooksIntoTheInjector(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 61}))
 	for name, priority := range map[string]Priority{"high": PriorityHigh, "normal": PriorityNormal, "low": PriorityLow} {
 		t.Run(name, func(t *testing.T) {

@@ -231,7 +231,7 @@ func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
 	w.place = new(place)
 	looks := map[int]int{}
 	for range 24 * otherNodes {
-		looks[w.polled()]++
+		looks[w.pollNode()]++
 	}
 	require.Equal(t, map[int]int{1: 24*(otherNodes-1) + 8, 0: 8, 2: 8}, looks)
 }

@@ -153,7 +153,7 @@ func (w *Worker) lend() {
 	}
 	if w.guest {
 		p.sleep.Add(policy.OneSleeper)
-		p.leaves()
+		p.exitAdmission()
 		p.notifySeen() // its forks, or those that were left alone because of it
 		return
 	}
@@ -185,7 +185,7 @@ func (w *Worker) comeBack() {
 	home.link(w)
 	if w.guest {
 		p.sleep.Add(-policy.OneSleeper)
-		p.returns()
+		p.reenterAdmission()
 		return
 	}
 	p.waits.Add(-1)
@@ -195,7 +195,7 @@ func (w *Worker) comeBack() {
 	if p.sleep.Choose(home.index) {
 		home.back = home.back[:len(home.back)-1]
 		home.owed.Store(int32(len(home.back)))
-		p.sleep.Taken()
+		p.sleep.Resumed()
 		w.place = home
 	}
 }

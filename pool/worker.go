@@ -169,13 +169,13 @@ func (w *Worker) queue(f func(*Worker)) {
 // given meanwhile, if any.
 func (w *Worker) hasPlace() bool {
 	if w.place == nil && w.granted.Load() != nil {
-		w.take(w.granted.Swap(nil))
+		w.occupy(w.granted.Swap(nil))
 	}
 	return w.place != nil
 }
 
-// take takes up a place.
-func (w *Worker) take(pl *place) {
+// occupy takes up a place.
+func (w *Worker) occupy(pl *place) {
 	w.place = pl
 	if w.home != pl {
 		w.home = pl

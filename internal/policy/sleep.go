@@ -84,8 +84,8 @@ func (s *Sleep) StartSearching(n int) bool {
 }
 
 // StopSearching is for a searcher that found something. It says whether it was the last
-// one, who must look after what nobody was woken for, because it was there to find it
-// (pool/sleep.md, "The last searcher").
+// searcher. The last one must wake a worker for what is left, since nobody was woken for
+// that while it searched (pool/sleep.md, "The last searcher").
 func (s *Sleep) StopSearching() (last bool) { return s.Add(-OneSearching).Searching() == 0 }
 
 // Announce says that a place is about to sleep, and whether its worker was a searcher.
@@ -119,8 +119,8 @@ func (s *Sleep) ChooseNear(nodes []int, last int) (place int, ok bool) {
 // Woken counts a chosen place whose next worker is a searcher.
 func (s *Sleep) Woken() { s.Add(OneSearching - OneSleeper) }
 
-// Taken counts a chosen place whose next worker goes on with something else.
-func (s *Sleep) Taken() { s.Add(-OneSleeper) }
+// Resumed counts a chosen place whose next worker goes on with something else.
+func (s *Sleep) Resumed() { s.Add(-OneSleeper) }
 
 // Parked reports whether the place sleeps and has not been chosen.
 func (s *Sleep) Parked(place int) bool { return s.parked[s.nodeOf[place]].Has(place) }

@@ -115,7 +115,7 @@ func TestAPlaceThatIsChosenIsAnnouncedNoMore(t *testing.T) {
 	require.True(t, s.Nobody())
 	s.Announce(4, false)
 	require.True(t, s.Choose(4))
-	s.Taken() // by a worker that goes on with something else
+	s.Resumed() // by a worker that goes on with something else
 	require.Equal(t, 3, s.Load().Searching())
 	require.Zero(t, s.Load().Sleepers())
 	require.False(t, s.StopSearching())

@@ -54,7 +54,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 
 // stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork place.stealFork place.stealTasks
+// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork place.stealFork place.stealTasks
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
 // stands for: pool/control.go: Worker.isControlled Pool.held place.isTooMany Worker.obeyControl Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume placement.push placement.pop Pool.hire placement.close
 // stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.allRest Pool.end
@@ -63,7 +63,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // stands for: pool/find.go: Worker.nextLocalTask Worker.pullBatch Worker.nextRemoteTaskAnywhere
 // stands for: pool/fork.go: frames.publish
 // stands for: pool/scope.go: Worker.addChild Scope.stray Worker.anyChild Worker.robChild Scope.claim Scope.take
-// stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Taken Sleep.Nobody
+// stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Resumed Sleep.Nobody
 // stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
 
 // configuration (small): two tasks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DLONG

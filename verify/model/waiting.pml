@@ -51,12 +51,12 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Pool.wait lend loan.comeBack Worker.lend Worker.comeBack
 // stands for: pool/place.go: place place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.hasPlace Worker.take Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork
+// stands for: pool/worker.go: Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork
 // stands for: pool/future.go: waiters.release waiters.wait Future.task Future.runInPlace Future.Wait
 // stands for: pool/parker.go: parker parker.park parker.unpark
 // stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.Block placement.push placement.pop
 // stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.worthWaking
-// stands for: internal/policy/sleep.go: Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.Woken Sleep.Taken
+// stands for: internal/policy/sleep.go: Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.Woken Sleep.Resumed
 
 // configuration (small): two tasks: -DPLACES=1 -DTASKS=2 -DLATE=1
 // configuration (small): three tasks: -DPLACES=1 -DTASKS=3 -DLATE=0

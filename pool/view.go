@@ -18,11 +18,11 @@ type Place interface {
 	// Block calls f, which waits for something, see [Pool.Block].
 	Block(f func())
 
-	at() View
+	view() View
 }
 
-func (p *Pool) at() View { return View{p: p} }
-func (w *Worker) at() View {
+func (p *Pool) view() View { return View{p: p} }
+func (w *Worker) view() View {
 	if w == nil {
 		return View{}
 	}
@@ -39,11 +39,11 @@ type View struct {
 	try    bool                    // calls do not wait for admission
 }
 
-func (b *View) at() View {
-	if b == nil {
+func (v *View) view() View {
+	if v == nil {
 		return View{}
 	}
-	return *b
+	return *v
 }
 
 // With returns a place at the pool in which calls end early when ctx is cancelled, and return ctx's cause
@@ -64,18 +64,18 @@ func (w *Worker) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Worker.With"))
 	}
-	b := w.at()
-	b.ctx = ctx
-	return &b
+	v := w.view()
+	v.ctx = ctx
+	return &v
 }
 
 // With is [Pool.With] for a view. Ctx replaces the context of the view; if both should end calls, derive ctx from
 // that one.
-func (b *View) With(ctx context.Context) *View {
+func (v *View) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("View.With"))
 	}
-	c := b.at()
+	c := v.view()
 	c.ctx = ctx
 	return &c
 }
@@ -96,7 +96,7 @@ func IsUnwind(v any) bool {
 func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.CancelCauseFunc) {
 	inner = new(View)
 	if at != nil {
-		*inner = at.at()
+		*inner = at.view()
 	}
 	if w := inner.w; w != nil && inner.ctx == nil && w.isMine() { // if it is another goroutine's, calls at the place return an error
 		inner.ctx = w.Context()
@@ -157,11 +157,11 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 		_, err := check(at)
 		return err
 	}
-	v, err := enterPlace(at)
+	v, err := enter(at)
 	if err != nil {
 		return err
 	}
-	defer v.leavePlace(&err)
+	defer v.leave(&err)
 	defer inLoop()
 	v.does(codeOf(fs[0]))
 	v.w.Do(fs...)
@@ -169,17 +169,17 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 }
 
 // Run calls f at the place, in the calling goroutine. See [Pool.Run].
-func (b *View) Run(f func(w *Worker)) (err error) {
+func (v *View) Run(f func(w *Worker)) (err error) {
 	if f == nil {
 		return errNilFunc("View.Run")
 	}
-	v, err := enterPlace(b)
+	call, err := enter(v)
 	if err != nil {
 		return err
 	}
-	defer v.leavePlace(&err)
-	v.does(codeOf(f))
-	f(v.w)
+	defer call.leave(&err)
+	call.does(codeOf(f))
+	f(call.w)
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (b *View) Run(f func(w *Worker)) (err error) {
 type visit struct {
 	w      *Worker
 	guest  bool          // w was made a guest for the visit
-	call   *cancelScope  // nil if the place has no context
+	scope  *cancelScope  // nil if the place has no context
 	inner  inner         // what keeps the visit apart from what w did before
 	kept   bool          // inner is in use
 	region *trace.Region // nil if no trace is on
@@ -198,8 +198,8 @@ func check(at Place) (*Pool, error) {
 	if at == nil {
 		return nil, errNoPlace
 	}
-	b := at.at()
-	p, w, ctx := b.p, b.w, b.ctx
+	view := at.view()
+	p, w, ctx := view.p, view.w, view.ctx
 	if w == nil || p == nil {
 		if err := p.usable(); err != nil {
 			return nil, err
@@ -219,12 +219,13 @@ func check(at Place) (*Pool, error) {
 	return p, nil
 }
 
-func enterPlace(at Place) (v visit, err error) {
+// enter begins a visit.
+func enter(at Place) (v visit, err error) {
 	if _, err := check(at); err != nil {
 		return v, err
 	}
-	b := at.at()
-	p, w, ctx := b.p, b.w, b.ctx
+	view := at.view()
+	p, w, ctx := view.p, view.w, view.ctx
 	if ctx != nil && ctx.Done() == nil {
 		ctx = nil // it is never cancelled
 	}
@@ -234,7 +235,7 @@ func enterPlace(at Place) (v visit, err error) {
 		if until == nil {
 			until = context.Background()
 		}
-		if v.w, v.guest, err = p.admitGuest(until, b.try); err != nil {
+		if v.w, v.guest, err = p.admitGuest(until, view.try); err != nil {
 			return v, err
 		}
 	} else {
@@ -244,21 +245,21 @@ func enterPlace(at Place) (v visit, err error) {
 		v.inner = v.w.beginInner()
 	}
 	if ctx != nil {
-		v.call = newCancelScope(ctx, p, outer)
-		v.call.stopWith = b.cancel
-		v.w.cancelScope = v.call
+		v.scope = newCancelScope(ctx, p, outer)
+		v.scope.stopWith = view.cancel
+		v.w.cancelScope = v.scope
 	}
 	v.region = region("heist: call")
 	return v, nil
 }
 
-// leavePlace ends the visit. It must be deferred.
-func (v *visit) leavePlace(err *error) {
+// leave ends the visit. It must be deferred.
+func (v *visit) leave(err *error) {
 	endRegion(v.region)
 	if v.guest {
 		defer v.w.pool.releaseGuest(v.w)
 	}
-	if c := v.call; c != nil && c.unwound.Load() {
+	if c := v.scope; c != nil && c.unwound.Load() {
 		recovered := recover()
 		v.end()
 		*err = c.err()
@@ -286,8 +287,8 @@ func (v *visit) end() {
 	if v.kept {
 		v.w.endInner(v.inner)
 	}
-	if v.call != nil {
-		v.call.finish()
+	if v.scope != nil {
+		v.scope.finish()
 	}
 	if !v.guest {
 		v.w.trim()
@@ -308,8 +309,8 @@ func (w *Worker) Outside(f func()) {
 		return
 	}
 	w.mustBeMine("Worker.Outside")
-	w.pool.leaves()
-	defer w.pool.returns()
+	w.pool.exitAdmission()
+	defer w.pool.reenterAdmission()
 	f()
 }
 
