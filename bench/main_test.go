@@ -17,6 +17,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/suites"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/numa"
 )
 
@@ -333,7 +334,11 @@ func TestList(t *testing.T) {
 // TestEverySuite runs everything as small as it gets, and reads what it prints.
 func TestEverySuite(t *testing.T) {
 	known := suites.All()
-	for _, workers := range []string{"1", "2"} {
+	counts := []string{"1", "2"}
+	if testutil.Short() {
+		counts = counts[1:]
+	}
+	for _, workers := range counts {
 		out := runCommand(known, "-json", "-runs=1", "-time=1ms", "-workers="+workers)
 		require.Equal(t, exitOK, out.status, out.stderr)
 
@@ -369,7 +374,11 @@ func TestEverySuite(t *testing.T) {
 }
 
 func TestEverySuiteAsTables(t *testing.T) {
-	out := runCommand(suites.All(), "-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static")
+	what := []string{"-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static"}
+	if testutil.Short() {
+		what = append(what, "balance", "parse")
+	}
+	out := runCommand(suites.All(), what...)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, "parse/go-source")
 	assert.Contains(t, out.stdout, "Worker 1: [")

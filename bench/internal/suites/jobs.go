@@ -1,15 +1,12 @@
 package suites
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -306,7 +303,7 @@ func (l *jobLoad) setup(env runner.Env) (teardown func(), err error) {
 		}
 		l.rounds = append(l.rounds, max(roundsIn(d), 1))
 	}
-	url, stop, err := startNATS()
+	url, stop, err := startChild(serveNATS)
 	if err != nil {
 		return nil, err
 	}
@@ -323,42 +320,6 @@ func (l *jobLoad) setup(env runner.Env) (teardown func(), err error) {
 
 // serveNATS is what serveThis names the server of jobs.
 const serveNATS = "nats"
-
-// startNATS starts this program again as a server with a store of its own. It ends when stop is called or this process ends.
-func startNATS() (url string, stop func(), err error) {
-	if _, asked := os.LookupEnv(serveThis); asked {
-		return "", nil, errors.New("this program does not call ServeIfAsked")
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return "", nil, err
-	}
-	command := exec.Command(program)
-	command.Env = append(os.Environ(), serveThis+"="+serveNATS)
-	command.Stderr = os.Stderr
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := command.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = func() {
-		stdin.Close()
-		kill := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
-		_ = command.Wait()
-		kill.Stop()
-	}
-	if url, err = bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		stop()
-		return "", nil, errors.New("the server of jobs does not start; what it said stands above")
-	}
-	return strings.TrimSpace(url), stop, nil
-}
 
 // natsProcess is the life of that server.
 func natsProcess() error {

@@ -1,15 +1,12 @@
 package suites
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -266,42 +263,13 @@ func ServeIfAsked() bool {
 	return true
 }
 
-// startServer starts this program again as a server. The server ends when stop is called
-// or this process ends.
+// startServer starts a server of the service, and returns its port.
 func startServer(s *service, w way, workers int) (port int, stop func(), err error) {
-	if _, asked := os.LookupEnv(serveThis); asked {
-		// A server would start another server, and so on.
-		return 0, nil, errors.New("this program does not call ServeIfAsked")
-	}
-	program, err := os.Executable()
+	where, stop, err := startChild(s.name+"/"+w.impl, "GOMAXPROCS="+strconv.Itoa(workers))
 	if err != nil {
 		return 0, nil, err
 	}
-	command := exec.Command(program)
-	command.Env = append(os.Environ(), serveThis+"="+s.name+"/"+w.impl, "GOMAXPROCS="+strconv.Itoa(workers))
-	command.Stderr = os.Stderr
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		return 0, nil, err
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		return 0, nil, err
-	}
-	if err := command.Start(); err != nil {
-		return 0, nil, err
-	}
-	stop = func() {
-		stdin.Close()
-		kill := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
-		_ = command.Wait()
-		kill.Stop()
-	}
-	text, err := bufio.NewReader(stdout).ReadString('\n')
-	if err == nil {
-		port, err = strconv.Atoi(strings.TrimSpace(text))
-	}
-	if err != nil {
+	if port, err = strconv.Atoi(where); err != nil {
 		stop()
 		return 0, nil, fmt.Errorf("has a server that names no port: %w", err)
 	}
