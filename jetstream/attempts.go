@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +72,7 @@ func (w *Worker) writeAnswer(pw *pool.Worker, j *Job, attempt int, reason error)
 		_, err = w.bucket().Put(ctx, j.attemptsKey(), []byte(strconv.Itoa(attempt)+answered+brief(reason.Error(), mostError)))
 	})
 	if err != nil {
-		w.config.OnError(fmt.Errorf("jetstream: the attempt of job %s was not written down, so it will run alone the next time: %w", j.id, err))
+		w.config.OnError(fmt.Errorf("jetstream: the attempt of job %s was not written down, so it will run alone the next time: %w", j.ID(), err))
 	}
 }
 
@@ -110,24 +111,35 @@ func (w *Worker) isNextSuspect(j *Job) bool {
 		w.suspect = j
 		return true
 	}
-	w.unbegin(j)
+	w.ended()
+	w.queued++
+	j.lane.waiting++
 	w.line = append(w.line, j)
 	return false
 }
 
 // nextSuspect lets the first of the line run if no suspect does but j, which is over. All that may have been in the line call it, for
-// one that comes from there may fail before it is found to be a suspect again.
+// one that comes from there may fail before it is found to be a suspect again. What came into the line after the worker's end is given back.
 func (w *Worker) nextSuspect(j *Job) {
 	w.mu.Lock()
 	if w.suspect == j {
 		w.suspect = nil
 	}
-	var next *Job
-	if w.suspect == nil && len(w.line) > 0 {
-		next, w.line = w.line[0], w.line[1:]
+	if w.suspect != nil || len(w.line) == 0 {
+		w.mu.Unlock()
+		return
 	}
+	next := w.line[0]
+	w.line = w.line[1:]
+	if w.ending() {
+		w.queued--
+		next.lane.waiting--
+		w.mu.Unlock()
+		w.giveBack(next)
+		w.nextSuspect(j)
+		return
+	}
+	next.lane.queue = slices.Insert(next.lane.queue, 0, next)
 	w.mu.Unlock()
-	if next != nil {
-		w.submit(next)
-	}
+	w.submit(next.lane)
 }

@@ -141,6 +141,18 @@ type lane struct {
 	subject  string // "" is all subjects of the stream
 	durable  string
 	consumer natsjs.Consumer
+	run      func(pw *pool.Worker) // the lane's task, which runs the oldest job of the queue
+
+	inbox    string
+	arrivals *nats.Subscription // of the inbox
+
+	// Under Worker.mu:
+	open    []*request // that are not over, the oldest first
+	err     error      // trouble with requests, for take
+	queue   []*Job     // unstarted, the oldest first; each has a task in the pool, or one that is unsent or owed
+	waiting int        // unstarted jobs, and those that open requests asked for
+	unsent  int        // tasks that the pool had no room for, see feed
+	owed    int        // tasks that found MaxRunning jobs running
 }
 
 func (c *Config) lanes() (all []*lane) {

@@ -118,10 +118,20 @@ func (f *faults) requireEachOnce(jobs int, dead ...string) {
 	f.t.Helper()
 	ctx := context.Background()
 	requireDrained(f.t, f.js, "test")
-	eventually(f.t, "a work queue keeps what has no answer", func() bool {
-		left, err := f.js.Stream(ctx, "JOBS")
-		return err == nil && left.CachedInfo().State.Msgs == 0
+	var left natsjs.StreamState
+	empty := testutil.Eventually(func() bool {
+		s, err := f.js.Stream(ctx, "JOBS")
+		if err != nil {
+			return false
+		}
+		left = s.CachedInfo().State
+		return left.Msgs == 0
 	})
+	if !empty {
+		c, err := f.js.Consumer(ctx, "JOBS", "test")
+		f.t.Logf("%+v; %+v %v; stored %d", left, c.CachedInfo(), err, f.stored())
+	}
+	require.True(f.t, empty, "a work queue keeps what has no answer")
 	keys, err := f.results.ListKeys(ctx)
 	require.NoError(f.t, err)
 	n := 0

@@ -19,12 +19,11 @@ import (
 
 // Job is a message of the stream that a worker has. It is for the function that was given it, until that returns.
 type Job struct {
-	message  natsjs.Msg
+	message  *nats.Msg
 	js       natsjs.JetStream
 	worker   *Worker
 	lane     *lane
 	ctx      context.Context
-	id       string
 	sequence uint64
 	delivery uint64
 	lastErr  string // of the attempt before, if it is known
@@ -32,19 +31,17 @@ type Job struct {
 	suspect  bool   // it began before, or may have, and no process has answered
 	sent     int    // messages that Publish has sent
 
-	begun    bool      // it was unstarted before; under Worker.mu
-	done     bool      // its function has returned nil; under Worker.mu
-	extended time.Time // when its deadline was extended last, or it came; under Worker.mu
+	extended int // Worker.now when its deadline was extended last, or it came; under Worker.mu
 }
 
 // Data returns what was published. It must not be changed.
-func (j *Job) Data() []byte { return j.message.Data() }
+func (j *Job) Data() []byte { return j.message.Data }
 
 // Subject returns the subject that it was published to.
-func (j *Job) Subject() string { return j.message.Subject() }
+func (j *Job) Subject() string { return j.message.Subject }
 
 // Header returns what was published with it, nil perhaps. It must not be changed.
-func (j *Job) Header() nats.Header { return j.message.Headers() }
+func (j *Job) Header() nats.Header { return j.message.Header }
 
 // Context ends when the worker gives the job up, because [Worker.Shutdown] ran out of time. A job that looks at it, as calls
 // at pw.With(j.Context()) do, ends soon then.
@@ -52,7 +49,12 @@ func (j *Job) Context() context.Context { return j.ctx }
 
 // ID returns the job's name: its message id (the header Nats-Msg-Id) if its producer gave it one, or else STREAM.CREATED.SEQUENCE, where
 // CREATED tells streams of one name apart. All deliveries of a job have the same.
-func (j *Job) ID() string { return j.id }
+func (j *Job) ID() string {
+	if id := j.message.Header.Get(nats.MsgIdHdr); id != "" {
+		return id
+	}
+	return j.worker.config.Stream + "." + j.worker.born + "." + strconv.FormatUint(j.sequence, 10)
+}
 
 // Delivery returns the number of this delivery, from 1 on.
 func (j *Job) Delivery() int { return int(j.delivery) }
@@ -61,17 +63,14 @@ func (j *Job) Delivery() int { return int(j.delivery) }
 // died before it began, do not count, unless [Config].MaxDeliver is negative: then it is [Job.Delivery].
 func (j *Job) Attempt() int { return j.attempt }
 
-func newJob(w *Worker, l *lane, m natsjs.Msg) (*Job, error) {
+func newJob(w *Worker, l *lane, m *nats.Msg) (*Job, error) {
 	meta, err := m.Metadata()
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: a message that is none of JetStream's: %w", err)
 	}
-	j := &Job{message: m, js: w.js, worker: w, lane: l, ctx: w.jobs, sequence: meta.Sequence.Stream, delivery: meta.NumDelivered, extended: time.Now(), attempt: 1}
+	j := &Job{message: m, js: w.js, worker: w, lane: l, ctx: w.jobs, sequence: meta.Sequence.Stream, delivery: meta.NumDelivered, attempt: 1}
 	if w.attempts == nil {
 		j.attempt = int(j.delivery)
-	}
-	if j.id = m.Headers().Get(natsjs.MsgIDHeader); j.id == "" {
-		j.id = meta.Stream + "." + w.born + "." + strconv.FormatUint(j.sequence, 10)
 	}
 	return j, nil
 }
@@ -81,7 +80,7 @@ func newJob(w *Worker, l *lane, m natsjs.Msg) (*Job, error) {
 // order each time. It waits for the stream, with the worker's place lent: pw is the worker that the job's function was given, and not of a fork.
 func (j *Job) Publish(pw *pool.Worker, subject string, data []byte) (err error) {
 	if subject == "" || strings.ContainsAny(subject, " \t\r\n*>") {
-		return fmt.Errorf("jetstream: job %s publishes to %q; it must be one subject, without blanks and wildcards", j.id, subject)
+		return fmt.Errorf("jetstream: job %s publishes to %q; it must be one subject, without blanks and wildcards", j.ID(), subject)
 	}
 	j.sent++
 	id := j.Key() + "/" + strconv.Itoa(j.sent)
@@ -92,7 +91,7 @@ func (j *Job) Publish(pw *pool.Worker, subject string, data []byte) (err error) 
 	case err == nil:
 		return nil
 	case errors.Is(err, natsjs.ErrNoStreamResponse):
-		return fmt.Errorf("jetstream: no stream stores %q, to which job %s publishes; make one, such as: nats stream add RESULTS --subjects %s: %w", subject, j.id, subject, err)
+		return fmt.Errorf("jetstream: no stream stores %q, to which job %s publishes; make one, such as: nats stream add RESULTS --subjects %s: %w", subject, j.ID(), subject, err)
 	}
 	return j.worker.config.explain(err)
 }
@@ -105,7 +104,7 @@ func (j *Job) Publish(pw *pool.Worker, subject string, data []byte) (err error) 
 // key is [Job.Key]. Buckets with a limited size or age forget results, and then a late delivery runs f again.
 func (j *Job) Once(pw *pool.Worker, bucket natsjs.KeyValue, f func() ([]byte, error)) (result []byte, err error) {
 	if bucket == nil {
-		return nil, fmt.Errorf("jetstream: Once was given a nil bucket by job %s", j.id)
+		return nil, fmt.Errorf("jetstream: Once was given a nil bucket by job %s", j.ID())
 	}
 	key := j.Key()
 	if result, err = j.stored(pw, bucket, key); err == nil || !errors.Is(err, natsjs.ErrKeyNotFound) {
@@ -119,7 +118,7 @@ func (j *Job) Once(pw *pool.Worker, bucket natsjs.KeyValue, f func() ([]byte, er
 		return j.stored(pw, bucket, key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the result of job %s: %w", j.id, j.worker.config.explain(err))
+		return nil, fmt.Errorf("the result of job %s: %w", j.ID(), j.worker.config.explain(err))
 	}
 	return result, nil
 }
@@ -133,7 +132,7 @@ func (j *Job) stored(pw *pool.Worker, bucket natsjs.KeyValue, key string) (resul
 		}
 	})
 	if err != nil && !errors.Is(err, natsjs.ErrKeyNotFound) {
-		err = fmt.Errorf("the result of job %s: %w", j.id, j.worker.config.explain(err))
+		err = fmt.Errorf("the result of job %s: %w", j.ID(), j.worker.config.explain(err))
 	}
 	return result, err
 }
@@ -143,7 +142,7 @@ var plainKey = regexp.MustCompile(`^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$`)
 // Key returns the key under which Once stores the job's result: STREAM.DURABLE.ID if that can be one and is not long, or else
 // its SHA-256 in hexadecimal digits. The results of two consumers of a stream do not meet.
 func (j *Job) Key() string {
-	name := j.worker.config.Stream + "." + j.worker.config.Durable + "." + j.id
+	name := j.worker.config.Stream + "." + j.worker.config.Durable + "." + j.ID()
 	if len(name) <= longestKey && plainKey.MatchString(name) {
 		return name
 	}

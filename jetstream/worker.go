@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,14 +18,17 @@ import (
 
 // # The way of a job
 //
-//  1. Each lane has goroutines that ask the server for as many jobs as the lane has room for (pull). A request stays
+//  1. Each lane has a goroutine that asks the server for as many jobs as the lane has room for (pull.go). A request stays
 //     open for a while, and jobs arrive as they are published.
-//  2. A job that arrives is held: it is in the map, counts as unstarted, and is submitted to the pool with its priority (accept).
-//  3. A worker of the pool begins it (run). It counts as unstarted no longer, which may make room in its lane. A worker that ends
-//     begins all that are unstarted itself, to give them back (end); what the pool has of them then does nothing.
+//  2. A job that arrives is held: it is in the map, and in its lane's queue, which makes it unstarted. The pool gets a task
+//     of the lane's priority for it (accept).
+//  3. A worker of the pool runs the task, which takes the oldest job of the lane's queue (runNext). So jobs begin in the order in which they came, whichever
+//     worker is free first; tasks of the pool, which are pulled in batches and stolen, do not. A queue that has become shorter may make room in its lane.
 //  4. Its function returns, and the job is answered: acknowledged, refused with a delay, or published as a dead letter and
 //     then terminated (answer). Then it is held no longer. Acknowledgements are sent by one goroutine, those of some milliseconds
 //     at a time (acknowledge): each by itself would be a system call here and one at the server.
+//
+// A worker that ends gives back the jobs of all queues (end). The tasks that the pool still has for them find nothing and do nothing.
 //
 // Meanwhile one goroutine extends the deadline of all that are held, each third of AckWait (extend).
 //
@@ -39,7 +40,7 @@ import (
 // A job that ends its process does so each time, and takes along what runs beside it. So a job that was delivered before and never
 // answered is a suspect: it may have ended a process. One suspect runs at a time in a worker, and its attempt is written down before
 // (attempts.go). What ran beside a job that ends processes dies with it once, and then no more: as suspects the two do
-// not meet again in one process. The suspects that wait count as unstarted.
+// not meet again in one process. The suspects that wait count as unstarted, and go back to the front of their queue when it is their turn.
 //
 // # Room
 //
@@ -55,15 +56,8 @@ const (
 	// when each was sent by itself, and 1.03 to 1.04 with one, two or four milliseconds.
 	ackTime = 2 * time.Millisecond
 
-	// pullers is how many requests a lane has under way: one is answered while the next is on its way.
-	pullers = 2
-
 	// leastRoom and mostRoom bound the jobs that are held for each place of the pool, whatever they take.
 	leastRoom, mostRoom = 2, 256
-
-	// pullTime is how long a request to the server stays open, and so how long Run may wait for it at its end. What is asked for
-	// follows how long jobs take, so it must not be old. An idle worker asks four times a second.
-	pullTime = 250 * time.Millisecond
 
 	// averageWeight is the weight of the newest job in the average of how long jobs take.
 	averageWeight = 1.0 / 16
@@ -98,22 +92,20 @@ type Worker struct {
 	stopOnce sync.Once
 	running  atomic.Bool // Run was called
 
-	mu      sync.Mutex
+	mu      sync.Mutex    // of what follows, and of the lanes
 	room    sync.Cond     // of mu: a lane may have more room, or the worker stops
 	empty   chan struct{} // closed when no more jobs come and none is held
 	over    chan struct{} // closed when Run returns
 	held    map[*Job]struct{}
-	waiting map[*lane]int // unstarted jobs, and those that were asked for
 	queued  int           // unstarted jobs of all lanes
 	begun   int           // jobs that have begun and not ended
 	enough  int           // the last share: a lane that has less than three quarters of it waiting is to be woken
 	acks    []*Job        // done, and to be acknowledged
 	full    bool          // a lane waits for a job to end, for MaxRunning run
 	average time.Duration // that a job takes; 0 before the first
+	now     int           // counts the ticks of extend
 	suspect *Job          // the one that runs
 	line    []*Job        // suspects that wait for it, the first first
-	excess  []*Job        // that came while MaxRunning ran, the first first
-	backlog []*Job        // that the pool had no room for, see feed
 
 	attempts natsjs.KeyValue // nil if they are not counted
 
@@ -121,7 +113,7 @@ type Worker struct {
 	failed  error // why the worker stopped by itself
 
 	acksReady chan struct{} // has a token if acks is not empty
-	fed       chan struct{} // has a token if backlog is not empty
+	unsent    chan struct{} // has a token if a lane has unsent tasks
 
 	counts counts
 }
@@ -140,11 +132,14 @@ func NewWorker(ctx context.Context, js natsjs.JetStream, c Config, f Func) (*Wor
 		return nil, err
 	}
 	w := &Worker{config: c, js: js, f: f, stop: make(chan struct{}), empty: make(chan struct{}), over: make(chan struct{}),
-		acksReady: make(chan struct{}, 1), fed: make(chan struct{}, 1), held: make(map[*Job]struct{}), waiting: make(map[*lane]int)}
+		acksReady: make(chan struct{}, 1), unsent: make(chan struct{}, 1), held: make(map[*Job]struct{})}
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}
 	w.room.L = &w.mu
+	for _, l := range w.lanes {
+		l.run = func(pw *pool.Worker) { w.runNext(pw, l) }
+	}
 	w.jobs, w.giveUp = context.WithCancelCause(context.WithoutCancel(ctx))
 	return w, nil
 }
@@ -163,9 +158,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, w.end)()
 	var loops sync.WaitGroup
 	for _, l := range w.lanes {
-		for range pullers {
-			loops.Go(func() { w.take(l) })
+		if err := w.listen(l); err != nil {
+			w.fail(w.config.explain(err))
+			break
 		}
+		loops.Go(func() { w.take(l) })
 	}
 	over := make(chan struct{})
 	var extender sync.WaitGroup
@@ -227,14 +224,22 @@ func (w *Worker) Shutdown(ctx context.Context) error {
 // end has the worker take no more jobs, and gives back those that have not begun.
 func (w *Worker) end() {
 	w.stopOnce.Do(func() {
-		close(w.stop)
 		w.mu.Lock()
+		close(w.stop) // under mu, so nothing is queued from now on
 		w.room.Broadcast()
-		all := slices.Collect(maps.Keys(w.held))
-		w.mu.Unlock()
-		for _, j := range all {
-			w.giveBackUnstarted(j)
+		unstarted := w.line
+		w.line = nil
+		for _, j := range unstarted {
+			j.lane.waiting--
 		}
+		for _, l := range w.lanes {
+			unstarted = append(unstarted, l.queue...)
+			l.waiting -= len(l.queue)
+			l.queue = nil
+		}
+		w.queued = 0
+		w.mu.Unlock()
+		w.giveBack(unstarted...)
 	})
 }
 
@@ -257,170 +262,67 @@ func (w *Worker) fail(err error) {
 	w.end()
 }
 
-// take takes jobs of a lane until the worker stops.
-func (w *Worker) take(l *lane) {
-	pause := leastPause
-	for {
-		n := w.awaitRoom(l)
-		if n == 0 {
-			return
-		}
-		err := w.pull(l, n)
-		if err != nil {
-			err = l.cause(err)
-		}
-		switch {
-		case err == nil:
-			pause = leastPause
-			continue
-		case w.ending():
-			return
-		case cannotGoOn(err):
-			w.fail(w.config.explain(err))
-			return
-		}
-		w.config.OnError(fmt.Errorf("jetstream: consumer %s: %w; the next try is in %v", l.durable, err, pause))
-		select {
-		case <-w.stop:
-			return
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, mostPause)
-	}
-}
-
-// cause returns a better reason for an error of a request, if the consumer or the stream was removed: a request for jobs of one that is not
-// there gets no answer.
-func (l *lane) cause(err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), mostPause)
-	defer cancel()
-	if _, missing := l.consumer.Info(ctx); missing != nil && cannotGoOn(missing) {
-		return missing
-	}
-	return err
-}
-
-func cannotGoOn(err error) bool {
-	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, natsjs.ErrConsumerDeleted) ||
-		errors.Is(err, natsjs.ErrConsumerNotFound) || errors.Is(err, natsjs.ErrStreamNotFound)
-}
-
-// awaitRoom waits until a lane has room for a quarter of its share, and returns for how many jobs, half of its share at most: 0 if the
-// worker stops.
-func (w *Worker) awaitRoom(l *lane) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for !w.ending() {
-		share := w.share()
-		w.enough = share
-		if n := min(share-w.waiting[l], (share+1)/pullers); n > 0 && 4*n >= share {
-			w.waiting[l] += n
-			return n
-		}
-		w.room.Wait()
-	}
-	return 0
-}
-
-// share returns how many unstarted jobs a lane may hold. The caller holds mu.
-func (w *Worker) share() int {
-	places := w.config.Pool.Workers()
-	n := leastRoom
-	if w.average > 0 {
-		n = int(min(soon/w.average, mostRoom))
-	}
-	most := w.mostRunning() - w.begun
-	if most <= 0 {
-		w.full = true
-		return 0
-	}
-	others := w.config.Pool.Load().Queued.Total() - w.queued
-	return max(min(places*max(n, leastRoom)-max(others, 0), most)/len(w.lanes), 1)
-}
-
-// pull asks for n jobs, for which there is room, and accepts those that come.
-func (w *Worker) pull(l *lane, n int) error {
-	defer func() { // what did not come leaves room
-		w.mu.Lock()
-		w.waiting[l] -= n
-		w.mu.Unlock()
-	}()
-	batch, err := l.consumer.Fetch(n, natsjs.FetchMaxWait(pullTime))
-	if err != nil {
-		return err
-	}
-	for m := range batch.Messages() {
-		n--
-		if err := w.accept(l, m); err != nil {
-			w.config.OnError(err)
-		}
-	}
-	return batch.Error()
-}
-
-// accept holds a job and submits it to the pool. One that the pool refuses is given back.
-func (w *Worker) accept(l *lane, m natsjs.Msg) error {
+// accept holds a job and queues it, with a task of the pool that will take it or an older one.
+func (w *Worker) accept(l *lane, m *nats.Msg) error {
 	j, err := newJob(w, l, m)
-	if err != nil {
-		w.mu.Lock()
-		w.waiting[l]--
+	w.mu.Lock()
+	if asked := l.settle(1); err != nil {
+		l.waiting -= asked
 		w.mu.Unlock()
 		return err
+	} else if asked == 0 {
+		l.waiting++ // it comes after the end of its request
 	}
 	w.counts.taken.Add(1)
 	if j.delivery > 1 {
 		w.counts.redelivered.Add(1)
 	}
-	w.mu.Lock()
 	w.held[j] = struct{}{}
-	w.queued++
-	w.mu.Unlock()
-	if w.ending() { // end has not seen it
-		w.giveBackUnstarted(j)
+	j.extended = w.now
+	if w.ending() {
+		l.waiting--
+		w.room.Broadcast() // take waits for the last request
+		w.mu.Unlock()
+		w.giveBack(j)
 		return nil
 	}
-	w.submit(j)
+	l.queue = append(l.queue, j)
+	w.queued++
+	w.mu.Unlock()
+	w.submit(l)
 	return nil
 }
 
-// submit queues a job in the pool. One that the pool has no room for (WithQueueBound) waits in the backlog; one that it refuses is given back.
-func (w *Worker) submit(j *Job) {
-	err := w.config.Pool.TrySubmit(func(pw *pool.Worker) { w.run(pw, j) }, j.lane.priority, pool.Named(j.Subject()))
+// submit gives the pool a task of a lane. Where the pool has no room for it (WithQueueBound) it is left to feed.
+func (w *Worker) submit(l *lane) {
+	err := w.config.Pool.TrySubmit(l.run, l.priority)
 	if errors.Is(err, pool.ErrFull) {
 		w.mu.Lock()
-		w.backlog = append(w.backlog, j)
+		l.unsent++
 		w.mu.Unlock()
 		select {
-		case w.fed <- struct{}{}:
+		case w.unsent <- struct{}{}:
 		default:
 		}
 		return
 	}
-	w.refused(j, err)
+	w.refused(err)
 }
 
-// refused gives back a job that the pool has refused, if err says so.
-func (w *Worker) refused(j *Job, err error) {
-	if err == nil {
-		return
-	}
-	w.giveBackUnstarted(j)
-	err = fmt.Errorf("jetstream: the pool refuses job %s: %w", j.id, err)
-	switch {
-	case errors.Is(err, pool.ErrClosed):
-		w.fail(err)
-	case !w.ending():
-		w.config.OnError(err)
+// refused ends the worker if the pool takes no tasks any more.
+func (w *Worker) refused(err error) {
+	if err != nil && !w.ending() {
+		w.fail(fmt.Errorf("jetstream: the pool refuses the worker's tasks: %w", err))
 	}
 }
 
-// feed submits the backlog as the pool has room. It waits for that, where take must not: jobs that arrive are to be held.
+// feed gives the pool the unsent tasks as it has room. It waits for that, where take must not: jobs that arrive are to be held.
 func (w *Worker) feed(over <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		select {
-		case <-w.stop: // all in the backlog are given back
+		case <-w.stop: // all that is queued is given back
 		case <-over:
 		}
 		cancel()
@@ -429,53 +331,58 @@ func (w *Worker) feed(over <-chan struct{}) {
 		select {
 		case <-over:
 			return
-		case <-w.fed:
+		case <-w.unsent:
 		}
-		for {
+		for _, l := range w.lanes {
 			w.mu.Lock()
-			if len(w.backlog) == 0 {
-				w.mu.Unlock()
-				break
-			}
-			j := w.backlog[0]
-			w.backlog = w.backlog[1:]
+			n := l.unsent
+			l.unsent = 0
 			w.mu.Unlock()
-			w.refused(j, w.config.Pool.Submit(ctx, func(pw *pool.Worker) { w.run(pw, j) }, j.lane.priority, pool.Named(j.Subject())))
+			for ; n > 0 && !w.ending(); n-- {
+				w.refused(w.config.Pool.Submit(ctx, l.run, l.priority))
+			}
 		}
 	}
 }
 
-// begin says that a job is unstarted no longer. It is false for one that has begun before, and for one that has to wait, as MaxRunning run.
-func (w *Worker) begin(j *Job) bool {
+// next takes the oldest job of a lane's queue. It returns nil if the job was given back, or if MaxRunning run: then the task comes again when
+// one of them ends.
+func (w *Worker) next(l *lane) *Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if j.begun {
-		return false
+	if len(l.queue) == 0 {
+		return nil
 	}
 	if w.begun >= w.mostRunning() {
-		w.excess = append(w.excess, j)
-		return false
+		l.owed++
+		return nil
 	}
-	w.setBegun(j)
-	return true
-}
-
-// setBegun and unbegin count a job as begun, and as unstarted once more. The caller holds mu.
-func (w *Worker) setBegun(j *Job) {
-	j.begun = true
+	j := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
 	w.queued--
 	w.begun++
-	w.waiting[j.lane]--
-	if 4*w.waiting[j.lane] <= 3*w.enough {
+	l.waiting--
+	if 4*l.waiting <= 3*w.enough {
 		w.room.Broadcast()
 	}
+	return j
 }
 
-func (w *Worker) unbegin(j *Job) {
-	j.begun = false
-	w.queued++
-	w.waiting[j.lane]++
-	w.ended()
+// ended counts one less that runs. The caller holds mu.
+func (w *Worker) ended() {
+	w.begun--
+	if w.full {
+		w.full = false
+		w.room.Broadcast()
+	}
+	for _, l := range w.lanes { // the first has the highest priority
+		if l.owed > 0 {
+			l.owed--
+			go w.submit(l) // it takes mu
+			return
+		}
+	}
 }
 
 // mostRunning is MaxRunning, or its default.
@@ -486,19 +393,13 @@ func (w *Worker) mostRunning() int {
 	return defaultRunning * w.config.Pool.Workers()
 }
 
-// giveBackUnstarted gives a job back if it has not begun. What the pool has of it does nothing then.
-func (w *Worker) giveBackUnstarted(j *Job) {
-	w.mu.Lock()
-	unstarted := !j.begun
-	if unstarted {
-		w.setBegun(j)
-	}
-	w.mu.Unlock()
-	if unstarted {
-		w.counts.givenBack.Add(1)
+// giveBack gives back jobs that have not begun.
+func (w *Worker) giveBack(unstarted ...*Job) {
+	for _, j := range unstarted {
 		w.tell(j, j.message.Nak())
-		w.leave(j)
 	}
+	w.counts.givenBack.Add(uint64(len(unstarted)))
+	w.leave(unstarted...)
 }
 
 // leave says that jobs have their answers.
@@ -506,35 +407,33 @@ func (w *Worker) leave(jobs ...*Job) {
 	w.mu.Lock()
 	for _, j := range jobs {
 		delete(w.held, j)
-		if !j.done {
-			w.ended()
-		}
 	}
-	if w.stopped && len(w.held) == 0 {
+	if w.stopped && len(w.held) == 0 && len(jobs) > 0 {
 		close(w.empty)
 	}
 	w.mu.Unlock()
 }
 
-// ended counts one less that has begun. The caller holds mu.
-func (w *Worker) ended() {
-	w.begun--
-	if w.full {
-		w.full = false
-		w.room.Broadcast()
+// finish says that a job has its answer and runs no longer.
+func (w *Worker) finish(j *Job) {
+	w.mu.Lock()
+	w.ended()
+	w.mu.Unlock()
+	w.leave(j)
+}
+
+// runNext is the lane's task in the pool: it runs the lane's oldest job.
+func (w *Worker) runNext(pw *pool.Worker, l *lane) {
+	if pw == nil { // Abort has given the task back, and another goroutine calls it: the pool is closed, and end gives back what is queued
+		return
 	}
-	if len(w.excess) > 0 {
-		next := w.excess[0]
-		w.excess = w.excess[1:]
-		go w.submit(next) // it takes mu
+	if j := w.next(l); j != nil {
+		pw.Named(j.Subject(), func() { w.run(pw, j) })
 	}
 }
 
 // run runs a job in a task of the pool and answers it, however its function ends.
 func (w *Worker) run(pw *pool.Worker, j *Job) {
-	if !w.begin(j) {
-		return
-	}
 	if j.delivery > 1 && w.config.MaxDeliver > 0 {
 		known, err := w.pastAttempts(pw, j)
 		if err == nil && j.suspect && !w.isNextSuspect(j) {
@@ -548,7 +447,7 @@ func (w *Worker) run(pw *pool.Worker, j *Job) {
 			}
 			j.attempt--
 			w.bury(pw, j, reason, nil)
-			w.leave(j)
+			w.finish(j)
 			return
 		}
 		if err == nil {
@@ -556,7 +455,7 @@ func (w *Worker) run(pw *pool.Worker, j *Job) {
 		}
 		if err != nil {
 			w.refuse(j, fmt.Errorf("its attempts are not known: %w", w.config.explain(err)))
-			w.leave(j)
+			w.finish(j)
 			return
 		}
 	}
@@ -566,8 +465,7 @@ func (w *Worker) run(pw *pool.Worker, j *Job) {
 		if v := recover(); v != nil {
 			stack, err = panicked(v)
 		}
-		w.took(time.Since(start))
-		w.answer(pw, j, err, stack)
+		w.answer(pw, j, time.Since(start), err, stack)
 	}()
 	err = w.f(pw, j)
 }
@@ -580,21 +478,19 @@ func panicked(v any) (stack []byte, err error) {
 	return debug.Stack(), fmt.Errorf("panic: %v", v)
 }
 
-// took counts a job that took so long.
+// took counts a job that took so long. The caller holds mu.
 func (w *Worker) took(d time.Duration) {
-	w.mu.Lock()
 	if w.average == 0 {
 		w.average = d
 	}
 	w.average += time.Duration(averageWeight * float64(d-w.average))
-	w.mu.Unlock()
 }
 
-// answer tells the server what became of a job, or leaves that to acknowledge.
-func (w *Worker) answer(pw *pool.Worker, j *Job, err error, stack []byte) {
+// answer tells the server what became of a job that ran for so long, or leaves that to acknowledge.
+func (w *Worker) answer(pw *pool.Worker, j *Job, ran time.Duration, err error, stack []byte) {
+	w.mu.Lock()
+	w.took(ran)
 	if err == nil {
-		w.mu.Lock()
-		j.done = true
 		w.ended()
 		w.acks = append(w.acks, j)
 		first := len(w.acks) == 1
@@ -604,7 +500,8 @@ func (w *Worker) answer(pw *pool.Worker, j *Job, err error, stack []byte) {
 		}
 		return
 	}
-	defer w.leave(j)
+	w.mu.Unlock()
+	defer w.finish(j)
 	w.counts.failed.Add(1)
 	var v *verdict
 	errors.As(err, &v)
@@ -645,7 +542,7 @@ func (w *Worker) acknowledge(over <-chan struct{}) {
 // tell reports an answer that could not be sent. The job is delivered again then.
 func (w *Worker) tell(j *Job, err error) {
 	if err != nil {
-		w.config.OnError(fmt.Errorf("jetstream: the answer to job %s: %w; it will be delivered again", j.id, err))
+		w.config.OnError(fmt.Errorf("jetstream: the answer to job %s: %w; it will be delivered again", j.ID(), err))
 	}
 }
 
@@ -673,12 +570,12 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 	letter := nats.NewMsg(w.config.DeadLetter)
 	letter.Data = j.Data()
 	for key, values := range j.Header() {
-		if key != natsjs.MsgIDHeader {
+		if key != nats.MsgIdHdr {
 			letter.Header[key] = values
 		}
 	}
 	for key, value := range map[string]string{
-		HeaderError: brief(reason.Error(), mostError), HeaderStack: string(stack[:min(len(stack), mostStack)]), HeaderJob: j.id, HeaderSubject: j.Subject(),
+		HeaderError: brief(reason.Error(), mostError), HeaderStack: string(stack[:min(len(stack), mostStack)]), HeaderJob: j.ID(), HeaderSubject: j.Subject(),
 		HeaderStream: w.config.Stream, HeaderSequence: strconv.FormatUint(j.sequence, 10), HeaderDelivery: strconv.Itoa(j.attempt),
 	} {
 		if value != "" {
@@ -702,19 +599,21 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 		return
 	}
 	w.counts.dead.Add(1)
-	w.tell(j, j.message.TermWithReason("dead letter"))
+	w.tell(j, j.message.Respond([]byte("+TERM dead letter")))
 }
 
 // refuse has a job delivered again after the longest delay, and reports why.
 func (w *Worker) refuse(j *Job, err error) {
-	w.config.OnError(fmt.Errorf("jetstream: job %s: %w", j.id, err))
+	w.config.OnError(fmt.Errorf("jetstream: job %s: %w", j.ID(), err))
 	w.tell(j, j.message.NakWithDelay(max(w.config.Backoff[len(w.config.Backoff)-1], leastRefusal)))
 }
 
+// extensions is how often extend looks within a third of AckWait, after which deadlines are extended.
+const extensions = 4
+
 // extend extends the deadlines of all jobs that are held.
 func (w *Worker) extend(over <-chan struct{}) {
-	period := w.config.AckWait / 3
-	ticker := time.NewTicker(period / 4)
+	ticker := time.NewTicker(w.config.AckWait / 3 / extensions)
 	defer ticker.Stop()
 	var due []*Job
 	for {
@@ -726,13 +625,13 @@ func (w *Worker) extend(over <-chan struct{}) {
 		if err := pool.Do(w.config.Pool); err != nil { // what it has not begun it may never begin
 			w.fail(fmt.Errorf("jetstream: the worker's pool: %w", err))
 		}
-		now := time.Now()
 		due = due[:0]
 		w.mu.Lock()
+		w.now++
 		if w.jobs.Err() == nil { // jobs that were given up are the server's
 			for j := range w.held {
-				if now.Sub(j.extended) >= period {
-					j.extended = now
+				if w.now-j.extended >= extensions {
+					j.extended = w.now
 					due = append(due, j)
 				}
 			}
@@ -742,8 +641,8 @@ func (w *Worker) extend(over <-chan struct{}) {
 			// One that was answered meanwhile says so, which is no error.
 			if err := j.message.InProgress(); err == nil {
 				w.counts.extended.Add(1)
-			} else if !errors.Is(err, natsjs.ErrMsgAlreadyAckd) {
-				w.config.OnError(fmt.Errorf("jetstream: the deadline of job %s was not extended: %w", j.id, err))
+			} else if !errors.Is(err, nats.ErrMsgAlreadyAckd) {
+				w.config.OnError(fmt.Errorf("jetstream: the deadline of job %s was not extended: %w", j.ID(), err))
 			}
 		}
 	}

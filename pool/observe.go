@@ -52,9 +52,8 @@ func (e *errand) run(w *Worker, f func(*Worker)) {
 		return
 	}
 	if e.name != "" {
-		w.title = e.name
-		w.inside.set(&inside{name: e.name, outer: w.inside.own()})
-		defer func() { w.inside.set(w.inside.own().outer) }()
+		w.enterName(e.name)
+		defer w.leaveName()
 	}
 	defer w.wear(w.wear(e.labels))
 	if e.ctx != nil {
@@ -102,6 +101,26 @@ func (w *Worker) helped(out help) {
 // Named gives a task a name, for dumps, slow tasks and traces. A task without one has the name of its function. Cost: an
 // allocation.
 func Named(name string) TaskOption { return named(name) }
+
+// Named calls f under a name, as if it were a task of this name: for a task that takes what it does from a queue of
+// its own, and knows no name before. The worker's task, body or fork calls it.
+func (w *Worker) Named(name string, f func()) {
+	w.mustBeMine("Worker.Named")
+	if f == nil {
+		panic(errNilFunc("Worker.Named"))
+	}
+	w.enterName(name)
+	defer w.leaveName()
+	defer endRegion(region(name))
+	f()
+}
+
+func (w *Worker) enterName(name string) {
+	w.title = name
+	w.inside.set(&inside{name: name, outer: w.inside.own()})
+}
+
+func (w *Worker) leaveName() { w.inside.set(w.inside.own().outer) }
 
 type named string
 

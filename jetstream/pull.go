@@ -1,0 +1,258 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+)
+
+// # Pulling
+//
+// A lane has one subscription, to an inbox, and asks for jobs by requests that name the inbox (NATS's ADR-37). Jobs arrive in the
+// subscription's goroutine, which queues them. The Fetch of nats.go makes a subscription and three goroutines for each
+// request: jobs of two requests overtook each other, and reached the pool two hops later.
+//
+// What was asked for and has not arrived counts as waiting. The server does not say to which request a job belongs, so jobs count
+// against the oldest. Nor need all jobs of a request arrive: at its end the server says how many do not. A request that is silent
+// at its end is void; then a message was lost, or the server is not there. A job that arrives nevertheless is held as any other.
+//
+// A worker that ends sends no more requests, but listens until the last one is over: a job that arrives where nobody
+// listens is delivered again only after AckWait.
+
+const (
+	// pullTime is how long a request to the server stays open, and so how long Run may wait for it at its end. What is asked for
+	// follows how long jobs take, so it must not be old. An idle worker asks eight times a second.
+	pullTime = 250 * time.Millisecond
+
+	// answerGrace is how long after its end a request may be silent.
+	answerGrace = 250 * time.Millisecond
+
+	// pullers is how many requests a lane has under way: one is answered while the next is on its way.
+	pullers = 2
+)
+
+// request is a request for jobs, of which some have not arrived. Under Worker.mu.
+type request struct{ left int }
+
+var errSilent = errors.New("the server does not answer a request for jobs")
+
+// listen makes the lane's inbox.
+func (w *Worker) listen(l *lane) error {
+	nc := w.js.Conn()
+	l.inbox = nc.NewInbox()
+	s, err := nc.Subscribe(l.inbox, func(m *nats.Msg) { w.receive(l, m) })
+	if err != nil {
+		return err
+	}
+	l.arrivals = s
+	return s.SetPendingLimits(-1, -1) // no more arrives than was asked for
+}
+
+// askSubject is where requests for the jobs of a consumer go.
+func (w *Worker) askSubject(l *lane) string {
+	prefix := natsjs.DefaultAPIPrefix
+	switch o := w.js.Options(); {
+	case o.Domain != "":
+		prefix = "$JS." + o.Domain + ".API."
+	case o.APIPrefix != "":
+		prefix = strings.TrimSuffix(o.APIPrefix, ".") + "."
+	}
+	return prefix + "CONSUMER.MSG.NEXT." + w.config.Stream + "." + l.durable
+}
+
+// ask sends a request for n jobs.
+func (w *Worker) ask(l *lane, n int) (err error) {
+	r := &request{left: n}
+	w.mu.Lock()
+	l.open = append(l.open, r)
+	l.waiting += n
+	w.mu.Unlock()
+	defer func() {
+		if err != nil {
+			w.void(l, r)
+		}
+	}()
+	nc := w.js.Conn()
+	if nc.IsClosed() {
+		return nats.ErrConnectionClosed
+	}
+	if !nc.IsConnected() { // nats.go would send it later, when it is out of date
+		return nats.ErrDisconnected
+	}
+	body, err := json.Marshal(struct {
+		Expires time.Duration `json:"expires"`
+		Batch   int           `json:"batch"`
+	}{pullTime, n})
+	if err != nil {
+		return err
+	}
+	time.AfterFunc(pullTime+answerGrace, func() {
+		if w.void(l, r) {
+			w.trouble(l, errSilent)
+		}
+	})
+	return nc.PublishRequest(w.askSubject(l), l.inbox, body)
+}
+
+// void says that the rest of a request does not arrive, and whether there was one.
+func (w *Worker) void(l *lane, r *request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.left == 0 {
+		return false
+	}
+	l.waiting -= r.left
+	r.left = 0
+	l.open = slices.DeleteFunc(l.open, func(r *request) bool { return r.left == 0 })
+	w.room.Broadcast()
+	return true
+}
+
+// settle takes up to n from the oldest requests, and returns how many there were. The caller holds mu.
+func (l *lane) settle(n int) (settled int) {
+	for settled < n && len(l.open) > 0 {
+		k := min(n-settled, l.open[0].left)
+		settled += k
+		if l.open[0].left -= k; l.open[0].left == 0 {
+			l.open = l.open[1:]
+		}
+	}
+	return settled
+}
+
+// trouble has take report what is wrong with the lane's requests.
+func (w *Worker) trouble(l *lane, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.err = err
+	w.room.Broadcast()
+}
+
+// receive takes what arrives at the lane's inbox: jobs, and the ends of requests.
+func (w *Worker) receive(l *lane, m *nats.Msg) {
+	status := ""
+	if len(m.Data) == 0 && len(m.Header) > 0 {
+		status = m.Header.Get("Status")
+	}
+	if status == "" {
+		if err := w.accept(l, m); err != nil {
+			w.config.OnError(err)
+		}
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
+	if err != nil { // all of them
+		n = l.waiting
+	}
+	l.waiting -= l.settle(n)
+	w.room.Broadcast()
+	switch what := m.Header.Get("Description"); {
+	case status == "408": // its time is over
+	case status == "503":
+		l.err = nats.ErrNoResponders
+	case strings.EqualFold(what, "Consumer Deleted"):
+		l.err = natsjs.ErrConsumerDeleted
+	default: // such as a server that shuts down, or another one that leads
+		l.err = fmt.Errorf("the server says %s %s", status, what)
+	}
+}
+
+// take asks for jobs of a lane until the worker stops, and waits until no request is open.
+func (w *Worker) take(l *lane) {
+	defer l.arrivals.Unsubscribe() // an error says that the connection is closed
+	pause, last := leastPause, time.Time{}
+	for {
+		n, err := w.awaitRoom(l)
+		if err == nil && n == 0 {
+			return
+		}
+		if err == nil {
+			err = w.ask(l, n)
+		}
+		if err == nil {
+			continue
+		}
+		if err = l.cause(err); cannotGoOn(err) {
+			w.fail(w.config.explain(err))
+			continue
+		}
+		if pause = min(2*pause, mostPause); time.Since(last) > 2*mostPause {
+			pause = leastPause
+		}
+		last = time.Now()
+		w.config.OnError(fmt.Errorf("jetstream: consumer %s: %w; the next try is in %v", l.durable, err, pause))
+		select {
+		case <-w.stop:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// awaitRoom waits until a lane has room for a quarter of its share, and returns for how many jobs, half of its share at most. It returns
+// 0 if the worker stops and no request is open, and an error if there is trouble with those that were.
+func (w *Worker) awaitRoom(l *lane) (n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		if w.ending() {
+			if len(l.open) == 0 {
+				return 0, nil
+			}
+		} else if l.err != nil {
+			err, l.err = l.err, nil
+			return 0, err
+		} else {
+			share := w.share()
+			w.enough = share
+			if n := min(share-l.waiting, (share+1)/pullers); n > 0 && 4*n >= share {
+				return n, nil
+			}
+		}
+		w.room.Wait()
+	}
+}
+
+// cause returns a better reason for an error of a request, if the consumer or the stream was removed: a request for jobs of one that is not
+// there gets no answer.
+func (l *lane) cause(err error) error {
+	if cannotGoOn(err) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), mostPause)
+	defer cancel()
+	if _, missing := l.consumer.Info(ctx); missing != nil && cannotGoOn(missing) {
+		return missing
+	}
+	return err
+}
+
+func cannotGoOn(err error) bool {
+	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, natsjs.ErrConsumerDeleted) ||
+		errors.Is(err, natsjs.ErrConsumerNotFound) || errors.Is(err, natsjs.ErrStreamNotFound)
+}
+
+// share returns how many unstarted jobs a lane may hold. The caller holds mu.
+func (w *Worker) share() int {
+	places := w.config.Pool.Workers()
+	n := leastRoom
+	if w.average > 0 {
+		n = int(min(soon/w.average, mostRoom))
+	}
+	most := w.mostRunning() - w.begun
+	if most <= 0 {
+		w.full = true
+		return 0
+	}
+	others := w.config.Pool.Load().Queued.Total() - w.queued
+	return max(min(places*max(n, leastRoom)-max(others, 0), most)/len(w.lanes), 1)
+}
