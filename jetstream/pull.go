@@ -138,11 +138,7 @@ func (w *Worker) trouble(l *lane, err error) {
 
 // receive takes what arrives at the lane's inbox: jobs, and the ends of requests.
 func (w *Worker) receive(l *lane, m *nats.Msg) {
-	status := ""
-	if len(m.Data) == 0 && len(m.Header) > 0 {
-		status = m.Header.Get("Status")
-	}
-	if status == "" {
+	if m.Reply != "" { // for its answer: it is a job
 		if err := w.accept(l, m); err != nil {
 			w.config.OnError(err)
 		}
@@ -156,7 +152,7 @@ func (w *Worker) receive(l *lane, m *nats.Msg) {
 	}
 	l.waiting -= l.settle(n)
 	w.room.Broadcast()
-	switch what := m.Header.Get("Description"); {
+	switch status, what := m.Header.Get("Status"), m.Header.Get("Description"); {
 	case status == "408": // its time is over
 	case status == "503":
 		l.err = nats.ErrNoResponders

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -115,15 +116,24 @@ func (o options) serve(ctx context.Context, stdout io.Writer) (err error) {
 		_ = js.DeleteKeyValue(ctx, jetstream.Config{Stream: jobs, Durable: durable}.AttemptsBucket())
 	}
 	defer remove()
-	if _, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: jobs, Subjects: []string{o.prefix + ".jobs"}, Retention: natsjs.WorkQueuePolicy, Replicas: o.replicas}); err != nil {
-		return fmt.Errorf("the stream of jobs: %w", err)
-	}
-	if _, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: dead, Subjects: []string{o.prefix + ".dead"}, Replicas: o.replicas}); err != nil {
-		return fmt.Errorf("the stream of dead letters: %w", err)
-	}
-	kv, err := js.CreateKeyValue(ctx, natsjs.KeyValueConfig{Bucket: results, Replicas: o.replicas})
-	if err != nil {
-		return fmt.Errorf("the bucket of results: %w", err)
+	var kv natsjs.KeyValue
+	for what, create := range map[string]func() error{
+		"the stream of jobs": func() error {
+			_, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: jobs, Subjects: []string{o.prefix + ".jobs"}, Retention: natsjs.WorkQueuePolicy, Replicas: o.replicas})
+			return err
+		},
+		"the stream of dead letters": func() error {
+			_, err := js.CreateStream(ctx, natsjs.StreamConfig{Name: dead, Subjects: []string{o.prefix + ".dead"}, Replicas: o.replicas})
+			return err
+		},
+		"the bucket of results": func() (err error) {
+			kv, err = js.CreateKeyValue(ctx, natsjs.KeyValueConfig{Bucket: results, Replicas: o.replicas})
+			return err
+		},
+	} {
+		if err := patiently(ctx, create); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
 	}
 
 	workers := make([]*process, o.workers)
@@ -152,7 +162,11 @@ func (o options) serve(ctx context.Context, stdout io.Writer) (err error) {
 			reports[i].Lost = true
 		}
 	}
-	letters, err := js.Stream(ctx, dead)
+	var letters natsjs.Stream
+	err = patiently(ctx, func() (err error) {
+		letters, err = js.Stream(ctx, dead)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -188,10 +202,12 @@ func (o *options) startServer() (stop func(), err error) {
 	return stop, nil
 }
 
-// produce publishes the jobs: each is a number up to which it counts the primes. Most are small.
+// produce publishes the jobs: each is a number up to which it counts the primes. Most are small. A job that the servers did not take is
+// published again: its message id has them drop it if they did.
 func (o options) produce(ctx context.Context, js natsjs.JetStream) error {
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range o.jobs {
+	sent := make([]natsjs.PubAckFuture, o.jobs)
+	for i := range sent {
 		limit := 1000 + random.IntN(4000)
 		switch {
 		case i%1000 == 999:
@@ -199,15 +215,51 @@ func (o options) produce(ctx context.Context, js natsjs.JetStream) error {
 		case i%50 == 49:
 			limit = 20_000
 		}
-		if _, err := js.PublishAsync(o.prefix+".jobs", []byte(strconv.Itoa(limit)), natsjs.WithMsgID(strconv.Itoa(i))); err != nil {
+		var err error
+		if sent[i], err = js.PublishAsync(o.prefix+".jobs", []byte(strconv.Itoa(limit)), natsjs.WithMsgID(strconv.Itoa(i))); err != nil {
 			return fmt.Errorf("job %d: %w", i, err)
 		}
 	}
-	select {
-	case <-js.PublishAsyncComplete():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for i, f := range sent {
+		select {
+		case <-f.Ok():
+		case <-f.Err():
+			err := patiently(ctx, func() error {
+				_, err := js.PublishMsg(ctx, f.Msg())
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("job %d: %w", i, err)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// patience is for how long servers may be unable to answer, while they choose another leader for example.
+const patience = 30 * time.Second
+
+// isTemporary says whether an error is of servers that may be able to answer soon.
+func isTemporary(err error) bool {
+	var refused *natsjs.APIError
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, natsjs.ErrNoStreamResponse) || errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
+}
+
+// patiently calls f until it returns no temporary error, and returns its last error if that takes too long.
+func patiently(ctx context.Context, f func() error) error {
+	for end := time.Now().Add(patience); ; {
+		err := f()
+		if !isTemporary(err) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -219,7 +271,11 @@ func (o options) await(ctx context.Context, kv natsjs.KeyValue, workers []*proce
 			progressbar.OptionClearOnFinish())
 	}
 	for {
-		status, err := kv.Status(ctx)
+		var status natsjs.KeyValueStatus
+		err := patiently(ctx, func() (err error) {
+			status, err = kv.Status(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed53057037/heist/jetstream"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
@@ -41,8 +43,8 @@ func (o options) work(ctx context.Context, stdout io.Writer) error {
 	}
 	defer js.Conn().Close()
 	jobs, _, results := o.names()
-	kv, err := js.KeyValue(ctx, results)
-	if err != nil {
+	var kv natsjs.KeyValue
+	if err := patiently(ctx, func() (err error) { kv, err = js.KeyValue(ctx, results); return err }); err != nil {
 		return fmt.Errorf("the bucket %s: %w", results, err)
 	}
 	p, err := pool.New(pool.WithTimings())
@@ -50,10 +52,14 @@ func (o options) work(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	defer p.Close()
-	w, err := jetstream.NewWorker(ctx, js, jetstream.Config{
-		Pool: p, Stream: jobs, Durable: durable, DeadLetter: o.prefix + ".dead", AckWait: o.ackWait,
-	}, func(pw *pool.Worker, j *jetstream.Job) error {
-		_, err := j.Once(pw, kv, func() ([]byte, error) { return primes(pw.With(j.Context()), j.Data()) })
+	var w *jetstream.Worker
+	err = patiently(ctx, func() (err error) {
+		w, err = jetstream.NewWorker(ctx, js, jetstream.Config{
+			Pool: p, Stream: jobs, Durable: durable, DeadLetter: o.prefix + ".dead", AckWait: o.ackWait,
+		}, func(pw *pool.Worker, j *jetstream.Job) error {
+			_, err := j.Once(pw, kv, func() ([]byte, error) { return primes(pw.With(j.Context()), j.Data()) })
+			return err
+		})
 		return err
 	})
 	if err != nil {
