@@ -317,7 +317,7 @@ func overlaps(a, b []string) bool {
 // explain says what to do about an error of the server or the connection.
 func (c *Config) explain(err error) error {
 	var refused *natsjs.APIError
-	const notUnique natsjs.ErrorCode = 10100 // JSConsumerWQConsumerNotUniqueErr of the server
+	const notFiltered, notUnique natsjs.ErrorCode = 10099, 10100 // JSConsumerWQMultipleUnfilteredErr and JSConsumerWQConsumerNotUniqueErr of the server
 	switch {
 	case errors.Is(err, natsjs.ErrStreamNotFound):
 		return fmt.Errorf("jetstream: there is no stream %s; make it before its workers begin, such as: nats stream add %s --subjects 'jobs.>': %w", c.Stream, c.Stream, err)
@@ -327,7 +327,7 @@ func (c *Config) explain(err error) error {
 		return fmt.Errorf("jetstream: no JetStream answers; is it on (-js), has it this account, and are the stream, its consumer and its buckets still there?: %w", err)
 	case errors.Is(err, natsjs.ErrConsumerDeleted), errors.Is(err, natsjs.ErrConsumerNotFound):
 		return fmt.Errorf("jetstream: a consumer of stream %s was removed; a new worker makes it again: %w", c.Stream, err)
-	case errors.As(err, &refused) && refused.ErrorCode == notUnique:
+	case errors.As(err, &refused) && (refused.ErrorCode == notFiltered || refused.ErrorCode == notUnique):
 		return fmt.Errorf("jetstream: another consumer of the work queue %s has some of these subjects; in a work queue each job has one consumer: %w", c.Stream, err)
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return fmt.Errorf("jetstream: the connection is closed; connect with nats.MaxReconnects(-1), and close the connection after Run has returned: %w", err)

@@ -139,6 +139,24 @@ func TestMissingPermissionsSaySo(t *testing.T) {
 	require.ErrorContains(t, err, "$JS.API.>")
 }
 
+func TestAWorkQueueHasOneConsumerOfASubject(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	for _, subject := range []string{"all", "jobs.x"} {
+		name := strings.ToUpper(strings.ReplaceAll(subject, ".", ""))
+		stream(t, js, name, strings.TrimSuffix(subject, ".x"), func(c *natsjs.StreamConfig) { c.Retention = natsjs.WorkQueuePolicy })
+		c := Config{Stream: name, Durable: "one", MaxDeliver: -1}
+		if subject != "all" {
+			c.Normal = subject
+		}
+		_, err := NewWorker(context.Background(), js, c, nothing)
+		require.NoError(t, err)
+		c.Durable = "two"
+		_, err = NewWorker(context.Background(), js, c, nothing)
+		require.ErrorContains(t, err, "another consumer of the work queue "+name+" has some of these subjects")
+	}
+}
+
 func TestAConsumerThatIsRemovedEndsRun(t *testing.T) {
 	t.Parallel()
 	js := newNode(t).connect()

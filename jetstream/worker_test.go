@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +41,46 @@ func TestEveryJobRunsAndIsAcknowledged(t *testing.T) {
 	require.EqualValues(t, jobs, s.Done)
 	require.Zero(t, s.Redelivered+s.Failed+s.GivenBack+s.Dead)
 	require.Zero(t, s.Held)
+}
+
+// Workers of a pool pull tasks in batches and steal them, so tasks do not begin in order.
+func TestJobsBeginInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1000)
+	var mu sync.Mutex
+	var order []string
+	p := newPool(t, pool.WithWorkers(4))
+	w := run(t, js, Config{Pool: p, MaxRunning: 1}, func(pw *pool.Worker, j *Job) error {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, j.ID())
+		return nil
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	for i, id := range order {
+		require.Equal(t, fmt.Sprint(i), id)
+	}
+	require.Len(t, order, 1000)
+}
+
+// What ends a request for jobs is a message without data and with a header Status.
+func TestAJobMayLookLikeTheEndOfARequest(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	for _, status := range []string{"100", "408", "409", "503"} {
+		m := nats.NewMsg("jobs")
+		m.Header.Set("Status", status)
+		m.Header.Set("Description", "Consumer Deleted")
+		_, err := js.PublishMsg(context.Background(), m)
+		require.NoError(t, err)
+	}
+	w := run(t, js, Config{Pool: newPool(t)}, nothing)
+	eventually(t, "not all run", func() bool { return w.Stats().Done == 4 })
+	w.shutdown()
 }
 
 // Jobs that wait belong into the stream, where other processes can have them.
@@ -565,4 +606,45 @@ func TestTheBucketOfAttemptsIsMadeAgain(t *testing.T) {
 	requireDrained(t, js, "test")
 	w.shutdown()
 	require.EqualValues(t, 5, w.Stats().Done)
+}
+
+func TestAnErrorOfADeadLetterIsCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	produce(t, js, "jobs", 0, 1)
+	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}, func(*pool.Worker, *Job) error {
+		return errors.New("x" + strings.Repeat("é", 5000)) // mostError is in the middle of one
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	text := deadLetters(t, js)[0].Header.Get(HeaderError)
+	require.Equal(t, "x"+strings.Repeat("é", mostError/2-1)+"...", text)
+}
+
+// TestShutdownSaysThatTheServerIsNotThere: jobs have ended, and nobody knows whether their answers arrived.
+func TestShutdownSaysThatTheServerIsNotThere(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	js := n.connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1)
+	began, release := make(chan struct{}), make(chan struct{})
+	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
+		close(began)
+		<-release
+		return nil
+	})
+	<-began
+	n.stop()
+	close(release)
+	eventually(t, "the job is not answered", func() bool { return w.Stats().Held == 0 })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*(pullTime+answerGrace))
+	defer cancel()
+	err := w.Shutdown(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "the server has not received the last answers")
+	n.start()
+	w.await(nil) // and then they are flushed
 }

@@ -178,6 +178,25 @@ func TestAStandInIsCalledSo(t *testing.T) {
 	close(release)
 }
 
+// TestANameEndsWithItsFunction, also when that panics, and gives way to the name around it.
+func TestANameEndsWithItsFunction(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	does := func() string { return p.Snapshot().Workers[0].Does }
+	require.NoError(t, p.Submit(context.Background(), func(w *Worker) {
+		func() {
+			defer func() { _ = recover() }()
+			w.Named("inner", func() {
+				w.Named("innermost", func() { require.Equal(t, "innermost", does()) })
+				require.Equal(t, "inner", does())
+				panic("planted")
+			})
+		}()
+		require.Equal(t, "outer", does())
+		require.PanicsWithError(t, "pool: Worker.Named was given a nil function", func() { w.Named("none", nil) })
+	}, Named("outer")))
+	requireAtRest(t, p)
+}
+
 func TestADumpSaysOnWhoseBehalfAForkRuns(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})

@@ -131,3 +131,26 @@ func ExampleNamed() {
 	fmt.Println(<-seen)
 	// Output: invoice 17
 }
+
+// The task takes what it does from a queue, and learns only then what that is called.
+func ExampleWorker_Named() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	queue := make(chan string, 2)
+	queue <- "invoice 17"
+	queue <- "invoice 18"
+	seen := make(chan string)
+	next := func(w *pool.Worker) {
+		w.Named(<-queue, func() { seen <- w.Pool().Snapshot().Workers[0].Does })
+	}
+	p.Submit(context.Background(), next)
+	p.Submit(context.Background(), next)
+	fmt.Println(<-seen)
+	fmt.Println(<-seen)
+	// Output:
+	// invoice 17
+	// invoice 18
+}
