@@ -26,8 +26,20 @@ import (
 //
 // A worker that ends sends no more requests, but listens until the last one is over: a job that arrives where nobody
 // listens is delivered again only after AckWait.
+//
+// # Room
+//
+// The unstarted jobs of all lanes together should be what the pool can begin within soon. The lanes share that evenly, for a lane
+// whose jobs have to wait must not keep those of another one away from the pool. What was asked for and has not arrived counts as if it were there.
 
 const (
+	// soon is how much work is held, in time. On two CPUs that a server and the jobs keep busy a request takes up to 5 ms to
+	// be answered, and with 10 ms of work less than a third of it had arrived.
+	soon = 25 * time.Millisecond
+
+	// leastRoom and mostRoom bound the jobs that are held for each place of the pool, whatever they take.
+	leastRoom, mostRoom = 2, 256
+
 	// pullTime is how long a request to the server stays open, and so how long Run may wait for it at its end. What is asked for
 	// follows how long jobs take, so it must not be old. An idle worker asks eight times a second.
 	pullTime = 250 * time.Millisecond

@@ -41,23 +41,11 @@ import (
 // answered is a suspect: it may have ended a process. One suspect runs at a time in a worker, and its attempt is written down before
 // (attempts.go). What ran beside a job that ends processes dies with it once, and then no more: as suspects the two do
 // not meet again in one process. The suspects that wait count as unstarted, and go back to the front of their queue when it is their turn.
-//
-// # Room
-//
-// The unstarted jobs of all lanes together should be what the pool can begin within soon. The lanes share that evenly, for a lane
-// whose jobs have to wait must not keep those of another one away from the pool. What was asked for and has not arrived counts as if it were there.
 
 const (
-	// soon is how much work is held, in time. On two CPUs that a server and the jobs keep busy a request takes up to 5 ms to
-	// be answered, and with 10 ms of work less than a third of it had arrived.
-	soon = 25 * time.Millisecond
-
 	// ackTime is how long an acknowledgement may wait for others. In bench jobs/short this process used 1.10 of the CPU time of a plain loop
 	// when each was sent by itself, and 1.03 to 1.04 with one, two or four milliseconds.
 	ackTime = 2 * time.Millisecond
-
-	// leastRoom and mostRoom bound the jobs that are held for each place of the pool, whatever they take.
-	leastRoom, mostRoom = 2, 256
 
 	// averageWeight is the weight of the newest job in the average of how long jobs take.
 	averageWeight = 1.0 / 16
