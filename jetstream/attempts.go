@@ -72,7 +72,7 @@ func (w *Worker) writeAnswer(pw *pool.Worker, j *Job, attempt int, reason error)
 		_, err = w.bucket().Put(ctx, j.attemptsKey(), []byte(strconv.Itoa(attempt)+answered+brief(reason.Error(), mostError)))
 	})
 	if err != nil {
-		w.config.OnError(fmt.Errorf("jetstream: the attempt of job %s was not written down, so it will run alone the next time: %w", j.ID(), err))
+		w.config.OnError(fmt.Errorf("jetstream: the attempt of job %s was not written down, so it will run alone the next time; is the bucket %s there, and may these credentials publish to $KV.>?: %w", j.ID(), w.config.AttemptsBucket(), err))
 	}
 }
 
@@ -102,6 +102,21 @@ func (w *Worker) reopen(ctx context.Context) error {
 
 // attemptsKey tells jobs of one consumer apart, those of an older stream of the same name too.
 func (j *Job) attemptsKey() string { return j.worker.born + "." + strconv.FormatUint(j.sequence, 10) }
+
+// giveBackToOthers gives back jobs that the worker has too many of. At their first delivery they have not begun for certain, which is written down
+// so that they are no suspects.
+func (w *Worker) giveBackToOthers(jobs []*Job) {
+	if bucket := w.bucket(); bucket != nil {
+		for _, j := range jobs {
+			if j.delivery == 1 {
+				ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+				_, _ = bucket.Create(ctx, j.attemptsKey(), []byte("0"+answered)) // without it they are suspects, and run one at a time
+				cancel()
+			}
+		}
+	}
+	w.giveBack(jobs...)
+}
 
 // isNextSuspect says whether a suspect may run. If not it is in the line, and unstarted once more.
 func (w *Worker) isNextSuspect(j *Job) bool {

@@ -58,14 +58,14 @@ type Config struct {
 	DeadLetter string
 
 	// OnError is told what goes wrong besides jobs, such as a server that is not there for a while. It may be called by several
-	// goroutines at a time; nil logs with slog.
+	// goroutines at a time, and must not call Shutdown; nil logs with slog.
 	OnError func(error)
 }
 
 // The defaults. AckWait and MaxDeliver are those of most of NATS's examples.
 const (
 	defaultAckWait    = 30 * time.Second
-	leastAckWait      = 100 * time.Millisecond // less is extended by no more than a few messages at a time
+	leastAckWait      = 300 * time.Millisecond // where jobs compute on all Ps, deadlines of 100 ms passed before they were extended
 	defaultMaxDeliver = 5
 	defaultRunning    = 32 // for each place
 )
@@ -124,6 +124,11 @@ func (c *Config) check() error {
 			return fmt.Errorf("jetstream: two priorities have the subject %q; each needs its own", l.subject)
 		}
 		seen[l.subject] = true
+		for other := range seen {
+			if other != l.subject && overlaps(strings.Split(other, "."), strings.Split(l.subject, ".")) {
+				return fmt.Errorf("jetstream: the subjects %q and %q of two priorities overlap, so some jobs would have both; make them apart", other, l.subject)
+			}
+		}
 	}
 	return nil
 }

@@ -55,9 +55,10 @@ func TestBadConfigurationsSayWhatToDo(t *testing.T) {
 		"no subject":           {func(c *Config) { c.High = "jobs..x" }, []string{`"jobs..x"`, "words with dots"}},
 		"blanks":               {func(c *Config) { c.High = "jobs.a b" }, []string{`"jobs.a b"`}},
 		"closed pool":          {func(c *Config) { c.Pool = closed }, []string{"Config.Pool", "closed"}},
-		"short wait":           {func(c *Config) { c.AckWait = time.Millisecond }, []string{"Config.AckWait is 1ms", "100ms"}},
+		"short wait":           {func(c *Config) { c.AckWait = time.Millisecond }, []string{"Config.AckWait is 1ms", "300ms"}},
 		"no delays":            {func(c *Config) { c.Backoff = []time.Duration{} }, []string{"Config.Backoff has no delays"}},
 		"negative delay":       {func(c *Config) { c.Backoff = []time.Duration{-1} }, []string{"-1ns"}},
+		"overlap":              {func(c *Config) { c.High, c.Normal = "jobs.>", "jobs.a" }, []string{`"jobs.>"`, `"jobs.a"`, "overlap"}},
 		"negative running":     {func(c *Config) { c.MaxRunning = -2 }, []string{"Config.MaxRunning is -2"}},
 		"other wait": {func(c *Config) { c.Durable = "quick" }, []string{
 			"the consumer quick of stream JOBS is configured in another way", "the wait for it is 1s there and 30s here",

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // # Pulling
@@ -31,11 +33,20 @@ import (
 //
 // The unstarted jobs of all lanes together should be what the pool can begin within soon. The lanes share that evenly, for a lane
 // whose jobs have to wait must not keep those of another one away from the pool. What was asked for and has not arrived counts as if it were there.
+//
+// If jobs turn out to take longer, a lane may hold more than its share: the newest are given back when it is twice as much. A worker is **stalled** if
+// it holds unstarted jobs and none has begun or ended for stallTime. It gives back all, and asks for none until one ends, a place is free or stallRetry has passed.
 
 const (
 	// soon is how much work is held, in time. On two CPUs that a server and the jobs keep busy a request takes up to 5 ms to
 	// be answered, and with 10 ms of work less than a third of it had arrived.
 	soon = 25 * time.Millisecond
+
+	// stallTime is after how long a worker gives back what it does not begin. For less than a second it would not be worth the messages.
+	stallTime = time.Second
+
+	// stallRetry is after how long a worker that has stalled asks again.
+	stallRetry = 10 * time.Second
 
 	// leastRoom and mostRoom bound the jobs that are held for each place of the pool, whatever they take.
 	leastRoom, mostRoom = 2, 256
@@ -251,16 +262,44 @@ func cannotGoOn(err error) bool {
 
 // share returns how many unstarted jobs a lane may hold. The caller holds mu.
 func (w *Worker) share() int {
-	places := w.config.Pool.Workers()
-	n := leastRoom
-	if w.average > 0 {
-		n = int(min(soon/w.average, mostRoom))
-	}
-	most := w.mostRunning() - w.begun
-	if most <= 0 {
-		w.full = true
+	if w.stalled {
 		return 0
 	}
+	n := leastRoom
+	if w.average > 0 {
+		n = max(int(min(soon/w.average, mostRoom)), leastRoom)
+	}
 	others := w.config.Pool.Load().Queued.Total() - w.queued
-	return max(min(places*max(n, leastRoom)-max(others, 0), most)/len(w.lanes), 1)
+	return max(min(w.config.Pool.Workers()*n-max(others, 0), w.mostRunning())/len(w.lanes), 1)
+}
+
+// surplus takes jobs out of the queues that are to be given back: those of a lane that holds more than twice its share, or all if the worker has
+// stalled. The caller, extend, holds mu.
+func (w *Worker) surplus(load inspect.Load, period time.Duration) (back []*Job) {
+	w.still++
+	if w.moved {
+		w.still = 0
+	}
+	w.moved = false
+	stalled := w.queued > 0 && time.Duration(w.still)*period >= stallTime || w.stalled && w.still > 0
+	switch {
+	case w.begun < w.mostRunning() && load.Parked+load.Searching > 0: // a place is free
+		stalled = false
+	case time.Duration(w.still)*period >= stallRetry: // perhaps the pool has come to an end with what others gave it
+		w.still, stalled = 0, false
+	}
+	if w.stalled && !stalled {
+		w.room.Broadcast()
+	}
+	w.stalled = stalled
+	most := 2 * w.share()
+	for _, l := range w.lanes {
+		if n := len(l.queue) - most; n > 0 {
+			back = append(back, l.queue[most:]...)
+			l.queue = slices.Clone(l.queue[:most])
+			l.waiting -= n
+			w.queued -= n
+		}
+	}
+	return back
 }

@@ -89,9 +89,11 @@ type Worker struct {
 	begun   int           // jobs that have begun and not ended
 	enough  int           // the last share: a lane that has less than three quarters of it waiting is to be woken
 	acks    []*Job        // done, and to be acknowledged
-	full    bool          // a lane waits for a job to end, for MaxRunning run
 	average time.Duration // that a job takes; 0 before the first
 	now     int           // counts the ticks of extend
+	moved   bool          // a job has begun or ended since the last tick
+	still   int           // for how many ticks none has
+	stalled bool          // see pull.go
 	suspect *Job          // the one that runs
 	line    []*Job        // suspects that wait for it, the first first
 
@@ -99,6 +101,7 @@ type Worker struct {
 
 	stopped bool
 	failed  error // why the worker stopped by itself
+	result  error // of Run, constant when it has returned
 
 	acksReady chan struct{} // has a token if acks is not empty
 	unsent    chan struct{} // has a token if a lane has unsent tasks
@@ -137,12 +140,18 @@ var ErrGivenUp = errors.New("jetstream: the worker gave the job up")
 
 // Run takes jobs until ctx ends or Shutdown is called. Then it takes no more, gives back those that have not begun, and returns when those
 // that run have ended and all are answered. The error is nil then. It is not if the worker cannot go on: the connection or the
-// pool is closed, or the consumer or the stream was removed. Run is called once.
+// pool is closed, or the consumer or the stream was removed; nor if the server has not received the last answers within ten seconds.
+// Run is called once. After a Shutdown it returns at once.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.running.Swap(true) {
 		return errors.New("jetstream: Run was called twice; make another worker")
 	}
 	defer close(w.over)
+	w.result = w.runUntil(ctx)
+	return w.result
+}
+
+func (w *Worker) runUntil(ctx context.Context) error {
 	defer context.AfterFunc(ctx, w.end)()
 	var loops sync.WaitGroup
 	for _, l := range w.lanes {
@@ -180,10 +189,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.failed
 }
 
-// Shutdown ends Run in order and waits until it has returned: no more jobs are taken, those that have not begun are given back, and those
+// Shutdown ends Run in order, waits until it has returned, and returns its error: no more jobs are taken, those that have not begun are given back, and those
 // that run may end. If ctx ends first, the contexts of these jobs do, and Shutdown returns an error that says how many have not
-// answered; they are delivered again when AckWait has passed, unless they end meanwhile. Without a Run it returns at once. A job must
-// not call it, for it would wait for itself.
+// answered; they are delivered again when AckWait has passed, unless they end meanwhile. Without a Run it returns at once. A job, and OnError, must
+// not call it, for they would wait for themselves.
 func (w *Worker) Shutdown(ctx context.Context) error {
 	w.end()
 	if !w.running.Load() {
@@ -191,14 +200,14 @@ func (w *Worker) Shutdown(ctx context.Context) error {
 	}
 	select {
 	case <-w.over:
-		return nil
+		return w.result
 	case <-ctx.Done():
 	}
 	w.giveUp(ErrGivenUp)
 	// Jobs that look at their contexts end now, and are answered.
 	select {
 	case <-w.over:
-		return nil
+		return w.result
 	case <-time.After(10 * ackTime):
 	}
 	w.mu.Lock()
@@ -350,6 +359,7 @@ func (w *Worker) next(l *lane) *Job {
 	l.queue = l.queue[1:]
 	w.queued--
 	w.begun++
+	w.moved = true
 	l.waiting--
 	if 4*l.waiting <= 3*w.enough {
 		w.room.Broadcast()
@@ -360,8 +370,9 @@ func (w *Worker) next(l *lane) *Job {
 // ended counts one less that runs. The caller holds mu.
 func (w *Worker) ended() {
 	w.begun--
-	if w.full {
-		w.full = false
+	w.moved = true
+	if w.stalled {
+		w.stalled = false
 		w.room.Broadcast()
 	}
 	for _, l := range w.lanes { // the first has the highest priority
@@ -476,8 +487,14 @@ func (w *Worker) took(d time.Duration) {
 
 // answer tells the server what became of a job that ran for so long, or leaves that to acknowledge.
 func (w *Worker) answer(pw *pool.Worker, j *Job, ran time.Duration, err error, stack []byte) {
+	err = sound(err)
 	w.mu.Lock()
 	w.took(ran)
+	if err == nil && j.suspect {
+		w.mu.Unlock()
+		w.acknowledgeSuspect(pw, j)
+		return
+	}
 	if err == nil {
 		w.ended()
 		w.acks = append(w.acks, j)
@@ -503,6 +520,36 @@ func (w *Worker) answer(pw *pool.Worker, j *Job, ran time.Duration, err error, s
 		w.writeAnswer(pw, j, j.attempt, err)
 		w.tell(j, j.message.NakWithDelay(w.config.backoff(j.attempt)))
 	}
+}
+
+// sound returns err, or another error if its methods panic, as those of a nil pointer may.
+func sound(err error) (same error) {
+	defer func() {
+		if v := recover(); v != nil {
+			same = fmt.Errorf("an error of type %T, whose methods panic: %v", err, v)
+		}
+	}()
+	if err != nil {
+		_ = err.Error()
+		_ = errors.Is(err, errSilent) // calls Unwrap
+	}
+	return err
+}
+
+// acknowledgeSuspect waits until the server has the acknowledgement. The next suspect may end the process at once, and take
+// acknowledgements along that have not been sent: so one that did nothing would fail again and again.
+func (w *Worker) acknowledgeSuspect(pw *pool.Worker, j *Job) {
+	defer w.finish(j)
+	var err error
+	pw.Block(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		err = j.message.AckSync(nats.Context(ctx))
+	})
+	if err == nil {
+		w.counts.done.Add(1)
+	}
+	w.tell(j, err)
 }
 
 // acknowledge sends the acknowledgements of jobs that are done.
@@ -583,7 +630,8 @@ func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
 	pw.Block(publish)
 	if err != nil {
 		w.writeAnswer(pw, j, max(j.attempt, w.config.MaxDeliver), reason) // so that it is not run again
-		w.refuse(j, fmt.Errorf("it failed with %q, and is no dead letter yet: %w", brief(reason.Error(), mostError), w.config.explain(err)))
+		w.refuse(j, fmt.Errorf("it failed with %q, and is no dead letter yet, for the stream of %s did not take it; is that stream there, has it room, and may these credentials publish to it?: %w",
+			brief(reason.Error(), mostError), w.config.DeadLetter, err))
 		return
 	}
 	w.counts.dead.Add(1)
@@ -596,12 +644,12 @@ func (w *Worker) refuse(j *Job, err error) {
 	w.tell(j, j.message.NakWithDelay(max(w.config.Backoff[len(w.config.Backoff)-1], leastRefusal)))
 }
 
-// extensions is how often extend looks within a third of AckWait, after which deadlines are extended.
-const extensions = 4
-
-// extend extends the deadlines of all jobs that are held.
+// extend extends the deadlines of all jobs that are held, when a third of AckWait has passed, and gives back those that are too many.
 func (w *Worker) extend(over <-chan struct{}) {
-	ticker := time.NewTicker(w.config.AckWait / 3 / extensions)
+	after := w.config.AckWait / 3
+	period := min(after/4, stallTime/4)
+	ticks := int(after / period)
+	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	var due []*Job
 	for {
@@ -613,12 +661,16 @@ func (w *Worker) extend(over <-chan struct{}) {
 		if err := pool.Do(w.config.Pool); err != nil { // what it has not begun it may never begin
 			w.fail(fmt.Errorf("jetstream: the worker's pool: %w", err))
 		}
+		load := w.config.Pool.Load()
 		due = due[:0]
 		w.mu.Lock()
 		w.now++
+		if back := w.surplus(load, period); len(back) > 0 {
+			go w.giveBackToOthers(back) // Run waits until they are held no longer
+		}
 		if w.jobs.Err() == nil { // jobs that were given up are the server's
 			for j := range w.held {
-				if w.now-j.extended >= extensions {
+				if w.now-j.extended >= ticks {
 					j.extended = w.now
 					due = append(due, j)
 				}

@@ -532,7 +532,7 @@ func TestJobsThatWaitForRoomInThePoolKeepTheirDeadlines(t *testing.T) {
 	w.shutdown()
 	require.Empty(t, deadLetters(t, js))
 	require.Len(t, y.runs, 400)
-	require.Zero(t, w.Stats().Redelivered)
+	require.Equal(t, w.Stats().GivenBack, w.Stats().Redelivered, "deliveries again, of those that the worker gave back because nothing moved")
 
 	// Nor does a pool that has no room keep Run from its end.
 	p := newPool(t, pool.WithWorkers(1), pool.WithQueueBound(1))
@@ -647,4 +647,128 @@ func TestShutdownSaysThatTheServerIsNotThere(t *testing.T) {
 	require.ErrorContains(t, err, "the server has not received the last answers")
 	n.start()
 	w.await(nil) // and then they are flushed
+}
+
+// TestJobsThatTurnOutLongAreForOthers: after very short jobs a worker holds many, and the first two of them take long.
+func TestJobsThatTurnOutLongAreForOthers(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	produce(t, js, "jobs", 0, 1000)
+	release := make(chan struct{})
+	var long atomic.Int32
+	c := Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}
+	first := run(t, js, c, func(_ *pool.Worker, j *Job) error {
+		if string(j.Data()) == "long" {
+			long.Add(1)
+			<-release
+		}
+		return nil
+	})
+	requireDrained(t, js, "test")
+	for range 2 {
+		_, err := js.Publish(context.Background(), "jobs", []byte("long"))
+		require.NoError(t, err)
+	}
+	eventually(t, "the long ones do not run", func() bool { return long.Load() == 2 })
+	produce(t, js, "jobs", 1000, 1040)
+	eventually(t, "the first worker does not hold them", func() bool { return first.Stats().Unstarted == 40 })
+	c.Pool = newPool(t)
+	var y tally
+	second := run(t, js, c, func(_ *pool.Worker, j *Job) error {
+		y.add(j.ID())
+		return nil
+	})
+	eventually(t, "the first worker keeps jobs", func() bool { return y.len() == 40 })
+	require.Zero(t, first.Stats().Unstarted)
+	close(release)
+	requireDrained(t, js, "test")
+	first.shutdown()
+	second.shutdown()
+	require.Empty(t, deadLetters(t, js), "what was given back has not begun, though MaxDeliver is 1")
+}
+
+// TestPrioritiesHoldWhereOneJobRuns at a time: the jobs that wait must be there to choose from.
+func TestPrioritiesHoldWhereOneJobRuns(t *testing.T) {
+	t.Parallel()
+	for _, places := range []int{1, 2} {
+		js := newNode(t).connect()
+		stream(t, js, "JOBS", "jobs")
+		const each = 60
+		for i, subject := range []string{"jobs.a", "jobs.b", "jobs.c"} {
+			produce(t, js, subject, each*i, each*(i+1))
+		}
+		var mu sync.Mutex
+		var order []string
+		w := run(t, js, Config{Pool: newPool(t, pool.WithWorkers(places)), High: "jobs.a", Normal: "jobs.b", Low: "jobs.c", MaxRunning: 1},
+			func(pw *pool.Worker, j *Job) error {
+				mu.Lock()
+				order = append(order, j.Subject())
+				mu.Unlock()
+				time.Sleep(3 * time.Millisecond)
+				return nil
+			})
+		eventually(t, "not all run", func() bool { return w.Stats().Done == 3*each })
+		w.shutdown()
+		high := 0
+		for _, subject := range order[:each] {
+			if subject == "jobs.a" {
+				high++
+			}
+		}
+		require.Greater(t, high, each/2, "of the first %d with %d places", each, places)
+	}
+}
+
+// broken is an error of which a nil pointer cannot be used.
+type broken struct{ text string }
+
+func (e *broken) Error() string { return e.text }
+
+func TestAnErrorWhoseMethodsPanicIsAFailure(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	produce(t, js, "jobs", 0, 1)
+	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 2, Backoff: []time.Duration{0}, DeadLetter: "dead"}, func(*pool.Worker, *Job) error {
+		var e *broken
+		return e
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.Contains(t, deadLetters(t, js)[0].Header.Get(HeaderError), "an error of type *jetstream.broken, whose methods panic")
+}
+
+// TestASuspectIsAcknowledgedBeforeTheNextOneRuns, for that may end the process, and take along what waits to be sent.
+func TestASuspectIsAcknowledgedBeforeTheNextOneRuns(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	s := stream(t, js, "JOBS", "jobs", func(c *natsjs.StreamConfig) { c.Retention = natsjs.WorkQueuePolicy })
+	stream(t, js, "DEAD", "dead")
+	const jobs = 20
+	produce(t, js, "jobs", 0, jobs)
+	c := Config{Stream: "JOBS", Durable: "test", Pool: newPool(t), AckWait: leastAckWait, MaxDeliver: 3, DeadLetter: "dead"}
+	_, err := NewWorker(context.Background(), js, c, nothing) // makes the consumer
+	require.NoError(t, err)
+	consumer, err := s.Consumer(context.Background(), "test")
+	require.NoError(t, err)
+	lost, err := consumer.Fetch(jobs) // as a process that dies then
+	require.NoError(t, err)
+	for range lost.Messages() {
+	}
+	var ended, most uint64 // one suspect runs at a time
+	w := run(t, js, c, func(pw *pool.Worker, j *Job) error {
+		require.True(t, j.suspect)
+		info, err := s.Info(context.Background())
+		if err == nil {
+			most = max(most, info.State.Msgs+ended)
+		}
+		ended++
+		return err
+	})
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.EqualValues(t, jobs, most, "more were there than had not ended, so one was not acknowledged")
 }
