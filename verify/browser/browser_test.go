@@ -144,6 +144,7 @@ func requireCounters(t *testing.T, ctx context.Context, s inspect.Stats) {
 }
 
 func TestValuesOnThePageAgreeWithStats(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, pool.WithName("agrees"), pool.WithWorkers(2), pool.WithTimings())
 	url := serve(t, nil) + "?pool=" + number(t, p)
 	ctx := tab(t)
@@ -188,6 +189,7 @@ func number(t *testing.T, p *pool.Pool) string {
 }
 
 func TestChartsMoveUnderLoad(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, pool.WithName("moves"), pool.WithWorkers(2), pool.WithTimings())
 	url := serve(t, nil) + "?pool=" + number(t, p)
 	ctx := tab(t)
@@ -239,6 +241,7 @@ func spawn(w *pool.Worker, depth int) int {
 }
 
 func TestThePageOfAPoolThatEndsSaysSo(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, pool.WithName("ends"), pool.WithWorkers(1))
 	url := serve(t, nil) + "?pool=" + number(t, p)
 	ctx := tab(t)
@@ -249,6 +252,7 @@ func TestThePageOfAPoolThatEndsSaysSo(t *testing.T) {
 }
 
 func TestThePageWithoutAScriptIsTheSamePage(t *testing.T) {
+	t.Parallel()
 	url := serve(t, simulate(t, 8, 2, "2n4c"))
 	with, without := tab(t), tab(t)
 	open(t, with, url)
@@ -263,6 +267,7 @@ func TestThePageWithoutAScriptIsTheSamePage(t *testing.T) {
 }
 
 func TestPauseStopsThePageAndGoOnStartsIt(t *testing.T) {
+	t.Parallel()
 	url := serve(t, simulate(t, 2, 1, ""))
 	ctx := tab(t)
 	open(t, ctx, url)
@@ -276,6 +281,7 @@ func TestPauseStopsThePageAndGoOnStartsIt(t *testing.T) {
 }
 
 func TestAnOpenStackStaysOpenAndNamesAreText(t *testing.T) {
+	t.Parallel()
 	url := serve(t, simulate(t, 2, 1, ""))
 	ctx := tab(t)
 	open(t, ctx, url)
@@ -323,6 +329,7 @@ const contrasts = `(() => {
 })()`
 
 func TestNothingOverlapsFromOneWorkerTo256InLightAndDark(t *testing.T) {
+	t.Parallel()
 	for _, size := range []struct {
 		workers, nodes int
 		machine        string
@@ -332,6 +339,7 @@ func TestNothingOverlapsFromOneWorkerTo256InLightAndDark(t *testing.T) {
 				continue // one of them
 			}
 			t.Run(fmt.Sprintf("%d %s", size.workers, scheme), func(t *testing.T) {
+				t.Parallel()
 				url := serve(t, simulate(t, size.workers, size.nodes, size.machine))
 				ctx := tab(t)
 				require.NoError(t, chromedp.Run(ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})))
