@@ -288,6 +288,8 @@ func differ(is, wanted natsjs.ConsumerConfig) (all []string) {
 	compare("the number of deliveries", is.MaxDeliver, wanted.MaxDeliver)
 	compare("the number of delays (its backoff)", len(is.BackOff), 0)
 	compare("whether it sends headers only", is.HeadersOnly, false)
+	compare("the largest request", is.MaxRequestBatch, 0)
+	compare("the longest request", is.MaxRequestExpires, time.Duration(0))
 	return all
 }
 

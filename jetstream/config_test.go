@@ -27,6 +27,7 @@ func TestBadConfigurationsSayWhatToDo(t *testing.T) {
 	for _, c := range []natsjs.ConsumerConfig{
 		{Durable: "quick", AckPolicy: natsjs.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: 3},
 		{Durable: "none", AckPolicy: natsjs.AckNonePolicy, MaxDeliver: -1},
+		{Durable: "small", AckPolicy: natsjs.AckExplicitPolicy, AckWait: defaultAckWait, MaxDeliver: -1, MaxRequestBatch: 10},
 		{Durable: "other", AckPolicy: natsjs.AckExplicitPolicy, MaxDeliver: -1, FilterSubject: "jobs.other"},
 	} {
 		_, err := js.CreateConsumer(ctx, "JOBS", c)
@@ -65,6 +66,7 @@ func TestBadConfigurationsSayWhatToDo(t *testing.T) {
 			"the number of deliveries is 3 there and -1 here", "nats consumer rm JOBS quick"}},
 		"no acknowledgement": {func(c *Config) { c.Durable = "none" }, []string{"the acknowledgement is"}},
 		"other subject":      {func(c *Config) { c.Durable = "other" }, []string{`the subject is "jobs.other" there and "" here`}},
+		"small requests":     {func(c *Config) { c.Durable = "small" }, []string{"the largest request is 10 there and 0 here"}},
 		"push":               {func(c *Config) { c.Durable = "push" }, []string{"pushes its messages"}},
 	} {
 		t.Run(name, func(t *testing.T) {
