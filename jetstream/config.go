@@ -158,6 +158,7 @@ type lane struct {
 	waiting int        // unstarted jobs, and those that open requests asked for
 	unsent  int        // tasks that the pool had no room for, see feed
 	owed    int        // tasks that found MaxRunning jobs running
+	excess  int        // for how many ticks of extend the queue has had more than twice the share
 }
 
 func (c *Config) lanes() (all []*lane) {

@@ -29,7 +29,7 @@
 // A worker holds jobs that have not begun for about 25 milliseconds of work, by the average of how long
 // jobs have taken, and no fewer than two for each of the pool's places. Jobs of others wait in the stream, where every process
 // can have them. What the pool has queued besides counts against that, down to one job for each priority. Jobs that turn out to be too many are given
-// back: those beyond twice as much, and all if none has begun or ended for a second. Jobs of one priority begin in the order in which they
+// back: those that are beyond twice as much for a second, and all if none has begun or ended for a second. Jobs of one priority begin in the order in which they
 // arrive. While a job is held or runs its deadline is extended, so a long job is not delivered twice; of a process that hangs or dies the
 // deadline passes.
 //

@@ -34,15 +34,15 @@ import (
 // The unstarted jobs of all lanes together should be what the pool can begin within soon. The lanes share that evenly, for a lane
 // whose jobs have to wait must not keep those of another one away from the pool. What was asked for and has not arrived counts as if it were there.
 //
-// If jobs turn out to take longer, a lane may hold more than its share: the newest are given back when it is twice as much. A worker is **stalled** if
-// it holds unstarted jobs and none has begun or ended for stallTime. It gives back all, and asks for none until one ends, a place is free or stallRetry has passed.
+// If jobs turn out to take longer, a lane may hold more than its share: the newest are given back when it has been twice as much for stallTime, as the
+// average moves with each job. A worker is **stalled** if it holds unstarted jobs and none has begun or ended for stallTime. It gives back all, and asks for none until one ends, a place is free or stallRetry has passed.
 
 const (
 	// soon is how much work is held, in time. On two CPUs that a server and the jobs keep busy a request takes up to 5 ms to
 	// be answered, and with 10 ms of work less than a third of it had arrived.
 	soon = 25 * time.Millisecond
 
-	// stallTime is after how long a worker gives back what it does not begin. For less than a second it would not be worth the messages.
+	// stallTime is after how long a worker gives back what it does not begin, or has too much of. For less than a second it would not be worth the messages.
 	stallTime = time.Second
 
 	// stallRetry is after how long a worker that has stalled asks again.
@@ -273,8 +273,7 @@ func (w *Worker) share() int {
 	return max(min(w.config.Pool.Workers()*n-max(others, 0), w.mostRunning())/len(w.lanes), 1)
 }
 
-// surplus takes jobs out of the queues that are to be given back: those of a lane that holds more than twice its share, or all if the worker has
-// stalled. The caller, extend, holds mu.
+// surplus takes jobs out of the queues that are to be given back. The caller, extend, holds mu.
 func (w *Worker) surplus(load inspect.Load, period time.Duration) (back []*Job) {
 	w.still++
 	if w.moved {
@@ -294,7 +293,12 @@ func (w *Worker) surplus(load inspect.Load, period time.Duration) (back []*Job) 
 	w.stalled = stalled
 	most := 2 * w.share()
 	for _, l := range w.lanes {
-		if n := len(l.queue) - most; n > 0 {
+		n := len(l.queue) - most
+		if l.excess++; n <= 0 {
+			l.excess = 0
+		}
+		if w.stalled && n > 0 || time.Duration(l.excess)*period >= stallTime {
+			l.excess = 0
 			back = append(back, l.queue[most:]...)
 			l.queue = slices.Clone(l.queue[:most])
 			l.waiting -= n

@@ -689,6 +689,33 @@ func TestJobsThatTurnOutLongAreForOthers(t *testing.T) {
 	require.Empty(t, deadLetters(t, js), "what was given back has not begun, though MaxDeliver is 1")
 }
 
+// TestJobsThatTakeLongerThanBeforeAreForOthers: the worker goes on, and holds many for longer than it should.
+func TestJobsThatTakeLongerThanBeforeAreForOthers(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1000)
+	var y tally
+	w := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
+		if string(j.Data()) == "long" {
+			time.Sleep(100 * time.Millisecond)
+		}
+		y.add(j.ID())
+		return nil
+	})
+	requireDrained(t, js, "test")
+	require.Zero(t, w.Stats().GivenBack)
+	for range 100 {
+		_, err := js.Publish(context.Background(), "jobs", []byte("long"))
+		require.NoError(t, err)
+	}
+	eventually(t, "the worker keeps them", func() bool { return w.Stats().GivenBack > 0 })
+	require.Less(t, y.len(), 1100, "they ended before")
+	requireDrained(t, js, "test")
+	w.shutdown()
+	require.Len(t, y.runs, 1100)
+}
+
 // TestPrioritiesHoldWhereOneJobRuns at a time: the jobs that wait must be there to choose from.
 func TestPrioritiesHoldWhereOneJobRuns(t *testing.T) {
 	t.Parallel()
