@@ -164,6 +164,7 @@ func (w *Worker) nextLocalTask() *task {
 		return t
 	}
 	t := w.stash[0]
+	w.stash[0] = nil
 	w.stash = w.stash[1:]
 	return t
 }

@@ -491,7 +491,7 @@ func (s *frames[W, R]) trim() {
 	}
 	s.used = 0
 	if len(blocks) > 1 {
-		first := blocks[:1:1]
+		first := []*[blockLen]frame[W, R]{blocks[0]} // a slice of blocks would keep all of them
 		s.blocks.Store(&first)
 		s.moveTo(0)
 	}

@@ -87,7 +87,8 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	pl := here[hashOf(goroutine)%uint(len(here))]
 	pl.mu.Lock()
 	if n := len(pl.free); n > 0 {
-		w, pl.free = pl.free[n-1], pl.free[:n-1]
+		w, pl.free[n-1] = pl.free[n-1], nil
+		pl.free = pl.free[:n-1]
 	} else {
 		w = p.newWorker(pl.placement, true, false)
 		w.home = pl

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -963,18 +964,23 @@ func TestALargeArgumentIsGarbageWhenItsJoinIsOver(t *testing.T) {
 	})
 }
 
+// TestForkStacksShrink: what a deep recursion needed is garbage when the worker has nothing to do.
 func TestForkStacksShrink(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	onlyWorker(t, p, func(w *Worker) { dive(w, 20*blockLen, func(*Worker) {}) })
-	requireAtRest(t, p)
-	p.workers.each(func(w *Worker) {
-		for _, s := range w.forkStacks() {
-			require.LessOrEqual(t, s.(interface{ blockCount() int }).blockCount(), 1)
-		}
+	var block weak.Pointer[frame[application[int, int], int]]
+	onlyWorker(t, p, func(w *Worker) {
+		dive(w, 20*blockLen, func(w *Worker) {
+			s := applications[int, int](w)
+			require.Greater(t, s.bottom, 2*blockLen)
+			block = weak.Make(s.at(2 * blockLen))
+		})
 	})
+	requireAtRest(t, p)
+	require.True(t, testutil.Eventually(func() bool {
+		runtime.GC()
+		return block.Value() == nil
+	}), "a block of frames is kept")
 }
-
-func (s *frames[W, R]) blockCount() int { return len(*s.blocks.Load()) }
 
 // TestWhoGivesWayLetsOthersRun, on one P, while no look at the network is due.
 func TestWhoGivesWayLetsOthersRun(t *testing.T) {

@@ -193,6 +193,7 @@ func (w *Worker) comeBack() {
 	home.back = append(home.back, w)
 	home.owed.Store(int32(len(home.back)))
 	if p.sleep.Choose(home.index) {
+		home.back[len(home.back)-1] = nil
 		home.back = home.back[:len(home.back)-1]
 		home.owed.Store(int32(len(home.back)))
 		p.sleep.Resumed()
