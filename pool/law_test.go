@@ -630,7 +630,7 @@ func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
 			first := 0
 			for range rounds {
 				requireAtRest(t, p)
-				p.shortSleeps.Store(0) // so that no worker stays awake, and gives way then
+				sawGaps(p, math.MaxInt64) // so that no worker stays awake, and gives way then
 				before := p.Stats().Total().Parks
 				if wait() == before {
 					first++

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -29,11 +30,17 @@ import (
 //
 // If all Ps have other goroutines to run, the monitor polls as before, and the worker waits for that. Without
 // /proc, where the descriptor is found, the worker leaves out step 1.
+//
+// While a goroutine waits in the poller, one of the process's threads sleeps there, and each new timer wakes it, which
+// takes 10 microseconds or more. So the pipe's goroutine does not wait there before the first event: in a process
+// without a network there is none.
 
 // network is a pool's way to Go's poller.
 type network struct {
 	in, out *os.File      // the pipe's ends
 	back    chan struct{} // wakes a worker
+	first   chan struct{} // closed at the first event, or by stop
+	close   func()        // closes first
 	poller  atomic.Int32  // the poller's descriptor; 0 if it is not known yet, -1 if it cannot be; the pipe's goroutine writes
 }
 
@@ -43,7 +50,8 @@ func newNetwork(ended func()) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &network{in: in, out: out, back: make(chan struct{})}
+	n := &network{in: in, out: out, back: make(chan struct{}), first: make(chan struct{})}
+	n.close = sync.OnceFunc(func() { close(n.first) })
 	go func() {
 		defer ended()
 		n.serve()
@@ -56,6 +64,7 @@ func (n *network) serve() {
 	defer n.in.Close()
 	pprof.SetGoroutineLabels(context.Background()) // not those of the task that needed the network first
 	n.poller.Store(n.findPoller())
+	<-n.first
 	var buffer [16]byte
 	for {
 		k, err := n.in.Read(buffer[:])
@@ -119,6 +128,7 @@ func (n *network) poll() bool {
 	if !n.ready() {
 		return false
 	}
+	n.close()
 	if _, err := n.out.Write(aByte); err != nil {
 		return false
 	}
@@ -127,4 +137,7 @@ func (n *network) poll() bool {
 }
 
 // stop ends the pipe's goroutine.
-func (n *network) stop() { n.out.Close() }
+func (n *network) stop() {
+	n.close()
+	n.out.Close()
+}

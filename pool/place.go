@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,13 +46,13 @@ type place struct {
 
 	tick        tick
 	search      policy.Search
-	victim      int     // the last place from which something was stolen; -1 at first
-	firstVictim int     // the place that the next look visits first, because the waker saw work there; -1 for none
-	searching   bool    // the holder counts as a searcher
-	woken       bool    // the place was woken, and its worker has not run yet
-	dozedAt     int64   // when the place went to sleep, in heist.Ticks
-	tasksThen   uint64  // tasks, when the place was woken
-	idled       bool    // the place was woken, and no work was found since
+	victim      int  // the last place from which something was stolen; -1 at first
+	firstVictim int  // the place that the next look visits first, because the waker saw work there; -1 for none
+	searching   bool // the holder counts as a searcher
+	woken       bool // the place was woken, and its worker has not run yet
+	gaps        policy.Gaps
+	idleSince   int64   // when a look found nothing and the gap began, in heist.Ticks; 0 if the place is in none
+	wokenAt     int64   // when the place was woken in that gap, in heist.Ticks; 0 if it was not, or nothing was found after
 	standIn     bool    // the holder is a stand-in that has not run anything yet
 	stash       []*task // accepted tasks for which no queue was left when the pool closed
 	pulled      [heist.MaxPull]*task
@@ -105,6 +106,9 @@ func newPlace(p *Pool, index, rank int) *place {
 func (pl *place) injector() *heist.Injector[task] {
 	return pl.pool.nodes[pl.placement.node].queues[PriorityNormal]
 }
+
+// ofGuests says whether the place is one of guests, whose queues are always empty.
+func (pl *place) ofGuests() bool { return pl.rank < 0 }
 
 // queued returns how many tasks lie in the place's queues.
 func (pl *place) queued() int {
@@ -167,11 +171,13 @@ func (pl *place) doze() {
 	searching := pl.searching
 	pl.searching = false
 	pl.parks.Add(1)
-	if pl.idled && pl.tasks.Load() == pl.tasksThen {
+	if pl.wokenAt != 0 {
+		pl.wokenAt = 0
 		pl.fruitless.Add(1)
+		pl.sawGap(math.MaxInt64)
+	} else {
+		pl.beginGap()
 	}
-	pl.idled = false
-	pl.dozedAt = heist.Ticks()
 	state := p.sleep.Announce(pl.index, searching)
 	switch {
 	case pl.owed.Load() > 0,
@@ -200,7 +206,8 @@ func (pl *place) wakeUp() {
 	pl.searching = true
 	pl.woken = true
 	p.woken.Add(1)
-	p.searchedAt.Store(heist.Ticks())
+	pl.wokenAt = heist.Ticks()
+	p.searchedAt.Store(pl.wokenAt)
 	pl.occupy()
 }
 
@@ -210,9 +217,36 @@ func (pl *place) answer() {
 		pl.woken = false
 		pl.pool.woken.Add(-1)
 		pl.wakes.Add(1)
-		pl.idled, pl.tasksThen = true, pl.tasks.Load()
 	}
 }
+
+// beginGap is called when a look has found nothing.
+func (pl *place) beginGap() {
+	if pl.idleSince == 0 {
+		pl.idleSince = heist.Ticks()
+	}
+}
+
+// endGap is called when there is something to do.
+func (pl *place) endGap() {
+	if pl.idleSince != 0 {
+		pl.gapEnded()
+	}
+}
+
+// gapEnded records the gap. If the place was woken for what there is to do, the gap ended then.
+//
+//go:noinline
+func (pl *place) gapEnded() {
+	end := pl.wokenAt
+	if end == 0 {
+		end = heist.Ticks()
+	}
+	pl.sawGap(end - pl.idleSince)
+	pl.idleSince, pl.wokenAt = 0, 0
+}
+
+func (pl *place) sawGap(ticks int64) { pl.gaps.Saw(ticks, pl.pool.ticksSpin, pl.pool.ticksWatch) }
 
 // occupy gives the place to an idle worker, or to a new one.
 func (pl *place) occupy() {
@@ -234,6 +268,7 @@ func (pl *place) giveBack(asleep bool) bool {
 		pl.mu.Unlock()
 		return false
 	}
+	pl.endGap()
 	last := false
 	if asleep {
 		pl.pool.sleep.Resumed()

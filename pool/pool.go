@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ type Pool struct {
 
 	// Periods, in heist.Ticks. Constant.
 	ticksGiveWay, ticksSpareGiveWay, ticksMaxTurn, ticksLongTurn, ticksNetwork, ticksFollow, ticksTurn int64
-	ticksLinger, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook                    int64
+	ticksSpin, ticksWatch, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook          int64
 	ticksLoop                                                                                          policy.PaceTimes
 	ticksPerNanosecond                                                                                 float64
 
@@ -87,31 +88,30 @@ type Pool struct {
 
 	// These fields change when a worker goes to sleep or waits, or a guest comes.
 
-	watched     atomic.Bool             // a worker watches; that worker writes
-	shortSleeps atomic.Int32            // see sleptFor; wakers and the watching worker write
-	woken       atomic.Int32            // woken places whose workers do not run yet; wakers add, these workers subtract
-	searchedAt  atomic.Int64            // when a searcher last looked or was woken, in heist.Ticks; searchers and wakers write
-	network     atomic.Pointer[network] // nil until it is needed; a worker writes, once
-	networkDue  atomic.Int64            // when the next look at it is due, in heist.Ticks; the worker that takes the turn writes
-	followDue   atomic.Int64            // when the next look at GOMAXPROCS is due, in heist.Ticks; the goroutine that looks writes
-	ps          atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
-	active      atomic.Int32            // workers that are not idle; wakers add, a worker that becomes idle subtracts
-	waits       atomic.Int32            // of these, the workers that wait; they write
-	delayed     atomic.Int64            // tasks that wait for their time; submitters and timers write
-	cancelled   atomic.Int64            // cancelled calls that are not over; the canceller adds, the end of the call subtracts
-	skipped     atomic.Int64            // tasks that were cancelled before they began; the goroutine that skips one writes
-	dropped     atomic.Int64            // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
-	refused     atomic.Int64            // tasks and callers that were not accepted; the goroutine that refuses one writes
-	late        atomic.Int64            // tasks that were not begun by their deadline; the worker that finds one writes
-	panicked    atomic.Int64            // functions that panicked; the goroutine that recovers the panic writes
-	stale       atomic.Int64            // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
-	relief      relief                  // of a pool in a bubble
-	delays      sync.Map                // *delay -> nil; the delays that have not ended
-	room        room
-	admission   admission
-	slow        slowTasks
-	workerSet   workerSet
-	workers     workerList
+	watched    atomic.Bool             // a worker watches; that worker writes
+	woken      atomic.Int32            // woken places whose workers do not run yet; wakers add, these workers subtract
+	searchedAt atomic.Int64            // when a searcher last looked or was woken, in heist.Ticks; searchers and wakers write
+	network    atomic.Pointer[network] // nil until it is needed; a worker writes, once
+	networkDue atomic.Int64            // when the next look at it is due, in heist.Ticks; the worker that takes the turn writes
+	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due, in heist.Ticks; the goroutine that looks writes
+	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
+	active     atomic.Int32            // workers that are not idle; wakers add, a worker that becomes idle subtracts
+	waits      atomic.Int32            // of these, the workers that wait; they write
+	delayed    atomic.Int64            // tasks that wait for their time; submitters and timers write
+	cancelled  atomic.Int64            // cancelled calls that are not over; the canceller adds, the end of the call subtracts
+	skipped    atomic.Int64            // tasks that were cancelled before they began; the goroutine that skips one writes
+	dropped    atomic.Int64            // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
+	refused    atomic.Int64            // tasks and callers that were not accepted; the goroutine that refuses one writes
+	late       atomic.Int64            // tasks that were not begun by their deadline; the worker that finds one writes
+	panicked   atomic.Int64            // functions that panicked; the goroutine that recovers the panic writes
+	stale      atomic.Int64            // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
+	relief     relief                  // of a pool in a bubble
+	delays     sync.Map                // *delay -> nil; the delays that have not ended
+	room       room
+	admission  admission
+	slow       slowTasks
+	workerSet  workerSet
+	workers    workerList
 
 	ended sync.WaitGroup // workers that have not ended, and network's goroutine
 }
@@ -175,7 +175,8 @@ func makePool(c *config) *Pool {
 		ticksNetwork:      heist.TicksIn(networkPeriod),
 		ticksFollow:       heist.TicksIn(followPeriod),
 		ticksTurn:         heist.TicksIn(turnTime),
-		ticksLinger:       heist.TicksIn(lingerTime),
+		ticksSpin:         heist.TicksIn(max(cmp.Or(c.spin, heist.DefaultSpin), 0) * 3 / 2), // with the yields
+		ticksWatch:        heist.TicksIn(watchTime),
 		ticksAnswer:       heist.TicksIn(answerTime),
 		ticksRebind:       heist.TicksIn(rebindPeriod),
 		ticksShortLook:    heist.TicksIn(shortLook),

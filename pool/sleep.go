@@ -68,8 +68,6 @@ func (p *Pool) wakeOne(node, firstVictim int) bool {
 	pl := p.places[i]
 	if firstVictim >= 0 {
 		pl.firstVictim = firstVictim
-	} else { // for a task
-		p.sleptFor(heist.Ticks() - pl.dozedAt)
 	}
 	pl.wakeUp()
 	return true
@@ -102,11 +100,11 @@ func (p *Pool) placeHere() int {
 
 // watch is called by a worker that would park. The first to come watches: it stays awake in its place,
 // as a searcher, and watch returns true when there may be something to do. With Tuning.HotWorker it
-// watches for ever; otherwise for lingerTime, and only where tasks have woken the pool again and again
-// soon after it went to sleep. watch returns false for any other worker, and after it has watched in vain.
+// watches for ever; otherwise for watchTime, and only where the place's gaps have been as short as that.
+// watch returns false for any other worker, and after it has watched in vain.
 func (w *Worker) watch() bool {
 	p := w.pool
-	if !p.latency && (p.shortSleeps.Load() < lingerAfter || p.closing.Load()) || !p.watched.CompareAndSwap(false, true) {
+	if !p.latency && (!w.gaps.Watches() || p.closing.Load()) || !p.watched.CompareAndSwap(false, true) {
 		return false
 	}
 	defer p.watched.Store(false)
@@ -121,31 +119,16 @@ func (w *Worker) watch() bool {
 	for start := heist.Ticks(); ; heist.Spin(watchSpin) {
 		p.searches()
 		state := p.sleep.Load()
-		if _, place, ok := p.anyWork(state.Sleepers() >= 0); ok || w.isControlled() || p.exit.Load() {
-			if ok && place < 0 {
-				p.sleptFor(0)
-			}
+		if _, _, ok := p.anyWork(state.Sleepers() >= 0); ok || w.isControlled() || p.exit.Load() {
 			return true
 		}
 		now := heist.Ticks()
 		// With more guests than sleepers, guests would find the pool hungry for nothing.
-		if !p.latency && (now-start > p.ticksLinger || state.Sleepers() < 0) {
-			p.sleptFor(p.ticksLinger + 1)
+		if !p.latency && (now-start > p.ticksWatch || state.Sleepers() < 0) {
 			return false
 		}
 		w.giveWayIfDue(now)
 	}
-}
-
-// sleptFor notes for how long there was no task.
-func (p *Pool) sleptFor(ticks int64) {
-	n := p.shortSleeps.Load()
-	if ticks <= p.ticksLinger {
-		n = min(n+1, mostShortSleeps)
-	} else {
-		n = max(n-lingerAfter, 0)
-	}
-	p.shortSleeps.Store(n)
 }
 
 // lacksWatch says whether a hot worker should watch and none does: the last one may have stopped because
@@ -156,13 +139,10 @@ const (
 	// watchSpin is the pause between two looks of a watching worker: about as long as a task's cache
 	// lines take to come over.
 	watchSpin = 100 * time.Nanosecond
-	// lingerTime is how long a worker watches for the next task if tasks come that often: a
+	// watchTime is how long a worker watches for the next task if tasks come that often: a
 	// wake-up takes 4 to 10 microseconds, and a hundred times as long if the system puts the thread
 	// onto a CPU that is busy.
-	lingerTime = 100 * time.Microsecond
-	// lingerAfter is how many sleeps must have been shorter than lingerTime. A longer one counts as much
-	// as lingerAfter shorter ones, so a worker watches in vain at most once for each 4 times that it does not.
-	lingerAfter, mostShortSleeps = 4, 8
+	watchTime = 100 * time.Microsecond
 	// answerTime is how recent the last look, or wake-up, of a searcher must be for others to rely on it.
 	// A look and the pause after it take 2 microseconds at most, a wake-up 4 to 10.
 	answerTime = 30 * time.Microsecond
@@ -186,7 +166,7 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 		}
 	}
 	for i, pl := range p.victims() {
-		if pl.queued() > 0 || pl.anyFork(forks) {
+		if !pl.ofGuests() && pl.queued() > 0 || pl.top.Load() != nil && pl.anyFork(forks) {
 			return pl.placement.node, i, true
 		}
 	}

@@ -438,25 +438,74 @@ func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
 		require.NoError(t, p.Go(func(*Worker) { close(done) }))
 		<-done
 	}
-	requireAtRest(t, p)
-	require.Zero(t, p.shortSleeps.Load())
 	require.True(t, testutil.Eventually(func() bool {
-		for range mostShortSleeps {
-			p.sleptFor(p.ticksLinger)
-		}
+		sawGaps(p, p.ticksWatch)
 		one()
-		for start := heist.Ticks(); heist.Ticks()-start < p.ticksLinger; {
+		for start := heist.Ticks(); heist.Ticks()-start < p.ticksWatch; {
 			if p.watched.Load() {
 				return true
 			}
 		}
 		return false
 	}))
-	requireAtRest(t, p)
-	for range mostShortSleeps {
-		p.sleptFor(p.ticksLinger + 1)
-	}
-	require.Zero(t, p.shortSleeps.Load())
+	sawGaps(p, p.ticksWatch+1)
 	one()
 	requireAtRest(t, p)
+	require.False(t, p.places[0].gaps.Watches())
+}
+
+// sawGaps has the places of a pool that comes to rest see so many gaps of that length that these decide.
+func sawGaps(p *Pool, ticks int64) {
+	for _, pl := range p.places[:p.first] {
+		testutil.Eventually(func() bool { return p.sleep.Choose(pl.index) }) // the place is the caller's
+		for range 10 {
+			pl.sawGap(ticks)
+		}
+		pl.idleSince = heist.Ticks()
+		p.sleep.Resumed()
+		pl.doze()
+	}
+}
+
+// TestAPlaceStopsSpinningWhereSpinsAreInVain, and spins again where they are not.
+func TestAPlaceStopsSpinningWhereSpinsAreInVain(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	looks := func() uint64 {
+		requireAtRest(t, p)
+		before := p.Stats().Total().Looks
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(*Worker) { close(done) }))
+		<-done
+		requireAtRest(t, p)
+		return p.Stats().Total().Looks - before
+	}
+	requireAtRest(t, p)
+	sawGaps(p, p.ticksSpin+1)
+	require.LessOrEqual(t, looks(), uint64(2))
+	sawGaps(p, p.ticksSpin)
+	require.Greater(t, looks(), uint64(heist.DefaultYields))
+}
+
+// TestAGapEndsWhenThePlaceIsWoken, not when its worker comes to run: the way there is no time for which to spin.
+func TestAGapEndsWhenThePlaceIsWoken(t *testing.T) {
+	p := &Pool{ticksSpin: 15, ticksWatch: 100}
+	pl := &place{pool: p}
+	for _, c := range []struct {
+		since, woken int64
+		spins        bool
+	}{
+		{100, 100 + p.ticksSpin, true},
+		{100, 101 + p.ticksSpin, false},
+	} {
+		pl.gaps = policy.Gaps{}
+		for range 4 {
+			pl.idleSince, pl.wokenAt = c.since, c.woken
+			pl.endGap()
+			require.Zero(t, pl.idleSince)
+			require.Zero(t, pl.wokenAt)
+		}
+		require.Equal(t, c.spins, pl.gaps.Spins())
+		pl.endGap() // there is none
+		require.Equal(t, c.spins, pl.gaps.Spins())
+	}
 }

@@ -198,6 +198,7 @@ func (w *Worker) comeBack() {
 		home.owed.Store(int32(len(home.back)))
 		p.sleep.Resumed()
 		w.place = home
+		w.endGap()
 	}
 }
 

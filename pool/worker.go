@@ -197,6 +197,7 @@ type job struct {
 // run runs a job in the worker's place, not on top of another job.
 func (w *Worker) run(j job) {
 	w.woke = false
+	w.endGap()
 	if j.task != nil {
 		w.tasks.Add(1)
 	}
@@ -293,7 +294,6 @@ func (w *Worker) step() {
 		runtime.Gosched()
 	}
 	if j, ok := w.findWork(); ok {
-		w.idled = false
 		again := j.forks != nil && !w.search.Drawn() && w.search.Tier(w.victim) == 0
 		w.run(j)
 		if again {
@@ -391,15 +391,20 @@ func (w *Worker) findWork() (job, bool) {
 }
 
 // searchWork looks for work of others until it finds some, or until its backoff says that it is
-// time to sleep. If half of the workers search already, it gives up after one look. If it finds
-// nothing, the worker stays a searcher: doze ends that.
+// time to sleep. If half of the workers search already, or the place's gaps are too long for a spin, it
+// gives up after one look. If it finds nothing, the worker stays a searcher: doze ends that.
 //
 // It leaves LIFO slots alone until the last look. Their owners are likely to come to them soon,
 // with the tasks' data in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
 func (w *Worker) searchWork() (job, bool) {
 	w.tick.pause()
-	for w.search.Begin(); ; {
+	w.search.Begin()
+	spins := w.gaps.Spins()
+	if !spins {
+		w.search.Backoff.End()
+	}
+	for {
 		if w.searching {
 			w.pool.searches()
 		}
@@ -411,11 +416,12 @@ func (w *Worker) searchWork() (job, bool) {
 		if w.isControlled() {
 			return job{}, false
 		}
+		w.beginGap()
 		// The worker counts as a searcher only after the first look. That look often finds
 		// something, and to count is to change a word that all workers share, twice: a
 		// tenth of the time in the simulation of 512 CPUs.
 		if !w.searching {
-			if !w.pool.sleep.StartSearching(w.pool.size()) {
+			if !spins && r == heist.Empty || !w.pool.sleep.StartSearching(w.pool.size()) {
 				return job{}, false
 			}
 			w.searching = true
@@ -472,7 +478,7 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 				pl.alarm()
 			}
 		}
-		if pl != w.place {
+		if pl != w.place && !pl.ofGuests() {
 			t, moved, r := pl.stealTasks(w.place.ring, slots)
 			if r == heist.Success {
 				w.stole(k, moved)
