@@ -52,7 +52,7 @@ node, guests, a pause, another size, the end. To keep them small, places sleep a
 except for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.sleptFor Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
 // stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork place.stealFork place.stealTasks
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
@@ -75,6 +75,8 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // configuration: two tasks, with early looks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=2 -DLONG -DEARLY
 // configuration: tasks that queue tasks, with early looks: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=3 -DLONG -DEARLY
 // configuration: tasks that queue tasks, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY; pan: -DNP -l
+// configuration: places that may not spin: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY -DVAIN
+// configuration: a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DVAIN
 // configuration: several tasks in hands: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DTASKS=3 -DLONG -DEARLY
 // configuration: two nodes: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2 -DLONG
 // configuration: two nodes, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2; pan: -DNP -l
@@ -936,6 +938,9 @@ inline search() {
 inline startSearching() {
 	if
 	:: hunts
+#ifdef VAIN
+	:: !hunts // the place does not spin
+#endif
 #ifdef ORDERS
 	:: !hunts && ORDERED
 	:: !hunts && !ORDERED ->
