@@ -41,8 +41,11 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/c2c"
+	"github.com/seed53057037/heist/bench/internal/child"
 	"github.com/seed53057037/heist/bench/internal/compare"
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/gauge"
+	"github.com/seed53057037/heist/bench/internal/jobs"
 	"github.com/seed53057037/heist/bench/internal/page"
 	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
@@ -54,17 +57,21 @@ import (
 )
 
 func main() {
-	if suites.ServeIfAsked() {
-		return
-	}
-	c := command{suites: suites.All(), stdout: os.Stdout, stderr: os.Stderr}
-	os.Exit(c.run(os.Args[1:]))
+	var programs child.Programs
+	c := command{suites: all(), stdout: os.Stdout, stderr: os.Stderr, programs: &programs}
+	status := c.run(os.Args[1:])
+	programs.Remove()
+	os.Exit(status)
 }
+
+// all returns the suites of all packages. Programs of their own run them: see package child.
+func all() []runner.Suite { return append(suites.All(), jobs.Suite()) }
 
 // command is the program, so that tests can run it.
 type command struct {
 	suites         []runner.Suite
 	stdout, stderr io.Writer
+	programs       *child.Programs
 	tiny           bool            // see runner.Env
 	said           map[string]bool // the notes that were printed
 	progress       *progress
@@ -129,9 +136,16 @@ func (c command) measureAll(o options, args []string) int {
 	c.said = make(map[string]bool)
 	c.progress = newProgress(c.stderr, o)
 	c.all = new([]runner.Outcome)
+	gauge.Calibrate()
+	if err := c.programs.Build(c.programsFor(o)...); err != nil {
+		return c.status(err)
+	}
 	status := exitOK
 	for _, suite := range o.suites {
 		for _, benchCase := range suite.Cases {
+			if benchCase.Named && o.budget > 0 {
+				continue
+			}
 			if err := c.measure(o, suite, benchCase); err != nil {
 				c.complain(err.Error())
 				status = exitFailed
@@ -154,6 +168,25 @@ func (c command) measureAll(o options, args []string) int {
 		}
 	}
 	return status
+}
+
+// programsFor returns the programs that the suites run in.
+func (c command) programsFor(o options) (names []string) {
+	for _, suite := range o.suites {
+		for _, benchCase := range suite.Cases {
+			for _, impl := range benchCase.Impls {
+				if impl.Alone || c.tiny && impl.Links == "" || impl.Peer() && !o.wantsPeer(impl.Name) {
+					continue
+				}
+				names = append(names, impl.Program())
+				if impl.Links == "jobs" {
+					names = append(names, "nats") // its server
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // The pool whose steals the page shows.
@@ -215,6 +248,9 @@ func (c command) page(o options, args []string) (page.Page, error) {
 func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) error {
 	how := runner.Options{
 		Runs: o.runs, Time: o.time, Budget: o.budget, Peers: o.wantsPeer, Note: c.note, Tiny: c.tiny,
+		Isolate: func(impl runner.Impl, env runner.Env) (runner.Run, func(), error) {
+			return c.programs.Start(impl, env, c.note)
+		},
 	}
 	var outcomes []runner.Outcome
 	var failures []error

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/bench/internal/child"
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/suites"
@@ -26,8 +27,13 @@ func TestMain(m *testing.M) {
 	if suites.ServeIfAsked() {
 		return
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	programs.Remove()
+	os.Exit(status)
 }
+
+// programs are those that the tests need, built once.
+var programs child.Programs
 
 // output is what a run of the command left behind.
 type output struct {
@@ -37,7 +43,7 @@ type output struct {
 
 func runCommand(known []runner.Suite, args ...string) output {
 	var stdout, stderr bytes.Buffer
-	c := command{suites: known, stdout: &stdout, stderr: &stderr, tiny: true}
+	c := command{suites: known, stdout: &stdout, stderr: &stderr, tiny: true, programs: &programs}
 	status := c.run(args)
 	return output{status, stdout.String(), stderr.String()}
 }
@@ -129,7 +135,7 @@ func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"c2c -runs 0", []string{"-runs is 0"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
-			out := runCommand(suites.All(), strings.Fields(test.args)...)
+			out := runCommand(all(), strings.Fields(test.args)...)
 			assert.Equal(t, exitUsage, out.status)
 			assert.Empty(t, out.stdout)
 			assert.Equal(t, 1, strings.Count(out.stderr, "\n"), out.stderr)
@@ -141,33 +147,33 @@ func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o, err := parseOptions([]string{"parse", "--json", "deque", "-runs", "4", "parse"}, suites.All(), nil)
+	o, err := parseOptions([]string{"parse", "--json", "deque", "-runs", "4", "parse"}, all(), nil)
 	require.NoError(t, err)
 	assert.True(t, o.json, "two dashes, after a suite")
 	assert.Equal(t, 4, o.runs)
 	assert.Equal(t, fullTime, o.time)
 	assert.Equal(t, []string{"deque", "parse"}, suiteNames(o.suites))
 
-	o, err = parseOptions([]string{"-peers", "go,ants"}, suites.All(), nil)
+	o, err = parseOptions([]string{"-peers", "go,ants"}, all(), nil)
 	require.NoError(t, err)
 	assert.Equal(t, shortRuns, o.runs)
 	assert.Equal(t, shortTime, o.time)
-	assert.Len(t, o.suites, len(suites.All()))
+	assert.Len(t, o.suites, len(all()))
 	assert.True(t, o.wantsPeer("ants"))
 	assert.False(t, o.wantsPeer("conc"))
 
-	o, err = parseOptions([]string{"parse", "forkjoin/skynet", "forkjoin/fib35"}, suites.All(), nil)
+	o, err = parseOptions([]string{"parse", "forkjoin/skynet", "forkjoin/fib35"}, all(), nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"forkjoin", "parse"}, suiteNames(o.suites))
 	assert.Equal(t, []string{"fib35", "skynet"}, caseNames(o.suites[0]))
 
-	o, err = parseOptions([]string{"-peers=none"}, suites.All(), nil)
+	o, err = parseOptions([]string{"-peers=none"}, all(), nil)
 	require.NoError(t, err)
 	assert.False(t, o.wantsPeer("go"))
 }
 
 func TestHelp(t *testing.T) {
-	out := runCommand(suites.All(), "-h")
+	out := runCommand(all(), "-h")
 	assert.Equal(t, exitOK, out.status)
 	assert.Contains(t, out.stdout, "forkjoin")
 	assert.Contains(t, out.stdout, "-workers")
@@ -175,12 +181,12 @@ func TestHelp(t *testing.T) {
 }
 
 func TestHelpOfACommand(t *testing.T) {
-	out := runCommand(suites.All(), "topo", "-h")
+	out := runCommand(all(), "topo", "-h")
 	assert.Equal(t, exitOK, out.status)
 	assert.Contains(t, out.stdout, "-root folder")
 	assert.NotContains(t, out.stdout, "-workers")
 
-	out = runCommand(suites.All(), "c2c", "-runs", "3", "--help")
+	out = runCommand(all(), "c2c", "-runs", "3", "--help")
 	assert.Equal(t, exitOK, out.status)
 	assert.Contains(t, out.stdout, "-matrix file")
 	assert.Contains(t, out.stdout, `"ns"`)
@@ -189,19 +195,19 @@ func TestHelpOfACommand(t *testing.T) {
 
 func TestTopoDrawsThisMachineAndOthers(t *testing.T) {
 	const server = "../numa/testdata/2n4c"
-	out := runCommand(suites.All(), "topo")
+	out := runCommand(all(), "topo")
 	assert.Equal(t, exitOK, out.status)
 	assert.Contains(t, out.stdout, "node 0")
 
 	picture := filepath.Join(t.TempDir(), "server.svg")
-	out = runCommand(suites.All(), "topo", "-root", server, "-svg", picture)
+	out = runCommand(all(), "topo", "-root", server, "-svg", picture)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, "package 1 > node 1, 16.0 GiB > L3 1: [2 6] [3 7]")
 	drawn, err := os.ReadFile(picture)
 	require.NoError(t, err)
 	assert.Contains(t, string(drawn), `id="cpu7"`)
 
-	out = runCommand(suites.All(), "-json", "topo", "-root", server)
+	out = runCommand(all(), "-json", "topo", "-root", server)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Equal(t, 1, strings.Count(out.stdout, "\n"))
 	topology, err := numa.ReadRoot(server)
@@ -213,7 +219,7 @@ func TestTopoDrawsThisMachineAndOthers(t *testing.T) {
 
 func TestTopoOfNoMachineIsAnErrorNotThisMachine(t *testing.T) {
 	for _, root := range []string{t.TempDir(), "", "/nowhere"} {
-		out := runCommand(suites.All(), "topo", "-root", root)
+		out := runCommand(all(), "topo", "-root", root)
 		assert.Equal(t, exitFailed, out.status)
 		assert.Empty(t, out.stdout)
 		assert.Contains(t, out.stderr, "-root has no machine's CPUs")
@@ -226,7 +232,7 @@ func TestTopoTellsWhatIsAGuess(t *testing.T) {
 	require.NoError(t, os.MkdirAll(cpus, 0o777))
 	require.NoError(t, os.WriteFile(filepath.Join(cpus, "online"), []byte("0-1"), 0o666))
 	require.NoError(t, os.WriteFile(filepath.Join(cpus, "present"), []byte("0-x"), 0o666))
-	out := runCommand(suites.All(), "topo", "-root", root)
+	out := runCommand(all(), "topo", "-root", root)
 	assert.Equal(t, exitOK, out.status)
 	assert.Contains(t, out.stdout, "node 0: 0 1")
 	assert.Contains(t, out.stderr, "is a guess")
@@ -234,7 +240,7 @@ func TestTopoTellsWhatIsAGuess(t *testing.T) {
 }
 
 func TestFileThatCannotBeWritten(t *testing.T) {
-	out := runCommand(suites.All(), "topo", "-svg", filepath.Join(t.TempDir(), "no", "such"))
+	out := runCommand(all(), "topo", "-svg", filepath.Join(t.TempDir(), "no", "such"))
 	assert.Equal(t, exitFailed, out.status)
 	assert.Contains(t, out.stderr, "such")
 }
@@ -257,7 +263,7 @@ func needTwoCPUs(t *testing.T) {
 func TestC2CPrintsLinesAndThenTheMatrix(t *testing.T) {
 	needTwoCPUs(t)
 	file := filepath.Join(t.TempDir(), "matrix.json")
-	out := runCommand(suites.All(), "-json", "c2c", "-runs=2", "-time=1ms", "-matrix", file)
+	out := runCommand(all(), "-json", "c2c", "-runs=2", "-time=1ms", "-matrix", file)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	lines := strings.SplitAfter(strings.TrimSuffix(out.stdout, "\n"), "\n")
 	require.GreaterOrEqual(t, len(lines), 2)
@@ -289,7 +295,7 @@ func TestC2CPrintsLinesAndThenTheMatrix(t *testing.T) {
 func TestC2CAsATable(t *testing.T) {
 	needTwoCPUs(t)
 	picture := filepath.Join(t.TempDir(), "c2c.svg")
-	out := runCommand(suites.All(), "c2c", "-runs=1", "-time=1ms", "-svg", picture)
+	out := runCommand(all(), "c2c", "-runs=1", "-time=1ms", "-svg", picture)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, "the farthest pair")
 	drawn, err := os.ReadFile(picture)
@@ -301,10 +307,10 @@ func TestC2COfOneCPUHasNothingToMeasure(t *testing.T) {
 	allowed, err := heist.Allowed()
 	require.NoError(t, err)
 	one := strconv.Itoa(allowed[0])
-	out := runCommand(suites.All(), "c2c", "-cpus", one)
+	out := runCommand(all(), "c2c", "-cpus", one)
 	assert.Equal(t, exitOK, out.status)
 	assert.Contains(t, out.stdout, "nothing to measure: CPU "+one+" is alone")
-	out = runCommand(suites.All(), "c2c", "-json", "-cpus", one)
+	out = runCommand(all(), "c2c", "-json", "-cpus", one)
 	assert.Equal(t, exitOK, out.status)
 	assert.Equal(t, `{"cpus":[`+one+`],"ns":[[0]]}`+"\n", out.stdout)
 	assert.Contains(t, out.stderr, "nothing to measure")
@@ -321,19 +327,19 @@ func TestCaseThatIsLeftOutHasNoTable(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	out := runCommand(suites.All(), "list")
+	out := runCommand(all(), "list")
 	assert.Equal(t, exitOK, out.status)
 	for _, name := range []string{"deque", "steal-contended", "heist-asm", "fib35", "external-4", "pond", "go-source", "same-core", "remote"} {
 		assert.Contains(t, out.stdout, name)
 	}
-	out = runCommand(suites.All(), "list", "parse")
+	out = runCommand(all(), "list", "parse")
 	assert.Contains(t, out.stdout, "go-source")
 	assert.NotContains(t, out.stdout, "fib35")
 }
 
 // TestEverySuite runs everything as small as it gets, and reads what it prints.
 func TestEverySuite(t *testing.T) {
-	known := suites.All()
+	known := all()
 	counts := []string{"1", "2"}
 	if testutil.Short() {
 		counts = counts[1:]
@@ -378,7 +384,7 @@ func TestEverySuiteAsTables(t *testing.T) {
 	if testutil.Short() {
 		what = append(what, "balance", "parse")
 	}
-	out := runCommand(suites.All(), what...)
+	out := runCommand(all(), what...)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, "parse/go-source")
 	assert.Contains(t, out.stdout, "Worker 1: [")
@@ -386,18 +392,18 @@ func TestEverySuiteAsTables(t *testing.T) {
 }
 
 func TestSimComparesWithUniformVictims(t *testing.T) {
-	out := runCommand(suites.All(), "sim", "-machine=4n8c", "-load", "uts-t3,service-90", "-seed=7", "-seeds=2")
+	out := runCommand(all(), "sim", "-machine=4n8c", "-load", "uts-t3,service-90", "-seed=7", "-seeds=2")
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Regexp(t, `uts-t3 +uniform`, out.stdout)
 	assert.Regexp(t, `tiers-last +[\d.]+ \([\d.]+ to [\d.]+\)`, out.stdout)
 	assert.NotContains(t, out.stdout, "forkjoin")
 
-	out = runCommand(suites.All(), "sim", "-machine=4n8c", "-load=uts-t3", "-json")
+	out = runCommand(all(), "sim", "-machine=4n8c", "-load=uts-t3", "-json")
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, `{"suite":"sim","case":"uts-t3-4n8c","impl":"tiers-last","workers":8,"metric":"makespan-ms",`)
 	assert.Contains(t, out.stdout, `"metric":"remote-steals","ratio_to":"uniform","impl":"tiers-last",`)
 
-	out = runCommand(suites.All(), "sim", "-machine=4n8c", "-load=uts-t3", "-sweep")
+	out = runCommand(all(), "sim", "-machine=4n8c", "-load=uts-t3", "-sweep")
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Regexp(t, `Best: tiers-last, uniform .*, patience \d\.`, out.stdout)
 }
@@ -415,15 +421,15 @@ func TestSimRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"sim -runs 2", []string{"-runs", "-machine"}},
 		{"deque -sweep", []string{"-sweep", "bench sim"}},
 	} {
-		out := runCommand(suites.All(), strings.Fields(test.args)...)
+		out := runCommand(all(), strings.Fields(test.args)...)
 		assert.Equal(t, exitUsage, out.status, test.args)
 		assert.Empty(t, out.stdout)
 		for _, part := range test.says {
 			assert.Contains(t, out.stderr, part, test.args)
 		}
 	}
-	out := runCommand(suites.All(), "sim", "-root", t.TempDir())
+	out := runCommand(all(), "sim", "-root", t.TempDir())
 	assert.Equal(t, exitFailed, out.status)
 	assert.Contains(t, out.stderr, "-root has no machine's CPUs")
-	assert.Contains(t, runCommand(suites.All(), "sim", "-h").stdout, "8s1024c")
+	assert.Contains(t, runCommand(all(), "sim", "-h").stdout, "8s1024c")
 }

@@ -8,14 +8,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/seed53057037/heist/bench/internal/suites"
 )
 
 // FuzzOptions: a command line, words between spaces, is understood, or the error is one
 // line.
 func FuzzOptions(f *testing.F) {
-	known := suites.All()
+	known := all()
 	for _, line := range []string{
 		"", "-h", "list", "list forkjoin", "forkjoin/fib35 -workers 2", "--json=true deque ring",
 		"topo -root x -svg y", "topo deque", "c2c -cpus 0-3", "c2c deque -cpus 0", "sim -seeds 0", "sim -machine all -load x",

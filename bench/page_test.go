@@ -14,7 +14,6 @@ import (
 
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/report"
-	"github.com/seed53057037/heist/bench/internal/suites"
 )
 
 // void are the elements of HTML that have no end.
@@ -61,7 +60,7 @@ func readPage(t *testing.T, text string) (ids map[string]bool, cells []string) {
 
 func TestPageHasEverySectionAndEveryFigure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.html")
-	out := runCommand(suites.All(), "-json", "-html", file, "-runs=2", "-time=1ms", "-workers=2", "-peers=go,serial,static,ants",
+	out := runCommand(all(), "-json", "-html", file, "-runs=2", "-time=1ms", "-workers=2", "-peers=go,serial,static,ants",
 		"forkjoin", "latency", "neighbour", "service", "balance")
 	require.Equal(t, exitOK, out.status, out.stderr)
 	written, err := os.ReadFile(file)
@@ -90,7 +89,7 @@ func TestPageHasEverySectionAndEveryFigure(t *testing.T) {
 
 func TestDocumentsHaveTheSameRun(t *testing.T) {
 	dir := t.TempDir()
-	out := runCommand(suites.All(), "-json", "-docs", dir, "-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static,mutex,errgroup",
+	out := runCommand(all(), "-json", "-docs", dir, "-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static,mutex,errgroup",
 		"deque", "forkjoin/fib35", "balance")
 	require.Equal(t, exitOK, out.status, out.stderr)
 	text := func(name string) string {
@@ -153,6 +152,6 @@ func TestPageThatCannotBeWrittenFailsBeforeMeasuring(t *testing.T) {
 		require.Empty(t, out.stdout)
 		require.Contains(t, out.stderr, "-html: open ")
 	}
-	out := runCommand(suites.All(), "list", "-html", "x")
+	out := runCommand(all(), "list", "-html", "x")
 	require.Equal(t, exitUsage, out.status)
 }

@@ -33,7 +33,10 @@ var metrics = map[string]string{
 	"algos/sort-string": "ns/elem", "algos/sort-pair-organ-pipe": "ns/elem", "algos/sort-pair-stable-few": "ns/elem",
 	"algos/filter": "ns/elem", "algos/reduce": "ns/elem", "algos/map": "ns/elem",
 
-	"latency/start-asleep": "p50-us p99-us p999-us", "latency/start-hot": "p50-us p99-us p999-us",
+	"latency/start-asleep": "p50-us p99-us p999-us cpu-us", "latency/start-hot": "p50-us p99-us p999-us cpu-us",
+	"latency/gap-200us": "p50-us p99-us p999-us cpu-us", "latency/gap-1ms": "p50-us p99-us p999-us cpu-us",
+	"latency/gap-5ms": "p50-us p99-us p999-us cpu-us", "latency/burst-5": "p50-us p99-us p999-us cpu-us",
+	"latency/burst-10": "p50-us p99-us p999-us cpu-us",
 
 	"submit/external-1": "ns/task", "submit/external-4": "ns/task", "submit/spawn-inside": "ns/task",
 }

@@ -28,7 +28,7 @@ func Child(name string, metrics []contract.Metric, build func(Env) ([]string, er
 		if err != nil {
 			return nil, nil, err
 		}
-		argv = append(argv, "-suite", env.Suite, "-case", env.Case,
+		argv = append(argv, "-suite", env.Suite, "-case", strings.TrimSuffix(env.Case, withoutTimer),
 			"-workers", strconv.Itoa(env.Workers), "-time", env.Time.String())
 		run := func() (Sample, error) {
 			out, err := exec.Command(argv[0], argv[1:]...).Output()
@@ -39,7 +39,7 @@ func Child(name string, metrics []contract.Metric, build func(Env) ([]string, er
 		}
 		return run, nil, nil
 	}
-	return Impl{Name: name, WarmsUp: true, Start: start}
+	return Impl{Name: name, WarmsUp: true, Alone: true, Start: start}
 }
 
 func childError(err error) error {

@@ -4,7 +4,7 @@
 // implementation is a function that does the case's work for a while and returns
 // what it measured. The implementations of a case run in turn, A B C A B C ..., so
 // that other load on the machine falls on all of them alike; [contract.Compare]
-// relies on that.
+// relies on that. Each is in a process of its own, which waits while others run.
 //
 // To add a suite, write a function that returns a [Suite] and name it in the list
 // of suites. To add an implementation that lives in another program, see [Child].
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,48 @@ type Case struct {
 	// that it returns runs after the last has stopped.
 	Setup func(Env) (teardown func(), err error)
 
+	// NoTimer says that the processes of the case have no timer pending but the case's own. In all others there is one,
+	// as in nearly all servers: Go wakes another thread where there is none.
+	NoTimer bool
+
+	// Named says that the case is measured only if its suite is named.
+	Named bool
+
 	Impls []Impl
+}
+
+// withoutTimer ends the names of cases that differ from others in [Case.NoTimer] alone.
+const withoutTimer = "-notimer"
+
+// InBothStates returns the cases, and then each without a timer.
+func InBothStates(cases []Case) []Case {
+	for _, c := range cases {
+		c.Name += withoutTimer
+		c.About += "; no timer is pending"
+		c.NoTimer, c.Named = true, true
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// Stage prepares this process for a case. Teardown undoes that.
+func (c Case) Stage(env Env) (teardown func(), err error) {
+	procs := runtime.GOMAXPROCS(env.Workers)
+	stop := func() bool { return true }
+	if !c.NoTimer {
+		stop = time.AfterFunc(time.Hour, func() {}).Stop
+	}
+	end := func() {}
+	if c.Setup != nil {
+		end, err = c.Setup(env)
+	}
+	return func() {
+		if err == nil {
+			end()
+		}
+		stop()
+		runtime.GOMAXPROCS(procs)
+	}, err
 }
 
 // Impl is one way of doing the work of a case. Names that are "heist" or begin
@@ -61,6 +103,13 @@ type Impl struct {
 	// budget.
 	Costly bool
 
+	// Links names the program in package child that links what the implementation needs, if that is more than heist and
+	// Go's own packages.
+	Links string
+
+	// Alone says that each run starts a process by itself; see [Child].
+	Alone bool
+
 	// Start prepares what outlives a run, such as a pool, and returns the function
 	// that does one run. It returns a [Missing] where the implementation does not
 	// exist on this machine. Stop may be nil.
@@ -69,6 +118,14 @@ type Impl struct {
 
 // Peer says whether the implementation is another project's.
 func (i Impl) Peer() bool { return i.Name != "heist" && !strings.HasPrefix(i.Name, "heist-") }
+
+// Program returns the name of the program in package child that the implementation runs in.
+func (i Impl) Program() string {
+	if i.Links == "" {
+		return "plain"
+	}
+	return i.Links
+}
 
 // Run does the work of the case for about [Env].Time, checks the answer, and
 // returns what it measured. A wrong answer is a [Wrong].
@@ -104,6 +161,7 @@ type Env struct {
 	Time        time.Duration // about how long a run lasts
 	Tiny        bool          // for tests: the least work that can still go wrong
 	Glance      bool          // there is a budget: work may be scaled down
+	NoTimer     bool          // see Case
 }
 
 // Size chooses the amount of work.
@@ -176,6 +234,15 @@ type Options struct {
 	Peers  func(name string) bool // which peers take part; nil for all
 	Note   func(line string)      // gets a line for each thing that is left out, with the reason
 	Tiny   bool                   // see Env
+
+	// Isolate starts an implementation in a process of its own. If it is nil, all run in this process; if Tiny is set,
+	// those that link nothing do.
+	Isolate func(Impl, Env) (Run, func(), error)
+}
+
+// here says whether an implementation runs in this process.
+func (o Options) here(i Impl) bool {
+	return !i.Alone && (o.Isolate == nil || o.Tiny && i.Links == "")
 }
 
 // Series is the samples of one implementation in all rounds.
@@ -200,15 +267,13 @@ func (s Series) Metric(i int) []float64 {
 // failed; the outcome has only the others.
 func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	out := Outcome{Suite: suite.Name, Case: c, Workers: workers}
-	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
-
-	if c.Setup != nil {
-		teardown, err := c.Setup(env)
+	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0, NoTimer: c.NoTimer}
+	if slices.ContainsFunc(c.Impls, o.here) {
+		teardown, err := c.Stage(env)
+		defer teardown()
 		if err != nil {
 			return out, fmt.Errorf("%s/%s: %w", suite.Name, c.Name, err)
 		}
-		defer teardown()
 	}
 
 	type contestant struct {
@@ -225,7 +290,11 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 			o.Note(impl.Name + " takes long; it takes part in every case if the suite is named")
 			continue
 		}
-		run, stop, err := impl.Start(env)
+		start := impl.Start
+		if !impl.Alone && !o.here(impl) {
+			start = func(env Env) (Run, func(), error) { return o.Isolate(impl, env) }
+		}
+		run, stop, err := start(env)
 		var missing Missing
 		if errors.As(err, &missing) {
 			o.Note(fmt.Sprintf("%s/%s: %s is left out: %s", suite.Name, c.Name, impl.Name, missing.Reason))
@@ -245,8 +314,9 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 			if f.err != nil || !wanted(f.Impl) {
 				continue
 			}
-			// Each implementation starts without the garbage of the one before.
-			runtime.GC()
+			if o.here(f.Impl) {
+				runtime.GC() // each implementation starts without the garbage of the one before
+			}
 			var sample Sample
 			sample, f.err = f.run()
 			f.Samples = append(f.Samples, sample)

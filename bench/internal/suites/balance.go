@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
@@ -91,35 +91,9 @@ func (l *lanes) calibrate(env runner.Env) (teardown func(), err error) {
 	if env.Tiny {
 		length /= 1000
 	}
-	l.rounds = roundsIn(length)
-	l.answer = busy(l.rounds)
+	l.rounds = gauge.Rounds(length)
+	l.answer = gauge.Busy(l.rounds)
 	return func() {}, nil
-}
-
-// roundsIn finds how many rounds busy does in this time. The fastest of several tries
-// counts: the others were disturbed.
-func roundsIn(length time.Duration) int {
-	const rounds = 200_000
-	took := time.Duration(1 << 62)
-	for range 5 {
-		start := time.Now()
-		calibrated.Store(busy(rounds)) // so that the compiler keeps the call
-		took = min(took, time.Since(start))
-	}
-	return int(rounds * length / took)
-}
-
-var calibrated atomic.Uint64
-
-// busy computes the given number of rounds.
-func busy(rounds int) uint64 {
-	x := uint64(1)
-	for range rounds {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-	}
-	return x
 }
 
 // lanesRun is one run.
@@ -159,7 +133,7 @@ func (r *lanesRun) steal(w *pool.Worker) {
 // task runs a task of a lane on one worker. Owner is the worker that queued it.
 func (r *lanesRun) task(worker, owner, lane, task int) {
 	start := time.Now()
-	if busy(r.rounds) == r.answer {
+	if gauge.Busy(r.rounds) == r.answer {
 		r.done[lane][task]++
 	}
 	took := time.Since(start)

@@ -4,8 +4,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/panjf2000/ants/v2"
-
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
@@ -23,12 +22,11 @@ import (
 // without a pool. Zero, which is below the system's resolution, counts as one microsecond
 // and one wake-up, so that ratios exist.
 //
-// The default pool of package ants, whose goroutine looks at the clock twice a second, is
-// closed meanwhile.
-func idleSuite() runner.Suite {
+// The program that links ants has its default pool besides, whose goroutine looks at the clock twice a second.
+func idleSuite(linked libraries) runner.Suite {
 	impl := func(name string, open opener) runner.Impl {
 		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
-			if _, err := usageSoFar(); err != nil {
+			if _, err := gauge.UsageSoFar(); err != nil {
 				return nil, nil, runner.Missing{Reason: err.Error()}
 			}
 			return func() (runner.Sample, error) { return idle(env, open) }, nil, nil
@@ -37,22 +35,19 @@ func idleSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "idle",
 		About: "the CPU time of a pool with nothing to do",
-		Cases: []runner.Case{{
+		Cases: runner.InBothStates([]runner.Case{{
 			Name:    "asleep",
 			About:   "a pool that has run something and sleeps; CPU time of the process in percent of one CPU",
 			Metrics: lower("cpu-percent", "wakeups/s"),
 			Workers: asked,
-			Setup: func(runner.Env) (teardown func(), err error) {
-				return ants.Reboot, ants.ReleaseTimeout(patience)
-			},
 			Impls: []runner.Impl{
 				impl("heist", openHeist()),
 				impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
 				impl("none", openNone),
-				impl("ants", openAnts),
-				impl("pond", openPond),
+				linking("ants", impl("ants", linked.of("ants").opener)),
+				linking("pond", impl("pond", linked.of("pond").opener)),
 			},
-		}},
+		}}),
 	}
 }
 
@@ -80,18 +75,18 @@ func idle(env runner.Env, open opener) (runner.Sample, error) {
 	}
 	time.Sleep(settle)
 
-	before, err := usageSoFar()
+	before, err := gauge.UsageSoFar()
 	if err != nil {
 		return runner.Sample{}, err
 	}
 	start := time.Now()
 	time.Sleep(length)
 	took := time.Since(start)
-	after, err := usageSoFar()
+	after, err := gauge.UsageSoFar()
 	if err != nil {
 		return runner.Sample{}, err
 	}
-	return runner.Sample{Values: after.since(before).per(took)}, exercise(&g, submit)
+	return runner.Sample{Values: perSecond(after.Since(before), took)}, exercise(&g, submit)
 }
 
 // exercise makes a pool run tasks that only count.
@@ -107,20 +102,10 @@ func exercise(g *goal, submit func(i int) error) error {
 	return g.check("the number of tasks done")
 }
 
-// usage is the process's use of the machine.
-type usage struct {
-	cpu     time.Duration // its own, and the kernel's for it
-	wakeups int64         // voluntary context switches, each of which ended in a wake-up
-}
-
-func (u usage) since(before usage) usage {
-	return usage{u.cpu - before.cpu, u.wakeups - before.wakeups}
-}
-
-// per returns the values of the case's metrics, never zero.
-func (u usage) per(took time.Duration) []float64 {
+// perSecond returns the values of the case's metrics, never zero.
+func perSecond(u gauge.Usage, took time.Duration) []float64 {
 	return []float64{
-		100 * max(u.cpu, time.Microsecond).Seconds() / took.Seconds(),
-		float64(max(u.wakeups, 1)) / took.Seconds(),
+		100 * max(u.CPU, time.Microsecond).Seconds() / took.Seconds(),
+		float64(max(u.Wakeups, 1)) / took.Seconds(),
 	}
 }

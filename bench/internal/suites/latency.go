@@ -7,9 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alitto/pond/v2"
-	"github.com/panjf2000/ants/v2"
-
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/pool"
@@ -38,71 +36,89 @@ import (
 // start-busy: as start-asleep, beside a goroutine for each P that in turn computes for 700 us and
 // sleeps for 300.
 //
+// gap and burst: as start-asleep with tasks of 5 us, one in each gap, or as many at a time in each
+// millisecond.
+//
+// The CPU time is that of the whole process, the submitter's included, for each task.
+//
 // A run makes a pool and closes it, so that none is there while another is measured.
 // It warms up with 20 tasks in the same manner. Then come as many tasks as are due in
 // the run's time, but at least 200. Of fewer than a thousand the p999 is the longest.
-func latencySuite() runner.Suite {
+func latencySuite(linked libraries) runner.Suite {
+	const us, ms = time.Microsecond, time.Millisecond
+	named := func(c runner.Case) runner.Case {
+		c.Named = true
+		return c
+	}
 	return runner.Suite{
 		Name:  "latency",
 		About: "how long a task waits until it starts",
-		Cases: []runner.Case{
-			arrivals{period: time.Millisecond}.latency("start-asleep",
+		Cases: runner.InBothStates([]runner.Case{
+			arrivals{period: ms, work: us}.latency(linked, "start-asleep",
 				"a task every ms, the submitter and the pool asleep in between; from due to started"),
-			arrivals{period: 20 * time.Microsecond, hot: true}.latency("start-hot",
+			arrivals{period: 20 * us, work: us, hot: true}.latency(linked, "start-hot",
 				"a task every 20 us, the submitter spins in between; from due to started"),
-			arrivals{period: time.Millisecond, litter: true}.latency("start-gc",
+			arrivals{period: ms, work: us, litter: true}.latency(linked, "start-gc",
 				"as start-asleep beside 100 MB of garbage a second; from due to started"),
-			arrivals{period: time.Millisecond, crowd: true}.latency("start-busy",
+			arrivals{period: ms, work: us, crowd: true}.latency(linked, "start-busy",
 				"as start-asleep beside goroutines that keep all CPUs at 70%; from due to started"),
-		},
+			named(arrivals{period: 200 * us, work: 5 * us}.latency(linked, "gap-200us", "a task of 5 us every 200 us; from due to started")),
+			arrivals{period: ms, work: 5 * us}.latency(linked, "gap-1ms", "a task of 5 us every ms; from due to started"),
+			named(arrivals{period: 5 * ms, work: 5 * us}.latency(linked, "gap-5ms", "a task of 5 us every 5 ms; from due to started")),
+			arrivals{period: ms, work: 5 * us, burst: 5}.latency(linked, "burst-5", "five tasks of 5 us every ms; from due to started"),
+			named(arrivals{period: ms, work: 5 * us, burst: 10}.latency(linked, "burst-10", "ten tasks of 5 us every ms; from due to started")),
+		}),
 	}
 }
 
-var latencyMetrics = lower("p50-us", "p99-us", "p999-us")
-
-// latencyWork is how long a task computes.
-const latencyWork = time.Microsecond
+var latencyMetrics = lower("p50-us", "p99-us", "p999-us", "cpu-us")
 
 // arrivals says when tasks are due.
 type arrivals struct {
 	period time.Duration
-	hot    bool // the submitter spins until a task is due, else it sleeps
-	litter bool // a goroutine makes garbage meanwhile
-	crowd  bool // goroutines on all Ps compute meanwhile
+	work   time.Duration // how long a task computes
+	burst  int           // so many are due at a time, or one if it is 0
+	hot    bool          // the submitter spins until a task is due, else it sleeps
+	litter bool          // a goroutine makes garbage meanwhile
+	crowd  bool          // goroutines on all Ps compute meanwhile
 }
 
-func (a arrivals) latency(name, about string) runner.Case {
-	var work chore
+// after returns how long after the first task the i-th is due.
+func (a arrivals) after(i int) time.Duration { return time.Duration(i/max(a.burst, 1)) * a.period }
+
+func (a arrivals) latency(linked libraries, name, about string) runner.Case {
 	impl := func(name string, open opener) runner.Impl {
 		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+			work := gauge.NewChore(gauge.Rounds(a.work))
 			return func() (runner.Sample, error) { return a.run(env, work, open) }, nil, nil
 		}}
 	}
-	impls := []runner.Impl{
-		impl("heist", openHeist()),
-		impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
-		impl("heist-hot", openHeist(pool.WithTuning(pool.Tuning{HotWorker: true}))),
-		impl("go", openGo),
-		impl("channel", openChannel),
-		impl("ants", openAnts),
-		impl("pond", openPond),
+	library := func(name string) runner.Impl { return linking(name, impl(name, linked.of(name).opener)) }
+	loaded, tasks := a.litter || a.crowd, a.work > time.Microsecond
+	impls := []runner.Impl{impl("heist", openHeist())}
+	if !tasks {
+		impls = append(impls, impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
+			impl("heist-hot", openHeist(pool.WithTuning(pool.Tuning{HotWorker: true}))))
 	}
-	if !a.litter && !a.crowd { // these two are about Go's runtime
+	impls = append(impls, impl("go", goLibrary.opener), impl("channel", channelLibrary.opener), library("ants"), library("pond"))
+	if tasks {
+		impls = append(impls, library("conc"), impl("errgroup", errgroupLibrary.opener))
+	}
+	if !loaded { // that is about Go's runtime
 		impls = append(impls, peers.Rayon(latencyMetrics), peers.Tokio(latencyMetrics))
 	}
 	return runner.Case{
 		Name: name, About: about, Metrics: latencyMetrics,
 		Workers: atLeastTwo, // with one P the submitter itself would be in the way
-		Setup:   work.calibrate(latencyWork),
 		Impls:   impls,
 	}
 }
 
 // run is one run: make a pool, warm it up, measure.
-func (a arrivals) run(env runner.Env, work chore, open opener) (runner.Sample, error) {
+func (a arrivals) run(env runner.Env, work gauge.Chore, open opener) (runner.Sample, error) {
 	warm, n := env.Size(20, 2), 20
 	if !env.Tiny {
-		n = max(200, int(env.Time/a.period))
+		n = max(200, max(a.burst, 1)*int(env.Time/a.period))
 	}
 	s := newStarts(warm+n, work)
 	submit, stop, err := open(env, s.task)
@@ -116,13 +132,16 @@ func (a arrivals) run(env runner.Env, work chore, open opener) (runner.Sample, e
 	if a.crowd {
 		defer crowd(env.Workers)()
 	}
-	for _, part := range [][2]int{{0, warm}, {warm, warm + n}} {
-		if err := a.drive(s, part[0], part[1], submit); err != nil {
-			return runner.Sample{}, err
-		}
+	if err := a.drive(s, 0, warm, submit); err != nil {
+		return runner.Sample{}, err
 	}
+	before, _ := gauge.UsageSoFar() // where there is an error, there is no figure either
+	if err := a.drive(s, warm, warm+n, submit); err != nil {
+		return runner.Sample{}, err
+	}
+	cpu := gauge.CPUMicros(before, n)
 	took := s.latencies(warm)
-	return took.sample("start", took.micros(50, 99, 99.9))
+	return took.Sample("start", append(took.Micros(50, 99, 99.9), cpu...))
 }
 
 // drive is the submitter: it hands over the tasks from lo to hi-1 when they are due, and
@@ -132,7 +151,7 @@ func (a arrivals) drive(s *starts, lo, hi int, submit func(i int) error) error {
 	start := s.now()
 	woke := start
 	for i := lo; i < hi; i++ {
-		due := start + time.Duration(i-lo)*a.period
+		due := start + a.after(i-lo)
 		if now := s.now(); now < due {
 			if a.hot {
 				for s.now() < due {
@@ -156,7 +175,7 @@ func (a arrivals) drive(s *starts, lo, hi int, submit func(i int) error) error {
 type starts struct {
 	goal
 	began time.Time
-	work  chore
+	work  gauge.Chore
 	tasks []probe
 }
 
@@ -166,7 +185,7 @@ type probe struct {
 	right        atomic.Int32  // how often it ran, with the right answer
 }
 
-func newStarts(n int, work chore) *starts {
+func newStarts(n int, work gauge.Chore) *starts {
 	return &starts{began: time.Now(), work: work, tasks: make([]probe, n)}
 }
 
@@ -175,7 +194,7 @@ func (s *starts) now() time.Duration { return time.Since(s.began) }
 // task is the task that the submitter hands over.
 func (s *starts) task(i int) {
 	now := s.now()
-	if t := &s.tasks[i]; s.work.do() && t.right.Add(1) == 1 {
+	if t := &s.tasks[i]; s.work.Do() && t.right.Add(1) == 1 {
 		t.started = now
 	}
 	s.add(1)
@@ -196,10 +215,10 @@ func (s *starts) check(lo, hi int) error {
 }
 
 // latencies returns how long the tasks from lo on waited.
-func (s *starts) latencies(lo int) durations {
-	d := newDurations()
+func (s *starts) latencies(lo int) gauge.Durations {
+	d := gauge.NewDurations()
 	for i := lo; i < len(s.tasks); i++ {
-		d.note(s.tasks[i].started - s.tasks[i].due)
+		d.Note(s.tasks[i].started - s.tasks[i].due)
 	}
 	return d
 }
@@ -214,58 +233,6 @@ func openHeist(options ...pool.Option) opener {
 		return func(i int) error { return p.Go(func(*pool.Worker) { task(i) }) }, stop, err
 	}
 }
-
-func openGo(_ runner.Env, task func(i int)) (func(i int) error, func(), error) {
-	return func(i int) error { go task(i); return nil }, func() {}, nil
-}
-
-// openChannel starts as many goroutines as there are workers, on a channel with room
-// for 1024 tasks.
-func openChannel(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
-	tasks := make(chan func(), 1024)
-	var workers sync.WaitGroup
-	for range env.Workers {
-		workers.Go(func() {
-			for task := range tasks {
-				task()
-			}
-		})
-	}
-	return func(i int) error { tasks <- func() { task(i) }; return nil },
-		func() { close(tasks); workers.Wait() }, nil
-}
-
-func openAnts(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
-	p, err := ants.NewPool(env.Workers)
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(i int) error { return p.Submit(func() { task(i) }) }, p.Release, nil
-}
-
-func openPond(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
-	p := pond.NewPool(env.Workers)
-	return func(i int) error { return p.Go(func() { task(i) }) }, p.StopAndWait, nil
-}
-
-// chore is a computation of a certain length, without memory.
-type chore struct {
-	rounds int
-	answer uint64
-}
-
-// calibrate returns a case's setup that gives the chore this length.
-func (c *chore) calibrate(length time.Duration) func(runner.Env) (teardown func(), err error) {
-	return func(runner.Env) (func(), error) {
-		*c = newChore(roundsIn(length))
-		return func() {}, nil
-	}
-}
-
-func newChore(rounds int) chore { return chore{rounds, busy(rounds)} }
-
-// do computes, and says whether the answer is right.
-func (c chore) do() bool { return busy(c.rounds) == c.answer }
 
 // twig is a small object that the garbage collector has to follow.
 type twig struct {

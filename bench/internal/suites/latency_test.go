@@ -11,34 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
-
-func TestPercentiles(t *testing.T) {
-	d := newDurations()
-	for us := 1; us <= 1000; us++ {
-		d.note(time.Duration(us) * time.Microsecond)
-	}
-	assert.Equal(t, 1000, d.count())
-	assert.InEpsilonSlice(t, []float64{500, 990, 999, 1000}, d.micros(50, 99, 99.9, 100), 0.001)
-}
-
-func TestPercentilesOfFewAreTheLongest(t *testing.T) {
-	d := newDurations()
-	for _, ms := range []time.Duration{3, 1, 2} {
-		d.note(ms * time.Millisecond)
-	}
-	assert.InEpsilonSlice(t, []float64{2000, 3000, 3000}, d.micros(50, 99, 99.9), 0.001)
-}
-
-func TestPercentilesLeaveNothingOut(t *testing.T) {
-	d := newDurations()
-	d.note(-time.Second)
-	d.note(time.Hour)
-	assert.Equal(t, 2, d.count())
-	assert.Zero(t, d.micros(1)[0])
-	assert.InEpsilon(t, 60e6, d.micros(100)[0], 0.001)
-}
 
 // inline is a pool whose submit does the task.
 func inline(before func(i int)) opener {
@@ -49,8 +24,8 @@ func inline(before func(i int)) opener {
 
 func TestArrivalsFindLostAndDoubledTasks(t *testing.T) {
 	env := runner.Env{Tiny: true, Workers: 1}
-	a := arrivals{period: 10 * time.Microsecond}
-	one := newChore(1)
+	a := arrivals{period: 10 * time.Microsecond, burst: 2}
+	one := gauge.NewChore(1)
 	sample, err := a.run(env, one, inline(func(int) {}))
 	require.NoError(t, err)
 	assert.Len(t, sample.Values, len(latencyMetrics))
@@ -61,7 +36,7 @@ func TestArrivalsFindLostAndDoubledTasks(t *testing.T) {
 	_, err = a.run(env, one, twice)
 	assert.EqualError(t, err, "gave 0 for the number of tasks done once, expected 2")
 
-	_, err = a.run(env, chore{rounds: 1, answer: 1}, inline(func(int) {}))
+	_, err = a.run(env, gauge.NewWrongChore(), inline(func(int) {}))
 	assert.EqualError(t, err, "gave 0 for the number of tasks done once, expected 2")
 
 	refusing := func(runner.Env, func(i int)) (func(i int) error, func(), error) {
@@ -75,7 +50,7 @@ func TestArrivalsFindLostAndDoubledTasks(t *testing.T) {
 // counts; one that oversleeps does not count.
 func TestLatencyCountsFromWhenATaskWasDue(t *testing.T) {
 	const period, stall = time.Millisecond, 20 * time.Millisecond
-	s := newStarts(10, newChore(1))
+	s := newStarts(10, gauge.NewChore(1))
 	a := arrivals{period: period, hot: true}
 	require.NoError(t, a.drive(s, 0, 10, func(i int) error {
 		s.task(i)
@@ -92,7 +67,7 @@ func TestLatencyCountsFromWhenATaskWasDue(t *testing.T) {
 		}
 	}
 
-	s = newStarts(10, newChore(1))
+	s = newStarts(10, gauge.NewChore(1))
 	a.hot = false
 	late := 0
 	require.NoError(t, a.drive(s, 0, 10, func(i int) error {
@@ -111,7 +86,7 @@ func TestLatencyCountsFromWhenATaskWasDue(t *testing.T) {
 func TestOpenersRunEveryTaskOnce(t *testing.T) {
 	env := runner.Env{Workers: 2}
 	for name, open := range map[string]opener{
-		"heist": openHeist(), "go": openGo, "channel": openChannel, "ants": openAnts, "pond": openPond, "none": openNone,
+		"heist": openHeist(), "go": goLibrary.opener, "channel": channelLibrary.opener, "errgroup": errgroupLibrary.opener, "none": openNone,
 	} {
 		var ran [100]atomic.Int32
 		var g goal
@@ -148,10 +123,10 @@ func TestLitterIsCollected(t *testing.T) {
 }
 
 func TestUsageIsNeverZero(t *testing.T) {
-	assert.InDeltaSlice(t, []float64{0.0002, 2}, usage{}.per(500*time.Millisecond), 1e-9)
-	u := usage{cpu: 30 * time.Millisecond, wakeups: 70}.since(usage{cpu: 20 * time.Millisecond, wakeups: 20})
-	assert.InDeltaSlice(t, []float64{2, 100}, u.per(500*time.Millisecond), 1e-9)
-	_, ok := contract.Compare(u.per(time.Second), usage{}.per(time.Second), contract.Lower)
+	assert.InDeltaSlice(t, []float64{0.0002, 2}, perSecond(gauge.Usage{}, 500*time.Millisecond), 1e-9)
+	u := gauge.Usage{CPU: 30 * time.Millisecond, Wakeups: 70}.Since(gauge.Usage{CPU: 20 * time.Millisecond, Wakeups: 20})
+	assert.InDeltaSlice(t, []float64{2, 100}, perSecond(u, 500*time.Millisecond), 1e-9)
+	_, ok := contract.Compare(perSecond(u, time.Second), perSecond(gauge.Usage{}, time.Second), contract.Lower)
 	assert.True(t, ok)
 }
 
@@ -163,8 +138,8 @@ func TestExerciseFindsDoubledTasks(t *testing.T) {
 }
 
 func TestSupplyKeepsUpAndEnds(t *testing.T) {
-	for name, open := range map[string]opener{"heist": openHeist(), "go": openGo, "ants": openAnts} {
-		s := &supply{work: newChore(100), blocks: name == "ants"}
+	for name, open := range map[string]opener{"heist": openHeist(), "go": goLibrary.opener, "channel": channelLibrary.opener} {
+		s := &supply{work: gauge.NewChore(100), blocks: name == "channel"}
 		submit, stop, err := open(runner.Env{Workers: 2}, s.task)
 		require.NoError(t, err, name)
 		s.submit = submit
@@ -178,13 +153,13 @@ func TestSupplyKeepsUpAndEnds(t *testing.T) {
 }
 
 func TestSupplyFindsWhatIsWrong(t *testing.T) {
-	s := &supply{work: chore{rounds: 1, answer: 1}}
+	s := &supply{work: gauge.NewWrongChore()}
 	s.submit = func(i int) error { s.task(i); return nil }
 	s.stopped.Store(true) // or a task that runs in submit would submit more
 	s.hand(10)
 	assert.EqualError(t, s.end(), "gave 0 for the number of tasks done, expected 10")
 
-	s = &supply{work: newChore(1)}
+	s = &supply{work: gauge.NewChore(1)}
 	s.submit = func(int) error { return assert.AnError }
 	s.hand(10)
 	assert.ErrorIs(t, s.end(), assert.AnError)
@@ -208,7 +183,7 @@ type reader func(p []byte) (int, error)
 func (r reader) Read(p []byte) (int, error) { return r(p) }
 
 func TestClientFindsAWrongEcho(t *testing.T) {
-	w := &watch{start: time.Now(), period: time.Millisecond, net: newDurations()}
+	w := &watch{start: time.Now(), period: time.Millisecond, net: gauge.NewDurations()}
 	sent := uint64(0)
 	err := w.receive(reader(func(p []byte) (int, error) {
 		m := parcel(sent / 2 * 2)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
@@ -304,14 +305,14 @@ func transform(m means, out, in, roots []uint64, log int) error {
 }
 
 func msmProgram(env runner.Env) (func(means) ([]float64, error), error) {
-	part := newChore(env.Size(roundsIn(50*time.Microsecond), 100))
+	part := gauge.NewChore(env.Size(gauge.Rounds(50*time.Microsecond), 100))
 	return func(m means) ([]float64, error) {
 		var right [16]int
 		var waits []func() error
 		for i := range right {
 			waits = append(waits, m.async(func() {
 				for range i + 1 {
-					if part.do() {
+					if part.Do() {
 						right[i]++
 					}
 				}
@@ -336,14 +337,14 @@ func inversionProgram(setUp time.Duration) program {
 	return func(env runner.Env) (func(means) ([]float64, error), error) {
 		in := elements(env.Size(20_000, 500))
 		out := make([]uint64, len(in))
-		var cost chore
+		var cost gauge.Chore
 		if setUp > 0 {
-			cost = newChore(roundsIn(setUp))
+			cost = gauge.NewChore(gauge.Rounds(setUp))
 		}
 		return func(m means) ([]float64, error) {
 			var wrong atomic.Bool
 			err := m.loop(len(in), func(lo, hi int) {
-				if setUp > 0 && !cost.do() {
+				if setUp > 0 && !cost.Do() {
 					wrong.Store(true)
 				}
 				product := uint64(1)
@@ -370,11 +371,11 @@ func inversionProgram(setUp time.Duration) program {
 }
 
 func besideProgram(env runner.Env) (func(means) ([]float64, error), error) {
-	item, raw := newChore(env.Size(roundsIn(time.Microsecond), 10)), newChore(env.Size(roundsIn(400*time.Microsecond), 100))
+	item, raw := gauge.NewChore(env.Size(gauge.Rounds(time.Microsecond), 10)), gauge.NewChore(env.Size(gauge.Rounds(400*time.Microsecond), 100))
 	return func(m means) ([]float64, error) {
 		var right atomic.Int64
-		count := func(c *chore) {
-			if c.do() {
+		count := func(c *gauge.Chore) {
+			if c.Do() {
 				right.Add(1)
 			}
 		}
@@ -445,13 +446,13 @@ func compressProgram(callers int) program {
 
 func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 	files := env.Size(7711, 50)
-	work := newChore(env.Size(roundsIn(5*time.Microsecond), 10))
+	work := gauge.NewChore(env.Size(gauge.Rounds(5*time.Microsecond), 10))
 	return func(m means) ([]float64, error) {
 		var right atomic.Int64
 		waits := make([]func() error, files)
 		for i := range files {
 			waits[i] = m.async(func() {
-				ok := work.do()
+				ok := work.Do()
 				if i%2 == 1 { // its output follows its predecessor's
 					ok = waits[i-1]() == nil && ok
 				}
@@ -471,7 +472,7 @@ func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 
 func nestedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 	const handlers, items, inner = 16, 4, 64
-	work := newChore(env.Size(roundsIn(time.Microsecond), 10))
+	work := gauge.NewChore(env.Size(gauge.Rounds(time.Microsecond), 10))
 	return func(m means) ([]float64, error) {
 		var right atomic.Int64
 		var failed atomic.Pointer[error]
@@ -487,7 +488,7 @@ func nestedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 					all.Go(func() {
 						note(m.loop(inner, func(lo, hi int) {
 							for range hi - lo {
-								if work.do() {
+								if work.Do() {
 									right.Add(1)
 								}
 							}
@@ -505,7 +506,7 @@ func nestedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 }
 
 func crowdedProgram(env runner.Env) (func(means) ([]float64, error), error) {
-	item, other := newChore(env.Size(roundsIn(time.Microsecond), 10)), newChore(env.Size(roundsIn(40*time.Microsecond), 100))
+	item, other := gauge.NewChore(env.Size(gauge.Rounds(time.Microsecond), 10)), gauge.NewChore(env.Size(gauge.Rounds(40*time.Microsecond), 100))
 	return func(m means) ([]float64, error) {
 		var over, wrong atomic.Bool
 		var crowd sync.WaitGroup
@@ -514,7 +515,7 @@ func crowdedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 		for range 2 * runtime.GOMAXPROCS(0) {
 			crowd.Go(func() {
 				for !over.Load() {
-					if !other.do() {
+					if !other.Do() {
 						wrong.Store(true)
 					}
 					time.Sleep(20 * time.Microsecond)
@@ -528,7 +529,7 @@ func crowdedProgram(env runner.Env) (func(means) ([]float64, error), error) {
 			start := time.Now()
 			err := m.loop(items, func(lo, hi int) {
 				for range hi - lo {
-					if item.do() {
+					if item.Do() {
 						right.Add(1)
 					}
 				}

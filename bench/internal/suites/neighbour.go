@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
@@ -45,18 +46,18 @@ import (
 //
 // A run makes a pool and closes it, and lasts until its time is over and there are 300
 // figures of each kind, in a glance 100.
-func neighbourSuite() runner.Suite {
-	var work chore
+func neighbourSuite(linked libraries) runner.Suite {
+	work := sync.OnceValue(func() gauge.Chore { return gauge.NewChore(gauge.Rounds(20 * time.Microsecond)) })
 	latencies := lower("timer-p50-us", "timer-p99-us", "net-p50-us", "net-p99-us")
 	idle := func(name string, open opener) runner.Impl {
 		return neighbouring(name, func(env runner.Env) (runner.Sample, error) { return besideIdle(env, open) })
 	}
 	bursts := func(name string, open opener) runner.Impl {
-		return neighbouring(name, func(env runner.Env) (runner.Sample, error) { return besideBursts(env, work, open) })
+		return neighbouring(name, func(env runner.Env) (runner.Sample, error) { return besideBursts(env, work(), open) })
 	}
 	saturated := func(name string, open opener, blocks bool) runner.Impl {
 		return neighbouring(name, func(env runner.Env) (runner.Sample, error) {
-			return besideSaturated(env, &supply{work: work, blocks: blocks}, open)
+			return besideSaturated(env, &supply{work: work(), blocks: blocks}, open)
 		})
 	}
 	return runner.Suite{
@@ -78,12 +79,11 @@ func neighbourSuite() runner.Suite {
 				About:   "a timer and a TCP echo beside a pool that always has tasks of 20 us; how late they are, and tasks",
 				Metrics: append(latencies[:len(latencies):len(latencies)], contract.Metric{Name: "tasks/s", Better: contract.Higher}),
 				Workers: asked,
-				Setup:   work.calibrate(20 * time.Microsecond),
 				Impls: []runner.Impl{
 					saturated("heist", openHeist(), false),
 					saturated("heist-pinned", openHeist(pool.WithPinning(pool.PinCores)), false),
-					saturated("go", openGo, false),
-					saturated("ants", openAnts, true),
+					saturated("go", goLibrary.opener, false),
+					linking("ants", saturated("ants", linked.of("ants").opener, true)),
 				},
 			},
 			{
@@ -91,13 +91,12 @@ func neighbourSuite() runner.Suite {
 				About:   "the same beside a loop and a fork-join without end, of parts of 20 us; parts a second",
 				Metrics: append(latencies[:len(latencies):len(latencies)], contract.Metric{Name: "parts/s", Better: contract.Higher}),
 				Workers: asked,
-				Setup:   work.calibrate(20 * time.Microsecond),
 				Impls: []runner.Impl{
-					neighbouring("heist", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work, callHeist()) }),
+					neighbouring("heist", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work(), callHeist()) }),
 					neighbouring("heist-pinned", func(env runner.Env) (runner.Sample, error) {
-						return besideCallers(env, work, callHeist(pool.WithPinning(pool.PinCores)))
+						return besideCallers(env, work(), callHeist(pool.WithPinning(pool.PinCores)))
 					}),
-					neighbouring("go", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work, callGo) }),
+					neighbouring("go", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work(), callGo) }),
 				},
 			},
 			{
@@ -105,11 +104,10 @@ func neighbourSuite() runner.Suite {
 				About:   "the same beside bursts of tasks of 20 us, 1 ms of work for each worker every 2 ms",
 				Metrics: latencies,
 				Workers: asked,
-				Setup:   work.calibrate(20 * time.Microsecond),
 				Impls: []runner.Impl{
 					bursts("heist", openHeist()),
 					bursts("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),
-					bursts("go", openGo),
+					bursts("go", goLibrary.opener),
 				},
 			},
 		},
@@ -175,7 +173,7 @@ func callGo(env runner.Env) (*calling, error) {
 }
 
 // besideCallers is one run beside two goroutines that call a loop and a fork-join again and again.
-func besideCallers(env runner.Env, work chore, open func(runner.Env) (*calling, error)) (runner.Sample, error) {
+func besideCallers(env runner.Env, work gauge.Chore, open func(runner.Env) (*calling, error)) (runner.Sample, error) {
 	c, err := open(env)
 	if err != nil {
 		return runner.Sample{}, err
@@ -184,7 +182,7 @@ func besideCallers(env runner.Env, work chore, open func(runner.Env) (*calling, 
 	var stopped atomic.Bool
 	var parts, wrong atomic.Int64
 	part := func() {
-		if !work.do() {
+		if !work.Do() {
 			wrong.Add(1)
 		}
 		parts.Add(1)
@@ -259,10 +257,10 @@ func besideSaturated(env runner.Env, s *supply, open opener) (runner.Sample, err
 }
 
 // besideBursts is one run beside a pool that gets tasks for 1 ms every 2 ms.
-func besideBursts(env runner.Env, work chore, open opener) (runner.Sample, error) {
+func besideBursts(env runner.Env, work gauge.Chore, open opener) (runner.Sample, error) {
 	var right atomic.Int64
 	submit, stop, err := open(env, func(int) {
-		if work.do() {
+		if work.Do() {
 			right.Add(1)
 		}
 	})
@@ -302,7 +300,7 @@ const highTide, lowTide = 64, 48
 // supply is tasks without end. A task submits the next ones when few are left, as any
 // other goroutine would have to wait for a P like a neighbour.
 type supply struct {
-	work    chore
+	work    gauge.Chore
 	submit  func(i int) error
 	blocks  bool // submit may wait for tasks to end, so a task must not call it
 	stopped atomic.Bool
@@ -317,7 +315,7 @@ type supply struct {
 // task is the task that the pool runs.
 func (s *supply) task(int) {
 	defer s.ended.Done()
-	if s.work.do() {
+	if s.work.Do() {
 		s.right.Add(1)
 	}
 	// However many tasks end at the same time, exactly one of them leaves lowTide.
@@ -372,7 +370,7 @@ func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	}
 	defer client.Close()
 	defer server.Close()
-	w := &watch{least: enoughForP99(env), period: time.Millisecond, timer: newDurations(), net: newDurations()}
+	w := &watch{least: enoughForP99(env), period: time.Millisecond, timer: gauge.NewDurations(), net: gauge.NewDurations()}
 	all, ctx := errgroup.WithContext(context.Background())
 	w.ctx, w.start = ctx, time.Now()
 	w.until = w.start.Add(env.Time)
@@ -387,11 +385,11 @@ func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	if err := all.Wait(); err != nil {
 		return runner.Sample{}, err
 	}
-	timer, err := w.timer.as("timer")
+	timer, err := w.timer.As("timer")
 	if err != nil {
 		return runner.Sample{}, err
 	}
-	sample, err := w.net.sample("net", append(w.timer.micros(50, 99), w.net.micros(50, 99)...))
+	sample, err := w.net.Sample("net", append(w.timer.Micros(50, 99), w.net.Micros(50, 99)...))
 	sample.Histograms = append(sample.Histograms, timer)
 	return sample, err
 }
@@ -431,9 +429,9 @@ type watch struct {
 	least  int64     // figures of each kind
 	period time.Duration
 
-	timer  durations // only the sleeper notes in it
+	timer  gauge.Durations // only the sleeper notes in it
 	wakes  atomic.Int64
-	net    durations // only the receiver notes in it
+	net    gauge.Durations // only the receiver notes in it
 	echoes atomic.Int64
 }
 
@@ -449,7 +447,7 @@ func (w *watch) sleep() error {
 	for !w.enough() {
 		start := time.Now()
 		time.Sleep(w.period)
-		w.timer.note(time.Since(start) - w.period)
+		w.timer.Note(time.Since(start) - w.period)
 		w.wakes.Add(1)
 	}
 	return nil
@@ -487,7 +485,7 @@ func (w *watch) receive(from io.Reader) error {
 		} else if err != nil {
 			return err
 		}
-		w.net.note(time.Since(w.due(i)))
+		w.net.Note(time.Since(w.due(i)))
 		w.echoes.Add(1)
 		if want := parcel(i); !bytes.Equal(got[:], want[:]) {
 			return runner.Wrong{What: fmt.Sprintf("echo %d", i), Got: got, Want: want}

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/panjf2000/ants/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
@@ -25,11 +24,11 @@ import (
 
 // parseSuite measures a typical job: a few thousand pieces that take microseconds to
 // tens of milliseconds and allocate.
-func parseSuite() runner.Suite {
+func parseSuite(linked libraries) runner.Suite {
 	return runner.Suite{
 		Name:  "parse",
 		About: "go/parser over Go's own source",
-		Cases: []runner.Case{goSourceCase()},
+		Cases: []runner.Case{goSourceCase(linked)},
 	}
 }
 
@@ -49,7 +48,7 @@ const parseGCPercent = 400
 // Utilisation is the time that a worker spent in files, on the wall clock, divided
 // by the time of the run. Time that the garbage collector and other processes take
 // from a worker in the middle of a file counts as spent.
-func goSourceCase() runner.Case {
+func goSourceCase(linked libraries) runner.Case {
 	var c corpus
 	impl := func(name string, start func(env runner.Env, c *corpus) (parseAll func(*parsing) error, stop func(), err error)) runner.Impl {
 		return runner.Impl{
@@ -106,17 +105,14 @@ func goSourceCase() runner.Case {
 					return g.Wait()
 				}, nil, nil
 			}),
-			impl("ants", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
-				p, err := ants.NewPool(env.Workers)
-				if err != nil {
-					return nil, nil, err
-				}
+			linking("ants", impl("ants", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
+				t, err := linked.of("ants").Open(env.Workers)
 				ids := newIDs(env.Workers)
 				return func(all *parsing) error {
 					var left sync.WaitGroup
 					for i := range c.files {
 						left.Add(1)
-						err := p.Submit(func() {
+						err := t.Submit(1, func() {
 							defer left.Done()
 							id := <-ids
 							all.file(id, i)
@@ -128,8 +124,8 @@ func goSourceCase() runner.Case {
 					}
 					left.Wait()
 					return nil
-				}, p.Release, nil
-			}),
+				}, t.Stop, err
+			})),
 			impl("static", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
 				return func(all *parsing) error {
 					var workers sync.WaitGroup

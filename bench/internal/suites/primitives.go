@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/internal/pad"
@@ -336,7 +337,7 @@ func shotJoin(w *pool.Worker, h half) int {
 // volley is one run of the case start, after some shots to warm up.
 func volley(env runner.Env, on func(func(func(half) int)) error) (runner.Sample, error) {
 	warm, least := env.Size(20, 2), env.Size(200, 20)
-	took := newDurations()
+	took := gauge.NewDurations()
 	shots, landed := 0, 0
 	err := on(func(call func(half) int) {
 		for began := time.Now(); shots < warm+least || time.Since(began) < env.Time; shots++ {
@@ -346,11 +347,11 @@ func volley(env runner.Env, on func(func(func(half) int)) error) (runner.Sample,
 			start := time.Now()
 			landed += call(half{shot: s})
 			if shots >= warm {
-				took.note(s.started.Sub(start))
+				took.Note(s.started.Sub(start))
 			}
 		}
 	})
-	sample, unfit := took.sample("start", took.micros(50, 99))
+	sample, unfit := took.Sample("start", took.Micros(50, 99))
 	return sample, cmp.Or(err, unfit, runner.Check("the forks that ran", landed, shots))
 }
 
@@ -491,7 +492,7 @@ func alarms(env runner.Env, start bed) (runner.Sample, error) {
 		return runner.Sample{}, err
 	}
 	defer stop()
-	took, calls := newDurations(), newDurations()
+	took, calls := gauge.NewDurations(), gauge.NewDurations()
 	for i := range warm + n {
 		time.Sleep(asleep)
 		before := time.Since(began)
@@ -506,11 +507,11 @@ func alarms(env runner.Env, start bed) (runner.Sample, error) {
 			return runner.Sample{}, runner.Wrong{What: "the wake-ups", Got: i, Want: warm + n}
 		}
 		if i >= warm {
-			took.note(time.Duration(woke.Load()) - before)
-			calls.note(call)
+			took.Note(time.Duration(woke.Load()) - before)
+			calls.Note(call)
 		}
 	}
-	return took.sample("wake-up", append(took.micros(50, 99), calls.micros(50)...))
+	return took.Sample("wake-up", append(took.Micros(50, 99), calls.Micros(50)...))
 }
 
 // pairOnly measures with two workers, an owner and a thief.

@@ -1,20 +1,23 @@
 package suites
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/alitto/pond/v2"
-	"github.com/panjf2000/ants/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed53057037/heist/bench/internal/child"
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
@@ -22,6 +25,7 @@ import (
 // service is what a server of suite service computes.
 type service struct {
 	name, about string
+	http        bool // the server is net/http's
 
 	// answers returns the answer to each number, computed serially.
 	answers func() []uint64
@@ -32,62 +36,81 @@ type service struct {
 // way is one way for a server to compute its answers. Open starts whatever outlives a
 // connection, such as a pool. Connect makes the handler of a connection.
 type way struct {
-	impl string
-	open func(workers int) (connect func() handler, err error)
+	impl  string
+	links string // see runner.Impl
+	open  func(workers int) (connect func() handler, err error)
 }
 
 // handler answers the requests of a connection one after the other, in the connection's goroutine.
 type handler func(number uint64) (answer uint64, err error)
 
-// shortTask computes the answer to a request: some 5 us on the machine of the README.
-func shortTask(number uint64) uint64 {
-	x := number + 1
-	for range 2500 {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
+// taskOf returns the computation of an answer in so many rounds.
+func taskOf(rounds int) func(number uint64) uint64 {
+	return func(number uint64) uint64 {
+		x := number + 1
+		for range rounds {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+		}
+		return x
 	}
-	return x
 }
 
-var taskService = &service{
-	name:    "task",
-	about:   "a task of 5 us",
-	answers: sync.OnceValue(func() []uint64 { return allAnswers(shortTask) }),
-	ways: []way{
-		{"heist", inPool(guestTask)},
-		{"heist-pinned", inPool(guestTask, pool.WithPinning(pool.PinCores))},
-		{"heist-go", inPool(func(p *pool.Pool) handler {
-			return awaiting(func(number uint64, to chan<- uint64) error {
-				return p.Go(func(*pool.Worker) { to <- shortTask(number) })
-			})
-		})},
-		{"inline", func(int) (func() handler, error) { return handledInline, nil }},
-		{"go", func(int) (func() handler, error) {
+// shortTask computes the answer to a request: some 5 us on the machine of the README.
+var shortTask = taskOf(2500)
+
+// services returns all, with the libraries that are linked.
+func services(linked libraries) []*service {
+	task := func(name, about string, rounds int, http bool) *service {
+		f := taskOf(rounds)
+		return &service{name: name, about: about, http: http, ways: taskWays(linked, f),
+			answers: sync.OnceValue(func() []uint64 { return allAnswers(f) })}
+	}
+	overHTTP := *loopService
+	overHTTP.name, overHTTP.about, overHTTP.http = "http-loop-200us", overHTTP.about+" over HTTP", true
+	return []*service{
+		task("task", "a task of 5 us", 2500, false), loopService, besideService,
+		task("http-task", "a task of 20 us over HTTP", 10_000, true), &overHTTP,
+	}
+}
+
+func taskWays(linked libraries, task func(number uint64) uint64) []way {
+	library := func(l Library) way {
+		return way{impl: l.Name, open: func(workers int) (func() handler, error) {
+			t, err := l.Open(workers)
 			return func() handler {
 				return awaiting(func(number uint64, to chan<- uint64) error {
-					go func() { to <- shortTask(number) }()
-					return nil
-				})
-			}, nil
-		}},
-		{"ants", func(workers int) (func() handler, error) {
-			p, err := ants.NewPool(workers)
-			return func() handler {
-				return awaiting(func(number uint64, to chan<- uint64) error {
-					return p.Submit(func() { to <- shortTask(number) })
+					return t.Submit(1, func() { to <- task(number) })
 				})
 			}, err
+		}}
+	}
+	guest := func(p *pool.Pool) handler {
+		return func(number uint64) (answer uint64, err error) {
+			err = p.Run(func(*pool.Worker) { answer = task(number) })
+			return answer, err
+		}
+	}
+	ways := []way{
+		{impl: "heist", open: inPool(guest)},
+		{impl: "heist-pinned", open: inPool(guest, pool.WithPinning(pool.PinCores))},
+		{impl: "heist-go", open: inPool(func(p *pool.Pool) handler {
+			return awaiting(func(number uint64, to chan<- uint64) error {
+				return p.Go(func(*pool.Worker) { to <- task(number) })
+			})
+		})},
+		{impl: "inline", open: func(int) (func() handler, error) {
+			return func() handler { return func(number uint64) (uint64, error) { return task(number), nil } }, nil
 		}},
-		{"pond", func(workers int) (func() handler, error) {
-			p := pond.NewResultPool[uint64](workers)
-			return func() handler {
-				return func(number uint64) (uint64, error) {
-					return p.Submit(func() uint64 { return shortTask(number) }).Wait()
-				}
-			}, nil
-		}},
-	},
+		library(goLibrary), library(channelLibrary),
+	}
+	for _, name := range []string{"ants", "pond"} {
+		w := library(linked.of(name))
+		w.links = name
+		ways = append(ways, w)
+	}
+	return ways
 }
 
 // inPool is a way that uses a pool of heist's.
@@ -95,13 +118,6 @@ func inPool(connect func(*pool.Pool) handler, options ...pool.Option) func(int) 
 	return func(workers int) (func() handler, error) {
 		p, err := pool.New(append(options, pool.WithWorkers(workers))...)
 		return func() handler { return connect(p) }, err
-	}
-}
-
-func guestTask(p *pool.Pool) handler {
-	return func(number uint64) (answer uint64, err error) {
-		err = p.Run(func(*pool.Worker) { answer = shortTask(number) })
-		return answer, err
 	}
 }
 
@@ -156,16 +172,16 @@ var loopService = &service{
 		})
 	}),
 	ways: []way{
-		{"heist", inPool(loopIn)},
-		{"heist-pinned", inPool(loopIn, pool.WithPinning(pool.PinCores))},
-		{"inline", looped(func(int) summing { return undivided })},
-		{"go", looped(func(workers int) summing {
+		{impl: "heist", open: inPool(loopIn)},
+		{impl: "heist-pinned", open: inPool(loopIn, pool.WithPinning(pool.PinCores))},
+		{impl: "inline", open: looped(func(int) summing { return undivided })},
+		{impl: "go", open: looped(func(workers int) summing {
 			return func(n int, f func(lo, hi int)) error {
 				divided(workers, n, body{items: f})
 				return nil
 			}
 		})},
-		{"errgroup", looped(func(workers int) summing {
+		{impl: "errgroup", open: looped(func(workers int) summing {
 			return func(n int, f func(lo, hi int)) error {
 				var all errgroup.Group
 				for k := range workers {
@@ -185,12 +201,12 @@ var loopService = &service{
 var besideService = &service{
 	name:    "beside",
 	about:   "a task of 5 us, inline, beside a batch that keeps all workers busy",
-	answers: taskService.answers,
+	answers: sync.OnceValue(func() []uint64 { return allAnswers(shortTask) }),
 	ways: []way{
-		{"heist", besideBatch(openHeist())},
-		{"heist-pinned", besideBatch(openHeist(pool.WithPinning(pool.PinCores)))},
-		{"go", besideBatch(openGo)},
-		{"none", func(int) (func() handler, error) { return handledInline, nil }},
+		{impl: "heist", open: besideBatch(openHeist())},
+		{impl: "heist-pinned", open: besideBatch(openHeist(pool.WithPinning(pool.PinCores)))},
+		{impl: "go", open: besideBatch(goLibrary.opener)},
+		{impl: "none", open: func(int) (func() handler, error) { return handledInline, nil }},
 	},
 }
 
@@ -201,7 +217,7 @@ func handledInline() handler {
 // besideBatch opens a pool that always has tasks of 20 us.
 func besideBatch(open opener) func(workers int) (func() handler, error) {
 	return func(workers int) (func() handler, error) {
-		s := &supply{work: newChore(roundsIn(20 * time.Microsecond))}
+		s := &supply{work: gauge.NewChore(gauge.Rounds(20 * time.Microsecond))}
 		submit, _, err := open(runner.Env{Workers: workers}, s.task)
 		if err != nil {
 			return nil, err
@@ -244,45 +260,53 @@ func allAnswers(to func(number uint64) uint64) []uint64 {
 	return answers
 }
 
-// serveThis is the environment variable that makes this program a server. Its value is
-// the names of a service and of a way, with a slash between them.
-const serveThis = "HEIST_BENCH_SERVE"
+// These are the environment variables that make this program a server: the names of a service and of a way, with a
+// slash between them, and whether a timer is to be pending.
+const (
+	serveThis = "HEIST_BENCH_SERVE"
+	withTimer = "HEIST_BENCH_TIMER"
+)
 
 // ServeIfAsked makes this process the server of a case if a process of the same program
 // started it for that. It returns true when that process has ended or no longer needs the
 // server. Every program that runs suite service calls it before anything else.
-func ServeIfAsked() bool {
+func ServeIfAsked(linked ...Library) bool {
 	what, asked := os.LookupEnv(serveThis)
 	if !asked {
 		return false
 	}
-	if err := serveProcess(what); err != nil {
+	if err := serveProcess(what, linked); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: the server of %s: %v\n", what, err)
 		os.Exit(1)
 	}
 	return true
 }
 
-// startServer starts a server of the service, and returns its port.
-func startServer(s *service, w way, workers int) (port int, stop func(), err error) {
-	where, stop, err := startChild(s.name+"/"+w.impl, "GOMAXPROCS="+strconv.Itoa(workers))
-	if err != nil {
-		return 0, nil, err
-	}
-	if port, err = strconv.Atoi(where); err != nil {
-		stop()
-		return 0, nil, fmt.Errorf("has a server that names no port: %w", err)
-	}
-	return port, stop, nil
+// serverState is what a server tells: where it is, and what it has used so far.
+type serverState struct {
+	Port  int
+	Usage *gauge.Usage // nil where the system does not tell
 }
 
-// serveProcess prints the port that it listens on, and serves until its standard input
-// is closed.
-func serveProcess(what string) error {
-	if what == serveNATS {
-		return natsProcess()
+// startServer starts this program again as a server of the service.
+func startServer(s *service, w way, env runner.Env) (*child.Process, error) {
+	if _, asked := os.LookupEnv(serveThis); asked {
+		// A server would start another server, and so on.
+		return nil, errors.New("this program does not call ServeIfAsked")
 	}
-	connect, err := openWay(what)
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(program)
+	command.Env = append(os.Environ(), serveThis+"="+s.name+"/"+w.impl, "GOMAXPROCS="+strconv.Itoa(env.Workers),
+		withTimer+"="+strconv.FormatBool(!env.NoTimer))
+	return child.Start(command)
+}
+
+// serveProcess serves until its standard input is closed.
+func serveProcess(what string, linked libraries) error {
+	s, connect, err := openWay(what, linked)
 	if err != nil {
 		return err
 	}
@@ -290,27 +314,65 @@ func serveProcess(what string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
-	go serve(listener, connect, func(err error) {
-		fmt.Fprintf(os.Stderr, "bench: the server of %s: %v\n", what, err)
+	if os.Getenv(withTimer) == "true" {
+		defer time.AfterFunc(time.Hour, func() {}).Stop()
+	}
+	complain := func(err error) { fmt.Fprintf(os.Stderr, "bench: the server of %s: %v\n", what, err) }
+	if s.http {
+		go serveHTTP(listener, connect, complain)
+	} else {
+		go serve(listener, connect, complain)
+	}
+	return child.Answer(func() any {
+		state := serverState{Port: listener.Addr().(*net.TCPAddr).Port}
+		if u, err := gauge.UsageSoFar(); err == nil {
+			state.Usage = &u
+		}
+		return state
 	})
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
 }
 
-func openWay(what string) (connect func() handler, err error) {
+func openWay(what string, linked libraries) (s *service, connect func() handler, err error) {
 	workers, err := strconv.Atoi(os.Getenv("GOMAXPROCS"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, s := range []*service{taskService, loopService, besideService} {
+	for _, s := range services(linked) {
 		for _, w := range s.ways {
 			if what == s.name+"/"+w.impl {
-				return w.open(workers)
+				connect, err := w.open(workers)
+				return s, connect, err
 			}
 		}
 	}
-	return nil, errors.New("there is none")
+	return nil, nil, errors.New("there is none")
+}
+
+// ofConnection is the key of a connection's handler in the context of its requests.
+type ofConnection struct{}
+
+// serveHTTP is serve with net/http's server: the packets are the bodies of requests and of their answers.
+func serveHTTP(listener net.Listener, connect func() handler, complain func(error)) {
+	server := http.Server{
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, ofConnection{}, connect())
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var m packet
+			_, err := io.ReadFull(r.Body, m[:])
+			if err == nil {
+				err = m.handle(r.Context().Value(ofConnection{}).(handler))
+			}
+			if err == nil {
+				_, err = w.Write(m[:])
+			}
+			if err != nil {
+				complain(err)
+				panic(http.ErrAbortHandler)
+			}
+		}),
+	}
+	_ = server.Serve(listener) // until the process ends
 }
 
 // serve serves until the listener is closed. A request that cannot be answered is reported
@@ -339,12 +401,9 @@ func attend(conn net.Conn, handle handler) error {
 		if _, err := io.ReadFull(conn, m[:]); err != nil {
 			return err
 		}
-		i, number := m.get()
-		answer, err := handle(number)
-		if err != nil {
+		if err := m.handle(handle); err != nil {
 			return err
 		}
-		m.set(i, answer)
 		if _, err := conn.Write(m[:]); err != nil {
 			return err
 		}

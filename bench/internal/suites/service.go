@@ -1,16 +1,21 @@
 package suites
 
 import (
+	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
@@ -32,19 +37,25 @@ import (
 // and the time until then counts too: a server that stops for 10 ms makes all requests
 // late that were due meanwhile.
 //
-// A run has at least 500 requests, in a glance 200. Of fewer than a thousand the p999 is
-// the longest wait.
-func serviceSuite() runner.Suite {
+// Http-task and http-loop-200us are the same with net/http's server, 2000 tasks of 20 us or 500 loops a second.
+//
+// The CPU time is the server's, for each request. A run has at least 500 requests, in a glance 200. Of fewer than a
+// thousand the p999 is the longest wait.
+func serviceSuite(linked libraries) runner.Suite {
+	all := services(linked)
+	task, loop, beside, httpTask, httpLoop := all[0], all[1], all[2], all[3], all[4]
 	return runner.Suite{
 		Name:  "service",
 		About: "requests to a TCP server, due at a fixed rate",
-		Cases: []runner.Case{
-			taskService.at("task", rate{flat: 1000}),
-			taskService.at("task-half", rate{perWorker: 10_000}),
-			loopService.at("loop-200us", rate{flat: 1000}),
-			loopService.at("loop-200us-half", rate{perWorker: 1500}),
-			besideService.at("beside", rate{flat: 1000}),
-		},
+		Cases: runner.InBothStates([]runner.Case{
+			task.at("task", rate{flat: 1000}),
+			task.at("task-half", rate{perWorker: 10_000}),
+			loop.at("loop-200us", rate{flat: 1000}),
+			loop.at("loop-200us-half", rate{perWorker: 1500}),
+			beside.at("beside", rate{flat: 1000}),
+			httpTask.at("http-task", rate{flat: 2000}),
+			httpLoop.at("http-loop-200us", rate{flat: 500}),
+		}),
 	}
 }
 
@@ -64,14 +75,18 @@ func (r rate) String() string {
 func (s *service) at(name string, r rate) runner.Case {
 	var impls []runner.Impl
 	for _, way := range s.ways {
-		impls = append(impls, runner.Impl{Name: way.impl, Start: func(env runner.Env) (runner.Run, func(), error) {
-			port, stop, err := startServer(s, way, env.Workers)
+		impls = append(impls, runner.Impl{Name: way.impl, Links: way.links, Start: func(env runner.Env) (runner.Run, func(), error) {
+			server, err := startServer(s, way, env)
 			if err != nil {
 				return nil, nil, err
 			}
-			l, err := dial(port, s.answers())
+			var before, after serverState
+			if err := server.Read(&before); err != nil {
+				return nil, nil, err
+			}
+			l, err := dial(before.Port, s.answers(), s.http)
 			if err != nil {
-				stop()
+				server.Stop()
 				return nil, nil, err
 			}
 			perSecond := r.flat + r.perWorker*env.Workers
@@ -84,22 +99,29 @@ func (s *service) at(name string, r rate) runner.Case {
 				perSecond, requests = 10_000, connections+8
 			}
 			return func() (runner.Sample, error) {
-				latencies, err := l.run(requests, time.Second/time.Duration(perSecond))
-				if err != nil {
+				if err := server.Ask(&before); err != nil {
 					return runner.Sample{}, err
 				}
-				all := newDurations()
-				for _, latency := range latencies {
-					all.note(latency)
+				latencies, err := l.run(requests, time.Second/time.Duration(perSecond))
+				if err = errors.Join(err, server.Ask(&after)); err != nil {
+					return runner.Sample{}, err
 				}
-				return all.sample("answer", all.micros(50, 99, 99.9))
-			}, func() { l.close(); stop() }, nil
+				all := gauge.NewDurations()
+				for _, latency := range latencies {
+					all.Note(latency)
+				}
+				values := all.Micros(50, 99, 99.9)
+				if before.Usage != nil && after.Usage != nil {
+					values = append(values, after.Usage.Since(*before.Usage).PerOp(requests)...)
+				}
+				return all.Sample("answer", values)
+			}, func() { l.close(); server.Stop() }, nil
 		}})
 	}
 	return runner.Case{
 		Name:    name,
 		About:   fmt.Sprintf("%v, each %s; latency from when it was due", r, s.about),
-		Metrics: lower("p50-us", "p99-us", "p999-us"),
+		Metrics: lower("p50-us", "p99-us", "p999-us", "cpu-us"),
 		Workers: asked,
 		Impls:   impls,
 	}
@@ -125,6 +147,14 @@ func (m *packet) set(i int, number uint64) {
 	binary.LittleEndian.PutUint64(m[8:], number)
 }
 
+// handle makes the answer of a request.
+func (m *packet) handle(h handler) error {
+	i, number := m.get()
+	answer, err := h(number)
+	m.set(i, answer)
+	return err
+}
+
 func (m *packet) get() (i int, number uint64) {
 	return int(binary.LittleEndian.Uint64(m[:])), binary.LittleEndian.Uint64(m[8:])
 }
@@ -139,7 +169,9 @@ type load struct {
 // line is one of the connections; id is its index.
 type line struct {
 	id   int
+	http bool
 	conn net.Conn
+	from *bufio.Reader
 
 	// unanswered counts the line's requests that are due and not answered; the first of
 	// them has been sent. The goroutine that makes it positive, or leaves it positive after
@@ -148,7 +180,7 @@ type line struct {
 	out        packet // only the goroutine that has to send writes it
 }
 
-func dial(port int, answers []uint64) (*load, error) {
+func dial(port int, answers []uint64, http bool) (*load, error) {
 	alarm, err := newAlarm()
 	if err != nil {
 		return nil, err
@@ -160,7 +192,7 @@ func dial(port int, answers []uint64) (*load, error) {
 			l.close()
 			return nil, err
 		}
-		l.lines = append(l.lines, &line{id: id, conn: conn})
+		l.lines = append(l.lines, &line{id: id, http: http, conn: conn, from: bufio.NewReader(conn)})
 	}
 	return l, nil
 }
@@ -216,7 +248,30 @@ func (l *load) run(requests int, interval time.Duration) ([]time.Duration, error
 
 func (l *line) send(i int) error {
 	l.out.set(i, numberOf(i))
-	_, err := l.conn.Write(l.out[:])
+	var err error
+	if l.http {
+		_, err = l.conn.Write(append(httpHead, l.out[:]...))
+	} else {
+		_, err = l.conn.Write(l.out[:])
+	}
+	return err
+}
+
+// httpHead comes before a packet that is the body of a request.
+var httpHead = slices.Clip(fmt.Appendf(nil, "POST / HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n", len(packet{})))
+
+// read reads an answer.
+func (l *line) read(in *packet) error {
+	if !l.http {
+		_, err := io.ReadFull(l.from, in[:])
+		return err
+	}
+	answer, err := http.ReadResponse(l.from, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.ReadFull(answer.Body, in[:])
 	return err
 }
 
@@ -225,7 +280,7 @@ func (l *line) send(i int) error {
 func (l *line) receive(answers []uint64, latencies []time.Duration, due func(i int) time.Time) error {
 	var in packet
 	for i := l.id; i < len(latencies); i += connections {
-		if _, err := io.ReadFull(l.conn, in[:]); err != nil {
+		if err := l.read(&in); err != nil {
 			return fmt.Errorf("gave no answer: %w", err)
 		}
 		latencies[i] = time.Since(due(i))

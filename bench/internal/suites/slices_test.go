@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/pool"
 )
@@ -88,7 +89,7 @@ func TestSameElements(t *testing.T) {
 }
 
 func TestLanesFindsLostAndDoubledTasks(t *testing.T) {
-	l := lanes{rounds: 1, answer: busy(1)}
+	l := lanes{rounds: 1, answer: gauge.Busy(1)}
 	env := runner.Env{Workers: 3, Tiny: true}
 	all := func(r *lanesRun) error {
 		for lane, tasks := range laneTasks {

@@ -9,11 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alitto/pond/v2"
-	"github.com/panjf2000/ants/v2"
-	concpool "github.com/sourcegraph/conc/pool"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/internal/pad"
@@ -23,13 +18,13 @@ import (
 // submitSuite measures the hand-over of tasks that do nothing: the cost of a pool
 // per task, at full throughput. It does not measure how long a task waits until it
 // starts.
-func submitSuite() runner.Suite {
+func submitSuite(linked libraries) runner.Suite {
 	return runner.Suite{
 		Name:  "submit",
 		About: "a million empty tasks",
 		Cases: []runner.Case{
-			externalCase("external-1", "one goroutine submits a million empty tasks and waits for all", 1),
-			externalCase("external-4", "four goroutines submit a quarter of a million empty tasks each", 4),
+			externalCase(linked, "external-1", "one goroutine submits a million empty tasks and waits for all", 1),
+			externalCase(linked, "external-4", "four goroutines submit a quarter of a million empty tasks each", 4),
 			spawnInsideCase(),
 		},
 	}
@@ -122,7 +117,7 @@ type batch struct {
 // submitters and the workers share as many Ps as there are workers. All tasks are
 // the same function, so every allocation is the pool's. Creating a pool is not
 // timed, except where a library's users create one per batch (conc, errgroup).
-func externalCase(name, about string, submitters int) runner.Case {
+func externalCase(linked libraries, name, about string, submitters int) runner.Case {
 	impl := func(name string, open func(env runner.Env, g *goal) (next func() batch, stop func(), err error)) runner.Impl {
 		return submitting(name, func(env runner.Env, g *goal) (lap, func(), error) {
 			next, stop, err := open(env, g)
@@ -132,6 +127,22 @@ func externalCase(name, about string, submitters int) runner.Case {
 	// same is for pools that outlive a batch.
 	same := func(submit func(n int) error) func() batch {
 		return func() batch { return batch{submit: submit} }
+	}
+	library := func(l Library) runner.Impl {
+		return impl(l.Name, func(env runner.Env, g *goal) (func() batch, func(), error) {
+			task := func() { g.add(1) }
+			if l.PerBatch {
+				return func() batch {
+					t, err := l.Open(env.Workers)
+					return batch{
+						submit: func(n int) error { return errors.Join(err, t.Submit(n, task)) },
+						wait:   func() error { t.Stop(); return nil },
+					}
+				}, nil, nil
+			}
+			t, err := l.Open(env.Workers)
+			return same(func(n int) error { return t.Submit(n, task) }), t.Stop, err
+		})
 	}
 	return runner.Case{
 		Name:    name,
@@ -151,101 +162,12 @@ func externalCase(name, about string, submitters int) runner.Case {
 					return nil
 				}), stop, err
 			}),
-			impl("go", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				task := func() { g.add(1) }
-				return same(func(n int) error {
-					for range n {
-						go task()
-					}
-					return nil
-				}), nil, nil
-			}),
-			impl("channel", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				tasks := make(chan func(), 1024)
-				var workers sync.WaitGroup
-				for range env.Workers {
-					workers.Go(func() {
-						for task := range tasks {
-							task()
-						}
-					})
-				}
-				task := func() { g.add(1) }
-				return same(func(n int) error {
-					for range n {
-						tasks <- task
-					}
-					return nil
-				}), func() { close(tasks); workers.Wait() }, nil
-			}),
-			impl("ants", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				p, err := ants.NewPool(env.Workers)
-				if err != nil {
-					return nil, nil, err
-				}
-				task := func() { g.add(1) }
-				return same(func(n int) error {
-					for range n {
-						if err := p.Submit(task); err != nil {
-							return err
-						}
-					}
-					return nil
-				}), p.Release, nil
-			}),
-			impl("pond", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				p := pond.NewPool(env.Workers)
-				task := func() { g.add(1) }
-				return same(func(n int) error {
-					for range n {
-						if err := p.Go(task); err != nil {
-							return err
-						}
-					}
-					return nil
-				}), p.StopAndWait, nil
-			}),
-			impl("conc", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				task := func() { g.add(1) }
-				return func() batch {
-					p := concpool.New().WithMaxGoroutines(env.Workers)
-					return batch{
-						submit: func(n int) error {
-							for range n {
-								p.Go(task)
-							}
-							return nil
-						},
-						wait: func() error { p.Wait(); return nil },
-					}
-				}, nil, nil
-			}),
-			impl("errgroup", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				return errgroups(g, env.Workers), nil, nil
-			}),
-			impl("errgroup-nolimit", func(env runner.Env, g *goal) (func() batch, func(), error) {
-				return errgroups(g, -1), nil, nil
-			}),
+			library(goLibrary), library(channelLibrary),
+			linking("ants", library(linked.of("ants"))), linking("pond", library(linked.of("pond"))), linking("conc", library(linked.of("conc"))),
+			library(errgroupLibrary), library(errgroupNoLimitLibrary),
 			peers.Rayon(submitMetrics[:1]),
 			peers.Tokio(submitMetrics[:1]),
 		},
-	}
-}
-
-func errgroups(g *goal, limit int) func() batch {
-	task := func() error { g.add(1); return nil }
-	return func() batch {
-		group := new(errgroup.Group)
-		group.SetLimit(limit)
-		return batch{
-			submit: func(n int) error {
-				for range n {
-					group.Go(task)
-				}
-				return nil
-			},
-			wait: group.Wait,
-		}
 	}
 }
 

@@ -9,23 +9,23 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// All returns every suite, in the order in which they run and are listed.
-func All() []runner.Suite {
+// All returns every suite, in the order in which they run and are listed. What needs a library of another project runs
+// only in a program that has linked it.
+func All(linked ...Library) []runner.Suite {
 	return []runner.Suite{
 		dequeSuite(),
 		primitivesSuite(),
 		forkJoinSuite(),
 		loopSuite(),
 		algosSuite(),
-		submitSuite(),
-		latencySuite(),
+		submitSuite(linked),
+		latencySuite(linked),
 		mixedSuite(),
-		neighbourSuite(),
-		idleSuite(),
-		serviceSuite(),
+		neighbourSuite(linked),
+		idleSuite(linked),
+		serviceSuite(linked),
 		balanceSuite(),
-		parseSuite(),
-		jobsSuite(),
+		parseSuite(linked),
 		c2cSuite(),
 	}
 }

@@ -1,34 +1,35 @@
-package suites
+// Package jobs holds the suite of that name, which needs the libraries of NATS.
+package jobs
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed53057037/heist/bench/internal/child"
 	"github.com/seed53057037/heist/bench/internal/contract"
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/jetstream"
 	"github.com/seed53057037/heist/pool"
 )
 
-// jobsSuite measures jobs that lie in a NATS JetStream stream, as heist/jetstream runs them and as a loop does that handles each
+// Suite measures jobs that lie in a NATS JetStream stream, as heist/jetstream runs them and as a loop does that handles each
 // message in a goroutine, with a semaphore of as many as there are workers. The server is a process of its own with a
 // file store; the CPU time is that of this process alone.
 //
 // A run has two parts. In the first all jobs lie there when it begins: how many are done in a second, and what CPU time each takes. In
 // the second they are published at three fifths of the rate that the workers could do: how long it takes from publishing a job to
 // its first instruction.
-func jobsSuite() runner.Suite {
+func Suite() runner.Suite {
 	return runner.Suite{
 		Name:  "jobs",
 		About: "jobs of a JetStream stream",
@@ -71,7 +72,7 @@ func jobsCase(name, about string, take []time.Duration) runner.Case {
 		l.average += d / time.Duration(len(take))
 	}
 	impl := func(name string, begin beginJobs) runner.Impl {
-		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
+		return runner.Impl{Name: name, Links: "jobs", Start: func(env runner.Env) (runner.Run, func(), error) {
 			return func() (runner.Sample, error) { return l.run(env, begin) }, nil, nil
 		}}
 	}
@@ -79,7 +80,7 @@ func jobsCase(name, about string, take []time.Duration) runner.Case {
 		Name:    name,
 		About:   about + "; jobs a second, CPU time of each, from publishing to start beside others",
 		Metrics: []contract.Metric{{Name: "jobs/s", Better: contract.Higher}, {Name: "cpu-us/job", Better: contract.Lower}, {Name: "start-p50-us", Better: contract.Lower}, {Name: "start-p99-us", Better: contract.Lower}},
-		Workers: asked,
+		Workers: func(asked int) []int { return []int{asked} },
 		Setup:   l.setup,
 		Impls:   []runner.Impl{impl("heist", beginHeist), impl("goroutine", beginLoop)},
 	}
@@ -89,10 +90,11 @@ func jobsCase(name, about string, take []time.Duration) runner.Case {
 type beginJobs func(env runner.Env, js natsjs.JetStream, stream string, job func(data []byte)) (end func() error, err error)
 
 func beginHeist(env runner.Env, js natsjs.JetStream, stream string, job func(data []byte)) (func() error, error) {
-	p, stop, err := newPool(env)
+	p, err := pool.New(pool.WithWorkers(env.Workers))
 	if err != nil {
 		return nil, err
 	}
+	stop := func() { p.Close() }
 	w, err := jetstream.NewWorker(context.Background(), js, jetstream.Config{Pool: p, Stream: stream, Durable: "bench", MaxDeliver: -1},
 		func(_ *pool.Worker, j *jetstream.Job) error {
 			job(j.Data())
@@ -159,7 +161,7 @@ func (l *jobLoad) run(env runner.Env, begin beginJobs) (runner.Sample, error) {
 	if err != nil {
 		return runner.Sample{}, err
 	}
-	return waits.sample("a job's start", append([]float64{rate, usedEach}, waits.micros(50, 99)...))
+	return waits.Sample("a job's start", append([]float64{rate, usedEach}, waits.Micros(50, 99)...))
 }
 
 // drain has all jobs done that lie in a stream.
@@ -173,7 +175,7 @@ func (l *jobLoad) drain(env runner.Env, begin beginJobs, n int) (rate, usedEach 
 		return 0, 0, err
 	}
 	all := newJobCounts(n)
-	before, err := usageSoFar()
+	before, err := gauge.UsageSoFar()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -184,18 +186,18 @@ func (l *jobLoad) drain(env runner.Env, begin beginJobs, n int) (rate, usedEach 
 	}
 	err = all.await()
 	took := time.Since(start)
-	after, err2 := usageSoFar()
+	after, err2 := gauge.UsageSoFar()
 	if err := errors.Join(err, err2, end(), all.check()); err != nil {
 		return 0, 0, err
 	}
-	return float64(n) / took.Seconds(), float64((after.cpu - before.cpu).Nanoseconds()) / 1e3 / float64(n), nil
+	return float64(n) / took.Seconds(), after.Since(before).PerOp(n)[0], nil
 }
 
 // pace publishes jobs one by one, and measures how long each waits.
-func (l *jobLoad) pace(env runner.Env, begin beginJobs, n int) (durations, error) {
+func (l *jobLoad) pace(env runner.Env, begin beginJobs, n int) (gauge.Durations, error) {
 	stream, remove, err := l.stream()
 	if err != nil {
-		return durations{}, err
+		return gauge.Durations{}, err
 	}
 	defer remove()
 	all := newJobCounts(n)
@@ -207,7 +209,7 @@ func (l *jobLoad) pace(env runner.Env, begin beginJobs, n int) (durations, error
 		l.job(all, data)
 	})
 	if err != nil {
-		return durations{}, err
+		return gauge.Durations{}, err
 	}
 	gap := l.average * 5 / 3 / time.Duration(env.Workers)
 	err = l.publish(stream, n, func(i int, start time.Time) {
@@ -215,11 +217,11 @@ func (l *jobLoad) pace(env runner.Env, begin beginJobs, n int) (durations, error
 		time.Sleep(time.Until(due[i]))
 	})
 	if err := errors.Join(err, all.await(), end(), all.check()); err != nil {
-		return durations{}, err
+		return gauge.Durations{}, err
 	}
-	waits := newDurations()
+	waits := gauge.NewDurations()
 	for _, d := range began {
-		waits.note(d)
+		waits.Note(d)
 	}
 	return waits, nil
 }
@@ -259,7 +261,7 @@ func (c *jobCounts) check() error {
 // job does what a job does.
 func (l *jobLoad) job(all *jobCounts, data []byte) {
 	i, err := strconv.Atoi(string(data))
-	if err != nil || i >= len(all.runs) || busy(l.rounds[i%len(l.rounds)]) == 0 {
+	if err != nil || i >= len(all.runs) || gauge.Busy(l.rounds[i%len(l.rounds)]) == 0 {
 		all.wrong.Add(1)
 		return
 	}
@@ -301,10 +303,15 @@ func (l *jobLoad) setup(env runner.Env) (teardown func(), err error) {
 		if env.Tiny {
 			d /= 100
 		}
-		l.rounds = append(l.rounds, max(roundsIn(d), 1))
+		l.rounds = append(l.rounds, max(gauge.Rounds(d), 1))
 	}
-	url, stop, err := startChild(serveNATS)
+	process, err := child.Start(exec.Command(child.Path("nats")))
 	if err != nil {
+		return nil, err
+	}
+	stop := process.Stop
+	var url string
+	if err := process.Read(&url); err != nil {
 		return nil, err
 	}
 	nc, err := nats.Connect(url)
@@ -318,26 +325,5 @@ func (l *jobLoad) setup(env runner.Env) (teardown func(), err error) {
 	return func() { nc.Close(); stop() }, nil
 }
 
-// serveNATS is what serveThis names the server of jobs.
-const serveNATS = "nats"
-
-// natsProcess is the life of that server.
-func natsProcess() error {
-	store, err := os.MkdirTemp("", "heist-bench-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(store)
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: store, NoLog: true, NoSigs: true})
-	if err != nil {
-		return err
-	}
-	s.Start()
-	defer func() { s.Shutdown(); s.WaitForShutdown() }()
-	if !s.ReadyForConnections(patience) {
-		return errors.New("it does not start")
-	}
-	fmt.Println(s.ClientURL())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
-}
+// patience is how long a run may wait for what should long be done.
+const patience = 30 * time.Second

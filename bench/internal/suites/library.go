@@ -1,0 +1,120 @@
+package suites
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed53057037/heist/bench/internal/child"
+	"github.com/seed53057037/heist/bench/internal/runner"
+)
+
+// Library is a peer that runs tasks. One that is of another project is linked only by the program that runs it, whose
+// name it has (package child).
+type Library struct {
+	Name string
+
+	// PerBatch says that the library's users make one for each batch of tasks, and wait by ending it.
+	PerBatch bool
+
+	Open func(workers int) (Tasks, error)
+}
+
+// Tasks is an open library. Submit submits the task n times. Stop returns when all tasks have ended.
+type Tasks struct {
+	Submit func(n int, task func()) error
+	Stop   func()
+}
+
+var (
+	goLibrary = Library{Name: "go", Open: func(int) (Tasks, error) {
+		return Tasks{
+			Submit: func(n int, task func()) error {
+				for range n {
+					go task()
+				}
+				return nil
+			},
+			Stop: func() {},
+		}, nil
+	}}
+
+	// channelLibrary starts as many goroutines as there are workers, on a channel with room for 1024 tasks.
+	channelLibrary = Library{Name: "channel", Open: func(workers int) (Tasks, error) {
+		tasks := make(chan func(), 1024)
+		var all sync.WaitGroup
+		for range workers {
+			all.Go(func() {
+				for task := range tasks {
+					task()
+				}
+			})
+		}
+		return Tasks{
+			Submit: func(n int, task func()) error {
+				for range n {
+					tasks <- task
+				}
+				return nil
+			},
+			Stop: func() { close(tasks); all.Wait() },
+		}, nil
+	}}
+
+	errgroupLibrary        = errgroups("errgroup", func(workers int) int { return workers })
+	errgroupNoLimitLibrary = errgroups("errgroup-nolimit", func(int) int { return -1 })
+)
+
+func errgroups(name string, limit func(workers int) int) Library {
+	return Library{Name: name, PerBatch: true, Open: func(workers int) (Tasks, error) {
+		group := new(errgroup.Group)
+		group.SetLimit(limit(workers))
+		return Tasks{
+			Submit: func(n int, task func()) error {
+				f := func() error { task(); return nil }
+				for range n {
+					group.Go(f)
+				}
+				return nil
+			},
+			Stop: func() { _ = group.Wait() }, // the tasks return no errors
+		}, nil
+	}}
+}
+
+// libraries are those of other projects that the program links.
+type libraries []Library
+
+// of returns the library with this name.
+func (all libraries) of(name string) Library {
+	for _, l := range all {
+		if l.Name == name {
+			return l
+		}
+	}
+	return Library{Name: name, Open: func(int) (Tasks, error) {
+		return Tasks{}, errors.New("is not linked by " + os.Args[0])
+	}}
+}
+
+// opener returns the opener of the library.
+func (l Library) opener(env runner.Env, task func(i int)) (func(i int) error, func(), error) {
+	t, err := l.Open(env.Workers)
+	return func(i int) error { return t.Submit(1, func() { task(i) }) }, t.Stop, err
+}
+
+// linking marks an implementation as one that needs another project's library.
+func linking(name string, i runner.Impl) runner.Impl {
+	i.Links = name
+	return i
+}
+
+// Main is the life of a program that links these libraries: it runs an implementation, or a server. It does not return.
+func Main(linked ...Library) {
+	if !ServeIfAsked(linked...) {
+		child.Main(All(linked...))
+	}
+	os.Exit(0)
+}
