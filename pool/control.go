@@ -130,6 +130,7 @@ func (w *Worker) closePlace() bool {
 	pl.mu.Unlock()
 	w.place = nil
 	w.trim()
+	w.freeCells(true)
 	w.home = nil
 	w.kept = w.placement.push(w)
 	p.active.Add(-1)

@@ -112,6 +112,7 @@ const someCode = 1
 // releaseGuest ends the guest's call.
 func (p *Pool) releaseGuest(w *Worker) {
 	w.trim()
+	w.freeCells(true)
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.cancelScope, w.asked, w.gaveWayAt = nil, 0, nil, false, 0
 	w.code.set(0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -211,29 +212,35 @@ func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
 // TestHooksAreCalledAtBothEndsOfAWorker, once each, before and after all that it runs; also where a task ends the goroutine.
 func TestHooksAreCalledAtBothEndsOfAWorker(t *testing.T) {
 	var begun, ended atomic.Int64
-	var here Local[int]
+	var here sync.Map // *Worker -> struct{}
 	p, err := New(WithWorkers(2), WithHooks(
-		func(w *Worker) { begun.Add(1); *here.Of(w)++ },
-		func(w *Worker) { ended.Add(1); *here.Of(w)-- }))
+		func(w *Worker) {
+			begun.Add(1)
+			if _, twice := here.LoadOrStore(w, nil); twice {
+				t.Error("it has begun twice")
+			}
+		},
+		func(w *Worker) { ended.Add(1); here.Delete(w) }))
 	require.NoError(t, err)
 	for range testutil.Stress(100) {
 		require.NoError(t, p.Go(func(w *Worker) {
-			if *here.Of(w) != 1 {
-				t.Error("it has not begun, or twice")
+			if _, ok := here.Load(w); !ok {
+				t.Error("it has not begun")
 			}
 			w.Block(runtime.Gosched)
 		}))
 		require.NoError(t, p.Go(func(w *Worker) { runtime.Goexit() }))
 	}
-	require.NoError(t, p.Run(func(w *Worker) { require.Zero(t, *here.Of(w), "a guest is none") }))
+	require.NoError(t, p.Run(func(w *Worker) {
+		_, ok := here.Load(w)
+		require.False(t, ok, "a guest is none")
+	}))
 	require.NoError(t, p.WaitIdle(t.Context()))
 	require.True(t, testutil.Eventually(func() bool { return begun.Load()-ended.Load() >= 2 }))
 	require.NoError(t, p.Close())
 	require.True(t, testutil.Eventually(func() bool { return begun.Load() == ended.Load() }))
 	require.Greater(t, begun.Load(), int64(testutil.Stress(100)))
-	for n := range here.All() {
-		require.Zero(t, *n)
-	}
+	here.Range(func(any, any) bool { t.Error("a worker has not ended"); return false })
 	p = newPool(t, WithWorkers(1), WithHooks(nil, nil))
 	require.NoError(t, Do(p, func(*Worker) {}))
 }

@@ -139,6 +139,7 @@ func (l loan) comeBack() {
 func (w *Worker) lend() {
 	w.expose()
 	w.trim()
+	w.freeCells(false)
 	p, home := w.pool, w.home
 	pl := w.place
 	if pl == nil && !w.guest { // it came back from an earlier wait, and has not got its place yet

@@ -46,6 +46,8 @@ type Worker struct {
 	politeAfter  int64         // it does not give way before this time, in heist.Ticks
 	woke         bool          // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts       childCounts   // of the innermost branch
+	jobs         uint64        // how many it has begun
+	cells        *cellHead     // that it holds, see local.go
 	worn         labels        // labels that its goroutine has for what it runs, see wear
 	merged       [2]merged     // see withName; thieves read them as they read labels
 	title        string        // of the named task that it began last
@@ -206,6 +208,7 @@ func (w *Worker) run(j job) {
 
 // do is run for a worker that need not have a place.
 func (w *Worker) do(j job) {
+	w.jobs++
 	if w.pool.stamps {
 		w.begins()
 	}
@@ -362,6 +365,7 @@ func (w *Worker) giveUp() {
 func (w *Worker) beIdle(pl *place) {
 	p := w.pool
 	w.trim()
+	w.freeCells(true)
 	w.home = nil
 	w.kept = w.placement.push(w)
 	if pl != nil && !pl.giveBack(false) {

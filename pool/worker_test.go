@@ -41,40 +41,6 @@ func TestWorkerIDs(t *testing.T) {
 	})
 }
 
-// TestLocalServesForPerWorkerData: it needs no lock for what runs to its end without a wait; the
-// race detector would tell.
-func TestLocalServesForPerWorkerData(t *testing.T) {
-	p := newPool(t, WithWorkers(4))
-	counts := Local[int]{New: func() int { return 1000 }}
-	count := func(w *Worker) { *counts.Of(w)++ }
-	var tree func(w *Worker, n int) struct{}
-	tree = func(w *Worker, n int) struct{} {
-		count(w)
-		if n > 0 {
-			Join(w, tree, n-1, tree, n-1)
-		}
-		return struct{}{}
-	}
-	const goroutines = 30
-	rounds := testutil.Stress(20)
-	testutil.Together(goroutines, func(int) {
-		for range rounds {
-			_ = p.Run(func(w *Worker) { tree(w, 6) })
-			_ = p.Go(count)
-		}
-	})()
-	requireAtRest(t, p)
-	sum := 0
-	for n := range counts.All() {
-		sum += *n - 1000
-	}
-	require.Equal(t, goroutines*rounds*(1<<7-1+1), sum)
-	var none Local[int]
-	for range none.All() {
-		t.Error("nobody asked for one")
-	}
-}
-
 // TestIDsAreBelowSlots, and no two functions that run have the same, also while many wait.
 func TestIDsAreBelowSlots(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
