@@ -425,7 +425,11 @@ func (w *Worker) searchWork() (job, bool) {
 		// something, and to count is to change a word that all workers share, twice: a
 		// tenth of the time in the simulation of 512 CPUs.
 		if !w.searching {
-			if !spins && r == heist.Empty || !w.pool.sleep.StartSearching(w.pool.size()) {
+			if !spins && r == heist.Empty {
+				heist.Yield() // sleep.md, "Spinning"
+				return job{}, false
+			}
+			if !w.pool.sleep.StartSearching(w.pool.size()) {
 				return job{}, false
 			}
 			w.searching = true

@@ -9,14 +9,15 @@ package policy
 //
 // The owner of the place calls the methods.
 type Gaps struct {
-	vain  int // spins that would have been in vain, less those that would not, from 0 to mostVain
+	vain  int // from 0 to mostVain: gaps that were too long for a spin count 2, others -1
 	short int // gaps that a watch would have covered, at most mostShort
 }
 
 const (
-	// A place stops spinning after two long gaps, and spins again after as many short ones: a spin in vain costs what
-	// a wake-up costs.
-	mostVain, vainAfter = 3, 2
+	// A place stops spinning after two long gaps, and spins again after two short ones. Where short and long ones take
+	// turns, as with tasks that come in bursts, it does not spin: a spin in vain costs what a wake-up costs, so it
+	// should be right more often than not.
+	mostVain, vainAfter = 4, 3
 	// A watch costs ten times as much. A gap that is too long counts as much as 4 others, so a worker watches in vain
 	// at most once for each 4 times that it does not.
 	mostShort, watchAfter = 8, 4
@@ -27,7 +28,7 @@ func (g *Gaps) Saw(gap, spin, watch int64) {
 	if gap <= spin {
 		g.vain = max(g.vain-1, 0)
 	} else {
-		g.vain = min(g.vain+1, mostVain)
+		g.vain = min(g.vain+2, mostVain)
 	}
 	if gap <= watch {
 		g.short = min(g.short+1, mostShort)

@@ -33,6 +33,10 @@ func TestGapsFollowWhatTheySaw(t *testing.T) {
 		{1000, spin, true, true, ""},
 		{1, 101, true, true, "one long gap counts as much as four"},
 		{1, 101, false, false, "so two end the watch"},
+		{1, spin, false, false, ""},
+		{1, 101, false, false, "short and long in turn"},
+		{1, spin, false, false, ""},
+		{1, 101, false, false, ""},
 		{4, spin + 1, false, true, "too long for a spin, but not for a watch"},
 		{1000, watch, false, true, ""},
 	} {
