@@ -130,7 +130,7 @@ func (c command) measureAll(o options, args []string) int {
 		if o.budget > 0 {
 			upTo, legend = "up to ", legend+"\n"+report.Glance
 		}
-		fmt.Fprintf(c.stdout, "%s\nworkers: %d; runs: %s%d of at least %v, after one to warm up\n%s\n",
+		fmt.Fprintf(c.stdout, "%s\nworkers: %d; runs: %s%d of at least %v\n%s\n",
 			report.Machine(), o.workers, upTo, o.runs, o.time, legend)
 	}
 	c.said = make(map[string]bool)
@@ -237,7 +237,7 @@ func (c command) page(o options, args []string) (page.Page, error) {
 	p.Settings = [][2]string{
 		{"machine", report.Machine()}, {"date", time.Now().Format(time.RFC3339)},
 		{"command", strings.Join(append([]string{"bench"}, args...), " ")}, {"workers", fmt.Sprint(o.workers)},
-		{"runs", runs + ", after one to warm up"}, {"time of a run", "at least " + o.time.String()}, {"peers", o.peers},
+		{"runs", runs}, {"time of a run", "at least " + o.time.String()}, {"peers", o.peers},
 		{"GOGC, GOMEMLIMIT, GODEBUG", fmt.Sprintf("%q, %q, %q", os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"), os.Getenv("GODEBUG"))},
 	}
 	return p, nil

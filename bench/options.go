@@ -241,7 +241,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.docs, "docs", "", "write report.html, summary.svg and benchmarks.md of this run to this `folder` as well")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of workers")
 	flags.IntVar(&o.runs, "runs", 0,
-		fmt.Sprintf("rounds that count, after one that does not (default %d, or %d if no suite is named, fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))
+		fmt.Sprintf("rounds (default %d, or %d if no suite is named, fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))
 	flags.DurationVar(&o.time, "time", 0,
 		fmt.Sprintf("how long each run lasts at least (default %v, or %v if no suite is named)", fullTime, shortTime))
 	flags.StringVar(&o.peers, "peers", "all", "comma-separated peers to compare with, all or none")

@@ -84,7 +84,7 @@ type order struct {
 	Env  runner.Env
 }
 
-// A report is what a child writes: first whether it is ready, then the sample of each run.
+// A report is what a child writes when it is ready, and then with the sample of each run.
 type report struct {
 	Sample         runner.Sample
 	Missing, Error string
@@ -117,11 +117,8 @@ func (p *Programs) Start(impl runner.Impl, env runner.Env, note func(string)) (r
 	if err != nil {
 		return nil, nil, err
 	}
-	var ready report
-	if err = process.Read(&ready); err == nil {
-		if err = ready.err(); err != nil {
-			process.Stop()
-		}
+	if err := process.Read(new(report)); err != nil {
+		return nil, nil, err
 	}
 	var idle, used time.Duration
 	last := time.Now()
@@ -139,7 +136,7 @@ func (p *Programs) Start(impl runner.Impl, env runner.Env, note func(string)) (r
 			note(fmt.Sprintf("%s/%s: %s used %.0f%% of a CPU while others ran", env.Suite, env.Case, impl.Name, 100*share))
 		}
 	}
-	return run, stop, err
+	return run, stop, nil
 }
 
 // Main is the life of a child that has these suites. It does not return.
@@ -165,30 +162,22 @@ func serve(suites []runner.Suite) error {
 		return err
 	}
 	defer teardown()
-	run, stop, err := impl.Start(what.Env)
-	if stop != nil {
-		defer stop()
-	}
 	var before gauge.Usage
 	ready := false
 	return Answer(func() any {
 		var r report
-		switch now, _ := gauge.UsageSoFar(); {
-		case !ready:
-			ready = true
-			var missing runner.Missing
-			if errors.As(err, &missing) {
-				r.Missing = missing.Reason
-				return r
-			}
-		default:
+		if ready {
+			now, _ := gauge.UsageSoFar() // where there is an error, it is never idle
 			r.Idle = now.Since(before).CPU
-			runtime.GC() // each run begins without garbage
-			r.Sample, err = run()
+			var err error
+			var missing runner.Missing
+			if r.Sample, err = impl.Once(what.Env); errors.As(err, &missing) {
+				r.Missing = missing.Reason
+			} else if err != nil {
+				r.Error = err.Error()
+			}
 		}
-		if err != nil {
-			r.Error = err.Error()
-		}
+		ready = true
 		before, _ = gauge.UsageSoFar()
 		return r
 	})

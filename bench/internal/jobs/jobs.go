@@ -153,6 +153,9 @@ func beginLoop(env runner.Env, js natsjs.JetStream, stream string, job func(data
 // run does both parts.
 func (l *jobLoad) run(env runner.Env, begin beginJobs) (runner.Sample, error) {
 	n := env.Size(max(200, int(time.Duration(env.Workers)*env.Time/l.average)), 20)
+	if _, _, err := l.drain(env, begin, min(n, 20)); err != nil { // to warm up
+		return runner.Sample{}, err
+	}
 	rate, usedEach, err := l.drain(env, begin, n)
 	if err != nil {
 		return runner.Sample{}, err

@@ -39,7 +39,7 @@ func Child(name string, metrics []contract.Metric, build func(Env) ([]string, er
 		}
 		return run, nil, nil
 	}
-	return Impl{Name: name, WarmsUp: true, Alone: true, Start: start}
+	return Impl{Name: name, Alone: true, Start: start}
 }
 
 func childError(err error) error {

@@ -95,10 +95,6 @@ type Impl struct {
 	// implementation's figures with the others.
 	Note string
 
-	// WarmsUp says that every run warms up by itself, so that the implementation
-	// skips the round that does not count.
-	WarmsUp bool
-
 	// Costly says that the implementation takes long. It takes part only without a
 	// budget.
 	Costly bool
@@ -110,10 +106,24 @@ type Impl struct {
 	// Alone says that each run starts a process by itself; see [Child].
 	Alone bool
 
-	// Start prepares what outlives a run, such as a pool, and returns the function
-	// that does one run. It returns a [Missing] where the implementation does not
-	// exist on this machine. Stop may be nil.
+	// Start prepares a run: it makes what the run uses, such as a pool, so that luck with its place in memory shows as
+	// spread. It returns the function that does the run, and perhaps one that ends what Start has made. Either returns a
+	// [Missing] where the implementation does not exist on this machine. Only if the implementation is Alone, one Start
+	// is for all runs.
 	Start func(Env) (run Run, stop func(), err error)
+}
+
+// Once does one run from its start to its stop, without garbage of what came before.
+func (i Impl) Once(env Env) (Sample, error) {
+	run, stop, err := i.Start(env)
+	if stop != nil {
+		defer stop()
+	}
+	if err != nil {
+		return Sample{}, err
+	}
+	runtime.GC()
+	return run()
 }
 
 // Peer says whether the implementation is another project's.
@@ -127,7 +137,7 @@ func (i Impl) Program() string {
 	return i.Links
 }
 
-// Run does the work of the case for about [Env].Time, checks the answer, and
+// Run warms up, does the work of the case for about [Env].Time, checks the answer, and
 // returns what it measured. A wrong answer is a [Wrong].
 type Run func() (Sample, error)
 
@@ -197,12 +207,13 @@ func Check[T comparable](what string, got, want T) error {
 }
 
 // Lap is one execution of a case's work: the number of operations, their time
-// together, and perhaps details.
+// together and their allocations if those count, and perhaps details.
 type Lap struct {
-	Ops    int
-	Took   time.Duration
-	Detail string  // see Sample
-	Extra  []Extra // see Sample
+	Ops     int
+	Took    time.Duration
+	Mallocs uint64
+	Detail  string  // see Sample
+	Extra   []Extra // see Sample
 }
 
 // PerOp returns the nanoseconds per operation.
@@ -210,15 +221,20 @@ func (l Lap) PerOp() float64 { return float64(l.Took.Nanoseconds()) / float64(l.
 
 // Repeat does laps, at least one, until their times add up to d. It returns their
 // sum, with the detail and the extra figures of the last. Work that a lap does outside
-// of the time that it reports counts neither in the sum nor towards d.
+// of the time that it reports counts neither in the sum nor towards d. The first lap
+// warms up and does not count, unless it is so long that it was its own warming up.
 func Repeat(d time.Duration, lap func() (Lap, error)) (Lap, error) {
 	var sum Lap
-	for {
+	for warm := false; ; {
 		l, err := lap()
 		if err != nil {
 			return Lap{}, err
 		}
-		l.Ops, l.Took = sum.Ops+l.Ops, sum.Took+l.Took
+		if !warm && l.Took < d {
+			warm = true
+			continue
+		}
+		l.Ops, l.Took, l.Mallocs = sum.Ops+l.Ops, sum.Took+l.Took, sum.Mallocs+l.Mallocs
 		sum = l
 		if sum.Took >= d {
 			return sum, nil
@@ -228,14 +244,14 @@ func Repeat(d time.Duration, lap func() (Lap, error)) (Lap, error) {
 
 // Options say how to measure.
 type Options struct {
-	Runs   int                    // rounds that count; one more, before them, does not
+	Runs   int                    // rounds
 	Time   time.Duration          // see Env
-	Budget time.Duration          // for all rounds of a case, see Measure; 0 for no limit
+	Budget time.Duration          // for all rounds of a case, none of which begins later; 0 for no limit
 	Peers  func(name string) bool // which peers take part; nil for all
 	Note   func(line string)      // gets a line for each thing that is left out, with the reason
 	Tiny   bool                   // see Env
 
-	// Isolate starts an implementation in a process of its own. If it is nil, all run in this process; if Tiny is set,
+	// Isolate starts a process that does the runs of an implementation. If it is nil, all run in this process; if Tiny is set,
 	// those that link nothing do.
 	Isolate func(Impl, Env) (Run, func(), error)
 }
@@ -261,10 +277,8 @@ func (s Series) Metric(i int) []float64 {
 	return values
 }
 
-// Measure measures a case with one number of workers. When the budget is spent no
-// further round begins, but one round always counts: if the round to warm up spent
-// the budget, it counts itself. The error joins one error per implementation that
-// failed; the outcome has only the others.
+// Measure measures a case with one number of workers. The error joins one error per
+// implementation that failed; the outcome has only the others.
 func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	out := Outcome{Suite: suite.Name, Case: c, Workers: workers}
 	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0, NoTimer: c.NoTimer}
@@ -290,61 +304,48 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 			o.Note(impl.Name + " takes long; it takes part in every case if the suite is named")
 			continue
 		}
+		f := &contestant{Series: Series{Impl: impl}}
 		start := impl.Start
-		if !impl.Alone && !o.here(impl) {
+		switch {
+		case o.here(impl):
+			start = func(env Env) (Run, func(), error) {
+				return func() (Sample, error) { return impl.Once(env) }, nil, nil
+			}
+		case !impl.Alone:
 			start = func(env Env) (Run, func(), error) { return o.Isolate(impl, env) }
 		}
-		run, stop, err := start(env)
-		var missing Missing
-		if errors.As(err, &missing) {
-			o.Note(fmt.Sprintf("%s/%s: %s is left out: %s", suite.Name, c.Name, impl.Name, missing.Reason))
-			continue
-		}
-		if stop != nil {
+		var stop func()
+		if f.run, stop, f.err = start(env); stop != nil {
 			defer stop()
 		}
-		if err == nil && impl.Note != "" {
-			o.Note(fmt.Sprintf("%s/%s: %s: %s", suite.Name, c.Name, impl.Name, impl.Note))
-		}
-		field = append(field, &contestant{Series: Series{Impl: impl}, run: run, err: err})
-	}
-
-	round := func(wanted func(Impl) bool) {
-		for _, f := range field {
-			if f.err != nil || !wanted(f.Impl) {
-				continue
-			}
-			if o.here(f.Impl) {
-				runtime.GC() // each implementation starts without the garbage of the one before
-			}
-			var sample Sample
-			sample, f.err = f.run()
-			f.Samples = append(f.Samples, sample)
-		}
+		field = append(field, f)
 	}
 	began := time.Now()
-	spent := func() bool { return o.Budget > 0 && time.Since(began) > o.Budget }
-	round(func(i Impl) bool { return !i.WarmsUp })
-	if spent() {
-		// A round that took so long was its own warming up: it counts.
-		round(func(i Impl) bool { return i.WarmsUp })
-	} else {
+	for n := 0; n < o.Runs && (n == 0 || o.Budget == 0 || time.Since(began) <= o.Budget); n++ {
 		for _, f := range field {
-			f.Samples = nil
-		}
-		for n := 0; n < o.Runs && (n == 0 || !spent()); n++ {
-			round(func(Impl) bool { return true })
+			if f.err == nil {
+				var sample Sample
+				sample, f.err = f.run()
+				f.Samples = append(f.Samples, sample)
+			}
 		}
 	}
 
 	var failures []error
 	for _, f := range field {
-		if f.err != nil {
+		var missing Missing
+		switch {
+		case errors.As(f.err, &missing):
+			o.Note(fmt.Sprintf("%s/%s: %s is left out: %s", suite.Name, c.Name, f.Impl.Name, missing.Reason))
+		case f.err != nil:
 			failures = append(failures, fmt.Errorf("%s/%s with %s: %s %w",
 				suite.Name, c.Name, count(workers, "worker"), f.Impl.Name, f.err))
-			continue
+		default:
+			if f.Impl.Note != "" {
+				o.Note(fmt.Sprintf("%s/%s: %s: %s", suite.Name, c.Name, f.Impl.Name, f.Impl.Note))
+			}
+			out.Series = append(out.Series, f.Series)
 		}
-		out.Series = append(out.Series, f.Series)
 	}
 	return out, errors.Join(failures...)
 }

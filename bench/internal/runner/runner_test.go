@@ -17,8 +17,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-// scripted is an implementation that returns these values, one per run, the first
-// for the warm-up, and writes its name into the log.
+// scripted is an implementation that returns these values, one per run, and writes its name into the log.
 func scripted(log *[]string, name string, values ...float64) runner.Impl {
 	return runner.Impl{Name: name, Start: func(runner.Env) (runner.Run, func(), error) {
 		*log = append(*log, "start "+name)
@@ -57,29 +56,29 @@ func measure(t *testing.T, runs int, impls ...runner.Impl) (out runner.Outcome, 
 	return out, notes, err
 }
 
-func TestImplementationsRunInTurn(t *testing.T) {
+func TestImplementationsRunInTurnEachTimeAnew(t *testing.T) {
 	var log []string
 	out, _, err := measure(t, 2,
-		scripted(&log, "heist", 100, 1, 3),
-		scripted(&log, "go", 100, 2, 4))
+		scripted(&log, "heist", 1, 3),
+		scripted(&log, "go", 2, 4))
 	require.NoError(t, err)
-	assert.Equal(t, "start heist,start go,heist,go,heist,go,heist,go,stop go,stop heist", strings.Join(log, ","))
+	assert.Equal(t, "start heist,heist,stop heist,start go,go,stop go,start heist,heist,stop heist,start go,go,stop go", strings.Join(log, ","))
 
 	lines := out.Lines()
 	require.Len(t, lines, 2)
 	assert.Equal(t, contract.Line{
 		Suite: "test", Case: "race", Impl: "heist", Workers: 2, Metric: "ns/op",
 		Value: 2, Min: 1, Max: 3, Runs: 2, Better: contract.Lower, Peer: false, Samples: []float64{1, 3},
-	}, lines[0], "the warm-up does not count")
+	}, lines[0])
 	assert.True(t, lines[1].Peer)
 }
 
 func TestRatiosAreOfHeistsBest(t *testing.T) {
 	var log []string
 	out, notes, err := measure(t, 3,
-		scripted(&log, "heist-asm", 0, 8, 80, 9),
-		scripted(&log, "heist-go", 0, 5, 50, 6),
-		scripted(&log, "mutex", 0, 10, 100, 6))
+		scripted(&log, "heist-asm", 8, 80, 9),
+		scripted(&log, "heist-go", 5, 50, 6),
+		scripted(&log, "mutex", 10, 100, 6))
 	require.NoError(t, err)
 	assert.Empty(t, notes)
 	ratios, _ := out.Ratios()
@@ -91,7 +90,7 @@ func TestRatiosAreOfHeistsBest(t *testing.T) {
 
 func TestNoRatioToZero(t *testing.T) {
 	var log []string
-	out, _, err := measure(t, 1, scripted(&log, "heist", 0, 1), scripted(&log, "go", 0, 0))
+	out, _, err := measure(t, 1, scripted(&log, "heist", 1), scripted(&log, "go", 0))
 	require.NoError(t, err)
 	ratios, notes := out.Ratios()
 	assert.Empty(t, ratios)
@@ -120,7 +119,7 @@ func TestPeerThatDoesNotTellTheLastMetric(t *testing.T) {
 func TestWrongAnswerSaysWhoGaveWhat(t *testing.T) {
 	var log []string
 	out, _, err := measure(t, 1,
-		scripted(&log, "heist", 0, 1),
+		scripted(&log, "heist", 1),
 		failing("mutex", runner.Check("fib(35)", 5, 9227465)))
 	require.EqualError(t, err, "test/race with 2 workers: mutex gave 5 for fib(35), expected 9227465")
 	var wrong runner.Wrong
@@ -133,7 +132,7 @@ func TestWrongAnswerSaysWhoGaveWhat(t *testing.T) {
 
 func TestMissingIsNoFailure(t *testing.T) {
 	var log []string
-	out, notes, err := measure(t, 1, scripted(&log, "heist", 0, 1), absent("rayon", "cargo is not installed"))
+	out, notes, err := measure(t, 1, scripted(&log, "heist", 1), absent("rayon", "cargo is not installed"))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"test/race: rayon is left out: cargo is not installed"}, notes)
 	assert.Len(t, out.Series, 1)
@@ -143,7 +142,7 @@ func TestPeersAreChosen(t *testing.T) {
 	var log []string
 	c := runner.Case{
 		Name: "race", Metrics: []contract.Metric{{Name: "ns/op", Better: contract.Lower}},
-		Impls: []runner.Impl{scripted(&log, "heist", 0, 1), scripted(&log, "go", 0, 1), scripted(&log, "ants", 0, 1)},
+		Impls: []runner.Impl{scripted(&log, "heist", 1), scripted(&log, "go", 1), scripted(&log, "ants", 1)},
 	}
 	out, err := runner.Measure(runner.Suite{}, c, 1, runner.Options{
 		Runs: 1, Peers: func(name string) bool { return name == "ants" },
@@ -157,7 +156,7 @@ func TestPeersAreChosen(t *testing.T) {
 func TestSetupAndProcs(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	var log []string
-	impl := scripted(&log, "heist", 0, 1)
+	impl := scripted(&log, "heist", 1)
 	c := runner.Case{
 		Name: "race", Metrics: []contract.Metric{{Name: "ns/op", Better: contract.Lower}},
 		Setup: func(env runner.Env) (func(), error) {
@@ -168,7 +167,7 @@ func TestSetupAndProcs(t *testing.T) {
 	}
 	_, err := runner.Measure(runner.Suite{}, c, before+3, runner.Options{Runs: 1})
 	require.NoError(t, err)
-	assert.Equal(t, []string{fmt.Sprint("setup with ", before+3), "start heist", "heist", "heist", "stop heist", "teardown"}, log)
+	assert.Equal(t, []string{fmt.Sprint("setup with ", before+3), "start heist", "heist", "stop heist", "teardown"}, log)
 	assert.Equal(t, before, runtime.GOMAXPROCS(0))
 
 	c.Setup = func(runner.Env) (func(), error) { return nil, errors.New("no source") }
@@ -180,7 +179,7 @@ func TestBudgetLeavesOneRoundThatCounts(t *testing.T) {
 	var log []string
 	c := runner.Case{
 		Name: "race", Metrics: []contract.Metric{{Name: "ns/op", Better: contract.Lower}},
-		Impls: []runner.Impl{scripted(&log, "heist", 0, 1), scripted(&log, "go", 0, 1)},
+		Impls: []runner.Impl{scripted(&log, "heist", 1), scripted(&log, "go", 1)},
 	}
 	out, err := runner.Measure(runner.Suite{}, c, 1, runner.Options{Runs: 7, Budget: 1})
 	require.NoError(t, err)
@@ -189,35 +188,25 @@ func TestBudgetLeavesOneRoundThatCounts(t *testing.T) {
 	}
 }
 
-func TestWarmUpCountsIfItSpendsTheBudget(t *testing.T) {
+func TestWhatTakesLongTakesNoPartWithABudget(t *testing.T) {
 	var log []string
-	slow := scripted(&log, "heist", 1, 2, 2)
-	start := slow.Start
-	slow.Start = func(env runner.Env) (runner.Run, func(), error) {
-		run, stop, err := start(env)
-		return func() (runner.Sample, error) { time.Sleep(time.Millisecond); return run() }, stop, err
-	}
-	warm := scripted(&log, "rayon", 3, 3)
-	warm.WarmsUp = true
 	costly := scripted(&log, "tbb", 4, 4)
 	costly.Costly = true
 	c := runner.Case{
 		Name: "race", Metrics: []contract.Metric{{Name: "ns/op", Better: contract.Lower}},
-		Impls: []runner.Impl{slow, warm, costly},
+		Impls: []runner.Impl{scripted(&log, "heist", 1, 2), costly},
 	}
 	var notes []string
 	out, err := runner.Measure(runner.Suite{}, c, 1, runner.Options{
 		Runs: 1, Budget: time.Millisecond, Note: func(line string) { notes = append(notes, line) },
 	})
 	require.NoError(t, err)
-	require.Len(t, out.Series, 2)
-	assert.Equal(t, []float64{1}, out.Series[0].Metric(0))
-	assert.Equal(t, []float64{3}, out.Series[1].Metric(0))
+	assert.Len(t, out.Series, 1)
 	assert.Equal(t, []string{"tbb takes long; it takes part in every case if the suite is named"}, notes)
 
 	out, err = runner.Measure(runner.Suite{}, c, 1, runner.Options{Runs: 1})
 	require.NoError(t, err)
-	assert.Len(t, out.Series, 3, "without a budget everybody takes part")
+	assert.Len(t, out.Series, 2, "without a budget everybody takes part")
 }
 
 func TestExtraFiguresFollowTheMetric(t *testing.T) {
@@ -229,26 +218,36 @@ func TestExtraFiguresFollowTheMetric(t *testing.T) {
 		}, nil, nil
 	}}
 	var log []string
-	out, _, err := measure(t, 3, impl, scripted(&log, "go", 0, 1, 1, 1))
+	out, _, err := measure(t, 3, impl, scripted(&log, "go", 1, 1, 1))
 	require.NoError(t, err)
 	lines := out.Lines()
 	require.Len(t, lines, 3)
 	assert.Equal(t, contract.Line{
 		Suite: "test", Case: "race", Impl: "heist", Workers: 2, Metric: "steals",
-		Value: 3, Min: 2, Max: 4, Runs: 3, Better: contract.Lower, Samples: []float64{2, 3, 4},
+		Value: 2, Min: 1, Max: 3, Runs: 3, Better: contract.Lower, Samples: []float64{1, 2, 3},
 	}, lines[2])
 }
 
 func TestRepeatCountsReportedTimeOnly(t *testing.T) {
-	laps := 0
-	sum, err := runner.Repeat(25*time.Microsecond, func() (runner.Lap, error) {
-		laps++
-		return runner.Lap{Ops: 100, Took: 10 * time.Microsecond, Detail: fmt.Sprint("lap ", laps)}, nil
-	})
-	require.NoError(t, err)
-	assert.Equal(t, 3, laps)
-	assert.Equal(t, runner.Lap{Ops: 300, Took: 30 * time.Microsecond, Detail: "lap 3"}, sum)
-	assert.Equal(t, 100.0, sum.PerOp())
+	for _, test := range []struct {
+		least time.Duration
+		laps  int
+		ops   int
+	}{
+		{25 * time.Microsecond, 4, 300}, // the first to warm up
+		{10 * time.Microsecond, 1, 100}, // too long for that
+	} {
+		laps := 0
+		sum, err := runner.Repeat(test.least, func() (runner.Lap, error) {
+			laps++
+			return runner.Lap{Ops: 100, Took: 10 * time.Microsecond, Mallocs: 1, Detail: fmt.Sprint("lap ", laps)}, nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, test.laps, laps)
+		assert.Equal(t, runner.Lap{Ops: test.ops, Took: time.Duration(test.ops/10) * time.Microsecond,
+			Mallocs: uint64(test.ops / 100), Detail: fmt.Sprint("lap ", laps)}, sum)
+		assert.Equal(t, 100.0, sum.PerOp())
+	}
 }
 
 func TestTypicalRunIsTheMedian(t *testing.T) {

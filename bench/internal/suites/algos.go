@@ -53,6 +53,7 @@ type problem[T any] struct {
 // C++ compile these functions into the loops, and so does Go in the plain loop that is
 // "serial". An algorithm in Go calls them, for 1 to 2 ns an element, or once for a range.
 func algo[T any](name, about string, start func(env runner.Env) problem[T], others ...runner.Impl) runner.Case {
+	start = once(start)
 	return runner.Case{
 		Name: name, About: about, Metrics: lower("ns/elem"), Workers: asked,
 		Impls: append([]runner.Impl{
@@ -70,6 +71,7 @@ func algo[T any](name, about string, start func(env runner.Env) problem[T], othe
 
 // inRanges is the implementation heist-range of a case.
 func inRanges[T any](start func(env runner.Env) problem[T]) runner.Impl {
+	start = once(start)
 	return solved("heist-range", func(env runner.Env, p *pool.Pool) (job[T], func() (T, error)) {
 		problem := start(env)
 		return problem.job, func() (T, error) { return problem.inRanges(p) }

@@ -27,7 +27,7 @@ func c2cSuite() runner.Suite {
 		suite.Cases = append(suite.Cases, runner.Case{
 			Name: tier.Name, About: tier.About, Metrics: lower("ns"),
 			Workers: func(int) []int { return []int{2} },
-			Impls: []runner.Impl{{Name: "heist", WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+			Impls: []runner.Impl{{Name: "heist", Start: func(env runner.Env) (runner.Run, func(), error) {
 				return startC2C(env, i)
 			}}},
 		})

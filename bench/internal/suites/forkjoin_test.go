@@ -84,7 +84,8 @@ func TestMergesort(t *testing.T) {
 }
 
 func TestMergesortCheckFindsWhatIsWrong(t *testing.T) {
-	in, j := mergesortJob(runner.Env{Tiny: true})
+	m := newMergesort(runner.Env{Tiny: true})
+	in, j := m.in, m.job
 	sort := func(spoil func()) error {
 		_, err := j.lap(nil, func() ([]int64, error) { mergesort(in); spoil(); return in.from, nil })()
 		return err

@@ -25,7 +25,7 @@ import (
 // The program that links ants has its default pool besides, whose goroutine looks at the clock twice a second.
 func idleSuite(linked libraries) runner.Suite {
 	impl := func(name string, open opener) runner.Impl {
-		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 			if _, err := gauge.UsageSoFar(); err != nil {
 				return nil, nil, runner.Missing{Reason: err.Error()}
 			}

@@ -88,7 +88,7 @@ func (a arrivals) after(i int) time.Duration { return time.Duration(i/max(a.burs
 
 func (a arrivals) latency(linked libraries, name, about string) runner.Case {
 	impl := func(name string, open opener) runner.Impl {
-		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 			work := gauge.NewChore(gauge.Rounds(a.work))
 			return func() (runner.Sample, error) { return a.run(env, work, open) }, nil, nil
 		}}

@@ -48,21 +48,28 @@ func mergesortCase() runner.Case {
 }
 
 func mergesortOn(name string, sort func(*pool.Worker, sorting) none) runner.Impl {
+	start := once(newMergesort)
 	return forked(name, time.Nanosecond, func(env runner.Env) (job[[]int64], func(*pool.Worker) []int64) {
-		in, j := mergesortJob(env)
+		in, j := start(env).in, start(env).job
 		return j, func(w *pool.Worker) []int64 { sort(w, in); return in.from }
 	})
 }
 
 func mergesortOff(name string, sort func(sorting)) runner.Impl {
+	start := once(newMergesort)
 	return called(name, time.Nanosecond, func(env runner.Env) (job[[]int64], func() []int64) {
-		in, j := mergesortJob(env)
+		in, j := start(env).in, start(env).job
 		return j, func() []int64 { sort(in); return in.from }
 	})
 }
 
-// mergesortJob returns the range to sort, and the job of sorting it.
-func mergesortJob(env runner.Env) (sorting, job[[]int64]) {
+// mergesortTask is a range to sort, and the job of sorting it.
+type mergesortTask struct {
+	in  sorting
+	job job[[]int64]
+}
+
+func newMergesort(env runner.Env) mergesortTask {
 	n := env.Size(1<<22, 20_000)
 	input := make([]int64, n)
 	var want multiset
@@ -71,11 +78,11 @@ func mergesortJob(env runner.Env) (sorting, job[[]int64]) {
 		want.add(input[i])
 	}
 	in := sorting{from: make([]int64, n), other: make([]int64, n)}
-	return in, job[[]int64]{
+	return mergesortTask{in, job[[]int64]{
 		ops:   n,
 		ready: func() { copy(in.from, input) },
 		check: func(got []int64) error { return want.checkSorted(got) },
-	}
+	}}
 }
 
 // multiset is a fingerprint of some numbers that does not depend on their order.

@@ -49,7 +49,8 @@ import (
 // crowded: 20 loops of 130 us in a row, while two other goroutines for each P in turn compute for 40 us
 // and sleep for 20. Loop-us is how long the median loop takes.
 //
-// All answers are checked. The time is that of an operation, which is all of the above once.
+// All answers are checked. The time is that of an operation, which is all of the above once, and the CPU time that of the
+// process for each.
 func mixedSuite() runner.Suite {
 	s := runner.Suite{
 		Name:  "mixed",
@@ -70,19 +71,16 @@ func mixedSuite() runner.Suite {
 		}))
 		s.Cases = append(s.Cases, c)
 	}
-	beside := mixedCase("raw-beside", "a raw goroutine and its starter between loops", besideProgram)
-	beside.Metrics = append(beside.Metrics, lower("raw-us")...)
-	s.Cases = append(s.Cases, beside)
+	s.Cases = append(s.Cases, mixedCase("raw-beside", "a raw goroutine and its starter between loops", besideProgram, "raw-us"))
 	for _, callers := range []int{1, 4} {
 		s.Cases = append(s.Cases, mixedCase(fmt.Sprintf("compress-%d", callers),
 			fmt.Sprintf("64 blocks in order, callers: %d", callers), compressProgram(callers)))
 	}
 	s.Cases = append(s.Cases,
 		mixedCase("format", "7711 files, half of them after their predecessors", formatProgram),
-		mixedCase("nested", "handlers' loops that start goroutines that call loops", nestedProgram))
-	crowded := mixedCase("crowded", "20 loops beside goroutines that compute", crowdedProgram)
-	crowded.Metrics = append(crowded.Metrics, lower("loop-us")...)
-	s.Cases = append(s.Cases, crowded)
+		mixedCase("nested", "handlers' loops that start goroutines that call loops", nestedProgram),
+		mixedCase("crowded", "20 loops beside goroutines that compute", crowdedProgram, "loop-us"))
+	s.Cases = runner.InBothStates(s.Cases)
 	return s
 }
 
@@ -97,9 +95,10 @@ type means struct {
 // last run besides its time, in microseconds.
 type program func(env runner.Env) (do func(m means) (further []float64, err error), err error)
 
-func mixedCase(name, about string, p program) runner.Case {
+// mixedCase is a case with further metrics between the time and the CPU time.
+func mixedCase(name, about string, p program, further ...string) runner.Case {
 	return runner.Case{
-		Name: name, About: about + "; time for all", Metrics: lower("us"), Workers: asked,
+		Name: name, About: about + "; time for all", Metrics: lower(slices.Concat([]string{"us"}, further, []string{"cpu-us"})...), Workers: asked,
 		Impls: []runner.Impl{
 			mixedImpl("heist", p, func(env runner.Env) (means, func(), error) {
 				p, stop, err := newPool(env)
@@ -133,17 +132,24 @@ func mixedCase(name, about string, p program) runner.Case {
 
 // mixedImpl runs a program by the given means. The figures of a run are medians.
 func mixedImpl(name string, p program, with func(runner.Env) (means, func(), error)) runner.Impl {
+	var do func(means) ([]float64, error)
 	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
-		do, err := p(env)
-		if err != nil {
-			return nil, nil, err
+		if do == nil {
+			var err error
+			if do, err = p(env); err != nil {
+				return nil, nil, err
+			}
 		}
 		m, stop, err := with(env)
 		if err != nil {
 			return nil, nil, err
 		}
 		return func() (runner.Sample, error) {
-			var figures [][]float64 // by metric
+			if _, err := do(m); err != nil { // to warm up
+				return runner.Sample{}, err
+			}
+			var figures [][]float64         // by metric
+			before, _ := gauge.UsageSoFar() // where there is an error, there is no figure either
 			for start := time.Now(); figures == nil || time.Since(start) < env.Time; {
 				began := time.Now()
 				further, err := do(m)
@@ -157,10 +163,12 @@ func mixedImpl(name string, p program, with func(runner.Env) (means, func(), err
 					figures[i] = append(figures[i], x)
 				}
 			}
+			cpu := gauge.CPUMicros(before, len(figures[0]))
 			var s runner.Sample
 			for _, f := range figures {
 				s.Values = append(s.Values, contract.Summarise(f).Median)
 			}
+			s.Values = append(s.Values, cpu...)
 			return s, nil
 		}, stop, nil
 	}}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,11 +45,17 @@ import (
 //
 // half-load: every 2 ms a goroutine submits as many tasks of 20 us as all workers do in 1 ms.
 //
+// The CPU time is that of the whole process for each task or part, in idle-pool for each
+// millisecond.
+//
 // A run makes a pool and closes it, and lasts until its time is over and there are 300
-// figures of each kind, in a glance 100.
+// figures of each kind, in a glance 100. The neighbours are timers themselves, so the state without another timer
+// differs little.
 func neighbourSuite(linked libraries) runner.Suite {
 	work := sync.OnceValue(func() gauge.Chore { return gauge.NewChore(gauge.Rounds(20 * time.Microsecond)) })
-	latencies := lower("timer-p50-us", "timer-p99-us", "net-p50-us", "net-p99-us")
+	metrics := func(rate ...contract.Metric) []contract.Metric {
+		return slices.Concat(lower("timer-p50-us", "timer-p99-us", "net-p50-us", "net-p99-us"), rate, lower("cpu-us"))
+	}
 	idle := func(name string, open opener) runner.Impl {
 		return neighbouring(name, func(env runner.Env) (runner.Sample, error) { return besideIdle(env, open) })
 	}
@@ -63,11 +70,11 @@ func neighbourSuite(linked libraries) runner.Suite {
 	return runner.Suite{
 		Name:  "neighbour",
 		About: "how much a pool disturbs the other goroutines of its process",
-		Cases: []runner.Case{
+		Cases: runner.InBothStates([]runner.Case{
 			{
 				Name:    "idle-pool",
 				About:   "a timer and a TCP echo beside a pool that sleeps; how late they are",
-				Metrics: latencies,
+				Metrics: metrics(),
 				Workers: asked,
 				Impls: []runner.Impl{
 					idle("heist", openHeist()),
@@ -77,7 +84,7 @@ func neighbourSuite(linked libraries) runner.Suite {
 			{
 				Name:    "saturated",
 				About:   "a timer and a TCP echo beside a pool that always has tasks of 20 us; how late they are, and tasks",
-				Metrics: append(latencies[:len(latencies):len(latencies)], contract.Metric{Name: "tasks/s", Better: contract.Higher}),
+				Metrics: metrics(contract.Metric{Name: "tasks/s", Better: contract.Higher}),
 				Workers: asked,
 				Impls: []runner.Impl{
 					saturated("heist", openHeist(), false),
@@ -89,7 +96,7 @@ func neighbourSuite(linked libraries) runner.Suite {
 			{
 				Name:    "loop",
 				About:   "the same beside a loop and a fork-join without end, of parts of 20 us; parts a second",
-				Metrics: append(latencies[:len(latencies):len(latencies)], contract.Metric{Name: "parts/s", Better: contract.Higher}),
+				Metrics: metrics(contract.Metric{Name: "parts/s", Better: contract.Higher}),
 				Workers: asked,
 				Impls: []runner.Impl{
 					neighbouring("heist", func(env runner.Env) (runner.Sample, error) { return besideCallers(env, work(), callHeist()) }),
@@ -102,7 +109,7 @@ func neighbourSuite(linked libraries) runner.Suite {
 			{
 				Name:    "half-load",
 				About:   "the same beside bursts of tasks of 20 us, 1 ms of work for each worker every 2 ms",
-				Metrics: latencies,
+				Metrics: metrics(),
 				Workers: asked,
 				Impls: []runner.Impl{
 					bursts("heist", openHeist()),
@@ -110,7 +117,7 @@ func neighbourSuite(linked libraries) runner.Suite {
 					bursts("go", goLibrary.opener),
 				},
 			},
-		},
+		}),
 	}
 }
 
@@ -202,17 +209,14 @@ func besideCallers(env runner.Env, work gauge.Chore, open func(runner.Env) (*cal
 		return err
 	})
 	neighbourSettles(env)
-	before, start := parts.Load(), time.Now()
-	sample, err := watchNeighbours(env)
-	rate := float64(parts.Load()-before) / time.Since(start).Seconds()
+	sample, err := watchNeighbours(env, parts.Load, true)
 	stopped.Store(true)
 	err = errors.Join(err, callers.Wait(), runner.Check("the parts", parts.Load(), called.Load()), runner.Check("parts that are wrong", wrong.Load(), 0))
-	sample.Values = append(sample.Values, rate)
 	return sample, err
 }
 
 func neighbouring(name string, run func(runner.Env) (runner.Sample, error)) runner.Impl {
-	return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 		return func() (runner.Sample, error) { return run(env) }, nil, nil
 	}}
 }
@@ -232,7 +236,8 @@ func besideIdle(env runner.Env, open opener) (runner.Sample, error) {
 		return runner.Sample{}, err
 	}
 	neighbourSettles(env)
-	sample, err := watchNeighbours(env)
+	start := time.Now()
+	sample, err := watchNeighbours(env, func() int64 { return time.Since(start).Milliseconds() }, false)
 	if err != nil {
 		return runner.Sample{}, err
 	}
@@ -249,10 +254,7 @@ func besideSaturated(env runner.Env, s *supply, open opener) (runner.Sample, err
 	s.submit = submit
 	s.hand(highTide)
 	neighbourSettles(env)
-	before, start := s.right.Load(), time.Now()
-	sample, err := watchNeighbours(env)
-	tasks := float64(s.right.Load()-before) / time.Since(start).Seconds()
-	sample.Values = append(sample.Values, tasks)
+	sample, err := watchNeighbours(env, s.right.Load, true)
 	return sample, errors.Join(err, s.end())
 }
 
@@ -285,7 +287,7 @@ func besideBursts(env runner.Env, work gauge.Chore, open opener) (runner.Sample,
 		return nil
 	})
 	neighbourSettles(env)
-	sample, err := watchNeighbours(env)
+	sample, err := watchNeighbours(env, right.Load, false)
 	stopped.Store(true)
 	err = errors.Join(err, submitter.Wait())
 	for late := time.Now().Add(patience); right.Load() < submitted && time.Now().Before(late); {
@@ -362,8 +364,9 @@ func (s *supply) end() error {
 }
 
 // watchNeighbours lets the neighbours run until there are enough figures, and returns
-// the figures in the order of the metrics.
-func watchNeighbours(env runner.Env) (runner.Sample, error) {
+// the figures in the order of the metrics. Done tells how many operations the pool has
+// done so far. With rate, their number a second is a figure too.
+func watchNeighbours(env runner.Env, done func() int64, rate bool) (runner.Sample, error) {
 	client, server, err := connect()
 	if err != nil {
 		return runner.Sample{}, err
@@ -378,6 +381,8 @@ func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	if err := errors.Join(client.SetDeadline(late), server.SetDeadline(late)); err != nil {
 		return runner.Sample{}, err
 	}
+	used, _ := gauge.UsageSoFar() // where there is an error, there is no figure either
+	before := done()
 	all.Go(func() error { return echo(server) })
 	all.Go(func() error { return w.send(client) })
 	all.Go(func() error { return w.receive(client) })
@@ -385,11 +390,17 @@ func watchNeighbours(env runner.Env) (runner.Sample, error) {
 	if err := all.Wait(); err != nil {
 		return runner.Sample{}, err
 	}
+	ops, took := done()-before, time.Since(w.start)
+	cpu := gauge.CPUMicros(used, int(max(ops, 1)))
 	timer, err := w.timer.As("timer")
 	if err != nil {
 		return runner.Sample{}, err
 	}
-	sample, err := w.net.Sample("net", append(w.timer.Micros(50, 99), w.net.Micros(50, 99)...))
+	values := append(w.timer.Micros(50, 99), w.net.Micros(50, 99)...)
+	if rate {
+		values = append(values, float64(ops)/took.Seconds())
+	}
+	sample, err := w.net.Sample("net", append(values, cpu...))
 	sample.Histograms = append(sample.Histograms, timer)
 	return sample, err
 }

@@ -421,7 +421,7 @@ var wakeMetrics = lower("p50-us", "p99-us", "call-us")
 // wakeCase measures wake-ups.
 func wakeCase() runner.Case {
 	impl := func(name string, start bed) runner.Impl {
-		return runner.Impl{Name: name, WarmsUp: true, Start: func(env runner.Env) (runner.Run, func(), error) {
+		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 			return func() (runner.Sample, error) { return alarms(env, start) }, nil, nil
 		}}
 	}

@@ -98,11 +98,13 @@ func (s *service) at(name string, r rate) runner.Case {
 			if env.Tiny {
 				perSecond, requests = 10_000, connections+8
 			}
+			interval := time.Second / time.Duration(perSecond)
 			return func() (runner.Sample, error) {
-				if err := server.Ask(&before); err != nil {
+				_, err := l.run(2*connections, interval) // to warm up
+				if err = errors.Join(err, server.Ask(&before)); err != nil {
 					return runner.Sample{}, err
 				}
-				latencies, err := l.run(requests, time.Second/time.Duration(perSecond))
+				latencies, err := l.run(requests, interval)
 				if err = errors.Join(err, server.Ask(&after)); err != nil {
 					return runner.Sample{}, err
 				}

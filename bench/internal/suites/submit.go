@@ -84,14 +84,13 @@ func submitting(name string, start func(runner.Env, *goal) (lap, func(), error))
 	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 		work, stop, err := start(env, new(goal))
 		run := func() (runner.Sample, error) {
-			var mallocs uint64
 			sum, err := runner.Repeat(env.Time, func() (runner.Lap, error) {
 				before := mallocsSoFar()
 				l, err := work()
-				mallocs += mallocsSoFar() - before
+				l.Mallocs = mallocsSoFar() - before
 				return l, err
 			})
-			perTask := math.Round(100*float64(mallocs)/float64(sum.Ops)) / 100
+			perTask := math.Round(100*float64(sum.Mallocs)/float64(sum.Ops)) / 100
 			return runner.Sample{Values: []float64{sum.PerOp(), perTask}}, err
 		}
 		return run, stop, err

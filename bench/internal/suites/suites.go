@@ -2,6 +2,7 @@
 package suites
 
 import (
+	"sync"
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
@@ -53,6 +54,16 @@ func lower(names ...string) []contract.Metric {
 		metrics[i] = contract.Metric{Name: name, Better: contract.Lower}
 	}
 	return metrics
+}
+
+// once returns a function that computes f(env) at its first call, for inputs that outlive a run.
+func once[T any](f func(runner.Env) T) func(runner.Env) T {
+	var result T
+	var do sync.Once
+	return func(env runner.Env) T {
+		do.Do(func() { result = f(env) })
+		return result
+	}
 }
 
 // A lap does the work of a case once.

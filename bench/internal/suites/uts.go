@@ -81,6 +81,7 @@ var utsNotes = map[string]string{
 
 // utsCase is a case with the given tree. Goroutines count a shorter one.
 func utsCase(name, kind, shortened string, tree, short func(runner.Env) *utsTree) runner.Case {
+	tree = once(tree)
 	goroutine := utsOff("goroutine", short, (*utsTree).goroutines)
 	goroutine.Note = fmt.Sprintf("counts a tree that %s, the whole would take seconds; the figure is per node", shortened)
 	others := foreign("ns/node", kind == "geometric")
