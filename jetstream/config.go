@@ -341,8 +341,8 @@ func (c *Config) explain(err error) error {
 		return fmt.Errorf("jetstream: the connection is closed; connect with nats.MaxReconnects(-1), and close the connection after Run has returned: %w", err)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrPermissionViolation):
 		return fmt.Errorf("jetstream: the server refuses these credentials, or what they may do; see nats.UserCredentials, and the account's permissions for $JS.API.>: %w", err)
-	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("jetstream: a message is larger than the server takes; make it smaller, keep its data in an object store, or raise max_payload: %w", err)
+	case tooLarge(err):
+		return fmt.Errorf("jetstream: a message is larger than the server or its stream takes; make it smaller, keep its data in an object store, or raise max_payload and the stream's or bucket's limit: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return fmt.Errorf("jetstream: the server does not answer; is it there, and may these credentials use $JS.API.>?: %w", err)
 	}

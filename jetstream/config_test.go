@@ -181,39 +181,24 @@ func TestMessagesThatAreTooLargeSaySo(t *testing.T) {
 	js := newNode(t, func(o *server.Options) { o.MaxPayload = 8 << 10 }).connect()
 	stream(t, js, "JOBS", "jobs")
 	stream(t, js, "DEAD", "dead")
+	stream(t, js, "SMALL", "small", func(c *natsjs.StreamConfig) { c.MaxMsgSize = 2 << 10 })
 	kv := bucket(t, js)
 	produce(t, js, "jobs", 0, 1)
-	var said atomic.Pointer[error]
-	var published atomic.Pointer[error]
+	var said, published, refused atomic.Pointer[error]
 	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}, func(pw *pool.Worker, j *Job) error {
 		err := j.Publish(pw, "dead.x", make([]byte, 9<<10))
 		published.Store(&err)
+		err2 := j.Publish(pw, "small", make([]byte, 3<<10))
+		refused.Store(&err2)
 		_, err = j.Once(pw, kv, func() ([]byte, error) { return make([]byte, 9<<10), nil })
 		said.Store(&err)
 		return err
 	})
 	requireDrained(t, js, "test")
 	w.shutdown()
-	require.ErrorContains(t, *said.Load(), "larger than the server takes")
+	require.ErrorContains(t, *said.Load(), "larger than the server or its stream takes")
 	require.ErrorContains(t, *said.Load(), "the result of job 0")
-	require.ErrorContains(t, *published.Load(), "larger than the server takes")
+	require.ErrorContains(t, *published.Load(), "larger than the server or its stream takes")
+	require.ErrorContains(t, *refused.Load(), "larger than the server or its stream takes")
 	require.Len(t, deadLetters(t, js), 1)
-}
-
-// A stack that does not fit is left out; the dead letter is stored without it.
-func TestADeadLetterLeavesOutAStackThatDoesNotFit(t *testing.T) {
-	t.Parallel()
-	js := newNode(t, func(o *server.Options) { o.MaxPayload = 2 << 10 }).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
-	_, err := js.Publish(context.Background(), "jobs", make([]byte, 1500))
-	require.NoError(t, err)
-	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}, func(*pool.Worker, *Job) error { panic("planted") })
-	requireDrained(t, js, "test")
-	w.shutdown()
-	letters := deadLetters(t, js)
-	require.Len(t, letters, 1)
-	require.Len(t, letters[0].Data, 1500)
-	require.Empty(t, letters[0].Header.Get(HeaderStack))
-	require.Equal(t, "panic: planted", letters[0].Header.Get(HeaderError))
 }

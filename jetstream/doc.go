@@ -40,4 +40,9 @@
 // panic. Only deliveries that began count, those to processes that died meanwhile included: jobs that a process held when another
 // job ended it are not given up for that. A job that cannot be stored as a dead letter, because that stream is full for example,
 // is refused again and not lost.
+//
+// A dead letter has the job's data and its headers, except those that begin with Nats- and Heist-: the former tell the server what to do with the job.
+// A letter is larger than its job. What the server or the stream does not take, for its limits max_payload and max_msg_size and that
+// of 64 kB for headers, is left out, first the stack, then the job's headers, then the end of its data; [HeaderCut] says so. Jobs that have to be buried whole
+// stay a few kilobytes below these limits.
 package jetstream

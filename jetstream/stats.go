@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"strings"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist/pool/inspect"
@@ -26,8 +25,3 @@ func (w *Worker) Stats() inspect.Jobs {
 
 // Name returns the names of the stream and the consumer, for metrics: STREAM/DURABLE.
 func (w *Worker) Name() string { return w.config.Stream + "/" + w.config.Durable }
-
-// headerText makes text fit into a header, whose lines end it.
-func headerText(s string) string {
-	return strings.NewReplacer("\r", "", "\n", " | ", "\t", " ").Replace(s)
-}

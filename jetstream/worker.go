@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,7 @@ const (
 	// leastRefusal is how long a job waits at least that cannot be run or buried, whatever Backoff says.
 	leastRefusal = 100 * time.Millisecond
 
-	// answerTime bounds the wait for the dead-letter stream.
+	// answerTime bounds the wait for the dead-letter stream, and for the bucket of attempts.
 	answerTime = 10 * time.Second
 )
 
@@ -579,63 +578,6 @@ func (w *Worker) tell(j *Job, err error) {
 	if err != nil {
 		w.config.OnError(fmt.Errorf("jetstream: the answer to job %s: %w; it will be delivered again", j.ID(), err))
 	}
-}
-
-// The headers of a dead letter.
-const (
-	HeaderError    = "Heist-Error"
-	HeaderStack    = "Heist-Stack"
-	HeaderJob      = "Heist-Job"      // the job's ID
-	HeaderSubject  = "Heist-Subject"  // to which the job was published
-	HeaderStream   = "Heist-Stream"   // of the job
-	HeaderSequence = "Heist-Sequence" // in that stream
-	HeaderDelivery = "Heist-Delivery" // the number of deliveries that began
-)
-
-// mostStack bounds a stack in a dead letter, in bytes. The default max_payload of a server is a megabyte.
-const mostStack = 32 << 10
-
-// bury publishes a job as a dead letter, and ends it when the dead-letter stream has it. A job that cannot be stored
-// there, or for which there is no such stream, is refused with the longest delay.
-func (w *Worker) bury(pw *pool.Worker, j *Job, reason error, stack []byte) {
-	if w.config.DeadLetter == "" {
-		w.refuse(j, fmt.Errorf("it is no dead letter, for Config.DeadLetter is empty: %w", reason))
-		return
-	}
-	letter := nats.NewMsg(w.config.DeadLetter)
-	letter.Data = j.Data()
-	for key, values := range j.Header() {
-		if key != nats.MsgIdHdr {
-			letter.Header[key] = values
-		}
-	}
-	for key, value := range map[string]string{
-		HeaderError: brief(reason.Error(), mostError), HeaderStack: string(stack[:min(len(stack), mostStack)]), HeaderJob: j.ID(), HeaderSubject: j.Subject(),
-		HeaderStream: w.config.Stream, HeaderSequence: strconv.FormatUint(j.sequence, 10), HeaderDelivery: strconv.Itoa(j.attempt),
-	} {
-		if value != "" {
-			letter.Header.Set(key, headerText(value))
-		}
-	}
-	var err error
-	publish := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-		defer cancel()
-		id := "dead/" + w.Name() + "/" + j.attemptsKey()
-		if _, err = w.js.PublishMsg(ctx, letter, natsjs.WithMsgID(id)); errors.Is(err, nats.ErrMaxPayload) {
-			letter.Header.Del(HeaderStack)
-			_, err = w.js.PublishMsg(ctx, letter, natsjs.WithMsgID(id))
-		}
-	}
-	pw.Block(publish)
-	if err != nil {
-		w.writeAnswer(pw, j, max(j.attempt, w.config.MaxDeliver), reason) // so that it is not run again
-		w.refuse(j, fmt.Errorf("it failed with %q, and is no dead letter yet, for the stream of %s did not take it; is that stream there, has it room, and may these credentials publish to it?: %w",
-			brief(reason.Error(), mostError), w.config.DeadLetter, err))
-		return
-	}
-	w.counts.dead.Add(1)
-	w.tell(j, j.message.Respond([]byte("+TERM dead letter")))
 }
 
 // refuse has a job delivered again after the longest delay, and reports why.
