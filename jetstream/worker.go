@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -458,14 +459,17 @@ func (w *Worker) run(pw *pool.Worker, j *Job) {
 		}
 	}
 	start := time.Now()
-	err, stack := pool.ErrGoexit, []byte(nil)
+	err, stack, returned := pool.ErrGoexit, []byte(nil), false
 	defer func() {
-		if v := recover(); v != nil {
-			stack, err = panicked(v)
+		if !returned {
+			if v := panics.Recovered(recover()); v != nil {
+				stack, err = panicked(v)
+			}
 		}
 		w.answer(pw, j, time.Since(start), err, stack)
 	}()
 	err = w.f(pw, j)
+	returned = true
 }
 
 // panicked makes an error of a panic, with the stack of where it began.

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 )
@@ -813,4 +814,87 @@ func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
 	require.Equal(t, 1<<20, values)
 	require.LessOrEqual(t, longest, 4096)
 	require.Greater(t, longest, 64)
+}
+
+// TestPanicNilOfAnAlgorithmArrives, whatever GODEBUG says of it.
+func TestPanicNilOfAnAlgorithmArrives(t *testing.T) {
+	t.Setenv("GODEBUG", "panicnil=1")
+	p := newPool(t, pool.WithWorkers(2))
+	const n = 20_000
+	items := count(n)
+	var calls atomic.Int64
+	boom := func() {
+		if calls.Add(1) == 9000 {
+			panic(nil)
+		}
+	}
+	fails := func() error { boom(); return nil }
+	forms := map[string]func() error{
+		"For": func() error { return For(p, n, func(int) { boom() }) },
+		"Map": func() error { _, err := Map(p, items, func(int) int { boom(); return 0 }); return err },
+		"Filter": func() error {
+			_, err := Filter(p, items, func(int) bool { boom(); return true })
+			return err
+		},
+		"Reduce": func() error {
+			_, err := ReduceRange(p, n, 0, func(v, lo, hi int) int {
+				for range hi - lo {
+					boom()
+				}
+				return v
+			}, func(a, b int) int { return a + b })
+			return err
+		},
+		"SortFunc": func() error {
+			return SortFunc(p, rand.Perm(n), func(a, b int) int { boom(); return a - b })
+		},
+		"SortFunc of few": func() error {
+			calls.Store(8990)
+			return SortFunc(p, rand.Perm(30), func(a, b int) int { boom(); return a - b })
+		},
+		"SortBy": func() error { return SortBy(p, rand.Perm(n), func(a int) int { boom(); return a }) },
+		"MergeFunc": func() error {
+			return MergeFunc(p, append(count(n), items...), n, func(a, b int) int { boom(); return a - b })
+		},
+		"ForSeq": func() error { return ForSeq(p, numbers(n), func(int) { boom() }) },
+		"MapSeq": func() error { _, err := MapSeq(p, numbers(n), func(int) int { boom(); return 0 }); return err },
+		"Phases": func() error {
+			calls.Store(8990)
+			return Phases(p, 100, 100, func(int, int, int) { boom() })
+		},
+		"ForErr": func() error { return ForErr(p, n, func(context.Context, int) error { return fails() }) },
+	}
+	for name, stream := range streams[int, int]() {
+		for where, hooks := range map[string][3]func(){"f": {boom, func() {}, func() {}}, "source": {func() {}, boom, func() {}}, "consumer": {func() {}, func() {}, boom}} {
+			forms[name+", "+where] = func() (err error) {
+				for _, err = range stream(p, func(yield func(int) bool) {
+					for i := range n {
+						if hooks[1](); !yield(i) {
+							return
+						}
+					}
+				}, 64, func(_ context.Context, i int) (int, error) { hooks[0](); return i, nil }) {
+					hooks[2]()
+				}
+				return err
+			}
+		}
+	}
+	for name, form := range forms {
+		calls.Store(0)
+		var v any
+		require.True(t, testutil.Returns(func() {
+			returned := false
+			defer func() {
+				if !returned {
+					v = panics.Recovered(recover())
+				}
+			}()
+			v = form()
+			returned = true
+		}), "%s: it hangs, or its goroutine ends", name)
+		err, _ := v.(error)
+		require.ErrorAs(t, err, new(*runtime.PanicNilError), "%s: %v", name, v)
+		requireAtRest(t, p)
+	}
 }

@@ -47,7 +47,6 @@ func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 		}
 		g := &gang{n: n, phases: phases, f: f, claims: make([]claim, parts)}
 		g.join(w)
-		w.Checkpoint()
 	})
 }
 

@@ -57,6 +57,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (ha
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
 	return pool.Do(at, func(w *pool.Worker) {
+		call := w.Call()         // values may run the body of the loop below in a call of its own
 		var pending atomic.Int64 // batches that were given to other workers and have not ended
 		var failed atomic.Bool   // one of these panicked
 		size, target := 1, heist.TicksIn(batchTime)
@@ -88,7 +89,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (ha
 				}
 			}
 			for value := range values {
-				if failed.Load() || w.Cancelled() {
+				if failed.Load() || call.Cancelled() {
 					return
 				}
 				if batch = append(batch, value); len(batch) >= size {

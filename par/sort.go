@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -134,15 +135,11 @@ func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) 
 	})
 }
 
-// sortAt calls sort, which says whether it sorted. A join in a cancelled call unwinds, but a merge into the
+// sortAt calls sort. A join in a cancelled call unwinds, but a merge into the
 // slice must run to its end. So joins in sort do not unwind, and sort checks by itself for cancellation.
 func sortAt(at pool.Place, sort func(w *pool.Worker, cancelled func() bool) bool) error {
 	return pool.Do(at, func(w *pool.Worker) {
-		sorted := false
-		w.Uncancelled(func(cancelled func() bool) { sorted = sort(w, cancelled) })
-		if !sorted {
-			w.Checkpoint()
-		}
+		w.Uncancelled(func(cancelled func() bool) { sort(w, cancelled) })
 	})
 }
 
@@ -288,8 +285,8 @@ func (g *sorting) stopped() bool { return g.failed.Load() != nil || g.cancelled(
 // caught is called in a deferred call where the comparator is called, with what recover returned.
 func (g *sorting) caught(recovered any) {
 	e := ending{}
-	if recovered != nil {
-		e.panicked = asPanicError(recovered)
+	if v := panics.Recovered(recovered); v != nil {
+		e.panicked = asPanicError(v)
 	}
 	g.failed.CompareAndSwap(nil, &e)
 }

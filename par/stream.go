@@ -82,6 +82,7 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 			s.failedAt.Store(math.MaxInt64)
 			s.ended = make(chan struct{}, 1)
 			err = pool.Do(inner, func(w *pool.Worker) {
+				s.call = w.Call()
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
 					defer func() {
@@ -121,6 +122,7 @@ type stream[T, R any] struct {
 	over    bool // yield must not be called any more
 
 	queue []*batch[T, R] // batches that were not yielded, the oldest first
+	call  pool.Call      // that computes the stream
 	taken int            // values taken and not yielded
 	size  int            // of the next batch
 	count int64          // of batches
@@ -184,7 +186,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	}
 	last := heist.Ticks()
 	for v := range values {
-		if w.Cancelled() {
+		if s.call.Cancelled() {
 			return false
 		}
 		now := heist.Ticks()
@@ -210,7 +212,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		flush()
 	}
 	for len(s.queue) > 0 {
-		if w.Cancelled() || !s.deliver(w, true, target) {
+		if s.call.Cancelled() || !s.deliver(w, true, target) {
 			return false
 		}
 	}
@@ -221,7 +223,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 	for ; ; must = false {
 		i := s.next()
-		for i < 0 && must && !w.Cancelled() {
+		for i < 0 && must && !s.call.Cancelled() {
 			s.help(w)
 			i = s.next()
 		}
@@ -231,7 +233,7 @@ func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 		b := s.queue[i]
 		s.queue = slices.Delete(s.queue, i, i+1)
 		s.taken -= len(b.in)
-		if !s.give(w, b) {
+		if !s.give(b) {
 			s.over = true
 			return false
 		}
@@ -268,12 +270,12 @@ func (s *stream[T, R]) help(w *pool.Worker) {
 }
 
 // give yields the results of a batch, and says whether to go on.
-func (s *stream[T, R]) give(w *pool.Worker, b *batch[T, R]) bool {
+func (s *stream[T, R]) give(b *batch[T, R]) bool {
 	if b.broken { // the scope has the panic
 		return false
 	}
 	more := true
-	w.Outside(func() {
+	s.call.Outside(func() {
 		for _, r := range b.out {
 			if more = s.yield(r, nil); !more {
 				break
@@ -286,7 +288,7 @@ func (s *stream[T, R]) give(w *pool.Worker, b *batch[T, R]) bool {
 	if b.err != nil {
 		var none R
 		s.cancel(b.err)
-		w.Outside(func() { s.yield(none, b.err) })
+		s.call.Outside(func() { s.yield(none, b.err) })
 		return false
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -389,5 +390,196 @@ func BenchmarkStream(b *testing.B) {
 				_, _ = f(context.Background(), v)
 			}
 		}
+	})
+}
+
+// stages has all forms that take a sequence. Each counts the values that it has come to the end of.
+func stages() map[string]func(at pool.Place, values iter.Seq[error], f func(v error) error) (n int, err error) {
+	all := map[string]func(at pool.Place, values iter.Seq[error], f func(v error) error) (n int, err error){
+		"ForSeq": func(at pool.Place, values iter.Seq[error], f func(error) error) (int, error) {
+			var n atomic.Int64
+			var failed atomic.Pointer[error]
+			err := ForSeq(at, values, func(v error) {
+				n.Add(1)
+				if err := f(v); err != nil {
+					failed.Store(&err)
+				}
+			})
+			if e := failed.Load(); e != nil && err == nil {
+				err = *e
+			}
+			return int(n.Load()), err
+		},
+		"MapSeq": func(at pool.Place, values iter.Seq[error], f func(error) error) (int, error) {
+			got, err := MapSeq(at, values, f)
+			return len(got), errors.Join(append(got, err)...)
+		},
+		"ForSeqErr": func(at pool.Place, values iter.Seq[error], f func(error) error) (int, error) {
+			var n atomic.Int64
+			err := ForSeqErr(at, values, func(_ context.Context, v error) error { n.Add(1); return f(v) })
+			return int(n.Load()), err
+		},
+		"MapSeqErr": func(at pool.Place, values iter.Seq[error], f func(error) error) (int, error) {
+			got, err := MapSeqErr(at, values, func(_ context.Context, v error) (int, error) { return 0, f(v) })
+			return len(got), err
+		},
+	}
+	for name, stream := range streams[error, int]() {
+		all[name] = func(at pool.Place, values iter.Seq[error], f func(error) error) (n int, err error) {
+			for _, err := range stream(at, values, 16, func(_ context.Context, v error) (int, error) { return 0, f(v) }) {
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+			return n, nil
+		}
+	}
+	return all
+}
+
+// sources are sequences of n nils, and then of an error, that compute at the same pool as the stage that takes them, in
+// calls that end early.
+var sources = map[string]func(p *pool.Pool, n int, boom error) iter.Seq[error]{
+	"Stream": func(p *pool.Pool, n int, boom error) iter.Seq[error] {
+		return func(yield func(error) bool) {
+			for _, err := range Stream(p, numbers(-1), 8, func(_ context.Context, i int) (int, error) {
+				if i == n {
+					return 0, boom
+				}
+				return 0, nil
+			}) {
+				if !yield(err) { // as Stream's doc says
+					return
+				}
+			}
+		}
+	},
+	"Stream whose place ends": func(p *pool.Pool, n int, boom error) iter.Seq[error] {
+		return func(yield func(error) bool) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			i := 0
+			for _, err := range Stream(p.With(ctx), numbers(-1), 1, func(context.Context, int) (int, error) { return 0, nil }) {
+				if i++; i > n {
+					cancel(boom)
+				}
+				if (i <= n || err != nil) && !yield(err) {
+					return
+				}
+			}
+		}
+	},
+	"call": func(p *pool.Pool, n int, boom error) iter.Seq[error] {
+		return func(yield func(error) bool) {
+			at, _, cancel := pool.WithCancel(p)
+			defer cancel(nil)
+			_ = at.Run(func(*pool.Worker) {
+				for range n {
+					if !yield(nil) {
+						return
+					}
+				}
+				cancel(boom)
+				yield(boom)
+			})
+		}
+	},
+}
+
+// TestStagesAtOnePoolLoseNoResultAndNoError: the end of a call in which the source computes is not the end of the stage.
+func TestStagesAtOnePoolLoseNoResultAndNoError(t *testing.T) {
+	boom := errors.New("boom")
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for from, source := range sources {
+			for name, stage := range stages() {
+				for range testutil.Stress(10) {
+					got := make(tally, 1)
+					n, err := stage(p, source(p, 1000, boom), func(v error) error {
+						if v != nil {
+							got[0].Add(1)
+						}
+						return nil
+					})
+					require.NoError(t, err, "%s, %s", from, name)
+					require.Equal(t, 1001, n, "%s, %s", from, name)
+					require.NoError(t, got.once(), "%s, %s: the error", from, name)
+					_, err = stage(p, source(p, 1000, boom), func(v error) error { return v })
+					require.ErrorIs(t, err, boom, "%s, %s", from, name)
+				}
+			}
+		}
+		requireAtRest(t, p)
+	})
+}
+
+// TestAStageEndsWithItsPlace though its values come from inside a call at the same pool that goes on.
+func TestAStageEndsWithItsPlace(t *testing.T) {
+	boom := errors.New("boom")
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for from, source := range sources {
+			for name, stage := range stages() {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				var after atomic.Int64
+				_, err := stage(p.With(ctx), func(yield func(error) bool) {
+					n := 0
+					for v := range source(p, math.MaxInt-1, nil) {
+						if n++; n > 1000 {
+							cancel(boom)
+							after.Add(1)
+						}
+						if !yield(v) {
+							return
+						}
+					}
+				}, func(v error) error { return v })
+				require.ErrorIs(t, err, boom, "%s, %s", from, name)
+				require.LessOrEqual(t, after.Load(), int64(1), "%s, %s: values after the end", from, name)
+			}
+		}
+		requireAtRest(t, p)
+	})
+}
+
+// TestAConsumerBelongsToTheCallAroundTheStream: neither the stream's error nor the end of its place ends what the
+// consumer computes, and the end of the call around does.
+func TestAConsumerBelongsToTheCallAroundTheStream(t *testing.T) {
+	boom := errors.New("boom")
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, stream := range streams[int, int]() {
+			around, cancel := context.WithCancelCause(t.Context())
+			require.Same(t, boom, p.With(around).Run(func(w *pool.Worker) {
+				var ran atomic.Int64
+				computes := func() {
+					require.Equal(t, around, w.Context(), name)
+					require.False(t, w.Cancelled(), name)
+					require.NoError(t, For(w, 10, func(int) { ran.Add(1) }), name)
+				}
+				last := error(nil)
+				for _, last = range stream(w, slices.Values(count(100)), 8, func(_ context.Context, i int) (int, error) {
+					if i == 50 {
+						return 0, errStolen
+					}
+					return i, nil
+				}) {
+					computes()
+				}
+				require.Same(t, errStolen, last, name)
+				ended, end := context.WithCancelCause(around)
+				defer end(nil)
+				for _, last = range stream(w.With(ended), numbers(-1), 8, func(_ context.Context, i int) (int, error) { return i, nil }) {
+					end(errStolen)
+					computes()
+				}
+				require.Same(t, errStolen, last, name)
+				require.Greater(t, ran.Load(), int64(20), name)
+				for range stream(p, numbers(-1), 8, func(_ context.Context, i int) (int, error) { return i, nil }) {
+					cancel(boom)
+					w.Checkpoint()
+				}
+				t.Error("the call around has ended, and its function goes on")
+			}), name)
+		}
+		requireAtRest(t, p)
 	})
 }

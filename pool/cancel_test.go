@@ -3,8 +3,10 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -656,4 +658,160 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 		require.ErrorContains(t, ForRange(inner, 1, func(int, int) {}), "nil")
 		cancel(nil)
 	}
+}
+
+// blockingCalls are the calls at a place whose functions get a worker, each with functions functions.
+const functions = 3
+
+var blockingCalls = map[string]func(at Place, f func(w *Worker)) error{
+	"Run": func(at Place, f func(w *Worker)) error {
+		return Do(at, func(w *Worker) {
+			for range functions {
+				if err := w.With(context.Background()).Run(f); err != nil {
+					panic(err) // its own context has not ended
+				}
+			}
+		})
+	},
+	"Do": func(at Place, f func(w *Worker)) error { return Do(at, f, f, f) },
+	"Do in Do": func(at Place, f func(w *Worker)) error {
+		return Do(at, f, func(w *Worker) {
+			if err := Do(w, f, f); err != nil {
+				panic(err) // it belongs to the call around it, which has the context
+			}
+		})
+	},
+	"Join": func(at Place, f func(w *Worker)) error {
+		return Do(at, func(w *Worker) {
+			both(w, func(w *Worker) int { f(w); f(w); return 0 }, func(w *Worker) int { f(w); return 0 })
+		})
+	},
+	"Scope": func(at Place, f func(w *Worker)) error {
+		return Do(at, func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				s.Go(w, f)
+				s.Go(w, func(w *Worker) { s.Go(w, f) })
+				f(w)
+			})
+		})
+	},
+	"Uncancelled": func(at Place, f func(w *Worker)) error {
+		return Do(at, func(w *Worker) {
+			for range functions {
+				w.Uncancelled(func(cancelled func() bool) { f(w); cancelled() })
+			}
+		})
+	},
+	"Call": func(at Place, f func(w *Worker)) error {
+		return Do(at, func(w *Worker) {
+			call := w.Call()
+			for range functions {
+				// Code of the caller, in a call of its own, as a sequence that yields from there.
+				if err := Do(w.Pool(), func(w *Worker) { f(w); call.Cancelled() }); err != nil {
+					panic(err)
+				}
+			}
+		})
+	},
+	"ForRange": func(at Place, f func(w *Worker)) error {
+		return ForRange(at, functions, func(w *Worker, lo, hi int) {
+			for range hi - lo {
+				f(w)
+			}
+		})
+	},
+	"ForRange with a grain": func(at Place, f func(w *Worker)) error {
+		return ForRange(at, functions, func(w *Worker, _, _ int) { f(w) }, Grain(1))
+	},
+	"ForRange by one": func(at Place, f func(w *Worker)) error {
+		return ForRange(at, functions, func(w *Worker, lo, hi int) {
+			for range hi - lo {
+				f(w)
+			}
+		}, Granularity{}.AtMost(1))
+	},
+	"Recursion": func(at Place, f func(w *Worker)) error {
+		_, err := Recursive(func(fork *Fork[int, int], n int) int {
+			if n > 1 {
+				fork.Join(1, n-1)
+			} else {
+				f(fork.Worker())
+			}
+			return 0
+		}).Run(at, functions)
+		return err
+	},
+}
+
+// placesOf are the kinds of places with a context.
+var placesOf = map[string]func(p *Pool, ctx context.Context, call func(at Place) error) error{
+	"pool": func(p *Pool, ctx context.Context, call func(at Place) error) error { return call(p.With(ctx)) },
+	"guest": func(p *Pool, ctx context.Context, call func(at Place) error) (err error) {
+		_ = p.Run(func(w *Worker) { err = call(w.With(ctx)) })
+		return err
+	},
+	"task": func(p *Pool, ctx context.Context, call func(at Place) error) error {
+		_, err := Async(p, func(w *Worker) (int, error) { return 0, call(w.With(ctx)) }).Wait(context.Background())
+		return err
+	},
+	"call": func(p *Pool, ctx context.Context, call func(at Place) error) error {
+		return p.With(ctx).Run(func(w *Worker) {
+			if err := call(w); err != nil {
+				panic(err) // it belongs to the call around it, which has the context
+			}
+		})
+	},
+	"serial": func(_ *Pool, ctx context.Context, call func(at Place) error) error { return call(Serial().With(ctx)) },
+}
+
+func forBlockingCalls(t *testing.T, test func(t *testing.T, call func(ctx context.Context, f func(w *Worker)) error)) {
+	for _, workers := range []int{1, 3} {
+		p := newPool(t, WithWorkers(workers))
+		for where, place := range placesOf {
+			for name, call := range blockingCalls {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, where, workers), func(t *testing.T) {
+					for range testutil.Stress(50) {
+						test(t, func(ctx context.Context, f func(w *Worker)) error {
+							return place(p, ctx, func(at Place) error { return call(at, f) })
+						})
+					}
+					requireAtRest(t, p)
+				})
+			}
+		}
+	}
+}
+
+// TestACallWhoseFunctionWasToldToStopReturnsTheCause: what the function has left out must not look as if it were there.
+func TestACallWhoseFunctionWasToldToStopReturnsTheCause(t *testing.T) {
+	forBlockingCalls(t, func(t *testing.T, call func(context.Context, func(*Worker)) error) {
+		for first := range functions {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var begun atomic.Int64
+			require.Same(t, errStop, call(ctx, func(w *Worker) {
+				if begun.Add(1) > int64(first) {
+					cancel(errStop)
+				}
+				w.Cancelled()
+			}))
+		}
+	})
+}
+
+// TestACallWhoseFunctionsWereNotToldToStopIsWhole, and returns no error, though its context has ended meanwhile.
+func TestACallWhoseFunctionsWereNotToldToStopIsWhole(t *testing.T) {
+	forBlockingCalls(t, func(t *testing.T, call func(context.Context, func(*Worker)) error) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var begun atomic.Int64
+		err := call(ctx, func(*Worker) {
+			if begun.Add(1) == functions { // nothing begins after it
+				cancel(errStop)
+			}
+		})
+		if strings.Contains(t.Name(), "Uncancelled") || strings.Contains(t.Name(), "Call/") { // they ask once more
+			require.Same(t, errStop, err)
+		} else {
+			require.NoError(t, err)
+		}
+	})
 }

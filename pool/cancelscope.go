@@ -27,6 +27,17 @@ import (
 //
 // A stolen frame carries its call along, so that the thief belongs to the call while
 // it runs the frame.
+//
+// # What a call returns
+//
+// A call that ends early has no result, and must not look as if it had one. **Told** is a call in which a function was told
+// to stop: a fork, loop or Checkpoint unwound it, a loop left out items, or Cancelled said true. The rule, for all blocking
+// calls: a told call never returns nil. It returns the cause of its context; or, if the context that has ended is that of
+// a call around it, it unwinds to that one (visit.leave). A call whose context has ended, but that was not told, is whole,
+// and returns nil.
+//
+// The goroutine that tells notes it first, in all calls from its own to the cancelled one, for it may be the only one that
+// knows. All of these calls wait for it, so they see the note when they end.
 
 // cancelScope is a blocking call that can end early, because its context has ended. Nil is a call
 // that cannot.
@@ -37,7 +48,7 @@ type cancelScope struct {
 	stopWith context.CancelCauseFunc // cancels ctx, if the place is one of WithCancel; constant
 	stop     func() bool             // stops the wait for ctx's end; constant
 	state    atomic.Uint32
-	unwound  atomic.Bool                // the call ends by unwinding; a worker that unwinds writes
+	told     atomic.Bool                // a function of the call was told to stop; the worker that tells it writes
 	panicked atomic.Pointer[PanicError] // see keep
 }
 
@@ -86,27 +97,37 @@ func (c *cancelScope) err() error {
 	return cmp.Or(context.Cause(c.ctx), context.DeadlineExceeded)
 }
 
-// stopped says whether the call, or one around it, was cancelled.
-func (c *cancelScope) stopped() bool {
-	for ; c != nil; c = c.outer {
-		if c.state.Load() == callCancelled {
-			return true
+// stopped says whether the call, or one around it, was cancelled. Unlike tell it leaves no note.
+func (c *cancelScope) stopped() bool { return c.outermost() != nil }
+
+// ended looks at the contexts and then tells.
+func (c *cancelScope) ended() bool {
+	for o := c; o != nil; o = o.outer {
+		if o.ctx.Err() != nil {
+			o.cancel()
 		}
 	}
-	return false
+	return c.tell() != nil
 }
 
-// ended is stopped for a caller that runs no loop or fork, which would look at the contexts.
-func (c *cancelScope) ended() bool {
-	for ; c != nil; c = c.outer {
-		if c.ctx.Err() != nil {
-			c.cancel()
-		}
-		if c.state.Load() == callCancelled {
-			return true
-		}
+// tell returns the outermost call that was cancelled, or nil. If there is one, the caller must stop.
+func (c *cancelScope) tell() *cancelScope {
+	last := c.outermost()
+	if last == nil {
+		return nil
 	}
-	return false
+	for ; c != last.outer; c = c.outer {
+		c.told.Store(true)
+	}
+	return last
+}
+
+// toldBy returns the outermost call that was cancelled if the call was told to stop, or nil.
+func (c *cancelScope) toldBy() *cancelScope {
+	if c == nil || !c.told.Load() {
+		return nil
+	}
+	return c.outermost()
 }
 
 // look polls now and then, and checks.
@@ -134,8 +155,14 @@ func (c *cancelScope) poll(w *Worker, now int64) {
 
 // check unwinds the caller up to the outermost call that was cancelled, if there is one.
 func (c *cancelScope) check() {
-	if last := c.outermost(); last != nil {
-		last.unwound.Store(true)
+	if last := c.tell(); last != nil {
+		panic(last)
+	}
+}
+
+// obey unwinds the caller, as check does, if its call was told to stop. A call that was not is whole.
+func (c *cancelScope) obey() {
+	if last := c.toldBy(); last != nil {
 		panic(last)
 	}
 }

@@ -436,7 +436,7 @@ func ExampleWorker_Context() {
 	// <nil>
 }
 
-func ExampleWorker_Outside() {
+func ExampleCall_Outside() {
 	p, err := pool.New(pool.WithCallers(1))
 	if err != nil {
 		log.Fatal(err)
@@ -447,8 +447,9 @@ func ExampleWorker_Outside() {
 	// that the pool admits.
 	squares := func(n int, yield func(int)) error {
 		return pool.Do(p, func(w *pool.Worker) {
+			call := w.Call()
 			for i := range n {
-				w.Outside(func() { yield(i * i) })
+				call.Outside(func() { yield(i * i) })
 			}
 		})
 	}

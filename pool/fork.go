@@ -584,23 +584,25 @@ func (w *Worker) unwind(m int) {
 
 // inner is work that a worker does in the middle of other work, and that ends before it.
 // It holds the mark that its forks must not outlive, and the outer call, to which it does
-// not belong.
+// not belong, with the call around that one.
 type inner struct {
 	mark        int
 	cancelScope *cancelScope
+	around      *cancelScope
 }
 
 // beginInner begins inner work.
 func (w *Worker) beginInner() inner {
 	w.expose() // the frames of the outer call
-	in := inner{w.pushUnwindPoint(), w.cancelScope}
-	w.cancelScope = nil
+	in := inner{w.pushUnwindPoint(), w.cancelScope, w.around}
+	w.cancelScope, w.around = nil, w.cancelScope
 	return in
 }
 
 // endInner ends inner work. It may be called in a deferred call.
 func (w *Worker) endInner(in inner) {
 	w.unwind(in.mark)
+	w.around = in.around
 	if w.cancelScope = in.cancelScope; w.cancelScope.stopped() { // inner forks have answered the outer call's alarm
 		w.alarm()
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/panics"
 )
 
 // waiters are goroutines that wait for something that happens once. The goroutine that makes it happen
@@ -167,12 +169,14 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 	in := w.beginInner()
 	w.job.set(taskFor(f))
 	w.inside.set(&inside{of: t, f: taskFor(f), outer: w.inside.own()})
-	err := ErrGoexit
+	err, returned := ErrGoexit, false
 	defer func() {
 		var panicked *PanicError
-		if v := recover(); v != nil {
-			panicked, err = newPanicError(v), nil
-			w.pool.panicked.Add(1)
+		if !returned {
+			if v := panics.Recovered(recover()); v != nil {
+				panicked, err = newPanicError(v), nil
+				w.pool.panicked.Add(1)
+			}
 		}
 		w.inside.set(w.inside.own().outer)
 		w.endInner(in)
@@ -183,6 +187,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 		w.woke = t.release(nil)
 	}()
 	value, err = f(w)
+	returned = true
 }
 
 // inside is a future or a group whose function a worker is in, or a task with a name. Constant.

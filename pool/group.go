@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/panics"
 )
 
 // ErrGoexit is the error of a function of a [Group] or a [Future] that did not return but
@@ -366,7 +368,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 	returned := false
 	defer func() {
 		if !returned {
-			if v := recover(); v != nil {
+			if v := panics.Recovered(recover()); v != nil {
 				g.panic(newPanicError(v))
 			} else {
 				g.note(ErrGoexit)

@@ -114,7 +114,7 @@ func (p *Pool) releaseGuest(w *Worker) {
 	w.trim()
 	w.freeCells(true)
 	goroutines.set(w.goroutine, w.outer)
-	w.outer, w.goroutine, w.cancelScope, w.asked, w.gaveWayAt = nil, 0, nil, false, 0
+	w.outer, w.goroutine, w.cancelScope, w.around, w.asked, w.gaveWayAt = nil, 0, nil, nil, false, 0
 	w.code.set(0)
 	pl := w.home
 	pl.mu.Lock()

@@ -243,7 +243,14 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // looks long, cold caches may be the reason, so it goes on to twice as many items, until it
 // has measured for aloneTime / probeTime. Each look costs 12 ns.
 func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) {
-	defer inLoop()
+	inBody := false
+	defer func() {
+		if inBody {
+			if e := endingOf(recover()); e != (goexit{}) { // a Goexit goes on by itself
+				panic(e)
+			}
+		}
+	}()
 	p, ok := at.(*Pool)
 	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 || p.callers > 0 {
 		var err error
@@ -257,7 +264,9 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) 
 	last := heist.Ticks()
 	start, next := last, min(n/probeShare, mostProbed)|1
 	for done := 0; ; {
+		inBody = true
 		f(done, next)
+		inBody = false
 		items := next - done
 		if done = next; done == n {
 			return nil, nil
@@ -323,8 +332,8 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	if err != nil {
 		return err
 	}
+	v.loop = true
 	defer v.leave(&err)
-	defer inLoop()
 	v.does(code)
 	how := &r.how
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
@@ -342,6 +351,7 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	if left.counts {
 		how.adaptive.move(left.chunks.Load(), left.stolen.Load())
 	}
+	v.returned = true
 	return nil
 }
 
@@ -397,11 +407,11 @@ func (s span) run(w *Worker) {
 		}
 	}
 	returned = true
-	w.cancelScope.check()
+	w.cancelScope.obey()
 }
 
 // over says whether the loop ends early.
-func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.stopped() }
+func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.tell() != nil }
 
 // share runs the span chunk by chunk. It gives away part of the rest whenever the pool is hungry
 // and thieves can find no other part of a loop on this worker.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/seed53057037/heist/internal/panics"
 )
 
 // PanicError is a panic that happened on one goroutine and continues on another,
@@ -36,18 +38,6 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// inLoop is deferred by loops and by what is made of them. A panic arrives as a [*PanicError] whether the caller
-// or a thief ran the function that panicked.
-func inLoop() {
-	switch v := recover().(type) {
-	case nil: // it returned, or called runtime.Goexit
-	case *cancelScope:
-		panic(v)
-	default:
-		panic(newPanicError(v))
-	}
-}
-
 // ending says how a function ended: nil if it returned, a [*PanicError], the *cancelScope of a
 // cancelled call, or goexit.
 type ending any
@@ -55,9 +45,9 @@ type ending any
 type goexit struct{}
 
 // endingOf returns the ending of a function that did not return, given what recover returned
-// in its deferred call: nil after runtime.Goexit.
+// in its deferred call, from which endingOf is called.
 func endingOf(recovered any) ending {
-	switch v := recovered.(type) {
+	switch v := panics.Recovered(recovered).(type) {
 	case nil:
 		return goexit{}
 	case *cancelScope:
@@ -85,12 +75,17 @@ func (p *Pool) detached(v any) {
 	if p.onPanic == nil {
 		crash(e)
 	}
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
+		if returned {
+			return
+		}
+		if v := panics.Recovered(recover()); v != nil {
 			crash(newPanicError(v))
 		}
 	}()
 	p.onPanic(e)
+	returned = true
 }
 
 // crash ends the process as an uncaught panic does.

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
@@ -93,14 +95,112 @@ func TestOfTwoPanicsThatOfTheFirstFunctionArrives(t *testing.T) {
 	}
 }
 
+// TestPanicNilArrives wherever it happens, and whatever GODEBUG says of it.
 func TestPanicNilArrives(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	require.NoError(t, p.Run(func(w *Worker) {
-		v := testutil.Caught(func() { stolenJoin(w, nop[int], func(*Worker) int { return explode(nil) }) })
-		var nilPanic *runtime.PanicNilError
-		require.ErrorAs(t, v.(error), &nilPanic)
-	}))
-	require.ErrorAs(t, testutil.Caught(func() { _ = p.Run(func(*Worker) { explode(nil) }) }).(error), new(*runtime.PanicNilError))
+	for _, setting := range []string{"panicnil=0", "panicnil=1"} {
+		t.Setenv("GODEBUG", setting)
+		var handled atomic.Pointer[PanicError]
+		p := newPool(t, WithWorkers(3), WithPanicHandler(func(e *PanicError) { handled.Store(e) }))
+		boom := func(*Worker) { explode(nil) }
+		idle := func(*Worker) {}
+		ctx, cancel := context.WithCancel(t.Context())
+		for name, call := range map[string]func(){
+			"Run":            func() { _ = p.Run(boom) },
+			"Run in a place": func() { _ = p.With(ctx).Run(boom) },
+			"Do":             func() { _ = Do(p, boom) },
+			"Do, the second": func() { _ = Do(p, idle, boom) },
+			"Worker.Do":      func() { _ = p.Run(func(w *Worker) { w.Do(idle, boom) }) },
+			"Join":           func() { _ = p.Run(func(w *Worker) { both(w, nop[int], func(*Worker) int { return explode(nil) }) }) },
+			"stolen": func() {
+				_ = p.Run(func(w *Worker) { stolenJoin(w, nop[int], func(*Worker) int { return explode(nil) }) })
+			},
+			"Scope": func() { _ = p.Run(func(w *Worker) { w.Scope(func(s *Scope) { s.Go(w, boom) }) }) },
+			"stolen child": func() {
+				_ = p.Run(func(w *Worker) {
+					w.Scope(func(s *Scope) {
+						begun := make(chan struct{})
+						s.Go(w, func(*Worker) { close(begun); explode(nil) })
+						<-begun
+					})
+				})
+			},
+			"short loop": func() { _ = ForRange(p, 1, func(int, int) { explode(nil) }) },
+			"loop": func() {
+				_ = ForRange(p, 1<<20, func(lo, hi int) {
+					if work(20 * (hi - lo)); hi > 1<<19 {
+						explode(nil)
+					}
+				})
+			},
+			"loop with a grain": func() { _ = ForRange(p, 100, func(w *Worker, lo, hi int) { explode(nil) }, Grain(1)) },
+			"Recursion": func() {
+				_, _ = Recursive(func(f *Fork[int, int], n int) int {
+					if n == 0 {
+						return explode(nil)
+					}
+					x, y := f.Join(n-1, n-1)
+					return x + y
+				}).Run(p, 5)
+			},
+			"Future": func() {
+				_, _ = Async(p, func(*Worker) (int, error) { return explode(nil), nil }).Wait(ctx)
+			},
+			"Future in place": func() {
+				_ = p.Run(func(*Worker) {
+					_, _ = Async(p, func(*Worker) (int, error) { return explode(nil), nil }).Wait(context.Background())
+				})
+			},
+			"Group": func() {
+				g := newGroup(p)
+				g.Go(func() error { explode(nil); return nil })
+				_ = g.Wait()
+			},
+			"Broadcast": func() { _ = p.Broadcast(ctx, func(*Worker) error { explode(nil); return nil }) },
+			"First": func() {
+				_, _ = First(p, ctx, func(context.Context, *Worker) (int, error) { return explode(nil), nil })
+			},
+			"Go": func() {
+				handled.Store(nil)
+				require.NoError(t, p.Go(boom))
+				require.True(t, testutil.Eventually(func() bool { return handled.Load() != nil }))
+				panic(handled.Load())
+			},
+		} {
+			var v any
+			require.True(t, testutil.Returns(func() { v = caught(call) }), "%s, %s: it hangs, or its goroutine ends", setting, name)
+			err, _ := v.(error)
+			require.ErrorAs(t, err, new(*runtime.PanicNilError), "%s, %s: %v", setting, name, v)
+			requireAtRest(t, p)
+		}
+		cancel()
+	}
+}
+
+// caught is testutil.Caught for a panic that may be nil.
+func caught(f func()) (v any) {
+	returned := false
+	defer func() {
+		if !returned {
+			v = panics.Recovered(recover())
+		}
+	}()
+	f()
+	returned = true
+	return nil
+}
+
+// TestAPanicNilOfAHandlerEndsTheProcess, as any other panic of it does.
+func TestAPanicNilOfAHandlerEndsTheProcess(t *testing.T) {
+	if inChild() {
+		p, err := New(WithWorkers(1), WithPanicHandler(func(*PanicError) { panic(nil) }))
+		require.NoError(t, err)
+		require.NoError(t, p.Go(func(*Worker) { explode("boom") }))
+		time.Sleep(testutil.Patience)
+		return
+	}
+	output, err := child(t, "GODEBUG=panicnil=1")
+	require.Error(t, err)
+	require.Contains(t, output, "panic called with nil argument")
 }
 
 // TestPanicKeepsItsFirstStack on its way from thief to thief.

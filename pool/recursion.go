@@ -66,7 +66,9 @@ func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
 		return result, err
 	}
 	defer v.leave(&err)
-	return r.Call(v.w, a), nil
+	result = r.Call(v.w, a)
+	v.returned = true
+	return result, nil
 }
 
 // change gives the stack to another recursion with the same types.

@@ -130,7 +130,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
-	w.cancelScope.check()
+	w.cancelScope.obey()
 }
 
 // hold opens the branch, runs f in it, then runs the children, and returns when all have ended.
@@ -352,7 +352,7 @@ func (s *Scope) run(w *Worker, f *task) {
 		w.unwind(m)
 		w.cancelScope = call
 	}()
-	if s.ending.Load() == nil && !s.cancel.stopped() {
+	if s.ending.Load() == nil && s.cancel.tell() == nil {
 		f.run(w)
 	}
 	returned = true

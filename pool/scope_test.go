@@ -716,11 +716,11 @@ func TestHowAStolenChildEnds(t *testing.T) {
 								running.Add(1)
 								defer running.Add(-1)
 								s.Go(w, func(*Worker) {})
-								s.Go(w, func(*Worker) {
+								s.Go(w, func(w *Worker) {
 									running.Add(1)
 									defer running.Add(-1)
 									test.child(cancel)
-									for !s.cancel.stopped() { // it was cancelled
+									for !w.Cancelled() { // it was cancelled
 										runtime.Gosched()
 									}
 								})

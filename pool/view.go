@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime/trace"
+
+	"github.com/seed53057037/heist/internal/panics"
 )
 
 // Place is where a blocking call computes. It is a [*Pool], whose guest the calling goroutine becomes for the time
@@ -46,12 +48,15 @@ func (v *View) view() View {
 	return *v
 }
 
-// With returns a place at the pool in which calls end early when ctx is cancelled, and return ctx's cause
-// ([context.Cause]). What was already begun is finished: the chunk of a loop, the functions of a join up to their
-// next fork. A fork unwinds by a panic that the call recovers; functions that recover panics should let those pass
-// for which [IsUnwind] is true. When the call returns, nothing of it runs any more. Unwinding loses no panic: if
-// several meet in a call that ends early, and one of them is recovered inside the call, another may continue where
-// the call ends.
+// With returns a place at the pool in which calls end early when ctx is cancelled. What was already begun is finished:
+// the chunk of a loop, the functions of a join up to their next fork. A fork unwinds by a panic that the call recovers;
+// functions that recover panics should let those pass for which [IsUnwind] is true. When the call returns, nothing of it
+// runs any more. Unwinding loses no panic: if several meet in a call that ends early, and one of them is recovered inside
+// the call, another may continue where the call ends.
+//
+// A call that ends early returns ctx's cause ([context.Cause]). It ends early if any of its functions was told to stop:
+// a fork unwound, a loop left out items, or [Worker.Cancelled] said true. Otherwise its work is whole, and it returns
+// nil though ctx may have ended meanwhile. This holds for all blocking calls, those of package par too.
 func (p *Pool) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Pool.With"))
@@ -161,10 +166,11 @@ func Do(at Place, fs ...func(w *Worker)) (err error) {
 	if err != nil {
 		return err
 	}
+	v.loop = true
 	defer v.leave(&err)
-	defer inLoop()
 	v.does(codeOf(fs[0]))
 	v.w.Do(fs...)
+	v.returned = true
 	return nil
 }
 
@@ -180,17 +186,20 @@ func (v *View) Run(f func(w *Worker)) (err error) {
 	defer call.leave(&err)
 	call.does(codeOf(f))
 	f(call.w)
+	call.returned = true
 	return nil
 }
 
 // visit is one blocking call at a place.
 type visit struct {
-	w      *Worker
-	guest  bool          // w was made a guest for the visit
-	scope  *cancelScope  // nil if the place has no context
-	inner  inner         // what keeps the visit apart from what w did before
-	kept   bool          // inner is in use
-	region *trace.Region // nil if no trace is on
+	w        *Worker
+	guest    bool          // w was made a guest for the visit
+	loop     bool          // a panic arrives as a [*PanicError], whether the caller or a thief ran what panicked
+	returned bool          // the visit's function has returned
+	kept     bool          // inner keeps the visit apart from what w did before
+	scope    *cancelScope  // nil if the place has no context
+	inner    inner         // if the visit is not kept apart, only around
+	region   *trace.Region // nil if no trace is on
 }
 
 // check says whether a call can begin at the place.
@@ -243,6 +252,8 @@ func enter(at Place) (v visit, err error) {
 	}
 	if v.kept = ctx != nil || w == nil && !v.guest; v.kept {
 		v.inner = v.w.beginInner()
+	} else { // a part of the same call
+		v.inner.around, v.w.around = v.w.around, v.w.cancelScope
 	}
 	if ctx != nil {
 		v.scope = newCancelScope(ctx, p, outer)
@@ -253,25 +264,34 @@ func enter(at Place) (v visit, err error) {
 	return v, nil
 }
 
-// leave ends the visit. It must be deferred.
+// leave ends the visit, and sees to the rule of cancelscope.go, "What a call returns". It must be deferred.
 func (v *visit) leave(err *error) {
 	endRegion(v.region)
 	if v.guest {
 		defer v.w.pool.releaseGuest(v.w)
 	}
-	if c := v.scope; c != nil && c.unwound.Load() {
-		recovered := recover()
-		v.end()
-		*err = c.err()
-		if recovered != nil && recovered != any(c) {
-			panic(recovered)
+	last := v.w.cancelScope.toldBy()
+	own := last != nil && last == v.scope
+	var recovered any // a panic that leave has stopped
+	if !v.returned && (v.loop || own) {
+		recovered = panics.Recovered(recover())
+		if v.loop && recovered != nil && !IsUnwind(recovered) {
+			recovered = newPanicError(recovered)
 		}
-		if e := c.panicked.Load(); e != nil {
-			panic(e)
-		}
-		return
 	}
 	v.end()
+	switch {
+	case recovered != nil && !(own && recovered == any(last)):
+		panic(recovered)
+	case last == nil, !v.returned && !own: // what keeps the function from returning goes on by itself
+		return
+	case !own:
+		panic(last)
+	}
+	*err = last.err()
+	if e := last.panicked.Load(); e != nil {
+		panic(e)
+	}
 }
 
 // does notes which function the visitor runs.
@@ -286,6 +306,8 @@ func (v *visit) does(code uintptr) {
 func (v *visit) end() {
 	if v.kept {
 		v.w.endInner(v.inner)
+	} else {
+		v.w.around = v.inner.around
 	}
 	if v.scope != nil {
 		v.scope.finish()
@@ -300,23 +322,52 @@ func (v *visit) end() {
 // Idle returns how many workers could help the caller now. The caller must have been given w. Cost: a load.
 func (w *Worker) Idle() int { return w.pool.idle() }
 
-// Outside calls f, which is code of an algorithm's caller and no part of the algorithm's work, such as a function
-// that takes its results. With [WithCallers] another goroutine may compute meanwhile, and what f itself calls at
-// the pool needs no admission. Cost: nothing without WithCallers, and two locks with it.
-func (w *Worker) Outside(f func()) {
-	if !w.guest || w.pool.callers == 0 {
-		f()
-		return
-	}
-	w.mustBeMine("Worker.Outside")
-	w.pool.exitAdmission()
-	defer w.pool.reenterAdmission()
-	f()
+// Cancelled says whether the call that the caller belongs to need not go on, because its context has ended. If
+// Cancelled has said so, the call returns the context's cause, whatever its functions do. Cost: some loads.
+func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
+
+// Call is a blocking call at a place, for an algorithm that runs code of its caller in the midst of its own: it ranges
+// over a sequence, or hands results over before it returns. Such code may make calls of its own, and these may call the
+// algorithm back, as a sequence does when it yields from inside a call. Then [Worker.Cancelled] would speak of a call
+// of that code. A Call keeps apart which call is whose. Create it with [Worker.Call].
+type Call struct {
+	w      *Worker
+	scope  *cancelScope // nil if the call cannot be cancelled
+	around *cancelScope // of the code that made the call
 }
 
-// Cancelled says whether the call that the caller belongs to need not go on, because its context has ended.
-// [Worker.Checkpoint], forks and loops then end it. Cost: some loads.
-func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
+// Call returns the innermost call that w is in. The function that was given to [Do] or Run asks for it, before it runs
+// code of its caller. Cost: some loads.
+func (w *Worker) Call() Call {
+	w.mustBeMine("Worker.Call")
+	return Call{w, w.cancelScope, w.around}
+}
+
+// Cancelled is [Worker.Cancelled] for the call. Any goroutine may ask until the call has returned.
+func (c Call) Cancelled() bool { return c.scope.ended() }
+
+// Outside calls f, which is code of the algorithm's caller and no part of the algorithm's work, such as a function that
+// takes its results. What f does with the worker belongs to the call around, as if the algorithm's call had not begun.
+// With [WithCallers] another goroutine may compute meanwhile, and what f itself calls at the pool needs no admission.
+//
+// Only the goroutine that made the call may call Outside. Cost: some 20 ns, and two locks with WithCallers.
+func (c Call) Outside(f func()) {
+	w := c.w
+	w.mustBeMine("Call.Outside")
+	if f == nil {
+		panic(errNilFunc("Call.Outside"))
+	}
+	if w.cancelScope != c.around {
+		in := w.beginInner()
+		w.cancelScope = c.around
+		defer w.endInner(in)
+	}
+	if w.guest && w.pool.callers > 0 {
+		w.pool.exitAdmission()
+		defer w.pool.reenterAdmission()
+	}
+	f()
+}
 
 // Checkpoint unwinds the caller, as a fork does, if the context of the call that it belongs to has ended. Now and
 // then it looks at the context itself. Cost: some loads, and a look at the clock.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -36,6 +37,7 @@ type Worker struct {
 	hot          forkStack // the fork stack that a Join used last, to find it quickly
 	unwindPoints []int
 	cancelScope  *cancelScope // of the running function
+	around       *cancelScope // of the code that made the innermost call, or that waits for the innermost future; see Call
 	inPlace      int          // futures that it runs in place, on top of one another
 	first        *job         // the job that it begins with, without a place; nearly always nil
 	lookedAt     int64        // when it last looked at the call's context, in heist.Ticks
@@ -606,7 +608,7 @@ func (w *Worker) live() {
 	w.undress() // a goroutine inherits the labels of the goroutine that started it
 	over := false
 	w.goroutine = goroutineID()
-	w.cancelScope, w.inPlace, w.away, w.outer = nil, 0, 0, nil
+	w.cancelScope, w.around, w.inPlace, w.away, w.outer = nil, nil, 0, 0, nil
 	w.doesNothing()
 	if w.pool.slowAfter > 0 {
 		w.number.Store(goroutineNumber())
@@ -651,9 +653,12 @@ func hook(f func(*Worker), w *Worker) {
 // liveOn runs main and says whether it returned. It has not if a task panicked and the panic was handled.
 func (w *Worker) liveOn() (over bool) {
 	defer func() {
-		if v := recover(); v != nil {
+		if over {
+			return
+		}
+		if v := panics.Recovered(recover()); v != nil {
 			w.pool.detached(v)
-			w.cancelScope = nil
+			w.cancelScope, w.around = nil, nil
 			w.doesNothing()
 		}
 	}()
