@@ -22,6 +22,11 @@
 // is quick.
 //
 // Topo, c2c, sim and compare have flags of their own; "bench topo -h" and so on explain them.
+// Each implementation runs in a process of its own, so that none finds what another has left or has linked: threads,
+// timers, a heap, the number of Ps. The processes wait for one another. A timer is pending in each, as in nearly every
+// server, except in the cases called -notimer, which are measured where their suite is named. Each run starts anew, so
+// that luck with memory shows as spread.
+//
 // C2c writes a matrix that a pool can read, so that it steals from the nearest first.
 //
 // The exit status is 1 if an implementation gave a wrong answer or something failed,
@@ -35,9 +40,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/c2c"
@@ -58,6 +65,13 @@ import (
 
 func main() {
 	var programs child.Programs
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		programs.Remove()
+		os.Exit(exitFailed)
+	}()
 	c := command{suites: all(), stdout: os.Stdout, stderr: os.Stderr, programs: &programs}
 	status := c.run(os.Args[1:])
 	programs.Remove()

@@ -47,7 +47,7 @@ func (p *Programs) Build(names ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	command := exec.Command("go", "build", "-o", p.dir+string(filepath.Separator))
+	command := exec.Command("go", "build", "-buildvcs=false", "-o", p.dir+string(filepath.Separator))
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if strings.HasPrefix(s.Key, "-") && s.Key != "-compiler" && s.Key != "-buildmode" {

@@ -120,29 +120,31 @@ func ratioText(ratio float64) string {
 	return report.Figure(ratio)
 }
 
-// headline is a row of the README's table: cases, each with the peers that it is compared with, in the case's first
-// metric.
+// headline is a row of the README's table: cases, each with the peers that it is compared with.
 type headline struct {
 	text    string
 	workers int // 0 is as many as were measured
 	cases   []string
 	peers   []string
+	metric  string // if empty, the case's first one
 }
 
 // readme is what users compare first, won or lost.
 var readme = []headline{
-	{"fib(35), a fork in every call", 0, []string{"forkjoin/fib35"}, []string{"rayon", "tbb", "forkjoinpool"}},
-	{"the same on one worker", 1, []string{"forkjoin/fib35"}, []string{"rayon", "serial"}},
-	{"nqueens(12); UTS T1; UTS T3", 0, []string{"forkjoin/nqueens12", "forkjoin/uts-t1", "forkjoin/uts-t3"}, []string{"rayon", "tbb"}},
-	{"merge sort; matrices", 0, []string{"forkjoin/mergesort", "forkjoin/matmul"}, []string{"rayon", "tbb"}},
-	{"a loop of 1024 small items, pool asleep", 0, []string{"loop/outside-1024-asleep"}, []string{"serial", "goroutine", "rayon", "tbb"}},
-	{"a million empty tasks; from four submitters", 0, []string{"submit/external-1", "submit/external-4"}, []string{"go", "channel", "pond", "tokio"}},
-	{"start of a task, pool asleep, p50", 0, []string{"latency/start-asleep"}, []string{"go", "pond", "rayon", "tokio"}},
-	{"the same beside busy goroutines, p50", 0, []string{"latency/start-busy"}, []string{"go"}},
-	{"sort of a million int64; `SortFunc` of pairs (stable, rayon's is not)", 0, []string{"algos/sort-1m", "algos/sortfunc-1m"}, []string{"serial", "rayon"}},
-	{"7711 Go files parsed", 0, []string{"parse/go-source"}, []string{"errgroup", "static"}},
-	{"16 uneven tasks and their sum", 0, []string{"mixed/msm"}, []string{"go"}},
-	{"steal from a busy deque; its injector", 0, []string{"deque/steal-contended", "deque/injector"}, []string{"mutex"}},
+	{"fib(35), a fork in every call", 0, []string{"forkjoin/fib35"}, []string{"rayon", "tbb", "forkjoinpool"}, ""},
+	{"the same on one worker", 1, []string{"forkjoin/fib35"}, []string{"rayon", "serial"}, ""},
+	{"nqueens(12); UTS T1; UTS T3", 0, []string{"forkjoin/nqueens12", "forkjoin/uts-t1", "forkjoin/uts-t3"}, []string{"rayon", "tbb"}, ""},
+	{"merge sort; matrices", 0, []string{"forkjoin/mergesort", "forkjoin/matmul"}, []string{"rayon", "tbb"}, ""},
+	{"a loop of 1024 small items, pool asleep", 0, []string{"loop/outside-1024-asleep"}, []string{"serial", "goroutine", "rayon", "tbb"}, ""},
+	{"a million empty tasks; from four submitters", 0, []string{"submit/external-1", "submit/external-4"}, []string{"go", "channel", "pond", "tokio"}, ""},
+	{"start of a task, pool asleep, p50", 0, []string{"latency/start-asleep"}, []string{"go", "pond", "rayon", "tokio"}, ""},
+	{"the same beside busy goroutines, p50", 0, []string{"latency/start-busy"}, []string{"go"}, ""},
+	{"start of a task, pool asleep and no timer pending, p50", 0, []string{"latency/start-asleep-notimer"}, []string{"go", "pond"}, ""},
+	{"CPU time of a task of 5 us, one each ms, with a timer; without", 0, []string{"latency/gap-1ms", "latency/gap-1ms-notimer"}, []string{"go", "channel"}, "cpu-us"},
+	{"sort of a million int64; `SortFunc` of pairs (stable, rayon's is not)", 0, []string{"algos/sort-1m", "algos/sortfunc-1m"}, []string{"serial", "rayon"}, ""},
+	{"7711 Go files parsed", 0, []string{"parse/go-source"}, []string{"errgroup", "static"}, ""},
+	{"16 uneven tasks and their sum", 0, []string{"mixed/msm"}, []string{"go"}, ""},
+	{"steal from a busy deque; its injector", 0, []string{"deque/steal-contended", "deque/injector"}, []string{"mutex"}, ""},
 }
 
 // headlines are the rows of which something was measured.
@@ -173,7 +175,7 @@ func (h headline) cell(name string, outcomes []runner.Outcome) string {
 	}
 	var ratios []string
 	for _, peer := range h.peers {
-		if r, ok := ratioTo(*with, with.Case.Metrics[0].Name, peer); ok {
+		if r, ok := ratioTo(*with, cmp.Or(h.metric, with.Case.Metrics[0].Name), peer); ok {
 			ratios = append(ratios, ratioText(r)+" "+peer)
 		}
 	}

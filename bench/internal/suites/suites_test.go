@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,26 @@ func TestUtilisation(t *testing.T) {
 	assert.Contains(t, utilisation(shifts, 100*time.Millisecond), ""+
 		"Stand-in: [==========                              ]  25%  25ms, 1 files\n"+
 		"Utilisation: 88% of 100ms\n")
+}
+
+// A timer that is pending changes how Go starts goroutines, and some programs have one.
+func TestSuitesMeasureWithATimerAndWithout(t *testing.T) {
+	for _, suite := range All() {
+		states := make(map[string][]bool)
+		for _, c := range suite.Cases {
+			base := strings.TrimSuffix(c.Name, "-notimer")
+			assert.Equal(t, base != c.Name, c.NoTimer, c.Name)
+			states[base] = append(states[base], c.NoTimer)
+		}
+		for name, both := range states {
+			switch suite.Name {
+			case "latency", "service", "neighbour", "mixed", "idle":
+				assert.Equal(t, []bool{false, true}, both, suite.Name+"/"+name)
+			default:
+				assert.Equal(t, []bool{false}, both, suite.Name+"/"+name)
+			}
+		}
+	}
 }
 
 // TestNames holds the names that must not change.
