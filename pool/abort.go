@@ -22,7 +22,8 @@ import (
 //
 // So each task either begins or goes to the caller. A task that is queued only after step 4, because its submission
 // or delay ended between the steps, begins. In step 2 a waiter may race with the start of the function that it
-// waits for. Then one word says who was first: begun of the future, tasks of the group.
+// waits for. Then one word says who was first: begun of the future, tasks of the group (group.go, "Who counts a function
+// out"). A task whose function lost that race does nothing, in a worker or at the caller.
 
 // Abort is [Pool.Shutdown], but functions that have not begun never do. Abort returns them, delayed tasks included,
 // for the caller to run elsewhere or to drop. Running tasks go on to their end, with their forks and the children
@@ -51,6 +52,7 @@ func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 func (p *Pool) giveBack() (left []func(w *Worker)) {
 	p.delays.Range(func(d, _ any) bool {
 		if d := d.(*delay); d.end() {
+			p.delays.Delete(d)
 			left = append(left, d.f)
 			p.dropped.Add(1)
 			p.endDelay()

@@ -205,8 +205,10 @@ func TestADelayThatBeginsBesideAbortIsRefusedOrGivenBack(t *testing.T) {
 		var submitters sync.WaitGroup
 		for range 2 {
 			submitters.Go(func() {
-				for p.Submit(context.Background(), func(*Worker) {}, Delay(time.Hour)) == nil {
-					accepted.Add(1)
+				for range 2000 { // on one P they are not interrupted before
+					if p.Submit(context.Background(), func(*Worker) {}, Delay(time.Hour)) == nil {
+						accepted.Add(1)
+					}
 				}
 			})
 		}
@@ -260,6 +262,127 @@ func TestWhatWaitsInAPartNeverBeginsAfterAbort(t *testing.T) {
 	require.Empty(t, left)
 	require.ErrorIs(t, g.Wait(), ErrClosed)
 	require.Equal(t, 5, g.Skipped())
+}
+
+func TestAGroupOfAnAbortedPoolRefusesFunctions(t *testing.T) {
+	for name, limits := range map[string]func(g *Group){
+		"":         func(*Group) {},
+		"AtMost":   func(g *Group) { g.AtMost(1) },
+		"SetLimit": func(g *Group) { g.SetLimit(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := New(WithWorkers(2))
+			require.NoError(t, err)
+			g := newGroup(p)
+			limits(g)
+			_, err = p.Abort(context.Background())
+			require.NoError(t, err)
+			require.NoError(t, g.Wait(), "nothing was refused or skipped")
+			never := func() error { t.Error("the pool was aborted"); return nil }
+			require.True(t, testutil.Returns(func() {
+				for range 3 {
+					g.Go(never)
+					require.True(t, g.TryGo(never))
+				}
+				require.ErrorIs(t, g.Wait(), ErrClosed)
+			}), "it hangs")
+			require.Zero(t, g.Running())
+			require.Zero(t, g.Queued())
+			require.Zero(t, g.Skipped(), "the closed pool refused them")
+			require.EqualValues(t, 6, p.Stats().Refused)
+			g.Reset(context.Background())
+			require.NoError(t, g.Wait())
+		})
+	}
+}
+
+// TestAnAbortedGroupCountsEachFunctionOnce, as one that ran, was skipped or was refused: goroutines and the group's own
+// functions add functions and wait while another goroutine aborts the pool.
+func TestAnAbortedGroupCountsEachFunctionOnce(t *testing.T) {
+	groups := map[string]func(g *Group){
+		"":                 func(*Group) {},
+		"AtMost":           func(g *Group) { g.AtMost(1) },
+		"AtMost, joined":   func(g *Group) { g.AtMost(2); g.JoinErrors() },
+		"SetLimit":         func(g *Group) { g.SetLimit(50) },
+		"SetLimit, AtMost": func(g *Group) { g.SetLimit(50); g.AtMost(1) },
+	}
+	for name, limits := range groups {
+		t.Run(name, func(t *testing.T) {
+			for round := range testutil.Stress(400) {
+				p, err := New(WithWorkers(1 << (round % 3)))
+				require.NoError(t, err)
+				g := newGroup(p)
+				limits(g)
+				var given, inside, ran atomic.Int64
+				var f func() error
+				f = func() error {
+					ran.Add(1)
+					for range 2 {
+						if inside.Add(1) < 2000 && g.TryGo(f) { // Go would wait for its caller at the limit
+							given.Add(1)
+						}
+					}
+					if ran.Load()%7 == 0 {
+						p.Block(runtime.Gosched)
+					}
+					return nil
+				}
+				wait := testutil.Together(4, func(who int) {
+					for range 30 {
+						given.Add(1)
+						g.Go(f)
+						if who > 1 {
+							_ = g.Wait()
+						}
+					}
+				})
+				for range round % 50 {
+					runtime.Gosched()
+				}
+				var left []func(*Worker)
+				require.True(t, testutil.Returns(func() { left, err = p.Abort(context.Background()) }), "Abort hangs")
+				require.NoError(t, err)
+				require.True(t, testutil.Returns(wait), "a waiter hangs: %d run, %d are queued", g.Running(), g.Queued())
+				for _, f := range left {
+					f(nil) // does nothing
+				}
+				require.True(t, testutil.Returns(func() { err = g.Wait() }), "Wait hangs")
+				never := int64(g.Skipped()) + int64(p.Stats().Refused)
+				if never > 0 {
+					require.ErrorIs(t, err, ErrClosed)
+				}
+				require.EqualValues(t, given.Load(), ran.Load()+never, "%d ran, %d were skipped", ran.Load(), g.Skipped())
+				require.Zero(t, g.Running())
+				require.Zero(t, g.Queued())
+			}
+		})
+	}
+}
+
+func TestABroadcastBesideAbortEnds(t *testing.T) {
+	for round := range testutil.Stress(400) {
+		p, err := New(WithWorkers(1 + round%4))
+		require.NoError(t, err)
+		wait := testutil.Together(3, func(who int) {
+			for err := error(nil); err == nil; {
+				ctx, cancel := context.WithCancel(context.Background())
+				if who == 2 {
+					go cancel()
+				}
+				err = p.Broadcast(ctx, func(w *Worker) error { w.Block(func() {}); return nil })
+				cancel()
+				if errors.Is(err, context.Canceled) {
+					err = nil
+				}
+			}
+		})
+		for range round % 50 {
+			runtime.Gosched()
+		}
+		require.True(t, testutil.Returns(func() { _, err = p.Abort(context.Background()) }), "Abort hangs")
+		require.NoError(t, err)
+		require.True(t, testutil.Returns(wait), "Broadcast hangs")
+	}
 }
 
 func TestAbortOfPoolsThatCannotBe(t *testing.T) {

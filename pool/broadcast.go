@@ -61,11 +61,12 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 		g.fail(context.Cause(ctx))
 		for _, pl := range to {
 			if pl.takeBack(l) {
-				g.skipped.Add(1)
-				p.skipped.Add(1)
-				g.done(1)
+				g.mu.Lock()
+				g.drop(1)
+				g.mu.Unlock()
 			}
 		}
+		g.wake(g.count())
 	})()
 	return g.Wait()
 }

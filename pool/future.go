@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed53057037/heist/internal/panics"
 )
@@ -64,9 +65,11 @@ var errNoFuture = errors.New("pool: the Future is nil, or was not made by Async"
 // Future is the result of a function that runs in a pool. Create it with [Async].
 type Future[T any] struct {
 	pool *Pool
-	f    func(w *Worker) (T, error) // if a waiter may run it in place, else nil; constant
 
-	begun   atomic.Bool // the goroutine that runs or cancels f writes
+	// f belongs to the goroutine that sets begun, which takes it out: a future that is kept does not keep its function.
+	f       func(w *Worker) (T, error)
+	begun   atomic.Bool // see take
+	inPlace bool        // a waiter may run f in place; constant
 	undelay func()      // ends the delay of f; nil if it has none; constant
 	labels  labels      // the submitter's; constant
 
@@ -87,6 +90,7 @@ type Future[T any] struct {
 func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
 	future, err := async("Async", p, f, options, false)
 	if err != nil {
+		future.take()
 		future.end(err)
 	}
 	return future
@@ -109,19 +113,25 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	if f == nil {
 		return future, errNilFunc(method)
 	}
-	o, task, err := p.prepare(method, future.task(f), options)
+	task := future.task
+	o, _, err := p.prepare(method, task, options)
 	if err != nil {
 		return future, err
 	}
 	o.of = taskFor(f)
-	if o.deadline { // whichever of the two runs ends the future
-		task = inTime(future.task(f), o.startBy, future.task(func(w *Worker) (none T, err error) {
-			p.late.Add(1)
-			o.late(w)
-			return none, ErrLate
-		}))
-	} else if o.delay <= 0 && (p.bound == 0 || !o.counts()) { // the task left in the queue would count for the bound
-		future.f = f
+	if future.f = f; o.deadline {
+		future.f = func(w *Worker) (none T, err error) {
+			if time.Now().After(o.startBy) {
+				p.late.Add(1)
+				w.isIn(taskOf(o.late))
+				o.late(w)
+				return none, ErrLate
+			}
+			w.isIn(taskFor(f))
+			return f(w)
+		}
+	} else {
+		future.inPlace = o.delay <= 0 && (p.bound == 0 || !o.counts()) // the task left in the queue would count for the bound
 	}
 	task = carry(task, o.of, o.name)
 	future.labels = submitterLabels()
@@ -148,19 +158,28 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 // ErrLate is the error of a [Future] whose function did not begin in time, see [StartBy].
 var ErrLate = errors.New("pool: the function was not begun by its deadline (StartBy)")
 
-// task returns a function that runs f and keeps its result, unless a waiter has begun f.
-func (t *Future[T]) task(f func(w *Worker) (T, error)) func(*Worker) {
-	return func(w *Worker) {
-		switch {
-		case w == nil || w.pool != t.pool: // Abort has given the task back
-			if t.begun.CompareAndSwap(false, true) {
-				t.end(ErrClosed)
-			}
-		case t.begun.CompareAndSwap(false, true):
-			t.run(w, f)
-		default:
-			t.pool.stale.Add(-1)
-		}
+// take gives the function to its first caller: a worker that runs it, one that waits for it and runs it in place, or
+// a goroutine that keeps it from ever beginning. Only that caller gives the future its result.
+func (t *Future[T]) take() (f func(w *Worker) (T, error), ok bool) {
+	if t.begun.Load() || !t.begun.CompareAndSwap(false, true) {
+		return nil, false
+	}
+	f, t.f = t.f, nil
+	return f, true
+}
+
+// task is what the pool queues. If the function was taken before, the task lay in its queue for nothing, and pool.stale
+// counted it: whoever takes the function without the task adds 1, and the worker that comes to the task subtracts 1. Tasks
+// that Abort gives back stay in that count, which nobody looks at any more.
+func (t *Future[T]) task(w *Worker) {
+	f, ok := t.take()
+	switch elsewhere := w == nil || w.pool != t.pool; { // Abort has given the task back
+	case ok && elsewhere:
+		t.end(ErrClosed)
+	case ok:
+		t.run(w, f)
+	case !elsewhere:
+		t.pool.stale.Add(-1)
 	}
 }
 
@@ -198,6 +217,14 @@ type inside struct {
 	outer *inside
 }
 
+// isIn notes that f is the user's function which the worker's innermost future runs.
+func (w *Worker) isIn(f *task) {
+	in := *w.inside.own()
+	in.f = f
+	w.inside.set(&in)
+	w.job.set(f)
+}
+
 // isInside says whether the calling goroutine is in a function of the future or group of. Such a
 // function must not wait for it.
 func (p *Pool) isInside(of any) bool {
@@ -220,7 +247,7 @@ const maxInPlace, maxStale = 128, 256
 // runInPlace runs the future's function if it has not begun and the caller computes in the pool.
 func (t *Future[T]) runInPlace(ctx context.Context) {
 	// A waiter whose context can end must not be in the middle of the function when it ends.
-	if t.f == nil || t.begun.Load() || ctx.Done() != nil {
+	if !t.inPlace || t.begun.Load() || ctx.Done() != nil {
 		return
 	}
 	p := t.pool
@@ -232,7 +259,8 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 		p.active.Add(1)
 		defer p.rest()
 	}
-	if !t.begun.CompareAndSwap(false, true) {
+	f, ok := t.take()
+	if !ok {
 		return
 	}
 	p.stale.Add(1)
@@ -245,14 +273,15 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 		w.job.set(job)
 		setGoroutineLabels(before)
 	}()
-	t.run(w, t.f)
+	t.run(w, f)
 }
 
+// end gives the future an error as its result. Only the goroutine that took the function calls it.
 func (t *Future[T]) end(err error) {
-	t.begun.Store(true)
 	t.mu.Lock()
 	t.err, t.done = err, true
 	t.mu.Unlock()
+	t.release(nil)
 }
 
 // Wait returns the function's result when the function has returned. If ctx ends first, Wait
@@ -298,13 +327,15 @@ var ErrOwnWait = errors.New("pool: a function waits for the group or future that
 //
 // Any goroutine may call it, any number of times. Cost: two atomic operations.
 func (t *Future[T]) Cancel() bool {
-	if t == nil || t.pool == nil || !t.begun.CompareAndSwap(false, true) {
+	if t == nil || t.pool == nil {
+		return false
+	}
+	if _, ok := t.take(); !ok {
 		return false
 	}
 	t.pool.stale.Add(1)
 	t.pool.skipped.Add(1)
 	t.end(context.Canceled)
-	t.release(nil)
 	if t.undelay != nil {
 		t.undelay()
 	}
@@ -321,8 +352,11 @@ func (t *Future[T]) Done() bool {
 // isOver says whether the future has its result. After Abort, a future that has not begun gets ErrClosed as its
 // result here. Under mu.
 func (t *Future[T]) isOver() bool {
-	if !t.done && t.pool.aborted.Load() && t.begun.CompareAndSwap(false, true) {
-		t.err, t.done = ErrClosed, true
+	if !t.done && t.pool.aborted.Load() {
+		if _, ok := t.take(); ok {
+			t.pool.stale.Add(1)
+			t.err, t.done = ErrClosed, true
+		}
 	}
 	return t.done
 }

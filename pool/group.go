@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +26,31 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 // The law of turns: while the backlog is not empty, all n turns are taken, and each function that has a turn
 // is in one of the pool's queues, or runs. So the pool does not come to rest before the backlog is empty, and
 // Close waits for it.
+//
+// # Who counts a function out
+//
+// A group counts its functions in one word, tasks. It has three parts: how many functions have been counted in and not out,
+// how many of these have begun, and the bit abandoned. Go counts a function in before anybody else knows of it. After
+// that the function is in one place: with its submitter, in the backlog, among a broadcast's letters, in a queue
+// of the pool, or in a worker that runs it. Who takes it from its place without passing it on counts it out:
+//
+//  1. The worker that has run it, when it has ended.
+//  2. Its submitter, if the pool does not accept it.
+//  3. The worker that drops the backlog of a group that has failed.
+//  4. Who takes a letter back, or closes the place where it lies.
+//  5. When the pool has been aborted, functions that have not begun lie in queues that nobody will look into, or belong to
+//     Abort's caller. The first goroutine that looks at the word counts all of them out at once, wherever they are: it sets
+//     abandoned.
+//
+// Cases 1 to 4 exclude one another, because a place gives up a function once. Case 5 takes no function from its
+// place, so there the word decides. A function begins by a compare-and-swap that finds abandoned clear and counts it as begun.
+// Either that comes before the bit is set, and the function is one of case 1; or the bit was set first, which counted
+// the function out, and it never begins. Once the bit is set, only functions that have begun count, and nobody reads the
+// first part any more. So 2 to 4 subtract from it in any case, and a new function adds to it; the bit in the word that
+// they get back says whether that counted. If not, the function is not skipped or refused a second time.
+//
+// What Wait tells beside the word (errors, Skipped) is written under mu together with the change that ends the wait or before it, and
+// Wait takes mu after it has seen the word.
 
 // Group is a set of tasks that a goroutine waits for. It behaves as errgroup does:
 // the first error counts, and cancels the group's context. Create a group with
@@ -39,9 +63,9 @@ type Group struct {
 	limit  int // how many tasks there may be; negative for any number; constant while tasks run
 	turns  int // how many tasks may compute; 0 for any number; constant while tasks run
 
-	tasks   atomic.Int64 // tasks that have not ended, plus begun for each that has begun, plus abandoned
-	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes
-	skipped atomic.Int64 // tasks that never began; the goroutine that skips one writes
+	tasks   atomic.Int64 // functions that count, plus begun for each that has begun, plus abandoned; see the head of the file
+	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes, under mu
+	skipped atomic.Int64 // functions that never began; the goroutine that counts one out writes
 	ended   waiters      // callers of Wait, until there are no tasks
 	room    waiters      // callers of Go, until there are fewer tasks than the limit
 
@@ -55,8 +79,8 @@ type Group struct {
 }
 
 const (
-	begun     = 1 << 32 // what a task adds to tasks when it begins
-	abandoned = 1 << 62 // a bit of tasks: the pool was aborted, and no more tasks begin
+	begun     = 1 << 32 // what a function adds to tasks when it begins
+	abandoned = 1 << 62 // a bit of tasks: the pool was aborted, and only functions that have begun count
 )
 
 // Group returns a new group and a context that is derived from ctx. The group's first error
@@ -73,23 +97,23 @@ func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
 	return &Group{pool: p, parent: ctx, cancel: cancel, limit: -1}, derived
 }
 
-// Skipped returns how many functions of the group never began, because of an error or the
-// end of the context. (An errgroup begins them all the same.) It does not count functions
-// that a closed pool refused.
-func (g *Group) Skipped() int { return int(g.skipped.Load()) }
-
-// Queued returns how many functions of the group have not begun. Cost: a load.
-func (g *Group) Queued() int {
-	n := g.tasks.Load()
-	return int(n%begun - n%abandoned/begun)
+// Skipped returns how many functions of the group never began, because of an error, the
+// end of the context, or [Pool.Abort]. (An errgroup begins them all the same.) It does not count functions
+// that a closed pool refused. Cost: a load.
+func (g *Group) Skipped() int {
+	g.count()
+	return int(g.skipped.Load())
 }
 
+// Queued returns how many functions of the group have not begun. Cost: a load.
+func (g *Group) Queued() int { return g.count().queued() }
+
 // Running returns how many functions of the group have begun and not ended, including those that wait. Cost: a load.
-func (g *Group) Running() int { return int(g.tasks.Load() % abandoned / begun) }
+func (g *Group) Running() int { return g.count().running() }
 
 // SetLimit limits the group to n tasks at a time, queued ones included. A negative n is no
-// limit. With 0 there can be no task, so Go waits for the end of the context. SetLimit panics
-// while the group has tasks.
+// limit. With 0 there can be no task: TryGo returns false, and Go, which could only wait for ever, makes the group
+// fail. SetLimit panics while the group has tasks.
 func (g *Group) SetLimit(n int) {
 	g.mustBeEmpty("SetLimit")
 	g.limit = n
@@ -155,7 +179,7 @@ func (g *Group) Go(f func() error) {
 		g.fail(errNilFunc("Group.Go"))
 		return
 	}
-	if g.waitForRoom() {
+	if g.enter("Group.Go") {
 		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
 	}
 }
@@ -167,7 +191,7 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 		g.fail(errNilFunc("Group.GoWorker"))
 		return
 	}
-	if g.waitForRoom() {
+	if g.enter("Group.GoWorker") {
 		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), f) })
 	}
 }
@@ -179,11 +203,11 @@ func (g *Group) TryGo(f func() error) bool {
 		g.fail(errNilFunc("Group.TryGo"))
 		return true
 	}
-	if !g.tryReserve() {
-		return false
+	entered, full := g.tryEnter()
+	if entered {
+		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
 	}
-	g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
-	return true
+	return !full
 }
 
 func (g *Group) mustBeMade() {
@@ -194,41 +218,92 @@ func (g *Group) mustBeMade() {
 
 func (g *Group) mustBeEmpty(method string) {
 	g.mustBeMade()
-	if n := g.tasks.Load() % begun; n > 0 {
-		panic(fmt.Errorf("pool: Group.%s was called while the group has %d tasks; call it before Go, or after Wait", method, n))
+	if c := g.count(); !c.over() {
+		panic(fmt.Errorf("pool: Group.%s was called while the group has %d tasks; call it before Go, or after Wait",
+			method, c.queued()+c.running()))
 	}
 }
 
-// tryReserve counts a task if the limit allows one more, and says whether it did.
-func (g *Group) tryReserve() bool {
-	if g.limit < 0 {
-		g.tasks.Add(1)
-		return true
+// groupCount is a value of Group.tasks.
+type groupCount int64
+
+func (c groupCount) isAbandoned() bool { return c >= abandoned }
+
+func (c groupCount) running() int { return int(c % abandoned / begun) }
+
+func (c groupCount) queued() int {
+	if c.isAbandoned() {
+		return 0
 	}
-	for {
-		n := g.tasks.Load()
-		if n%begun >= int64(g.limit) {
-			return false
-		}
-		if g.tasks.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
+	return int(c%begun - c/begun)
 }
 
-// waitForRoom counts a task when the limit allows it. It returns false if the context ends first, or the pool
-// is aborted.
-func (g *Group) waitForRoom() bool {
-	if g.tryReserve() {
-		return true
+// over says whether no function runs and none will begin.
+func (c groupCount) over() bool { return c.running() == 0 && c.queued() == 0 }
+
+// count returns the count. If the pool was aborted, functions that have not begun no longer count in it.
+func (g *Group) count() groupCount {
+	if g.pool.aborted.Load() {
+		g.abandon()
 	}
-	entered := false
-	err := g.room.wait(g.parent, g.pool, "Group.Go at its limit", nil, func() bool {
-		entered = g.tryReserve()
-		return entered || g.pool.aborted.Load()
+	return groupCount(g.tasks.Load())
+}
+
+// abandon counts all functions out that have not begun, and keeps them from ever beginning. The pool was aborted.
+//
+//go:noinline
+func (g *Group) abandon() {
+	if groupCount(g.tasks.Load()).isAbandoned() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old := groupCount(g.tasks.Or(abandoned))
+	if left := old.queued(); left > 0 {
+		g.failLocked(ErrClosed)
+		g.skip(left)
+	}
+	g.clearBacklog()
+}
+
+// tryEnter counts a function in, and says whether it did. If not, the group is full, or was abandoned and has failed.
+func (g *Group) tryEnter() (entered, full bool) {
+	c := g.count()
+	for ; g.limit >= 0 && !c.isAbandoned(); c = groupCount(g.tasks.Load()) {
+		if int64(c)%begun >= int64(g.limit) {
+			return false, true
+		}
+		if g.tasks.CompareAndSwap(int64(c), int64(c)+1) {
+			return true, false
+		}
+	}
+	if !c.isAbandoned() {
+		if c = groupCount(g.tasks.Add(1)); !c.isAbandoned() {
+			return true, false
+		}
+		g.tasks.Add(-1) // lest the part overflow
+	}
+	g.fail(g.pool.refuse(ErrClosed))
+	return false, false
+}
+
+// enter counts a function in when the limit allows it, and says whether it did. If not, the group has failed.
+func (g *Group) enter(method string) bool {
+	entered, full := g.tryEnter()
+	if !full {
+		return entered
+	}
+	if g.limit == 0 {
+		g.fail(fmt.Errorf("pool: %s was called on a group with the limit 0, in which there can be no function, so it would wait "+
+			"for ever; give SetLimit at least 1, or a negative number for no limit", method))
+		return false
+	}
+	err := g.room.wait(g.parent, g.pool, method+" at its limit", nil, func() bool {
+		entered, full = g.tryEnter()
+		return !full
 	})
-	if !entered {
-		g.fail(cmp.Or(err, ErrClosed))
+	if err != nil {
+		g.fail(err)
 		g.pool.dropped.Add(1)
 		g.skip(1)
 	}
@@ -236,34 +311,12 @@ func (g *Group) waitForRoom() bool {
 }
 
 // skip counts functions that never begin.
-func (g *Group) skip(n int64) {
-	g.skipped.Add(n)
-	g.pool.skipped.Add(n)
+func (g *Group) skip(n int) {
+	g.skipped.Add(int64(n))
+	g.pool.skipped.Add(int64(n))
 }
 
-// over says whether no task runs and none will begin.
-func (g *Group) over() bool {
-	g.abandon()
-	return g.tasks.Load()%abandoned == 0
-}
-
-// abandon keeps tasks that have not begun from ever beginning, if the pool was aborted. Tasks that have begun still count.
-func (g *Group) abandon() {
-	for g.pool.aborted.Load() {
-		n := g.tasks.Load()
-		left := n%begun - n%abandoned/begun
-		if left == 0 {
-			return
-		}
-		if g.tasks.CompareAndSwap(n, (n-left)|abandoned) {
-			g.fail(ErrClosed)
-			g.skip(left)
-			return
-		}
-	}
-}
-
-// submit queues a task that was counted; without a turn it goes into the backlog. of is the user's function.
+// submit queues a function that was counted in; without a turn it goes into the backlog. of is the user's function.
 func (g *Group) submit(of *task, f func(*Worker)) {
 	f = carry(f, of, "")
 	if g.turns > 0 && !g.takeTurn(f) {
@@ -275,17 +328,24 @@ func (g *Group) submit(of *task, f func(*Worker)) {
 	} else {
 		err = g.pool.accept(f, taskOptions{})
 	}
-	if err != nil {
-		g.fail(err)
-		g.done(1 + g.nextTurn(nil))
+	if err == nil {
+		return
 	}
+	g.fail(err)
+	g.endTurn(nil)
+	c := groupCount(g.tasks.Add(-1))
+	if c.isAbandoned() {
+		g.pool.refused.Add(-1) // it was counted out, as skipped, before the pool refused it
+	}
+	g.wake(c)
 }
 
-// takeTurn gives f a turn and returns true, or else puts f into the backlog.
+// takeTurn gives f a turn and returns true, or else puts f into the backlog. If the pool is closing it gives the turn in
+// any case, and the pool refuses f.
 func (g *Group) takeTurn(f func(*Worker)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.busy < g.turns {
+	if g.busy < g.turns || g.pool.closing.Load() {
 		g.busy++
 		return true
 	}
@@ -293,25 +353,20 @@ func (g *Group) takeTurn(f func(*Worker)) bool {
 	return false
 }
 
-// nextTurn ends a turn of worker w, and queues there the task that has the next turn. In a group that has failed
-// no more tasks begin: nextTurn then drops the backlog and returns how many tasks it held.
-func (g *Group) nextTurn(w *Worker) (dropped int64) {
+// endTurn ends a turn of worker w, and queues there the function that has the next turn. In a group that has failed
+// no more functions begin, so endTurn drops the backlog.
+func (g *Group) endTurn(w *Worker) {
 	if g.turns == 0 {
-		return 0
+		return
 	}
-	g.abandon()
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.busy--
-	switch n := len(g.backlog); {
-	case n == 0 || g.busy >= g.turns:
-	case g.tasks.Load() >= abandoned: // the tasks of the backlog do not count any more
-		g.backlog = nil
+	dropped := false
+	switch {
+	case len(g.backlog) == 0 || g.busy >= g.turns:
 	case g.failed.Load():
-		g.backlog = nil
-		g.pool.dropped.Add(int64(n))
-		g.skip(int64(n))
-		return int64(n)
+		g.drop(g.clearBacklog())
+		dropped = true
 	default:
 		f := g.backlog[0]
 		g.backlog[0] = nil
@@ -319,16 +374,32 @@ func (g *Group) nextTurn(w *Worker) (dropped int64) {
 		g.busy++
 		w.queue(f)
 	}
-	return 0
+	g.mu.Unlock()
+	if dropped {
+		g.wake(g.count())
+	}
+}
+
+// clearBacklog returns how many functions the backlog had. Under mu.
+func (g *Group) clearBacklog() int {
+	n := len(g.backlog)
+	g.backlog = nil
+	g.pool.dropped.Add(int64(n))
+	return n
+}
+
+// drop counts out n functions that never begin, and notes that they were skipped. Under mu, so that Wait sees both.
+func (g *Group) drop(n int) {
+	if !groupCount(g.tasks.Add(int64(-n))).isAbandoned() {
+		g.skip(n)
+	}
 }
 
 // waits ends the turns of the functions that the worker is in, since it begins to wait.
 func (in *inside) waits(w *Worker) {
 	for ; in != nil; in = in.outer {
 		if g, ok := in.of.(*Group); ok {
-			if dropped := g.nextTurn(w); dropped > 0 {
-				g.done(dropped)
-			}
+			g.endTurn(w)
 		}
 	}
 }
@@ -344,16 +415,24 @@ func (in *inside) goesOn() {
 	}
 }
 
-func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
-	if w == nil || w.pool != g.pool { // Abort has given the task back
-		g.abandon()
+// begin counts a function as begun, unless it was counted out, and says whether it did.
+func (g *Group) begin() bool {
+	for c := g.count(); !c.isAbandoned(); c = groupCount(g.tasks.Load()) {
+		if g.tasks.CompareAndSwap(int64(c), int64(c)+begun) {
+			return true
+		}
 	}
-	if g.tasks.Add(begun) > abandoned {
-		g.done(begun)
+	return false
+}
+
+// run runs f, or does nothing if f was counted out: then w may be nil or of another pool, because Abort has given f back.
+func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
+	if !g.begin() {
 		return
 	}
 	defer func() {
-		w.woke = g.done(1 + begun + g.nextTurn(w))
+		g.endTurn(w)
+		w.woke = g.done(1 + begun)
 	}()
 	if g.parent.Err() != nil {
 		g.fail(context.Cause(g.parent))
@@ -397,12 +476,16 @@ func (g *Group) note(err error) {
 
 func (g *Group) fail(err error) {
 	g.mu.Lock()
+	g.failLocked(err)
+	g.mu.Unlock()
+}
+
+func (g *Group) failLocked(err error) {
 	if g.err == nil {
 		g.err = err
 		g.failed.Store(true)
 		g.cancel(err)
 	}
-	g.mu.Unlock()
 }
 
 func (g *Group) panic(e *PanicError) {
@@ -416,18 +499,23 @@ func (g *Group) panic(e *PanicError) {
 	g.mu.Unlock()
 }
 
-// done takes tasks that have ended out of the count. The last one releases the waiters, unless more
-// tasks came meanwhile: the waiters may wait for those. done says whether it released any.
-func (g *Group) done(counted int64) (woke bool) {
-	n := g.tasks.Add(-counted)
+// done counts functions out: 1 + begun for one that has ended, 1 for one that has not begun. It says whether that
+// released anybody.
+func (g *Group) done(counted int64) (woke bool) { return g.wake(groupCount(g.tasks.Add(-counted))) }
+
+// wake releases those who wait for what has come true with the count c. If it is over, it releases the callers of Wait, unless
+// more functions came meanwhile: the waiters may wait for those.
+func (g *Group) wake(c groupCount) (woke bool) {
 	if g.limit >= 0 {
 		woke = g.room.release(nil) // all waiters look again; the limit is meant to be small
 	}
-	if (n == 0 || g.pool.aborted.Load()) && g.ended.release(func() bool { return !g.over() }) {
+	if c.over() && g.ended.release(func() bool { return !g.isOver() }) {
 		woke = true
 	}
 	return woke
 }
+
+func (g *Group) isOver() bool { return g.count().over() }
 
 // Wait returns when all tasks of the group have ended. It returns the first error that a task
 // returned, or the cause of the context's end if that kept tasks from beginning. If a task
@@ -442,7 +530,7 @@ func (g *Group) Wait() error {
 	if g.pool.isInside(g) {
 		return ErrOwnWait
 	}
-	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", g, g.over)
+	_ = g.ended.wait(context.Background(), g.pool, "Group.Wait", g, g.isOver)
 	g.mu.Lock()
 	err, panicked := g.err, g.panicked
 	if len(g.errs) > 0 { // so g.err is no function's error

@@ -201,6 +201,29 @@ func TestAPartOfAClosedPool(t *testing.T) {
 	require.Zero(t, g.Queued()+g.Running())
 }
 
+// TestAClosingPoolRefusesWhatWouldWaitInAPart: from the start of Close on the pool accepts nothing, the backlog neither.
+func TestAClosingPoolRefusesWhatWouldWaitInAPart(t *testing.T) {
+	p, err := New(WithWorkers(2))
+	require.NoError(t, err)
+	g := newGroup(p)
+	g.AtMost(1)
+	g.JoinErrors()
+	begun, release := make(chan struct{}), make(chan struct{})
+	g.Go(func() error { close(begun); <-release; return nil })
+	require.True(t, closed(begun))
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.Error(t, p.Shutdown(over))
+	for range 3 {
+		g.Go(func() error { t.Error("the pool is closed"); return nil })
+	}
+	require.EqualValues(t, 3, p.Stats().Refused)
+	close(release)
+	require.ErrorIs(t, g.Wait(), ErrClosed)
+	require.Zero(t, g.Skipped(), "the closed pool refused them")
+	require.NoError(t, p.Close())
+}
+
 func TestAGroupIsUsedAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	g, ctx := p.Group(context.Background())

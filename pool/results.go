@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -29,9 +30,7 @@ func (g *ResultGroup[T]) Go(f func() (T, error)) {
 		return
 	}
 	g.mustBeMade()
-	if g.waitForRoom() {
-		g.queue(taskFor(f), func(*Worker) (T, error) { return f() })
-	}
+	g.queue(g.enter("ResultGroup.Go"), taskFor(f), func(*Worker) (T, error) { return f() })
 }
 
 // TryGo is [ResultGroup.Go], but where Go would wait it does nothing and returns false.
@@ -40,11 +39,11 @@ func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 		return g.Group.TryGo(nil)
 	}
 	g.mustBeMade()
-	if !g.tryReserve() {
-		return false
+	entered, full := g.tryEnter()
+	if !full {
+		g.queue(entered, taskFor(f), func(*Worker) (T, error) { return f() })
 	}
-	g.queue(taskFor(f), func(*Worker) (T, error) { return f() })
-	return true
+	return !full
 }
 
 // GoWorker is [ResultGroup.Go] for a function that forks: f is given the worker that runs it.
@@ -54,18 +53,20 @@ func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
 		return
 	}
 	g.mustBeMade()
-	if g.waitForRoom() {
-		g.queue(taskFor(f), f)
-	}
+	g.queue(g.enter("ResultGroup.GoWorker"), taskFor(f), f)
 }
 
-// queue is Group.submit for a function with a result, which becomes the next of the results.
-func (g *ResultGroup[T]) queue(of *task, f func(w *Worker) (T, error)) {
+// queue is Group.submit for a function with a result, which becomes the next of the results. A function that has not entered
+// the group has a result too, which stays zero.
+func (g *ResultGroup[T]) queue(entered bool, of *task, f func(w *Worker) (T, error)) {
 	g.mu.Lock()
 	i := len(g.results)
 	var none T
 	g.results = append(g.results, none)
 	g.mu.Unlock()
+	if !entered {
+		return
+	}
 	g.submit(of, func(w *Worker) {
 		g.run(w, of, func(w *Worker) error {
 			v, err := f(w)
@@ -92,7 +93,7 @@ func (g *ResultGroup[T]) Wait() ([]T, error) {
 	err := g.Group.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.results, err
+	return slices.Clip(g.results), err
 }
 
 // First runs the functions in the pool, some at the same time, and returns the first result that comes without an error.
