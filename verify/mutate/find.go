@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -22,9 +23,10 @@ type file struct {
 	text   []byte
 	syntax *ast.File
 	tokens *token.File
+	types  *types.Info // of the package
 }
 
-func readFile(p *goPackage, path string) (*file, error) {
+func readFile(p *goPackage, files *token.FileSet, path string) (*file, error) {
 	label, err := filepath.Rel(p.Module.Dir, path)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,6 @@ func readFile(p *goPackage, path string) (*file, error) {
 	if f.text, err = os.ReadFile(path); err != nil {
 		return nil, err
 	}
-	files := token.NewFileSet()
 	f.syntax, err = parser.ParseFile(files, path, f.text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
@@ -57,9 +58,11 @@ func (f *file) mutants() []mutant {
 	var changes []change
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		if onlyText(n) {
+			changes = append(changes, f.lostCause(n)...)
 			return false
 		}
 		changes = append(changes, f.changes(n)...)
+		changes = append(changes, f.tired(n)...)
 		return true
 	})
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.from, b.from) })
@@ -75,17 +78,25 @@ func (f *file) mutants() []mutant {
 	}
 	for i, c := range changes {
 		at := f.tokens.Pos(c.from)
-		all[i] = mutant{name(f.tokens.Line(at), c.what), name(f.function(at), c.what), f, c.from, c.to, c.text}
+		all[i] = mutant{name(f.tokens.Line(at), c.what), name(f.function(at), c.what), f, c.from, c.to, c.text, at}
 	}
 	return all
 }
 
-// function returns the name of the function around a position, without its receiver, or an empty string.
-func (f *file) function(at token.Pos) string {
+// around returns the function around a position, or nil.
+func (f *file) around(at token.Pos) *ast.FuncDecl {
 	for _, d := range f.syntax.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Pos() <= at && at < fn.End() {
-			return fn.Name.Name
+			return fn
 		}
+	}
+	return nil
+}
+
+// function returns the name of the function around a position, without its receiver, or an empty string.
+func (f *file) function(at token.Pos) string {
+	if fn := f.around(at); fn != nil {
+		return fn.Name.Name
 	}
 	return ""
 }
@@ -164,7 +175,7 @@ func (f *file) changes(n ast.Node) (all []change) {
 }
 
 // droppable says whether there is a mutant without the statement: a call, a defer, an
-// assignment to fields.
+// assignment to fields, elements or what a pointer points to, a variable that is set back to a zero value.
 func droppable(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ExprStmt:
@@ -173,18 +184,14 @@ func droppable(s ast.Stmt) bool {
 	case *ast.DeferStmt:
 		return true
 	case *ast.AssignStmt:
-		return !slices.ContainsFunc(s.Lhs, func(x ast.Expr) bool {
-			_, field := ast.Unparen(x).(*ast.SelectorExpr)
-			return !field
-		})
+		return !slices.ContainsFunc(s.Lhs, isLocal) || s.Tok == token.ASSIGN && !slices.ContainsFunc(s.Rhs, isNotZero)
 	}
 	return false
 }
 
 var errorName = regexp.MustCompile(`(?i)err(or)?s?\d*$`)
 
-// checksError says whether a condition compares an error with nil. There are no types here, so
-// an error is recognised by its name.
+// checksError says whether a condition compares an error with nil. An error is recognised by its name.
 func checksError(condition ast.Expr) (checks bool) {
 	ast.Inspect(condition, func(n ast.Node) bool {
 		if c, ok := n.(*ast.BinaryExpr); ok && c.Op == token.NEQ && name(c.Y) == "nil" && errorName.MatchString(name(c.X)) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"go/parser"
 	"go/token"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,33 +88,41 @@ func TestEachKindOfMutantIsFound(t *testing.T) {
 	want := map[string]string{
 		"below/below.go:3: 1 to 2": "-var Below = 1\n+var Below = 2\n",
 
-		"kinds.go:16: t.mu.Lock() dropped":             "-\tt.mu.Lock()\n",
-		"kinds.go:17: defer t.mu.Unlock() dropped":     "-\tdefer t.mu.Unlock()\n",
-		"kinds.go:18: x < 0x1f to <=":                  "-\tif x < 0x1f && t.n == x {\n+\tif x <= 0x1f && t.n == x {\n",
-		"kinds.go:18: t.n == x to !=":                  "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x1f && t.n != x {\n",
-		"kinds.go:18: x < 0x1f && t.n == x to ||":      "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x1f || t.n == x {\n",
-		"kinds.go:18: if x < 0x1f && t.n == x negated": "-\tif x < 0x1f && t.n == x {\n+\tif !(x < 0x1f && t.n == x) {\n",
-		"kinds.go:18: 0x1f to 0x20":                    "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x20 && t.n == x {\n",
-		"kinds.go:19: t.n = x - 1 dropped":             "-\t\tt.n = x - 1\n",
-		"kinds.go:19: x - 1 to x":                      "-\t\tt.n = x - 1\n+\t\tt.n = x\n",
-		"kinds.go:19: 1 to 2":                          "-\t\tt.n = x - 1\n+\t\tt.n = x - 2\n",
-		"kinds.go:22: t.n++ to t.n--":                  "-\tt.n++\n+\tt.n--\n",
-		"kinds.go:23: err != nil to ==":                "-\tif err := more(); err != nil {\n+\tif err := more(); err == nil {\n",
+		"kinds.go:16: t.mu.Lock() dropped":              "-\tt.mu.Lock()\n",
+		"kinds.go:17: defer t.mu.Unlock() dropped":      "-\tdefer t.mu.Unlock()\n",
+		"kinds.go:17: defer t.mu.Unlock() at once":      "-\tdefer t.mu.Unlock()\n+\tt.mu.Unlock()\n",
+		"kinds.go:18: x < 0x1f && t.n == x to x < 0x1f": "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x1f {\n",
+		"kinds.go:18: x < 0x1f && t.n == x to t.n == x": "-\tif x < 0x1f && t.n == x {\n+\tif t.n == x {\n",
+		"kinds.go:18: x < 0x1f to <=":                   "-\tif x < 0x1f && t.n == x {\n+\tif x <= 0x1f && t.n == x {\n",
+		"kinds.go:18: t.n == x to !=":                   "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x1f && t.n != x {\n",
+		"kinds.go:18: x < 0x1f && t.n == x to ||":       "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x1f || t.n == x {\n",
+		"kinds.go:18: if x < 0x1f && t.n == x negated":  "-\tif x < 0x1f && t.n == x {\n+\tif !(x < 0x1f && t.n == x) {\n",
+		"kinds.go:18: 0x1f to 0x20":                     "-\tif x < 0x1f && t.n == x {\n+\tif x < 0x20 && t.n == x {\n",
+		"kinds.go:19: t.n = x - 1 dropped":              "-\t\tt.n = x - 1\n",
+		"kinds.go:19: x - 1 to x":                       "-\t\tt.n = x - 1\n+\t\tt.n = x\n",
+		"kinds.go:19: 1 to 2":                           "-\t\tt.n = x - 1\n+\t\tt.n = x - 2\n",
+		"kinds.go:22: t.n++ to t.n--":                   "-\tt.n++\n+\tt.n--\n",
+		"kinds.go:23: err != nil to ==":                 "-\tif err := more(); err != nil {\n+\tif err := more(); err == nil {\n",
 		"kinds.go:23: if err != nil without its body": "-\tif err := more(); err != nil {\n-\t\treturn errors.Join(err, errors.New(\"2\"))\n-\t}\n" +
 			"+\tif err := more(); err != nil {\n+}\n",
-		"kinds.go:28: x > 0 to >=":                      "-\tif x > 0 {\n+\tif x >= 0 {\n",
-		"kinds.go:28: if x > 0 negated":                 "-\tif x > 0 {\n+\tif !(x > 0) {\n",
-		"kinds.go:28: 0 to 1":                           "-\tif x > 0 {\n+\tif x > 1 {\n",
-		"kinds.go:29: panic(fmt.Sprint(x + 1)) dropped": "-\t\tpanic(fmt.Sprint(x + 1))\n",
-		"kinds.go:32: more() dropped":                   "-\t\tmore()\n",
-		"kinds.go:34: func() {... dropped":              "-\tfunc() {\n-\t\tt.n = 1 // why\n-\t}()\n",
-		"kinds.go:35: t.n = 1 dropped":                  "-\t\tt.n = 1 // why\n+\t\t // why\n",
-		"kinds.go:35: 1 to 2":                           "-\t\tt.n = 1 // why\n+\t\tt.n = 2 // why\n",
-		"kinds.go:37: 7 >= x to >":                      lineWith37("7 > x || 7 >= x"),
-		"kinds.go:37: 7 >= x to > (2)":                  lineWith37("7 >= x || 7 > x"),
-		"kinds.go:37: 7 to 8":                           lineWith37("8 >= x || 7 >= x"),
-		"kinds.go:37: 7 to 8 (2)":                       lineWith37("7 >= x || 8 >= x"),
-		"kinds.go:37: 7 >= x || 7 >= x to &&":           lineWith37("7 >= x && 7 >= x"),
+		"kinds.go:24: err not passed to errors.Join":                    returned24(`errors.New("2")`),
+		`kinds.go:24: errors.New("2") not passed to errors.Join`:        returned24("err"),
+		`kinds.go:24: errors.Join with err and errors.New("2") swapped`: returned24(`errors.New("2"), err`),
+		"kinds.go:28: x > 0 to >=":                                      "-\tif x > 0 {\n+\tif x >= 0 {\n",
+		"kinds.go:28: if x > 0 negated":                                 "-\tif x > 0 {\n+\tif !(x > 0) {\n",
+		"kinds.go:28: 0 to 1":                                           "-\tif x > 0 {\n+\tif x > 1 {\n",
+		"kinds.go:29: panic(fmt.Sprint(x + 1)) dropped":                 "-\t\tpanic(fmt.Sprint(x + 1))\n",
+		"kinds.go:32: more() dropped":                                   "-\t\tmore()\n",
+		"kinds.go:34: func() {... dropped":                              "-\tfunc() {\n-\t\tt.n = 1 // why\n-\t}()\n",
+		"kinds.go:35: t.n = 1 dropped":                                  "-\t\tt.n = 1 // why\n+\t\t // why\n",
+		"kinds.go:35: 1 to 2":                                           "-\t\tt.n = 1 // why\n+\t\tt.n = 2 // why\n",
+		"kinds.go:37: 7 >= x to >":                                      lineWith37("7 > x || 7 >= x"),
+		"kinds.go:37: 7 >= x to > (2)":                                  lineWith37("7 >= x || 7 > x"),
+		"kinds.go:37: 7 to 8":                                           lineWith37("8 >= x || 7 >= x"),
+		"kinds.go:37: 7 to 8 (2)":                                       lineWith37("7 >= x || 8 >= x"),
+		"kinds.go:37: 7 >= x || 7 >= x to 7 >= x":                       lineWith37("7 >= x"),
+		"kinds.go:37: 7 >= x || 7 >= x to 7 >= x (2)":                   lineWith37("7 >= x"),
+		"kinds.go:37: 7 >= x || 7 >= x to &&":                           lineWith37("7 >= x && 7 >= x"),
 	}
 	got := make(map[string]string)
 	for name, m := range found(t, module(t, kinds), "./...") {
@@ -121,9 +131,85 @@ func TestEachKindOfMutantIsFound(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+func returned24(arguments string) string {
+	const line = "\t\treturn errors.Join(err, errors.New(\"2\"))\n"
+	return "-" + line + "+" + strings.Replace(line, `err, errors.New("2")`, arguments, 1)
+}
+
 func lineWith37(condition string) string {
 	const line = "\t_ = map[string]bool{\"a\": 7 >= x || 7 >= x}\n"
 	return "-" + line + "+" + strings.Replace(line, "7 >= x || 7 >= x", condition, 1)
+}
+
+// The mistakes that a tired maintainer makes: what compiles, and breaks a sentence of the docs.
+func TestEachMistakeOfATiredMaintainerIsFound(t *testing.T) {
+	got := found(t, module(t, map[string]string{
+		"x.go": `package tiny
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+type ring struct {
+	head, tail int
+	items      []int
+	n          atomic.Int32
+}
+
+type option func()
+
+func open(name string, options ...option) *ring { return &ring{head: len(name), items: nil} }
+
+func (r *ring) reset(lo, hi int, options ...option) []int {
+	r.items[0] = lo
+	r.head, r.items = r.tail, nil
+	*r = *open("x", options...)
+	r.n.Add(1)
+	r.tail += hi
+	lo = 0
+	cut(lo, hi)
+	return append(slices.Clone(r.items), r.items[:1:1]...)
+}
+
+// cut is called by Reset. It has a second sentence.
+func cut(from, to int) { println(from + to) }
+
+// Reset sets back.
+func Reset(ctx context.Context, r *ring) error {
+	r.reset(1, 2)
+	return fmt.Errorf("reset: %w", context.Cause(ctx))
+}
+`, "x_test.go": "package tiny\n",
+	}), ".")
+	for name, line := range map[string]string{
+		"x.go:18: head:len(name) left out":                                                  `func open(name string, options ...option) *ring { return &ring{items: nil} }`,
+		"x.go:18: items:nil left out":                                                       `func open(name string, options ...option) *ring { return &ring{head: len(name)} }`,
+		"x.go:21: r.items[0] = lo dropped":                                                  ``,
+		"x.go:21: lo to hi":                                                                 `	r.items[0] = hi`,
+		"x.go:22: r.head, r.items = r.tail, nil without r.head":                             `	r.items = nil`,
+		"x.go:22: r.head, r.items = r.tail, nil without r.items":                            `	r.head = r.tail`,
+		"x.go:22: r.tail to head":                                                           `	r.head, r.items = r.head, nil`,
+		"x.go:23: *r = *open(\"x\", options...) dropped":                                    ``,
+		"x.go:23: options... not passed to open":                                            `	*r = *open("x")`,
+		"x.go:24: r.n.Add(1) twice":                                                         `	r.n.Add(1); r.n.Add(1)`,
+		"x.go:25: r.tail += hi twice":                                                       `	r.tail += hi; r.tail += hi`,
+		"x.go:26: lo = 0 dropped":                                                           ``,
+		"x.go:27: cut with lo and hi swapped":                                               `	cut(hi, lo)`,
+		"x.go:28: slices.Clone(r.items) not copied":                                         `	return append(r.items, r.items[:1:1]...)`,
+		"x.go:28: r.items[:1:1] without its bound":                                          `	return append(slices.Clone(r.items), r.items[:1]...)`,
+		"x.go:28: append(slices.Clone(r.items), r.items[:1:1]...) without what is appended": `	return append(slices.Clone(r.items))`,
+		"x.go:37: context.Cause(ctx) to Err":                                                `	return fmt.Errorf("reset: %w", ctx.Err())`,
+		"x.go:37: \"reset:%w\" without its cause":                                           `	return fmt.Errorf("reset: %v", context.Cause(ctx))`,
+	} {
+		m, ok := got[name]
+		require.True(t, ok, "%s is not among %v", name, slices.Sorted(maps.Keys(got)))
+		_, is, _ := strings.Cut(m.diff(), "\n+")
+		require.Equal(t, line, strings.TrimSuffix(is, "\n"), name)
+	}
+	require.Equal(t, "  cut: cut is called by Reset.\n  Reset: Reset sets back.\n", got["x.go:32: from to to"].sentences())
 }
 
 // A statement that an if of an error consists of is dropped once, and not as a body as well.

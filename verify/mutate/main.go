@@ -13,7 +13,13 @@
 //   - an integer constant one too large, n for n + 1 and n - 1, -- for ++ and the reverse,
 //   - && for || and the reverse, the condition of an if negated,
 //   - a call whose result is not used, a defer or an assignment to a field dropped,
-//   - an if that checks an error without its body.
+//   - an if that checks an error without its body,
+//   - a half of a condition, a field of a literal or of an assignment lost, a variable that is not set back,
+//   - a parameter or a field for another one of its type, two arguments of one type swapped,
+//   - an argument of a variadic function, such as an option, not passed on,
+//   - ctx.Err() for context.Cause(ctx), an error that no longer wraps its cause,
+//   - a slice or map that is shared where it was copied, or its capacity not cut,
+//   - a call at once instead of by defer, an Add or += made twice.
 //
 // Test files, generated files, the methods String and Error, and the texts of errors and
 // panics are left alone, as are files that are not built on this machine.
@@ -26,6 +32,8 @@
 //	FILE:LINE: CHANGE: REASON
 //
 // where * in the first three stands for any text.
+//
+// With a survivor go the first sentences of the docs that it may make untrue: of its function, and of the exported one that calls it.
 //
 // Run it from the root of the repository. A seed gives the same sample as long as the code
 // is the same, and nearly the same when other files have changed. The exit status is 1 if
@@ -194,7 +202,7 @@ func (o options) mutate(ctx context.Context, explanations []explanation, stdout,
 		case reason != "":
 			fmt.Fprintf(stdout, "explained %s: %s\n", m.name, reason)
 		default:
-			fmt.Fprintf(stdout, "survived %s\n%s", m.name, m.diff())
+			fmt.Fprintf(stdout, "survived %s\n%s%s", m.name, m.diff(), m.sentences())
 		}
 	}
 	if s.tested() > 0 || ctx.Err() != nil {

@@ -85,6 +85,7 @@ func TestSurvivorsAreToldFromMutantsThatAreCaught(t *testing.T) {
 	require.Equal(t, `survived limit.go:5: n > 10 to >=
 -	if n > 10 {
 +	if n >= 10 {
+  Limit: Limit returns n, but at most 10.
 did not compile: 1; caught by a time-out: 0; explained: 0
 caught 3 of 4 (75.0%)
 `, out)
@@ -138,7 +139,7 @@ import "testing"
 func TestWait(t *testing.T) { Wait() }
 `,
 	}))
-	o.timeout = time.Second // the tests that pass do not wait
+	o.timeout, o.only = 5*time.Second, "*dropped" // the tests that pass do not wait
 	out, progress := o.run(t, "")
 	require.Equal(t, "did not compile: 0; caught by a time-out: 1; explained: 0\ncaught 1 of 1 (100.0%)\n", out)
 	require.Regexp(t, `(?m)^caught: time-out +\d+ s  wait.go:6: defer close\(c\) dropped  TestWait$`, progress)
@@ -176,7 +177,7 @@ func TestOnlyDrawsByName(t *testing.T) {
 func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 	for name, c := range map[string]struct{ test, want string }{
 		"fail":    {"func TestX(t *testing.T) { t.Fail() }", "the tests of example.com/tiny fail without a mutant: TestX"},
-		"hang":    {"func TestX(t *testing.T) { select {} }", "the tests of example.com/tiny do not end within 1s without a mutant"},
+		"hang":    {"func TestX(t *testing.T) { select {} }", "the tests of example.com/tiny do not end within 5s without a mutant"},
 		"compile": {"func TestX(t *testing.T) { x }", "example.com/tiny does not compile without a mutant: ./x_test.go:5:28: undefined: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +185,7 @@ func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 				"x.go":      "package tiny\n\nvar X = 1\n",
 				"x_test.go": "package tiny\n\nimport \"testing\"\n\n" + c.test + "\n",
 			}))
-			o.timeout = time.Second
+			o.timeout = 5 * time.Second
 			require.EqualError(t, o.mutate(context.Background(), nil, io.Discard, io.Discard), c.want)
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"path/filepath"
+	"go/token"
 	"slices"
 	"strings"
 )
@@ -17,16 +17,16 @@ type mutant struct {
 	file     *file
 	from, to int // the offsets of the part
 	text     string
+	at       token.Pos // of from
 }
 
 // mutants returns all mutants of the packages.
 func mutants(packages []*goPackage) (all []mutant, err error) {
 	for _, p := range packages {
-		for _, name := range p.GoFiles {
-			f, err := readFile(p, filepath.Join(p.Dir, name))
-			if err != nil {
-				return nil, err
-			}
+		if err := p.read(); err != nil {
+			return nil, err
+		}
+		for _, f := range p.files {
 			all = append(all, f.mutants()...)
 		}
 	}

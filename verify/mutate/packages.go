@@ -6,8 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/token"
+	"go/types"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -20,6 +26,10 @@ type goPackage struct {
 		Main bool
 	}
 	GoFiles, TestGoFiles, XTestGoFiles []string
+
+	exports map[string]string                // the compiled package of each import path, of all that this one imports
+	files   []*file                          // see read
+	called  map[types.Object][]*ast.FuncDecl // see callers
 }
 
 // load returns the packages that match patterns of the go command.
@@ -51,5 +61,44 @@ func load(ctx context.Context, dir string, patterns []string) ([]*goPackage, err
 	if len(packages) == 0 {
 		return nil, fmt.Errorf("no package matches %s", strings.Join(patterns, ", "))
 	}
+	list = exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "--"}, patterns...)...)
+	list.Dir = dir
+	if output, err = list.Output(); err != nil {
+		return nil, fmt.Errorf("go list -export: %w", err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(output)) {
+		path, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = name
+	}
+	for _, p := range packages {
+		p.exports = exports
+	}
 	return packages, nil
+}
+
+// read parses the files, and finds the types of what is in them.
+func (p *goPackage) read() error {
+	files := token.NewFileSet()
+	var all []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := readFile(p, files, filepath.Join(p.Dir, name))
+		if err != nil {
+			return err
+		}
+		p.files = append(p.files, f)
+		all = append(all, f.syntax)
+	}
+	info := &types.Info{
+		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+		Selections: map[*ast.SelectorExpr]*types.Selection{},
+	}
+	config := types.Config{Importer: importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(p.exports[path]) })}
+	if _, err := config.Check(p.ImportPath, files, all, info); err != nil {
+		return fmt.Errorf("the types of %s: %w", p.ImportPath, err)
+	}
+	for _, f := range p.files {
+		f.types = info
+	}
+	return nil
 }
