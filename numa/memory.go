@@ -322,8 +322,8 @@ func touchOn(cpu int, pages []byte) error {
 	return pinned.Unpin()
 }
 
-// touch writes to each page, because a page that is only read shares the kernel's page of
-// zeros. It writes atomically, because a goroutine may be writing there.
+// touch writes to each page, because most kernels let a page that is only read share their page
+// of zeros. It writes atomically, because a goroutine may be writing there.
 func touch(pages []byte) {
 	for i := 0; i < len(pages); i += pageSize {
 		atomic.OrUint32((*uint32)(unsafe.Pointer(&pages[i])), 0)
@@ -331,9 +331,11 @@ func touch(pages []byte) {
 }
 
 // PageNodes returns the nodes of the pages that s lies in, in order and by the system's
-// numbers; -1 stands for a page that the kernel has not taken yet, because nothing was written
-// to it. It works for any memory, Go's heap included. It makes a system call for every 4096
-// pages. The answer is a snapshot, because the kernel may move pages.
+// numbers; -1 stands for a page that has no memory of its own: nobody has touched it, or the
+// kernel has swapped it out. Reading alone gives a page memory on some kernels; on most, such
+// pages share a page of zeros, and are -1 as well. PageNodes works for any memory, Go's heap
+// included. It makes a system call for every 4096 pages. The answer is a snapshot, because the
+// kernel may move pages.
 //
 // The error wraps [ErrMemoryPolicy] where the system does not say.
 func PageNodes[T any](s []T) ([]int, error) {

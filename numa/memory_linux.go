@@ -112,7 +112,7 @@ func mbind(memory []byte, p Policy, flags uintptr) error {
 	return nil
 }
 
-// nodesOfPages returns the nodes of n pages, with -1 for those that the kernel has not taken.
+// nodesOfPages returns the nodes of n pages, with -1 for those without memory of their own.
 func nodesOfPages(first uintptr, n int) ([]int, error) {
 	const pagesPerCall = 4096 // whose addresses and answers take 48 kB
 	nodes := make([]int, 0, n)
@@ -144,7 +144,7 @@ func nodeOfStatus(status int32) (node int, err error) {
 	if status >= 0 {
 		return int(status), nil
 	}
-	// EFAULT means the kernel's page of zeros, which stands in for pages that were only read.
+	// EFAULT means the kernel's page of zeros, which most kernels let pages share that were only read.
 	if errno := unix.Errno(-status); errno != unix.ENOENT && errno != unix.EFAULT {
 		return -1, refusal("move_pages", errno)
 	}
