@@ -12,13 +12,16 @@ var ErrPinning = errors.New("heist: this system does not bind threads to CPUs")
 
 // Pinned is a binding that [Pin] made. It belongs to the goroutine that made it.
 type Pinned struct {
-	before affinity
-	cpus   []int
+	cpus    []int
+	binding *binding
 }
 
 // Pin locks the calling goroutine to its OS thread and binds the thread to the given
 // CPUs, by their numbers in the kernel. [Pinned.Unpin] undoes both. After an error
 // nothing has changed.
+//
+// A goroutine may call Pin several times. The CPUs of its latest Pin that is not undone
+// count, in whatever order the others are undone.
 //
 // It fails for a CPU that does not exist or that the process may not use (see [Allowed]),
 // and with [ErrPinning] on systems other than Linux.
@@ -39,20 +42,20 @@ func Pin(cpus ...int) (*Pinned, error) {
 		}
 	}
 	runtime.LockOSThread()
-	before, err := bind(cpus)
+	b, err := bind(cpus)
 	if err != nil {
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("heist: cannot pin to CPUs %v: %w", cpus, err)
 	}
-	return &Pinned{before, slices.Clone(cpus)}, nil
+	return &Pinned{slices.Clone(cpus), b}, nil
 }
 
-// Rebind binds the thread again to the CPUs that were given to [Pin]. The kernel drops
-// the binding when all of these CPUs go offline or leave the process's cpuset, and does
-// not restore it when they return. Rebind fails while they are gone. Only the goroutine
-// that called Pin may call it.
+// Rebind binds the thread again to the CPUs of the goroutine's latest [Pin]. The kernel
+// drops the binding when all of these CPUs go offline or leave the process's cpuset, and
+// does not restore it when they return. Rebind fails while they are gone, and after
+// Unpin. Only the goroutine that called Pin may call it.
 func (p *Pinned) Rebind() error {
-	if err := rebind(p.cpus); err != nil {
+	if err := p.binding.renew(); err != nil {
 		return fmt.Errorf("heist: cannot pin to CPUs %v again: %w", p.cpus, err)
 	}
 	return nil
@@ -61,16 +64,28 @@ func (p *Pinned) Rebind() error {
 // Unpin gives the thread back the CPUs that it had before Pin, and then unlocks the
 // goroutine from it, in this order, so that no other goroutine runs on a bound thread. If
 // the kernel refuses the old CPUs, Unpin returns the error and leaves the goroutine
-// locked; the thread is destroyed when the goroutine ends. Call it once.
+// locked; the thread is destroyed when the goroutine ends.
+//
+// A second call, and a call by another goroutine than Pin's, return an error and change
+// nothing.
 func (p *Pinned) Unpin() error {
-	if err := p.before.restore(); err != nil {
-		return fmt.Errorf("heist: cannot unpin, the thread stays bound: %w", err)
+	if err := p.binding.undo(); err != nil {
+		return fmt.Errorf("heist: cannot unpin from CPUs %v: %w", p.cpus, err)
 	}
 	runtime.UnlockOSThread()
 	return nil
 }
 
-// Allowed returns the CPUs that the process may use, in ascending order. On Linux these
-// are the CPUs of the affinity mask that the process was started with, which taskset and
-// cpusets restrict; elsewhere they are 0 to runtime.NumCPU()-1.
+var (
+	errUnpinned  = errors.New("Unpin was called before")
+	errElsewhere = errors.New("this is not the goroutine that called Pin")
+)
+
+// Allowed returns the CPUs that the process may use now, in ascending order. On Linux
+// these are the CPUs that are online and that the mask of the process, which taskset
+// sets, and its cpuset leave; neither [Pin] nor [Isolate] takes any away. Elsewhere they
+// are 0 to runtime.NumCPU()-1.
+//
+// Cost: a system call; where a thread has other CPUs than at the last look, some for each
+// thread of the process.
 func Allowed() ([]int, error) { return allowed() }

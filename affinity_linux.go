@@ -2,6 +2,7 @@ package heist
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"os"
 	"slices"
@@ -40,6 +41,13 @@ func affinityOf(tid int) (affinity, error) {
 
 func (a affinity) set(cpu int) { a[cpu/wordBits] |= 1 << (cpu % wordBits) }
 
+func (a affinity) has(cpu int) bool {
+	return cpu/wordBits < len(a) && a[cpu/wordBits]&(1<<(cpu%wordBits)) != 0
+}
+
+// everyCPU is a mask of all CPUs that fit.
+func everyCPU(words int) affinity { return slices.Repeat(affinity{math.MaxUint}, words) }
+
 func (a affinity) cpus() []int {
 	var cpus []int
 	for i, word := range a {
@@ -74,68 +82,104 @@ func (a affinity) give(tid int) error {
 	return nil
 }
 
-// bind binds the calling thread to the CPUs and returns the mask that it had before.
-func bind(cpus []int) (affinity, error) {
-	isolation.mu.Lock()
-	defer isolation.mu.Unlock()
-	before, err := affinityOf(0)
+// A binding is a Pin of a thread. Its fields are under isolation.mu.
+type binding struct {
+	thread int      // 0 when it is undone
+	mask   affinity // what Pin asked for
+	before affinity // what the thread has when this Pin and those after it are undone; nil for what free threads have
+	outer  *binding // the Pin that was in effect before; nil for none
+}
+
+// bind binds the calling thread to the CPUs.
+func bind(cpus []int) (*binding, error) {
+	s := isolation
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mask, err := affinityOf(0)
 	if err != nil {
 		return nil, err
 	}
-	before = unnarrowed(unix.Gettid(), before, isolation.cpus)
-	return before, bindHere(cpus)
-}
-
-// rebind binds the calling thread to the CPUs again.
-func rebind(cpus []int) error {
-	isolation.mu.Lock()
-	defer isolation.mu.Unlock()
-	return bindHere(cpus)
-}
-
-// bindHere binds the calling thread to those of the CPUs that are not isolated, or to all
-// of them if all are isolated.
-func bindHere(cpus []int) error {
-	mask := make(affinity, len(initial))
+	s.learn(mask)
+	tid := unix.Gettid()
+	b := &binding{thread: tid, mask: make(affinity, len(s.free))}
 	for _, cpu := range cpus {
-		mask.set(cpu)
+		b.mask.set(cpu)
 	}
-	if err := withoutIsolated(mask).give(0); err != nil {
-		return err
+	if before := s.unnarrowed(tid, mask, s.cpus); !slices.Equal(before, s.free) {
+		b.before = before
 	}
-	isolation.forgetDead()
-	isolation.bound[unix.Gettid()] = mask
-	return nil
+	// An entry with another mask is that of an ended thread that had the same number, or the kernel has dropped
+	// the binding.
+	if outer := s.bound[tid]; outer != nil && slices.Equal(outer.mask, b.before) {
+		b.outer = outer
+	}
+	if err := s.narrowed(b.mask).give(0); err != nil {
+		return nil, err
+	}
+	s.forgetDead()
+	s.bound[tid] = b
+	return b, nil
 }
 
-// restore gives the calling thread back the mask that it had before bind, without the
-// CPUs that are isolated now.
-func (a affinity) restore() error {
-	isolation.mu.Lock()
-	defer isolation.mu.Unlock()
-	narrowed := withoutIsolated(a)
-	if err := narrowed.give(0); err != nil {
-		return err
+// check says why the caller must not use the binding.
+func (b *binding) check() error {
+	switch b.thread {
+	case unix.Gettid():
+		return nil
+	case 0:
+		return errUnpinned
 	}
-	if slices.Equal(a, initial) {
-		delete(isolation.bound, unix.Gettid())
-	} else { // another Pin is still in effect
-		isolation.bound[unix.Gettid()] = a
-	}
-	if !slices.Equal(a, narrowed) {
-		isolation.before[unix.Gettid()] = a
-	}
-	return nil
+	return errElsewhere
 }
 
-// initial is the mask that the process was started with. The package's initialisation
-// reads it, on the main thread; later, Pin may have narrowed any thread, including the
-// main one.
-var initial, initialErr = affinityOf(0)
+// renew binds the thread to the CPUs of its latest binding again.
+func (b *binding) renew() error {
+	s := isolation
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := b.check(); err != nil {
+		return err
+	}
+	return s.narrowed(s.bound[b.thread].mask).give(0)
+}
+
+// undo takes the binding from those of its thread. If it was the latest one, the thread gets back the mask that it
+// had before.
+func (b *binding) undo() error {
+	s := isolation
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := b.check(); err != nil {
+		return err
+	}
+	if latest := s.bound[b.thread]; latest != b {
+		for n := latest; n != nil; n = n.outer {
+			if n.outer == b {
+				n.outer, n.before = b.outer, b.before
+			}
+		}
+		b.thread = 0
+		return nil
+	}
+	s.look()
+	if err := s.narrowed(b.before).give(0); err != nil {
+		return fmt.Errorf("the thread stays bound: %w", err)
+	}
+	if s.bound[b.thread] = b.outer; b.outer == nil {
+		delete(s.bound, b.thread)
+	}
+	s.note(b.thread, b.before)
+	b.thread = 0
+	return nil
+}
 
 func allowed() ([]int, error) {
-	if initialErr != nil {
-		return nil, fmt.Errorf("heist: cannot find out which CPUs the process may use: %w", initialErr)
+	s := isolation
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, fmt.Errorf("heist: cannot find out which CPUs the process may use: %w", s.err)
 	}
-	return initial.cpus(), nil
+	s.look()
+	return s.free.cpus(), nil
 }

@@ -89,6 +89,64 @@ func TestUnpinRestoresTheMaskThatWas(t *testing.T) {
 	require.Equal(t, before, mask(t))
 }
 
+// TestPinsAreUndoneInAnyOrder: while one is left, the thread has the CPUs of the latest and is locked.
+func TestPinsAreUndoneInAnyOrder(t *testing.T) {
+	cpus := twoAllowed(t)
+	asked := [][]int{cpus[:1], cpus[1:2], cpus}
+	forOrders([]int{0, 1, 2}, func(order []int) {
+		thread := endOf(t, func() {
+			before := mask(t)
+			pins := make(map[int]*Pinned)
+			for i, cpus := range asked {
+				var err error
+				pins[i], err = Pin(cpus...)
+				require.NoError(t, err)
+			}
+			for _, i := range order {
+				require.NoError(t, pins[i].Rebind())
+				require.NoError(t, pins[i].Unpin())
+				delete(pins, i)
+				want := -1
+				for left := range pins {
+					want = max(want, left)
+				}
+				if want < 0 {
+					require.Equal(t, before, mask(t), "%v", order)
+				} else {
+					requireMask(t, asked[want])
+				}
+			}
+		})
+		require.True(t, threadExists(thread), "undone in the order %v: the goroutine ended locked", order)
+	})
+}
+
+// TestASecondUnpinUndoesNoOtherPin: neither the mask nor the lock of it.
+func TestASecondUnpinUndoesNoOtherPin(t *testing.T) {
+	cpus := twoAllowed(t)
+	requireToEnd(t, endOf(t, func() {
+		first, err := Pin(cpus[0])
+		require.NoError(t, err)
+		require.NoError(t, first.Unpin())
+		runtime.UnlockOSThread() // of endOf
+		second, err := Pin(cpus[1])
+		require.NoError(t, err)
+		for range 3 {
+			require.EqualError(t, first.Unpin(), fmt.Sprintf("heist: cannot unpin from CPUs [%d]: Unpin was called before", cpus[0]))
+			require.EqualError(t, first.Rebind(), fmt.Sprintf("heist: cannot pin to CPUs [%d] again: Unpin was called before", cpus[0]))
+		}
+		elsewhere := make(chan error, 2)
+		go func() { // on another thread, since second locks this one
+			elsewhere <- second.Unpin()
+			elsewhere <- second.Rebind()
+		}()
+		require.ErrorIs(t, <-elsewhere, errElsewhere)
+		require.ErrorIs(t, <-elsewhere, errElsewhere)
+		requireMask(t, cpus[1:2])
+		runtime.LockOSThread() // which endOf undoes
+	}))
+}
+
 func TestImpossibleCPUsAreNamed(t *testing.T) {
 	cpus, err := Allowed()
 	require.NoError(t, err)
@@ -107,18 +165,23 @@ func TestImpossibleCPUsAreNamed(t *testing.T) {
 // and ignores them in a mask with others, as it does with CPUs that have gone offline.
 func pretendMoreCPUs(t *testing.T, n int) (pretended []int) {
 	t.Helper()
-	real := initial
-	initial = slices.Clone(initial)
-	for cpu := len(initial)*wordBits - 1; len(pretended) < n; cpu-- { // within the mask, but hardly a CPU of the machine
-		if slices.Contains(real.cpus(), cpu) {
-			initial = real
+	_, err := Allowed()
+	require.NoError(t, err)
+	real, wide := isolation.free, isolation.wide
+	free := slices.Clone(real)
+	for cpu := len(free)*wordBits - 1; len(pretended) < n; cpu-- { // within the mask, but hardly a CPU of the machine
+		if real.has(cpu) {
 			t.Skip("this machine has nearly as many CPUs as the kernel's mask has bits")
 		}
-		initial.set(cpu)
+		free.set(cpu)
 		pretended = append(pretended, cpu)
 	}
+	looks := lookAgain
+	isolation.free, isolation.learned, isolation.wide, isolation.witness = free, true, false, 0
+	lookAgain = func(*isolations) {}
 	t.Cleanup(func() {
-		initial = real
+		lookAgain = looks
+		isolation.free, isolation.wide = real, wide
 		for tid := range masks(t) { // some may have been started meanwhile
 			_ = real.give(tid)
 		}
@@ -161,9 +224,9 @@ func TestCPUsBetweenThoseAllowedAreNotAllowed(t *testing.T) {
 // instead.
 func TestRebindingSaysThatTheCPUsAreGone(t *testing.T) {
 	last := pretendMoreCPUs(t, 1)[0]
-	p, err := Pin(initial.cpus()[0], last)
+	p, err := Pin(isolation.free.cpus()[0], last)
 	require.NoError(t, err)
-	p.cpus = p.cpus[1:] // the only one that exists goes offline, too
+	p.cpus, p.binding.mask = p.cpus[1:], p.binding.mask.without(p.cpus[:1]) // the only one that exists goes offline, too
 	err = p.Rebind()
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot pin to CPUs [%d] again: sched_setaffinity", last))
@@ -178,7 +241,7 @@ func TestBindingIsKeptApartFromTheCallersSlice(t *testing.T) {
 	p, err := Pin(mine...)
 	require.NoError(t, err)
 	mine[0] = cpus[0]
-	require.NoError(t, initial.give(0)) // as the system does when the CPU goes offline
+	require.NoError(t, isolation.free.give(0)) // as the system does when the CPU goes offline
 	require.NoError(t, p.Rebind())
 	requireMask(t, cpus[1:2])
 	require.NoError(t, p.Unpin())
@@ -189,22 +252,22 @@ func TestRefusedUnpinSaysThatTheThreadStaysBound(t *testing.T) {
 	require.NoError(t, err)
 	p, err := Pin(cpus[0])
 	require.NoError(t, err)
-	before := p.before
-	p.before = make(affinity, len(before)) // no CPU at all
+	before := p.binding.before
+	p.binding.before = make(affinity, len(p.binding.mask)) // no CPU at all
 
 	err = p.Unpin()
 	require.ErrorIs(t, err, unix.EINVAL)
-	require.ErrorContains(t, err, "heist: cannot unpin, the thread stays bound: sched_setaffinity")
+	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot unpin from CPUs [%d]: the thread stays bound: sched_setaffinity", cpus[0]))
 	require.Equal(t, cpus[0], currentCPU(t))
 
-	p.before = before
+	p.binding.before = before
 	require.NoError(t, p.Unpin())
 }
 
 // A sandbox may forbid asking for the mask.
 func TestUnknownMaskIsReported(t *testing.T) {
-	defer func() { initialErr = nil }()
-	initialErr = os.NewSyscallError("sched_getaffinity", unix.EPERM)
+	defer func() { isolation.err = nil }()
+	isolation.err = os.NewSyscallError("sched_getaffinity", unix.EPERM)
 
 	cpus, err := Allowed()
 	require.ErrorIs(t, err, unix.EPERM)
@@ -227,9 +290,15 @@ func endOf(t *testing.T, body func()) (thread int) {
 	go func() {
 		runtime.LockOSThread() // so that it stays on this thread
 		id := unix.Gettid()
+		if id == os.Getpid() { // the main thread stays in any case, and as long as it is locked another one has to do it
+			id = endOf(t, body)
+			runtime.UnlockOSThread()
+			tid <- id
+			return
+		}
+		defer func() { tid <- id }() // also if body ends the goroutine
 		body()
 		runtime.UnlockOSThread()
-		tid <- id
 	}()
 	return <-tid
 }
@@ -240,7 +309,7 @@ func threadExists(tid int) bool {
 }
 
 func TestPinLeavesTheGoroutineUnlockedAfterItFailedOrWasUndone(t *testing.T) {
-	first, last := initial.cpus()[0], pretendMoreCPUs(t, 1)[0]
+	first, last := isolation.free.cpus()[0], pretendMoreCPUs(t, 1)[0]
 	var over []int
 	for range 8 {
 		over = append(over,
@@ -255,7 +324,7 @@ func TestPinLeavesTheGoroutineUnlockedAfterItFailedOrWasUndone(t *testing.T) {
 	}
 	// The opposite case shows that threads do end, and gives them time to. A goroutine here may get
 	// a thread of those before.
-	ended := map[int]bool{os.Getpid(): true} // the main thread stays in any case
+	ended := map[int]bool{}
 	for range 3 {
 		locked := endOf(t, runtime.LockOSThread)
 		for !ended[locked] && threadExists(locked) {
@@ -272,27 +341,59 @@ func TestPinLeavesTheGoroutineUnlockedAfterItFailedOrWasUndone(t *testing.T) {
 // so its thread ends with it.
 func TestThreadThatStaysBoundIsUsedByNobodyElse(t *testing.T) {
 	cpus := twoAllowed(t)
-	thread := os.Getpid()
-	for thread == os.Getpid() { // the main thread stays in any case
-		thread = endOf(t, func() {
-			p, err := Pin(cpus[0])
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			before := p.before
-			p.before = make(affinity, len(before)) // no CPU at all, which the kernel refuses
-			if p.Unpin() == nil {
-				t.Error("it was not refused")
-			}
-			if unix.Gettid() == os.Getpid() {
-				_ = before.restore()
-			}
-		})
-	}
+	requireToEnd(t, endOf(t, func() {
+		p, err := Pin(cpus[0])
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		p.binding.before = make(affinity, len(p.binding.mask)) // no CPU at all, which the kernel refuses
+		if p.Unpin() == nil {
+			t.Error("it was not refused")
+		}
+	}))
+}
+
+// requireToEnd waits for the end of a thread that belongs to a goroutine which has ended.
+func requireToEnd(t *testing.T, thread int) {
+	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); threadExists(thread); Yield() {
-		require.True(t, time.Now().Before(deadline), "the bound thread %d is still there", thread)
+		require.True(t, time.Now().Before(deadline), "the thread %d is still there", thread)
 	}
+}
+
+// TestAllowedFollowsWhatTheProcessMayUse: the system gives all threads other masks when the cpuset changes, or a
+// CPU goes offline or comes back. Bound threads have less, and count for nothing.
+func TestAllowedFollowsWhatTheProcessMayUse(t *testing.T) {
+	cpus := twoAllowed(t)
+	pinned, err := Pin(cpus[0])
+	require.NoError(t, err)
+	for _, now := range [][]int{cpus[1:], cpus, cpus[:1], cpus, cpus[1:], cpus} {
+		give := make(affinity, len(isolation.free))
+		for _, cpu := range now {
+			give.set(cpu)
+		}
+		for range 2 { // and those that were being started
+			for tid := range masks(t) {
+				if tid != unix.Gettid() {
+					_ = give.give(tid)
+				}
+			}
+			runtime.GC()
+		}
+		allowed, err := Allowed()
+		require.NoError(t, err)
+		if now[0] != cpus[0] {
+			allowed = slices.DeleteFunc(allowed, func(cpu int) bool { return cpu == cpus[0] }) // the bound thread still has it
+		}
+		require.Equal(t, now, allowed)
+		again, err := Allowed() // from the witness
+		require.NoError(t, err)
+		require.Subset(t, again, now)
+		require.Equal(t, len(now), len(slices.DeleteFunc(again, func(cpu int) bool { return !slices.Contains(now, cpu) })))
+	}
+	require.NoError(t, pinned.Unpin())
+	requireAllowedEverywhere(t, cpus)
 }
 
 // Threads that the runtime starts while a goroutine is pinned, for goroutines that it has started,
@@ -344,7 +445,7 @@ func TestMaskHasAnyNumberOfCPUs(t *testing.T) {
 
 	_, err := affinityOf(math.MaxInt32) // no such thread
 	require.ErrorIs(t, err, unix.ESRCH)
-	require.Error(t, make(affinity, 1).restore(), "a thread without a CPU is refused")
+	require.Error(t, make(affinity, 1).give(0), "a thread without a CPU is refused")
 }
 
 const restrictedTo = "HEIST_TEST_RESTRICTED_TO"

@@ -7,15 +7,14 @@ import (
 	"runtime"
 )
 
-type affinity struct{}
+type binding struct{}
 
-func (affinity) restore() error { return nil }
+func (*binding) renew() error { return ErrPinning }
+func (*binding) undo() error  { return ErrPinning }
 
-func bind([]int) (affinity, error) {
-	return affinity{}, fmt.Errorf("%w (%s)", ErrPinning, runtime.GOOS)
+func bind([]int) (*binding, error) {
+	return nil, fmt.Errorf("%w (%s)", ErrPinning, runtime.GOOS)
 }
-
-func rebind([]int) error { return ErrPinning }
 
 func allowed() ([]int, error) {
 	cpus := make([]int, runtime.NumCPU())

@@ -1,6 +1,7 @@
 package heist
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -13,9 +14,21 @@ import (
 // Any goroutine may call it. Cost: 10 ns on amd64, a quarter of time.Now.
 func Ticks() int64 { return ticks() }
 
-// TicksIn returns how many [Ticks] there are in d, rounded down. The first call in a
-// process calibrates the clock, which takes 200 microseconds on amd64.
-func TicksIn(d time.Duration) int64 { return int64(float64(d) * ticksPerNanosecond()) }
+// TicksIn returns how many [Ticks] there are in d, rounded down, or the nearest int64 if
+// there are more than fit. The first call in a process calibrates the clock, which takes
+// 200 microseconds on amd64.
+func TicksIn(d time.Duration) int64 { return ticksIn(d, ticksPerNanosecond()) }
+
+func ticksIn(d time.Duration, rate float64) int64 {
+	n := math.Floor(float64(d) * rate)
+	switch {
+	case n >= math.MaxInt64: // which is 1<<63 as a float64
+		return math.MaxInt64
+	case n <= math.MinInt64:
+		return math.MinInt64
+	}
+	return int64(n)
+}
 
 var ticksPerNanosecond = sync.OnceValue(calibrateTicks)
 

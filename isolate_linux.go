@@ -13,19 +13,109 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolation holds the CPUs that the process has isolated. Its fields are under mu.
+// isolation holds the CPUs that the process may use, and those that it has isolated. Its
+// fields are under mu.
+//
+// A thread that nobody bound is **free**. Free threads have the CPUs that the mask of the
+// process and its cpuset leave. When the cpuset changes, the kernel changes the masks of all
+// threads with it; heist sees that at its next look.
 //
 // Each thread loses the isolated CPUs, unless it has no others: such a thread was bound to them
 // on purpose. New threads inherit the mask of the thread that clones them, which is never a
 // locked one, so they lack these CPUs from the start.
-var isolation = isolations{before: make(map[int]affinity), bound: make(map[int]affinity)}
+var isolation = newIsolations()
 
 type isolations struct {
-	mu     sync.Mutex
-	cpus   []int            // ascending
-	before map[int]affinity // by thread: the mask that it had before it lost isolated CPUs
-	bound  map[int]affinity // by thread: the mask that Pin asked for
-	many   int              // length of bound at which forgetDead looks for ended threads
+	mu      sync.Mutex
+	free    affinity         // what free threads have while no CPU is isolated
+	err     error            // why free is not known
+	witness int              // a thread that was free at the last look; 0 for none
+	learned bool             // learn has set wide
+	wide    bool             // nothing but the cpuset keeps free threads from the other CPUs
+	cpus    []int            // the isolated CPUs, ascending
+	before  map[int]affinity // by thread that was not free: the mask that it had before it lost isolated CPUs
+	bound   map[int]*binding // by thread: its latest Pin
+	many    int              // length of bound at which forgetDead looks for ended threads
+}
+
+// newIsolations reads the mask that the process was started with, on the main thread. Later
+// any thread may have been bound.
+func newIsolations() *isolations {
+	free, err := affinityOf(0)
+	return &isolations{free: free, err: err, before: make(map[int]affinity), bound: make(map[int]*binding)}
+}
+
+// lookAgain makes look look; tests that pretend CPUs replace it.
+var lookAgain = (*isolations).lookAtThreads
+
+// look brings free up to date. While the mask of the witness is as it was, so are those of the
+// other free threads.
+func (s *isolations) look() {
+	if s.witness != 0 {
+		if mask, err := affinityOf(s.witness); err == nil && slices.Equal(mask, s.free.without(s.cpus)) {
+			return
+		}
+	}
+	lookAgain(s)
+}
+
+// lookAtThreads finds free: some thread is free, and the others have CPUs of a free thread. The
+// isolated CPUs stay what they were, because perhaps no thread has them.
+func (s *isolations) lookAtThreads() {
+	masks := make(map[int]affinity)
+	for range 2 { // the list is no snapshot, see settle
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return // what was known last is the best there is
+		}
+		for _, task := range tasks {
+			if tid, err := strconv.Atoi(task.Name()); err == nil {
+				if mask, err := affinityOf(tid); err == nil {
+					masks[tid] = mask
+				}
+			}
+		}
+	}
+	free := make(affinity, len(s.free))
+	for _, mask := range masks {
+		for i, word := range mask.without(s.cpus) {
+			free[i] |= word
+		}
+	}
+	if free.isEmpty() {
+		return
+	}
+	s.witness = 0
+	for tid, mask := range masks {
+		if slices.Equal(mask, free) {
+			s.witness = tid
+		}
+	}
+	for _, cpu := range s.cpus {
+		if s.free.has(cpu) {
+			free.set(cpu)
+		}
+	}
+	s.free = free
+}
+
+// learn finds out, at the first change of a mask, whether free threads may be given all CPUs,
+// of which the kernel leaves them those of the cpuset. A thread that was given these follows
+// the cpuset when it grows, as a thread does that was given nothing. One that was given the
+// CPUs of the cpuset alone does not, since Linux 6.2. Mask is that of the calling thread.
+func (s *isolations) learn(mask affinity) {
+	if s.learned || s.err != nil {
+		return
+	}
+	s.learned = true
+	if everyCPU(len(mask)).give(0) != nil {
+		return
+	}
+	now, err := affinityOf(0)
+	s.wide = err == nil && slices.Equal(now, s.free)
+	if !s.wide || !slices.Equal(mask, s.free) {
+		_ = mask.give(0) // which it had before
+	}
 }
 
 // forgetDead forgets bound threads that have ended, which they can do without a notice. It
@@ -34,7 +124,7 @@ func (s *isolations) forgetDead() {
 	if len(s.bound) < max(s.many, 64) {
 		return
 	}
-	maps.DeleteFunc(s.bound, func(tid int, _ affinity) bool { return isDead(tid) })
+	maps.DeleteFunc(s.bound, func(tid int, _ *binding) bool { return isDead(tid) })
 	s.many = 2 * len(s.bound)
 }
 
@@ -44,7 +134,7 @@ func isDead(tid int) bool {
 }
 
 func isolate(cpus []int) error {
-	s := &isolation
+	s := isolation
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, cpu := range cpus {
@@ -52,14 +142,17 @@ func isolate(cpus []int) error {
 			return fmt.Errorf("heist: CPU %d is isolated already; end that isolation first", cpu)
 		}
 	}
-	if initialErr != nil {
-		return initialErr
+	mask, err := affinityOf(0)
+	if err != nil {
+		return err
 	}
+	s.look()
+	s.learn(mask)
 	old := s.cpus
 	s.cpus = slices.Sorted(slices.Values(slices.Concat(old, cpus)))
-	if initial.without(s.cpus).isEmpty() {
+	if s.free.without(s.cpus).isEmpty() {
 		s.cpus = old
-		return fmt.Errorf("heist: cannot isolate CPUs %v: that leaves none of CPUs %v to the other threads of the process; isolate fewer", cpus, initial.cpus())
+		return fmt.Errorf("heist: cannot isolate CPUs %v: that leaves none of CPUs %v to the other threads of the process; isolate fewer", cpus, s.free.cpus())
 	}
 	if err := settle(old); err != nil {
 		now := s.cpus
@@ -70,9 +163,10 @@ func isolate(cpus []int) error {
 }
 
 func unisolate(cpus []int) error {
-	s := &isolation
+	s := isolation
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.look()
 	old := s.cpus
 	s.cpus = slices.DeleteFunc(slices.Clone(old), func(cpu int) bool { return slices.Contains(cpus, cpu) })
 	if err := settle(old); err != nil {
@@ -123,7 +217,7 @@ func settle(old []int) error {
 // settleOnce is one pass of settle. It reports whether it changed a thread, and whether a
 // thread has ended meanwhile.
 func settleOnce(old []int) (changed, ended bool, err error) {
-	s := &isolation
+	s := isolation
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return false, false, err
@@ -145,9 +239,8 @@ func settleOnce(old []int) (changed, ended bool, err error) {
 		changed = changed || this
 		alive[tid] = true
 	}
-	for _, masks := range []map[int]affinity{s.before, s.bound} {
-		maps.DeleteFunc(masks, func(tid int, _ affinity) bool { return !alive[tid] && isDead(tid) })
-	}
+	maps.DeleteFunc(s.before, func(tid int, _ affinity) bool { return !alive[tid] && isDead(tid) })
+	maps.DeleteFunc(s.bound, func(tid int, _ *binding) bool { return !alive[tid] && isDead(tid) })
 	return changed, ended, nil
 }
 
@@ -155,37 +248,42 @@ func settleOnce(old []int) (changed, ended bool, err error) {
 // The mask that a thread should have may include CPUs that the kernel does not give it, because
 // they have gone offline or have left the cpuset; then trying again would not help.
 func settleThread(tid int, old []int) (changed bool, err error) {
+	s := isolation
 	mask, err := affinityOf(tid)
 	if err != nil {
 		return false, err
 	}
-	original := unnarrowed(tid, mask, old)
-	want := withoutIsolated(original)
-	if slices.Equal(original, want) {
-		delete(isolation.before, tid)
-	} else {
-		isolation.before[tid] = original
-	}
-	if slices.Equal(mask, want) {
+	original := s.unnarrowed(tid, mask, old)
+	s.note(tid, original)
+	if slices.Equal(mask, s.left(original)) {
 		return false, nil
 	}
-	if err := want.give(tid); err != nil {
+	if err := s.narrowed(original).give(tid); err != nil {
 		return false, err
 	}
 	now, err := affinityOf(tid)
 	return !slices.Equal(mask, now), err
 }
 
+// note notes the mask that a thread had before it lost isolated CPUs, if it was not free.
+func (s *isolations) note(tid int, original affinity) {
+	delete(s.before, tid)
+	if original != nil && !slices.Equal(original, s.free) && !slices.Equal(original, s.left(original)) {
+		s.before[tid] = original
+	}
+}
+
 // unnarrowed returns the mask that a thread had before it lost CPUs to an isolation.
-func unnarrowed(tid int, mask affinity, isolated []int) affinity {
+func (s *isolations) unnarrowed(tid int, mask affinity, isolated []int) affinity {
 	// The entries may be those of an ended thread that had the same number. A new thread has
 	// inherited its mask.
-	for _, before := range []affinity{isolation.bound[tid], isolation.before[tid], initial} {
-		if before == nil {
-			continue
-		}
-		for _, less := range [][]int{nil, isolated, isolation.cpus} {
-			if slices.Equal(mask, before.without(less)) {
+	candidates := []affinity{s.before[tid], s.free}
+	if b := s.bound[tid]; b != nil {
+		candidates = []affinity{b.mask, s.before[tid], s.free}
+	}
+	for _, before := range candidates {
+		for _, less := range [][]int{nil, isolated, s.cpus} {
+			if before != nil && slices.Equal(mask, before.without(less)) {
 				return before
 			}
 		}
@@ -193,10 +291,22 @@ func unnarrowed(tid int, mask affinity, isolated []int) affinity {
 	return mask
 }
 
-// withoutIsolated returns the mask without the isolated CPUs, or all of it if it has no others.
-func withoutIsolated(mask affinity) affinity {
-	if less := mask.without(isolation.cpus); !less.isEmpty() {
+// left returns the mask without the isolated CPUs, or all of it if it has no others.
+func (s *isolations) left(mask affinity) affinity {
+	if less := mask.without(s.cpus); !less.isEmpty() {
 		return less
 	}
 	return mask
+}
+
+// narrowed returns what to give to a thread that should have what is left of a mask; nil stands
+// for the mask of free threads.
+func (s *isolations) narrowed(mask affinity) affinity {
+	if mask == nil {
+		mask = s.free
+	}
+	if s.wide && slices.Equal(mask, s.free) {
+		mask = everyCPU(len(mask))
+	}
+	return s.left(mask)
 }

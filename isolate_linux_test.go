@@ -398,7 +398,7 @@ func TestRebindingGivesTheBindingBack(t *testing.T) {
 	cpus := twoAllowed(t)
 	pinned, err := Pin(cpus[1])
 	require.NoError(t, err)
-	require.NoError(t, initial.give(0)) // as the system does when the CPU goes offline
+	require.NoError(t, isolation.free.give(0)) // as the system does when the CPU goes offline
 	require.NoError(t, pinned.Rebind())
 	mask, err := affinityOf(0)
 	require.NoError(t, err)
@@ -517,12 +517,12 @@ func TestRebindingWorksInAnIsolation(t *testing.T) {
 	mine := cpus[:1]
 	pinned, err := Pin(mine...)
 	require.NoError(t, err)
-	require.NoError(t, initial.give(0)) // as the system does when the CPU goes offline
+	require.NoError(t, isolation.free.give(0)) // as the system does when the CPU goes offline
 	isolated := mustIsolate(t, mine...)
 	requireMask(t, cpus[1:])
 	require.NoError(t, pinned.Rebind())
 	requireMask(t, mine)
-	require.NoError(t, initial.give(0))
+	require.NoError(t, isolation.free.give(0))
 	require.NoError(t, pinned.Rebind())
 	require.NoError(t, isolated.Restore())
 	requireMask(t, mine)
@@ -619,7 +619,7 @@ func TestSandboxedChild(t *testing.T) {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
-	if errno != 0 || initial.give(0) == nil {
+	if errno != 0 || isolation.free.give(0) == nil {
 		t.Skip("there is no such sandbox here: ", errno)
 	}
 	runtime.UnlockOSThread()
