@@ -99,7 +99,6 @@ func bind(cpus []int) (*binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.learn(mask)
 	tid := unix.Gettid()
 	b := &binding{thread: tid, mask: make(affinity, len(s.free))}
 	for _, cpu := range cpus {
@@ -113,7 +112,7 @@ func bind(cpus []int) (*binding, error) {
 	if outer := s.bound[tid]; outer != nil && slices.Equal(outer.mask, b.before) {
 		b.outer = outer
 	}
-	if err := s.narrowed(b.mask).give(0); err != nil {
+	if err := s.give(0, b.mask); err != nil {
 		return nil, err
 	}
 	s.forgetDead()
@@ -140,7 +139,7 @@ func (b *binding) renew() error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	return s.narrowed(s.bound[b.thread].mask).give(0)
+	return s.give(0, s.bound[b.thread].mask)
 }
 
 // undo takes the binding from those of its thread. If it was the latest one, the thread gets back the mask that it
@@ -162,7 +161,7 @@ func (b *binding) undo() error {
 		return nil
 	}
 	s.look()
-	if err := s.narrowed(b.before).give(0); err != nil {
+	if err := s.give(0, b.before); err != nil {
 		return fmt.Errorf("the thread stays bound: %w", err)
 	}
 	if s.bound[b.thread] = b.outer; b.outer == nil {

@@ -167,7 +167,7 @@ func pretendMoreCPUs(t *testing.T, n int) (pretended []int) {
 	t.Helper()
 	_, err := Allowed()
 	require.NoError(t, err)
-	real, wide := isolation.free, isolation.wide
+	real, kept := isolation.free, isolation.kept
 	free := slices.Clone(real)
 	for cpu := len(free)*wordBits - 1; len(pretended) < n; cpu-- { // within the mask, but hardly a CPU of the machine
 		if real.has(cpu) {
@@ -177,11 +177,11 @@ func pretendMoreCPUs(t *testing.T, n int) (pretended []int) {
 		pretended = append(pretended, cpu)
 	}
 	looks := lookAgain
-	isolation.free, isolation.learned, isolation.wide, isolation.witness = free, true, false, 0
+	isolation.free, isolation.kept, isolation.witness = free, true, 0
 	lookAgain = func(*isolations) {}
 	t.Cleanup(func() {
 		lookAgain = looks
-		isolation.free, isolation.wide = real, wide
+		isolation.free, isolation.kept = real, kept
 		for tid := range masks(t) { // some may have been started meanwhile
 			_ = real.give(tid)
 		}

@@ -30,8 +30,7 @@ type isolations struct {
 	free    affinity         // what free threads have while no CPU is isolated
 	err     error            // why free is not known
 	witness int              // a thread that was free at the last look; 0 for none
-	learned bool             // learn has set wide
-	wide    bool             // nothing but the cpuset keeps free threads from the other CPUs
+	kept    bool             // something else than the cpuset keeps free threads from other CPUs, see give
 	cpus    []int            // the isolated CPUs, ascending
 	before  map[int]affinity // by thread that was not free: the mask that it had before it lost isolated CPUs
 	bound   map[int]*binding // by thread: its latest Pin
@@ -87,7 +86,7 @@ func (s *isolations) lookAtThreads() {
 	}
 	s.witness = 0
 	for tid, mask := range masks {
-		if slices.Equal(mask, free) {
+		if s.bound[tid] == nil && slices.Equal(mask, free) {
 			s.witness = tid
 		}
 	}
@@ -97,25 +96,6 @@ func (s *isolations) lookAtThreads() {
 		}
 	}
 	s.free = free
-}
-
-// learn finds out, at the first change of a mask, whether free threads may be given all CPUs,
-// of which the kernel leaves them those of the cpuset. A thread that was given these follows
-// the cpuset when it grows, as a thread does that was given nothing. One that was given the
-// CPUs of the cpuset alone does not, since Linux 6.2. Mask is that of the calling thread.
-func (s *isolations) learn(mask affinity) {
-	if s.learned || s.err != nil {
-		return
-	}
-	s.learned = true
-	if everyCPU(len(mask)).give(0) != nil {
-		return
-	}
-	now, err := affinityOf(0)
-	s.wide = err == nil && slices.Equal(now, s.free)
-	if !s.wide || !slices.Equal(mask, s.free) {
-		_ = mask.give(0) // which it had before
-	}
 }
 
 // forgetDead forgets bound threads that have ended, which they can do without a notice. It
@@ -142,12 +122,7 @@ func isolate(cpus []int) error {
 			return fmt.Errorf("heist: CPU %d is isolated already; end that isolation first", cpu)
 		}
 	}
-	mask, err := affinityOf(0)
-	if err != nil {
-		return err
-	}
 	s.look()
-	s.learn(mask)
 	old := s.cpus
 	s.cpus = slices.Sorted(slices.Values(slices.Concat(old, cpus)))
 	if s.free.without(s.cpus).isEmpty() {
@@ -258,7 +233,7 @@ func settleThread(tid int, old []int) (changed bool, err error) {
 	if slices.Equal(mask, s.left(original)) {
 		return false, nil
 	}
-	if err := s.narrowed(original).give(tid); err != nil {
+	if err := s.give(tid, original); err != nil {
 		return false, err
 	}
 	now, err := affinityOf(tid)
@@ -299,14 +274,26 @@ func (s *isolations) left(mask affinity) affinity {
 	return mask
 }
 
-// narrowed returns what to give to a thread that should have what is left of a mask; nil stands
-// for the mask of free threads.
-func (s *isolations) narrowed(mask affinity) affinity {
+// give gives a thread what is left of a mask; nil stands for the mask of free threads.
+//
+// To a free thread it offers all CPUs, of which the kernel leaves it those of the cpuset. Such a
+// thread follows the cpuset when it grows, as a thread does that was given nothing. A thread that
+// was given just the CPUs of the cpuset does not, since Linux 6.2. But taskset, too, may keep free
+// threads from other CPUs. If the kernel leaves a thread more than free threads have, it gets no
+// more than these, and no thread is offered all CPUs again.
+func (s *isolations) give(tid int, mask affinity) error {
 	if mask == nil {
 		mask = s.free
 	}
-	if s.wide && slices.Equal(mask, s.free) {
-		mask = everyCPU(len(mask))
+	want := s.left(mask)
+	if !s.kept && slices.Equal(mask, s.free) {
+		if err := s.left(everyCPU(len(mask))).give(tid); err != nil {
+			return err
+		}
+		if now, err := affinityOf(tid); err != nil || slices.Equal(now, want) {
+			return err
+		}
+		s.kept = true
 	}
-	return s.left(mask)
+	return want.give(tid)
 }

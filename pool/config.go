@@ -90,7 +90,7 @@ func (p *Pool) whyWorkers() string {
 	switch {
 	case p.resized():
 		return "Resize"
-	case p.follows > 0:
+	case p.follows:
 		return "follows GOMAXPROCS"
 	case p.asked["WithWorkers"] == "" && p.asked["WithCPUs"] != "":
 		return "as many as CPUs"

@@ -24,7 +24,7 @@ type workerSet struct {
 	waiting atomic.Int32 // callers of await; they write
 
 	size   atomic.Int32 // how many places there should be; any goroutine reads
-	chosen bool         // Resize has chosen size, so the pool no longer follows GOMAXPROCS
+	chosen bool         // Resize has chosen size, so the pool no longer follows
 	paused bool
 	atRest bool // a Pause has returned, and no Resume has followed
 
@@ -185,19 +185,27 @@ func (p *Pool) Resize(n int) error {
 	return p.resize(n, true)
 }
 
-// followPeriod is how often a pool looks at GOMAXPROCS.
+// followPeriod is how often a pool looks at GOMAXPROCS and the CPUs of the process.
 const followPeriod = 100 * time.Millisecond
 
 // follow looks at GOMAXPROCS if such a look is due. It notes the number of Ps, and gives the pool as many workers,
-// unless an option or Resize has chosen their number. Go adapts GOMAXPROCS to the limits of its cgroup every second
-// or so.
+// but no more than there are CPUs that the process may use, unless an option or Resize has chosen their number. Go
+// adapts GOMAXPROCS to the limits of its cgroup every second or so.
 func (p *Pool) follow(now int64) {
 	due := p.followDue.Load()
 	if now < due || !p.followDue.CompareAndSwap(due, now+p.ticksFollow) {
 		return
 	}
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
-	if n := min(ownPs(), p.follows); n > 0 && n != p.size() {
+	if !p.follows {
+		return
+	}
+	most := min(p.maxWorkers, ownPs())
+	if p.cpus != nil { // workers beyond these CPUs would share them
+		most = min(most, len(p.cpus))
+	}
+	allowed, _ := p.machine.allowed()
+	if n := min(most, countOf(allowed)); n != p.size() {
 		_ = p.resize(n, false) // which fails only if the pool is closed
 	}
 }

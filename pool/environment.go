@@ -166,9 +166,13 @@ func pinningNamed(value string) (Option, error) {
 // maxCPUs is more CPUs than any kernel has.
 const maxCPUs = 1 << 16
 
-// cpusListed reads a list as the kernel writes it, such as 0-3,8.
 func cpusListed(value string) (Option, error) {
-	var cpus []int
+	cpus, err := cpuList(value)
+	return WithCPUs(cpus...), err
+}
+
+// cpuList reads a list as the kernel writes it, such as 0-3,8.
+func cpuList(value string) (cpus []int, err error) {
 	for part := range strings.SplitSeq(value, ",") {
 		from, to, isRange := strings.Cut(part, "-")
 		first, err := strconv.Atoi(from)
@@ -183,7 +187,7 @@ func cpusListed(value string) (Option, error) {
 			cpus = append(cpus, cpu)
 		}
 	}
-	return WithCPUs(cpus...), nil
+	return cpus, nil
 }
 
 func latenciesIn(file string) (Option, error) {

@@ -1,7 +1,9 @@
 package pool
 
 import (
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -127,7 +129,8 @@ func (w *Worker) pollNetwork(now int64) bool {
 	return false
 }
 
-// freePs changes GOMAXPROCS by what a pool asks for, or gives back.
+// freePs changes GOMAXPROCS by what a pool asks for, or gives back. When no pool asks for anything any more, the
+// setting is as before the first one: the program's, or Go's default, which follows the limits of the process.
 func freePs(by int) {
 	if by == 0 {
 		return
@@ -141,12 +144,37 @@ func freePs(by int) {
 			return
 		}
 	}
-	by = max(by, -raised.by)
+	if raised.by == 0 && by > 0 {
+		raised.fromDefault = isDefaultPs(now)
+	}
+	if by = max(by, -raised.by); by == 0 {
+		return
+	}
 	raised.by += by
 	raised.to = now + by
-	if by != 0 {
+	if raised.by == 0 && raised.fromDefault {
+		runtime.SetDefaultGOMAXPROCS()
+	} else {
 		runtime.GOMAXPROCS(raised.to)
 	}
+}
+
+// psOfEnv is what the environment set GOMAXPROCS to at the start of the process; 0 for nothing.
+var psOfEnv, _ = strconv.Atoi(os.Getenv("GOMAXPROCS"))
+
+// isDefaultPs says whether GOMAXPROCS, which is now, is Go's default and not the program's. Go does not tell, but
+// only a program sets another value. If a program sets the same value, this is wrong, which shows when the limits of
+// the process change.
+func isDefaultPs(now int) bool {
+	if now == psOfEnv {
+		return false
+	}
+	runtime.SetDefaultGOMAXPROCS()
+	if runtime.GOMAXPROCS(0) == now {
+		return true
+	}
+	runtime.GOMAXPROCS(now)
+	return false
 }
 
 // ownPs returns GOMAXPROCS without what pools have added.
@@ -160,10 +188,12 @@ func ownPs() int {
 	return n
 }
 
-// raised is by how much all pools together have raised GOMAXPROCS, and to what.
+// raised is by how much all pools together have raised GOMAXPROCS, to what, and whether Go's default was in effect
+// before.
 var raised struct {
-	mu     sync.Mutex
-	by, to int
+	mu          sync.Mutex
+	by, to      int
+	fromDefault bool
 }
 
 // Yield is for a long function to call now and then: it offers all forks to thieves and gives way. If tasks are

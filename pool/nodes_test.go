@@ -44,6 +44,7 @@ func pretended(nodes, cpusPerNode int) machine {
 	t.Complete, t.Allowed = t.Online, t.Online
 	return machine{
 		allowed: func() ([]int, error) { return t.Allowed, nil },
+		online:  func() int { return len(t.Online) },
 		read:    func() (*numa.Topology, error) { return t, nil },
 		pin:     func(...int) (*heist.Pinned, error) { return nil, nil },
 		draw:    func(int) int { return 0 },

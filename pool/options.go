@@ -28,7 +28,7 @@ type config struct {
 	stamps     bool               // an option needs to know how long jobs take
 	workers    int
 	maxWorkers int
-	follows    int // the most workers that GOMAXPROCS may bring it to; 0 if their number was chosen
+	follows    bool // the number of workers follows GOMAXPROCS and the CPUs of the process
 	pinning    Pinning
 	auto       bool           // no option asked for the pinning
 	why        string         // why the pinning is what it is
@@ -57,12 +57,13 @@ type config struct {
 // machine is the machine that the pool runs on.
 type machine struct {
 	allowed func() ([]int, error)
+	online  func() int // how many CPUs are online, 0 if the system does not say
 	read    func() (*numa.Topology, error)
 	pin     func(cpus ...int) (*heist.Pinned, error)
 	draw    func(n int) int // a number below n
 }
 
-var thisMachine = machine{allowed: heist.Allowed, read: numa.Read, pin: heist.Pin, draw: rand.IntN} // tests replace it
+var thisMachine = machine{allowed: heist.Allowed, online: onlineCPUs, read: numa.Read, pin: heist.Pin, draw: rand.IntN} // tests replace it
 
 // Pinning says to which CPUs workers are bound. Guests are not bound.
 //
@@ -266,6 +267,14 @@ func configure(options []Option) (*config, error) {
 	return c, nil
 }
 
+// countOf returns how many CPUs the process may use, if these are the allowed ones.
+func countOf(allowed []int) int {
+	if len(allowed) == 0 { // the system does not say which
+		return runtime.NumCPU()
+	}
+	return len(allowed)
+}
+
 // place chooses the number of workers and their CPUs.
 func (c *config) place() error {
 	given := c.cpus
@@ -278,22 +287,16 @@ func (c *config) place() error {
 	}
 	allowed, err := c.machine.allowed()
 	if c.workers == 0 {
-		c.workers = ownPs()
-		most := runtime.NumCPU()
-		if len(allowed) > 0 {
-			most = len(allowed)
-		}
 		switch {
 		case given != nil:
 			c.workers = len(given)
 		case c.isolate: // isolation takes CPUs, and so Ps, from the rest of the process
-			c.workers = min(c.workers, most)
+			c.workers = min(ownPs(), countOf(allowed))
 		default:
-			c.workers = min(c.workers, most)
+			c.workers, c.follows = min(ownPs(), countOf(allowed)), true
 			if c.maxWorkers == 0 {
-				c.maxWorkers = max(most, ownPs())
+				c.maxWorkers = max(countOf(allowed), ownPs(), c.machine.online())
 			}
-			c.follows = min(c.maxWorkers, most)
 		}
 	}
 	switch {

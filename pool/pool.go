@@ -118,8 +118,9 @@ type Pool struct {
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no more than there are CPUs that
 // the process may use, and binds them as [PinAuto] says. When GOMAXPROCS changes (Go adapts it to the limits of a
-// container), the number of workers follows as soon as the pool has work or [Pool.Workers] is called, until
-// [Pool.Resize] chooses a number.
+// container), or the CPUs that the process may use do (its cpuset changes), the number of workers follows as soon as
+// the pool has work or [Pool.Workers] is called, until [Pool.Resize] chooses a number. Bound workers stay bound to
+// the CPUs that there were at first, and there are never more of them than of these.
 func New(options ...Option) (*Pool, error) {
 	c, err := configure(options)
 	if err != nil {

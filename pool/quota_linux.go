@@ -83,3 +83,16 @@ func ratio(quota, period string) float64 {
 	}
 	return q / p
 }
+
+// onlineCPUs says how many CPUs the machine has online, or 0 if the system does not say.
+func onlineCPUs() int {
+	text, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return 0
+	}
+	cpus, err := cpuList(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return len(cpus)
+}

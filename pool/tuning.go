@@ -14,7 +14,7 @@ import (
 type Tuning struct {
 	// MaxWorkers is the most workers that [Pool.Resize] can ask for, from the number that the pool begins with to
 	// 8192. The default is the greatest of that number, GOMAXPROCS and, in a pool that follows GOMAXPROCS (see
-	// [New]), the number of CPUs that the process may use. Cost: some kilobytes for each worker that there ever
+	// [New]), the number of CPUs that the machine has online. Cost: some kilobytes for each worker that there ever
 	// was.
 	MaxWorkers int
 
@@ -39,7 +39,9 @@ type Tuning struct {
 	// FreePs is by how much GOMAXPROCS is raised while the pool is open. The additional Ps are there beside those
 	// that busy workers hold, so the other goroutines of the process need not wait until Go preempts a worker,
 	// which takes 10 ms. The threads then share the CPUs, and the system divides them. GOMAXPROCS is that of the
-	// whole process. The default is 1 if workers are bound and there are at least as many as Ps, because bound
+	// whole process. While it is raised it does not follow the limits of the process; afterwards it is the
+	// program's again, or Go's default, which does (the program's counts as the default if it is the same number).
+	// The default is 1 if workers are bound and there are at least as many as Ps, because bound
 	// workers do not give way; otherwise it is none, as with a negative number.
 	FreePs int
 
