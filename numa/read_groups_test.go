@@ -258,6 +258,7 @@ func TestMoreThan1024CPUs(t *testing.T) {
 			}
 		}
 		f[fmt.Sprintf("node/node%d/cpumap", node)] = strings.Join(words, ",") + "\n"
+		f[fmt.Sprintf("node/node%d/distance", node)] = strings.Repeat("20 ", nodes) + "\n"
 	}
 	got, err := read(f.packed(t), "", nil)
 	require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 )
 
 // Read reads the topology of this machine as [ReadRoot] does, with the same
-// errors. Allowed is what [heist.Allowed] says: the CPUs that the process was
-// started with.
+// errors. Allowed is what [heist.Allowed] says: the CPUs that the process may use
+// now.
 //
 // It takes 0.4 ms with 2 CPUs and 12 ms with 256: read once and keep the result.
 // The result does not change when CPUs go online or offline later. On systems

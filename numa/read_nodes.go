@@ -3,6 +3,7 @@ package numa
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"strconv"
 	"strings"
@@ -64,11 +65,15 @@ func (r *reader) memory(name string) int64 {
 	return n * 1024
 }
 
-// distances returns the distances of a node to all n nodes, or nil if there are
-// none.
+// distances returns the distances of a node to all n nodes, or nil if they are
+// not known. A node alone needs no file.
 func (r *reader) distances(name string, n int) []int {
+	before := len(r.errs)
 	text, ok := r.text(name)
 	if !ok {
+		if n > 1 && len(r.errs) == before {
+			r.fail(name, fmt.Errorf("%w; the other nodes count as %d away", fs.ErrNotExist, remoteDistance))
+		}
 		return nil
 	}
 	fields := strings.Fields(text)

@@ -224,6 +224,13 @@ func TestDistancesMayDifferByDirection(t *testing.T) {
 	got, err := read(smt().with(files{"node/node0/distance": "10\n"}).inMemory(), "", nil)
 	require.ErrorContains(t, err, "1 distances for 2 nodes")
 	require.Equal(t, []int{20, 21}, []int{got.Distance(0, 1), got.Distance(1, 0)})
+
+	// A row is missing: 20 is a guess, and the error says so.
+	f := smt()
+	delete(f, "node/node1/distance")
+	got, err = read(f.inMemory(), "", nil)
+	require.EqualError(t, err, "numa: "+filepath.FromSlash("sys/devices/system/node/node1/distance")+": file does not exist; the other nodes count as 20 away")
+	require.Equal(t, []int{21, 20}, []int{got.Distance(0, 1), got.Distance(1, 0)})
 }
 
 // TestAbsurdMemoryIsUnknown: the result is 0 and an error that quotes the file, not another number.
