@@ -46,6 +46,7 @@ func cpuNow(t testing.TB) int {
 func TestWorkersRunWhereTheyAreBound(t *testing.T) {
 	skipIfPretended(t)
 	cpus := allowed(t)
+	setPs(t, len(cpus)) // with fewer Ps the first CPU is drawn
 	for i, cpu := range cpus[:min(len(cpus), 4)] {
 		p := newPool(t, WithCPUs(cpu), WithWorkers(1+i))
 		requirePlaces(t, p, func(int) []int { return []int{cpu} })

@@ -478,12 +478,12 @@ func (p *Pool) end() {
 		close(p.slow.stop)
 		<-p.slow.over
 	}
-	freePs(-p.freePs)
 	if p.isolation != nil {
 		if err := p.isolation.Restore(); err != nil {
 			p.unrestored = fmt.Errorf("pool: the pool has ended, but other threads may still be kept off its CPUs: %w", err)
 		}
 	}
+	freePs(-p.freePs) // after the end of the isolation: Go's default depends on the CPUs of a thread
 	census.Remove(p)
 	close(p.closed)
 }
