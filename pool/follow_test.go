@@ -22,7 +22,9 @@ func setPs(t *testing.T, n int) {
 }
 
 func TestWorkersFollowGOMAXPROCS(t *testing.T) {
-	if runtime.NumCPU() < 2 {
+	cpus, err := thisMachine.allowed()
+	require.NoError(t, err)
+	if len(cpus) < 2 {
 		t.Skip("there is one CPU")
 	}
 	setPs(t, 1)
@@ -30,7 +32,7 @@ func TestWorkersFollowGOMAXPROCS(t *testing.T) {
 	require.Equal(t, 1, p.Workers())
 	for _, n := range []int{2, 1, 2, 1000} {
 		runtime.GOMAXPROCS(n)
-		want := min(n, runtime.NumCPU())
+		want := min(n, len(cpus))
 		require.True(t, testutil.Eventually(func() bool { return p.Workers() == want }), n)
 		var sum atomic.Int64
 		require.NoError(t, For(p, 1000, func(i int) { sum.Add(int64(i)) }))
