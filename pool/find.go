@@ -29,13 +29,24 @@ import (
 //
 // How often the injector comes first follows from how long tasks take: a task should be pulled
 // from there within a millisecond.
+//
+// # Ticks
+//
+// The worker takes tasks in ticks. At the end of one it does what has to be done now and then: it measures, clears
+// what it no longer needs, gives way (fairness.go) and checks that the pool and its CPU are as they were. A tick has
+// as many tasks as take giveWayPeriod, but at most budget, so with short tasks its end costs each of them little. If
+// the tasks were shorter than thought, the tick only measures and goes on.
+//
+// A **stretch** is what is measured: tasks that the worker runs one after the other, without a search. It begins with
+// its first task, and ends with the tick or when the worker begins to search. So it may be a single task, where tasks
+// come one by one; then there is time to read the clock. The average is that of the stretch's tasks and of 9 earlier
+// ones. A task alone has the weight of a tenth, as in blitz-io, and a stretch of many has more, so the average follows
+// a change within some tens of tasks in any case.
 
 const (
 	maxLIFO = 3 // as in blitz-io and Tokio
 
-	// budget is the most tasks that a tick has, as in blitz-io and Tokio.
-	// Between two ticks a worker may give way to its neighbours (fairness.go).
-	budget = 128
+	budget = 128 // the most tasks that a tick has, as in blitz-io and Tokio
 
 	otherTurns, lowTurns = 8, 64 // one turn in 8 is not for high priority; one in 64 is for low
 
@@ -43,7 +54,7 @@ const (
 
 	pollTarget          = time.Millisecond
 	leastPoll, mostPoll = 8, 255
-	pollAlpha           = 0.1                   // weight of the newest average
+	earlier             = 9                     // tasks that the average stands for when the next are added
 	firstAverage        = 50 * time.Microsecond // which makes the first period 20
 	leastPull           = 4
 	otherNodes          = 8 // one look in 8 is at another node's injector
@@ -63,7 +74,8 @@ type tick struct {
 	average time.Duration // of a task, as EWMA
 
 	since int64 // when the stretch that is being measured began, in heist.Ticks; 0 if none is
-	tasks int   // tasks in that stretch
+	tasks int   // tasks that have begun in that stretch
+	began int64 // when the tick began, in heist.Ticks
 }
 
 func (k *tick) begin(p *Pool) {
@@ -72,7 +84,7 @@ func (k *tick) begin(p *Pool) {
 	if !k.fixed {
 		k.period = pollPeriod(k.average)
 	}
-	k.poll, k.budget = k.period, budget
+	k.poll, k.budget = k.period, 1
 }
 
 // pollPeriod returns after how many of a worker's own tasks the injector comes first, if a task takes
@@ -81,32 +93,59 @@ func pollPeriod(average time.Duration) int {
 	return int(min(max(pollTarget/max(average, 1), leastPoll), mostPoll))
 }
 
-// measure ends one stretch of tasks and begins the next.
-func (k *tick) measure(perNanosecond float64) {
-	now := heist.Ticks()
-	if k.since != 0 && k.tasks > 0 && !k.fixed {
-		sample := float64(max(now-k.since, 0)) / perNanosecond / float64(k.tasks)
-		k.average = max(1, time.Duration(pollAlpha*sample+(1-pollAlpha)*float64(k.average)))
-		k.period = pollPeriod(k.average)
+// begins counts a task that begins, and begins a stretch with it if need be.
+func (k *tick) begins() {
+	if k.since == 0 {
+		k.since = heist.Ticks()
+	}
+	k.tasks++
+}
+
+// measure ends the stretch and begins the next.
+func (k *tick) measure(now int64, perNanosecond float64) {
+	if k.since != 0 && k.tasks > 0 {
+		took := float64(max(now-k.since, 0)) / perNanosecond
+		k.average = max(1, time.Duration((earlier*float64(k.average)+took)/float64(earlier+k.tasks)))
+		if !k.fixed {
+			k.period = pollPeriod(k.average)
+			k.poll = min(k.poll, k.period)
+		}
 	}
 	k.since, k.tasks = now, 0
 }
 
-// end begins the next tick. It has fewer than 128 tasks if so many would take longer than
-// other goroutines should wait.
-func (k *tick) end() {
-	k.budget = int(min(max(giveWayPeriod/k.average, 1), budget))
+// pause ends the stretch before a search: the time until the next task does not count.
+func (k *tick) pause(perNanosecond float64) {
+	if k.tasks > 0 {
+		k.measure(heist.Ticks(), perNanosecond)
+	}
+	k.since = 0
 }
 
-// pause ends the measurement when the worker runs out of tasks: the time until the next one does not count.
-func (k *tick) pause() { k.since, k.tasks = 0, 0 }
+// endTick is called between two tasks when the tick has run its tasks.
+//
+//go:noinline
+func (w *Worker) endTick() {
+	p, k := w.pool, &w.tick
+	now := heist.Ticks()
+	k.measure(now, p.ticksPerNanosecond)
+	took := max(now-k.began, 0)
+	if took >= p.ticksGiveWay {
+		w.trim() // no fork is in use between two tasks
+		k.began = w.giveWayIfDue(now)
+		k.since = k.began
+		p.notifyAgain()
+		w.stay()
+		took = 0
+	}
+	k.budget = int(min(max(p.duration(uint64(p.ticksGiveWay-took))/k.average, 1), budget))
+}
 
 // nextTask takes a task without a look at other workers.
 func (w *Worker) nextTask() *task {
 	t := w.chooseTask()
 	if t != nil {
 		w.tick.turn++
-		w.tick.tasks++
 	}
 	return t
 }
@@ -124,14 +163,9 @@ func (w *Worker) chooseTask() *task {
 		}
 	}
 	if k.budget--; k.budget <= 0 { // looks that find nothing count too: they cost time as well
-		k.end()
-		w.trim() // no fork is in use between two tasks
-		w.giveWay()
-		w.pool.notifyAgain()
-		w.stay()
+		w.endTick()
 	}
 	if k.poll <= 0 && w.batch.Len() == 0 {
-		k.measure(w.pool.ticksPerNanosecond)
 		k.poll = k.period
 		if t, _ := w.pullBatch(w.pollNode()); t != nil {
 			return t

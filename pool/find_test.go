@@ -234,12 +234,26 @@ func TestPollPeriods(t *testing.T) {
 	}
 }
 
-// measured has the account measure a number of tasks of one length.
-func measured(k *tick, each time.Duration, tasks int) {
-	// The time between here and measure is negligible beside the made-up one.
-	const ticks = 1 << 50
-	k.since, k.tasks = heist.Ticks()-ticks, tasks
-	k.measure(ticks / (float64(each) * float64(tasks)))
+// busy has the account measure tasks of one length that come one after the other, as many at a time as a tick has.
+func busy(k *tick, each time.Duration, tasks int) {
+	for now := int64(1); tasks > 0; {
+		n := min(tasks, int(min(max(giveWayPeriod/k.average, 1), budget)))
+		for range n {
+			k.begins()
+		}
+		k.since, now = now, now+int64(n)*int64(each)
+		k.measure(now, 1)
+		tasks -= n
+	}
+}
+
+// spaced has the account measure tasks of one length between which the worker searches.
+func spaced(k *tick, each time.Duration, tasks int) {
+	for range tasks {
+		k.begins()
+		k.measure(k.since+int64(each), 1)
+		k.pause(1)
+	}
 }
 
 func newTick(pollPeriod int) *tick {
@@ -248,86 +262,103 @@ func newTick(pollPeriod int) *tick {
 	return k
 }
 
-func TestThePeriodFollowsTheLengthOfTasks(t *testing.T) {
-	k := newTick(0)
-	require.Equal(t, 20, k.period)
-	require.Equal(t, k.period, k.poll)
-
-	// A new measurement counts for a tenth of the average.
-	measured(k, 150*time.Microsecond, 7)
-	require.InDelta(t, 60*time.Microsecond, k.average, 10)
-	require.Equal(t, 16, k.period)
-	measured(k, 60*time.Microsecond, 1)
-	require.InDelta(t, 60*time.Microsecond, k.average, 10)
-
-	for _, c := range []struct {
-		each time.Duration
-		want int
-	}{
-		{time.Microsecond, 255}, {10 * time.Microsecond, 100}, {100 * time.Microsecond, 10},
-		{50 * time.Microsecond, 20}, {time.Millisecond, 8}, {time.Nanosecond, 255}, {time.Hour, 8},
-	} {
-		for range 500 {
-			measured(k, c.each, 100)
+// TestThePeriodFollowsWhatTasksTake within some tens of them, whether they are long or short, and come one after the
+// other or one by one: blitz-io's table.
+func TestThePeriodFollowsWhatTasksTake(t *testing.T) {
+	for name, run := range map[string]func(k *tick, each time.Duration, tasks int){"busy": busy, "spaced": spaced} {
+		k := newTick(0)
+		require.Equal(t, 20, k.period)
+		require.Equal(t, k.period, k.poll)
+		for _, c := range []struct {
+			each time.Duration
+			want int
+		}{
+			{time.Microsecond, 255}, {10 * time.Microsecond, 100}, {100 * time.Microsecond, 10}, {50 * time.Microsecond, 20},
+			{time.Millisecond, 8}, {time.Nanosecond, 255}, {500 * time.Microsecond, 8},
+		} {
+			k = newTick(0)
+			run(k, c.each, 50)
+			require.InEpsilon(t, c.want, k.period, 0.05, "%s, after 50 tasks of %v", name, c.each)
 		}
-		require.InDelta(t, c.want, k.period, 1, "after many tasks of %v", c.each)
-		require.InEpsilon(t, max(c.each, 10), max(k.average, 10), 0.01)
+		// And from one end to the other.
+		run(k, time.Millisecond, 50)
+		run(k, time.Microsecond, 80)
+		require.Equal(t, 255, k.period, name)
+		run(k, time.Millisecond, 2)
+		require.Equal(t, 8, k.period, name)
+		require.LessOrEqual(t, k.poll, 8, "the next look, too, comes after long tasks")
 	}
 }
 
 func TestTheAverageSurvivesAClockThatGoesBack(t *testing.T) {
 	k := newTick(0)
 	for range 1000 {
-		k.since, k.tasks = heist.Ticks()+1<<50, 1
-		k.measure(1)
+		k.since, k.tasks = 1<<50, 1
+		k.measure(1, 1)
 	}
 	require.EqualValues(t, 1, k.average)
 	require.Equal(t, 255, k.period)
 }
 
+// TestAFixedPeriodStays, but the length of a tick follows what tasks take.
 func TestAFixedPeriodStays(t *testing.T) {
 	k := newTick(61)
 	require.Equal(t, 61, k.poll)
-	for range 100 {
-		measured(k, time.Hour, 1)
-	}
+	busy(k, time.Hour, 100)
 	require.Equal(t, 61, k.period)
+	require.Greater(t, k.average, time.Minute)
 }
 
-// TestWhatIsNotMeasuredChangesNothing: the time before the first task, a time without a task, and a
-// time in which there was nothing to do.
+// TestWhatIsNotMeasuredChangesNothing: a time without a task, and a time in which there was nothing to do.
 func TestWhatIsNotMeasuredChangesNothing(t *testing.T) {
 	k := newTick(0)
-	k.tasks = 5
-	k.measure(1e-6) // no beginning
+	k.measure(1<<50, 1) // no beginning
+	k.measure(1<<60, 1) // no task
+	k.pause(1)
+	require.Zero(t, k.since)
+	k.begins()
 	require.NotZero(t, k.since)
-	require.Zero(t, k.tasks)
-	k.measure(1e-6) // no task
-	k.tasks = 5
-	k.pause()
-	k.tasks = 5
-	k.measure(1e-6)
+	k.measure(k.since+int64(firstAverage), 1)
 	require.Equal(t, firstAverage, k.average)
 	require.Equal(t, 20, k.period)
 }
 
-func TestWorkersAdapt(t *testing.T) {
+// TestWorkersMeasureWhatTheyRun: long and short tasks, that come one after the other or one by one, from outside or from
+// the worker itself. Each run goes on until the period shows it.
+func TestWorkersMeasureWhatTheyRun(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
-	onlyWorker(t, p, func(w *Worker) {
-		w.tick.average = time.Hour // as if it had run long tasks
-		w.tick.period, w.tick.poll = leastPoll, leastPoll
-		n := 0
-		var again func(*Worker)
-		again = func(w *Worker) {
-			if n++; w.tick.period == leastPoll && n < 1_000_000 {
-				_ = w.Go(again)
+	long := func(*Worker) { heist.Spin(500 * time.Microsecond) }
+	period := 0
+	for name, one := range map[string]func(f func(*Worker)){
+		"spaced": func(f func(*Worker)) {
+			require.NoError(t, p.Go(f))
+			requireAtRest(t, p)
+		},
+		"busy": func(f func(*Worker)) {
+			for range 20 {
+				require.NoError(t, p.Go(f))
 			}
+			requireAtRest(t, p)
+		},
+		"its own": func(f func(*Worker)) {
+			onlyWorker(t, p, func(w *Worker) {
+				for range 20 {
+					require.NoError(t, w.Go(f))
+				}
+			})
+		},
+	} {
+		after := func(f func(*Worker), is func() bool) bool {
+			return testutil.Eventually(func() bool {
+				one(f)
+				onlyWorker(t, p, func(w *Worker) { period = w.tick.period })
+				return is()
+			})
 		}
-		_ = w.Go(again)
-	})
-	onlyWorker(t, p, func(w *Worker) {
-		require.Greater(t, w.tick.period, leastPoll, "short tasks do not make the period longer")
-	})
+		require.True(t, after(long, func() bool { return period == leastPoll }), "%s, long: the period is %d", name, period)
+		first := pollPeriod(firstAverage)
+		require.True(t, after(func(*Worker) {}, func() bool { return period > first }), "%s, short: the period is %d", name, period)
+	}
 }
 
 // TestTheSlotOfABusyWorkerIsStolen: thieves look at LIFO slots last, but they do. (In Tokio such a
@@ -562,5 +593,24 @@ func TestPrioritiesAmongManyWorkersLoseNothing(t *testing.T) {
 		})()
 		ran.requireEachOnce(t)
 		require.Zero(t, p.urgent.Load())
+	})
+}
+
+// BenchmarkTickEnd measures what the end of a tick costs, shared by its tasks: of one whose tasks were shorter than
+// thought, and of a whole one.
+func BenchmarkTickEnd(b *testing.B) {
+	p := newPool(b, WithWorkers(1))
+	onlyWorker(b, p, func(w *Worker) {
+		fib(w, 20)
+		w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
+		for name, began := range map[string]int64{"early": 1 << 62, "whole": 0} {
+			b.Run(name, func(b *testing.B) {
+				for b.Loop() {
+					w.tick.begins()
+					w.tick.began, w.gaveWayAt = began, 1<<62 // it does not give way
+					w.endTick()
+				}
+			})
+		}
 	})
 }

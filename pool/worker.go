@@ -204,6 +204,7 @@ func (w *Worker) run(j job) {
 	w.endGap()
 	if j.task != nil {
 		w.tasks.Add(1)
+		w.tick.begins()
 	}
 	w.do(j)
 }
@@ -271,6 +272,7 @@ func (w *Worker) settle() bool {
 	w.place.answer()
 	w.stay()
 	w.gaveWayAt = heist.Ticks() // its P has just looked at everything else
+	w.tick.began = w.gaveWayAt
 	w.pool.follow(w.gaveWayAt)
 	return true
 }
@@ -404,7 +406,7 @@ func (w *Worker) findWork() (job, bool) {
 // with the tasks' data in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
 func (w *Worker) searchWork() (job, bool) {
-	w.tick.pause()
+	w.tick.pause(w.pool.ticksPerNanosecond)
 	w.search.Begin()
 	spins := w.gaps.Spins()
 	if !spins {
