@@ -62,6 +62,8 @@ import (
 // deque is the part of Deque that does not depend on the type of the items. The assembly
 // knows only this part.
 type deque struct {
+	_ pad.Line
+
 	// The owner's cache line. Thieves read bottom and array.
 
 	bottom atomic.Int64          // owner writes

@@ -57,6 +57,7 @@ const (
 //
 // Create it with [NewInjector]. It must not be copied.
 type Injector[T any] struct {
+	_        pad.Line
 	terminal *segment[T] // constant: the end of a closed injector
 
 	_    pad.Line
@@ -67,6 +68,7 @@ type Injector[T any] struct {
 }
 
 type segment[T any] struct {
+	_    pad.Line
 	mask int64                      // constant
 	slot []injected[T]              // constant slice
 	next atomic.Pointer[segment[T]] // written once, by the first producer to link, or by Close

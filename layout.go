@@ -3,6 +3,8 @@ package heist
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 const ptrSize = unsafe.Sizeof(unsafe.Pointer(nil))
@@ -11,12 +13,16 @@ const ptrSize = unsafe.Sizeof(unsafe.Pointer(nil))
 // it instead of a slice because a masked index needs no bounds check, and because
 // assembly reads it.
 type slots struct {
-	mask int64
-	base unsafe.Pointer // of an array of mask+1 pointers
+	_    pad.Line
+	mask int64          // constant
+	base unsafe.Pointer // of an array of mask+1 pointers, with padding at both ends; constant
+	_    pad.Line
 }
 
 func newSlots(n int64) *slots {
-	return &slots{mask: n - 1, base: unsafe.Pointer(unsafe.SliceData(make([]unsafe.Pointer, n)))}
+	const padding = int64(pad.Size / ptrSize)
+	array := make([]unsafe.Pointer, padding+n+padding)
+	return &slots{mask: n - 1, base: unsafe.Pointer(&array[padding])}
 }
 
 func (s *slots) len() int64 { return s.mask + 1 }

@@ -1,12 +1,14 @@
 package heist
 
 import (
+	"reflect"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 func TestNextPow2(t *testing.T) {
@@ -73,4 +75,12 @@ func TestWritersDoNotShareLines(t *testing.T) {
 	require.GreaterOrEqual(t, unsafe.Offsetof(s.enq)-unsafe.Offsetof(s.next), uintptr(pad.Size))
 	require.GreaterOrEqual(t, unsafe.Offsetof(s.deq)-unsafe.Offsetof(s.enq), uintptr(pad.Size))
 	require.GreaterOrEqual(t, unsafe.Sizeof(s)-unsafe.Offsetof(s.deq), uintptr(pad.Size))
+}
+
+// TestObjectsShareNoLinesWithTheirNeighbours in memory.
+func TestObjectsShareNoLinesWithTheirNeighbours(t *testing.T) {
+	testutil.Padded(t, []reflect.Type{
+		reflect.TypeFor[deque](), reflect.TypeFor[Ring[item]](), reflect.TypeFor[Injector[item]](),
+		reflect.TypeFor[segment[item]](), reflect.TypeFor[slots](),
+	})
 }

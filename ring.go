@@ -35,6 +35,8 @@ const DefaultRingCapacity = 256
 //
 // Create it with [NewRing]. It must not be copied.
 type Ring[T any] struct {
+	_ pad.Line
+
 	slots    *slots       // constant
 	overflow *Injector[T] // constant
 	spilled  []*T         // owner only: items on their way to overflow

@@ -76,6 +76,8 @@ const (
 // stack is the part of a fork stack that is the same for all types. Its fields up to
 // the padding are the owner's; thieves read only the constants.
 type stack struct {
+	_ pad.Line
+
 	owner *Worker       // constant
 	sleep *policy.Sleep // constant, the pool's
 
@@ -138,6 +140,8 @@ type frames[W, R any] struct {
 	// blocks holds all blocks. Frames never move, because thieves work in them. Owner
 	// replaces the slice, thieves read it.
 	blocks atomic.Pointer[[]*[blockLen]frame[W, R]]
+
+	_ pad.Line
 }
 
 // forkStack is a frames of any type.

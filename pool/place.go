@@ -32,6 +32,8 @@ import (
 
 // place is the right to compute.
 type place struct {
+	_ pad.Line
+
 	pool      *Pool
 	index     int        // in Pool.places; constant
 	rank      int        // among the places of workers; -1 for a place of guests; constant
@@ -88,6 +90,8 @@ type place struct {
 	mail []letter  // of broadcasts, for the holder, the oldest first; under mu
 
 	open bool // the place is not closed; under workerSet.mu
+
+	_ pad.Line
 }
 
 func newPlace(p *Pool, index, rank int) *place {

@@ -1,6 +1,10 @@
 package pool
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/seed53057037/heist/internal/pad"
+)
 
 // Recursion is a recursive function whose calls can run at the same time. Create it
 // once, with [Recursive]; it may be used by any number of goroutines and pools.
@@ -16,6 +20,8 @@ type Fork[A, R any] struct {
 	frames[argument[A], R]
 	r *Recursion[A, R] // owner only
 	f func(*Fork[A, R], A) R
+
+	_ pad.Line
 }
 
 // argument is what a fork of a [Recursion] has to do.

@@ -579,7 +579,7 @@ func TestMillionChildrenOfOneWorker(t *testing.T) {
 	}))
 	<-done
 	require.Equal(t, n, ran)
-	require.LessOrEqual(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20+64<<10), "bytes, all that were allocated on the way included")
+	require.LessOrEqual(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20+128<<10), "bytes, all that were allocated on the way included")
 	requireAtRest(t, p) // which looks at the deque
 }
 

@@ -17,6 +17,8 @@ import (
 // argument and passes it on to what forks, because Go has no thread-local storage. Only the
 // function that was given a worker may use it, only until it returns, and never in another goroutine.
 type Worker struct {
+	_ pad.Line
+
 	// place is the place that the worker has; nil while it waits, and for guests. Owner only.
 	*place
 
