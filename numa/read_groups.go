@@ -85,6 +85,11 @@ func (r *reader) caches(t *Topology, k kind, cpus Set, level int) {
 		set, name := r.set(dir, cpu, cacheFiles)
 		if name == "" {
 			unshared = append(unshared, cpu)
+		} else if !groups.fits(set, cpu) {
+			// The files may contradict each other; the list is right if it fits.
+			if other, list := r.set(dir, cpu, cacheFiles[1:]); list != "" && groups.fits(other, cpu) {
+				return other, list
+			}
 		}
 		return set, name
 	})
@@ -207,6 +212,13 @@ func (p *partition) add(set Set, name string) Set {
 		p.groups = append(p.groups, group)
 	}
 	return group
+}
+
+// fits reports whether a set may be the group of a cache of cpu: it shares no CPU with a group that was added
+// before, and does not leave the CPU's package.
+func (p *partition) fits(set Set, cpu int) bool {
+	home := p.t.cpu(cpu).Package
+	return !slices.ContainsFunc(set.and(p.t.Online), func(other int) bool { return p.taken[other] || p.t.cpu(other).Package != home })
 }
 
 // addEach adds the group of each CPU that has none. read returns a CPU's group

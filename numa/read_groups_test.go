@@ -275,3 +275,26 @@ func TestMoreThan1024CPUs(t *testing.T) {
 	}, got.CPUs[4095])
 	require.Equal(t, "0-4095", got.Allowed.String())
 }
+
+// TestACachesListCountsWhereItsMapDoesNotFit: of two packages with an L3 each, a map may have the CPUs of both, or
+// one of the other's. Where the list does not fit either, the error says so.
+func TestACachesListCountsWhereItsMapDoesNotFit(t *testing.T) {
+	both := []string{"0-1,4-5", "2-3,6-7"}
+	for _, masks := range [][2]string{{"ff", "cc"}, {"33", "ff"}, {"ff", "ff"}, {"37", "cc"}, {"33", "cd"}, {"33", "cc"}} {
+		f := smt()
+		for cpu := range 8 {
+			f[fmt.Sprintf("cpu/cpu%d/cache/index3/shared_cpu_map", cpu)] = masks[cpu%4/2] + "\n"
+		}
+		got := readSound(t, f)
+		require.Equal(t, both, lists(got.L3), "%v", masks)
+
+		for cpu := range 8 {
+			f[fmt.Sprintf("cpu/cpu%d/cache/index3/shared_cpu_list", cpu)] = "0-7\n"
+		}
+		got, err := read(f.inMemory(), "", nil)
+		requireUsable(t, got)
+		if masks == [2]string{"33", "cd"} {
+			require.ErrorContains(t, err, "CPUs 0 are in another group already")
+		}
+	}
+}
