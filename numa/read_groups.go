@@ -54,15 +54,17 @@ func (r *reader) groups(t *Topology, folders Set) {
 func (r *reader) level(t *Topology, l level, cpus Set) {
 	folder := func(cpu int) string { return cpuFolder(cpu) + "/topology" }
 	groups := r.partition(t)
+	var unnumbered Set // CPUs whose own group is none
 	groups.addEach(cpus, func(cpu int) (Set, string) {
 		if l.optional {
 			if id, ok := r.number(path.Join(folder(cpu), l.id)); ok && !isID(id) {
+				unnumbered = append(unnumbered, cpu)
 				return nil, ""
 			}
 		}
 		return r.set(folder(cpu), cpu, l.lists)
 	})
-	groups.addByID(cpus, func(cpu int) (string, bool) {
+	groups.addByID(cpus.minus(unnumbered), func(cpu int) (string, bool) {
 		id, ok := r.number(path.Join(folder(cpu), l.id))
 		return fmt.Sprint(t.cpu(cpu).Package, id), ok && isID(id)
 	})
@@ -104,15 +106,26 @@ func (r *reader) caches(t *Topology, k kind, cpus Set, level int) {
 }
 
 // cache returns the folder of a CPU's cache of a level, ignoring instruction
-// caches. It looks at the last folder first, because that has the highest level.
+// caches. It looks first where the cache of the CPU before was, and then at the last folder,
+// because that has the highest level.
 func (r *reader) cache(cpu, level int) (string, bool) {
 	caches := path.Join(cpuFolder(cpu), "cache")
-	for _, index := range slices.Backward(r.numbered(caches, "index")) {
-		dir := fmt.Sprintf("%s/index%d", caches, index)
+	is := func(index int) (dir string, ok bool) {
+		dir = fmt.Sprintf("%s/index%d", caches, index)
 		if n, ok := r.number(dir + "/level"); !ok || n != level {
-			continue
+			return "", false
 		}
-		if kind, _ := r.text(dir + "/type"); kind != "Instruction" {
+		kind, _ := r.text(dir + "/type")
+		return dir, kind != "Instruction"
+	}
+	if index, ok := r.indexOf[level]; ok {
+		if dir, ok := is(index); ok {
+			return dir, true
+		}
+	}
+	for _, index := range slices.Backward(r.numbered(caches, "index")) {
+		if dir, ok := is(index); ok {
+			r.indexOf[level] = index
 			return dir, true
 		}
 	}

@@ -2,6 +2,7 @@ package numa
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
@@ -228,6 +229,17 @@ func TestOfflineNodesAreLeftOut(t *testing.T) {
 	require.Equal(t, []Node{{ID: 0, CPUs: Set{0, 1, 4, 5}, MemoryBytes: 1 << 20, Distances: []int{10}}}, got.Nodes)
 }
 
+// opens counts how many files are opened.
+type opens struct {
+	fs.FS
+	n int
+}
+
+func (o *opens) Open(name string) (fs.File, error) {
+	o.n++
+	return o.FS.Open(name)
+}
+
 // 4096 CPUs: 8 nodes of 512, 2 threads to a core, the second ones numbered from
 // 2048, an L2 for 2 cores and an L3 for 16.
 func TestMoreThan1024CPUs(t *testing.T) {
@@ -260,7 +272,9 @@ func TestMoreThan1024CPUs(t *testing.T) {
 		f[fmt.Sprintf("node/node%d/cpumap", node)] = strings.Join(words, ",") + "\n"
 		f[fmt.Sprintf("node/node%d/distance", node)] = strings.Repeat("20 ", nodes) + "\n"
 	}
-	got, err := read(f.packed(t), "", nil)
+	counted := &opens{FS: f.packed(t)}
+	got, err := read(counted, "", nil)
+	require.Less(t, counted.n, 9*cpus, "at most a few files for each CPU are opened")
 	require.NoError(t, err)
 	requireUsable(t, got)
 	for k, want := range map[*[]Set]int{
