@@ -97,7 +97,9 @@ type deque struct {
 
 // Deque is a work-stealing deque of pointers. Its owner, one goroutine at a time,
 // pushes and pops at one end, last in first out; any number of goroutines steal at
-// the other end, where the oldest items are. It grows as needed.
+// the other end, where the oldest items are. It grows as needed and never shrinks: after
+// 10 million items its array has 2^24 slots, 128 MiB, as long as the deque lives. An owner
+// that has found a large deque empty can replace it by a new one.
 //
 // On amd64 and arm64 the operations are assembly; [PortableDeque] is the same in Go. The
 // zero value is an empty deque without a limit. A Deque must not be copied.
