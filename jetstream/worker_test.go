@@ -124,7 +124,7 @@ func TestAJobForksOnItsPool(t *testing.T) {
 	sums := make(chan int, 1)
 	w := run(t, js, Config{Pool: p}, func(pw *pool.Worker, j *Job) error {
 		require.Same(t, p, pw.Pool())
-		sum, err := par.ReduceRange(pw.With(j.Context()), 1_000_000, 0, func(sum, lo, hi int) int {
+		sum, err := par.ReduceRange(pw.With(j.Context()), 1_000_000, func(lo, hi int) (sum int) {
 			for i := lo; i < hi; i++ {
 				sum += i
 			}

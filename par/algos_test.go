@@ -83,9 +83,9 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 	require.EqualError(t, Scan(p, s, s, nil), "par: Scan was given a nil function")
 	_, err := Map[int, int](p, s, nil)
 	require.EqualError(t, err, "par: Map or MapTo was given a nil function")
-	_, err = Reduce(p, s, 0, nil, add)
+	_, err = Reduce(p, s, nought, nil, add)
 	require.EqualError(t, err, "par: Reduce was given a nil function")
-	_, err = Reduce(p, s, 0, add, nil)
+	_, err = Reduce(p, s, nought, add, nil)
 	require.EqualError(t, err, "par: Reduce was given a nil function")
 	_, err = Filter(p, s, nil)
 	require.EqualError(t, err, "par: Filter was given a nil function")
@@ -108,7 +108,7 @@ func TestAlgosRefuseWhatTheyCannotDo(t *testing.T) {
 			require.ErrorIs(t, err, want)
 			require.Nil(t, out)
 			require.ErrorIs(t, MapTo(at, slices.Clone(s), s, same), want)
-			_, err = Reduce(at, s, 0, add, add)
+			_, err = Reduce(at, s, nought, add, add)
 			require.ErrorIs(t, err, want)
 			require.ErrorIs(t, Scan(at, slices.Clone(s), s, add), want)
 			out, err = Filter(at, s, isOne)
@@ -139,30 +139,111 @@ func TestNilSequenceIsRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestReduceHasTheSameBitsForAnyNumberOfWorkers(t *testing.T) {
+func nought() int { return 0 }
+
+// TestEachBlockCollectsIntoAMapOfItsOwn: values that are references are shared by no blocks, and not by calls.
+func TestEachBlockCollectsIntoAMapOfItsOwn(t *testing.T) {
+	type histogram = map[int]int
+	zero := func() histogram { return histogram{} }
+	add := func(h histogram, i int) histogram { h[i%10]++; return h }
+	merge := func(a, b histogram) histogram {
+		for k, n := range b {
+			a[k] += n
+		}
+		return a
+	}
+	collect := func(t *testing.T, at pool.Place) {
+		for _, n := range algoLens() {
+			s, want := count(n), histogram{}
+			for _, i := range s {
+				want = add(want, i)
+			}
+			for range 2 {
+				got, err := Reduce(at, s, zero, add, merge)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+				got, err = ReduceRange(at, n, func(lo, hi int) histogram {
+					h := histogram{}
+					for _, i := range s[lo:hi] {
+						h[i%10]++
+					}
+					return h
+				}, merge)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+				for _, at := range []pool.Place{at, JoinErrors(at)} {
+					got, err = ReduceErr(at, s, zero, func(_ context.Context, h histogram, i int) (histogram, error) { return add(h, i), nil }, merge)
+					require.NoError(t, err)
+					require.Equal(t, want, got)
+					got, err = ReduceErr(at, s, zero, func(context.Context, histogram, int) (histogram, error) { return nil, errStolen }, merge)
+					require.Equal(t, n > 0, errors.Is(err, errStolen), "whatever add returns with an error, it is not merged")
+					require.Equal(t, n == 0, got != nil)
+				}
+			}
+		}
+	}
+	forSizes(t, func(t *testing.T, p *pool.Pool) { collect(t, p) })
+	collect(t, pool.Serial())
+}
+
+// TestFloatsAreRoundedTheSameWay for any number of workers, idle or not.
+func TestFloatsAreRoundedTheSameWay(t *testing.T) {
 	add := func(a, b float64) float64 { return a + b }
+	zero := func() float64 { return 0 }
+	forms := map[string]func(at pool.Place, s []float64) ([]float64, error){
+		"Sum": func(at pool.Place, s []float64) ([]float64, error) { x, err := Sum(at, s); return []float64{x}, err },
+		"Reduce": func(at pool.Place, s []float64) ([]float64, error) {
+			x, err := Reduce(at, s, zero, add, add)
+			return []float64{x}, err
+		},
+		"ReduceErr": func(at pool.Place, s []float64) ([]float64, error) {
+			x, err := ReduceErr(at, s, zero, func(_ context.Context, a, b float64) (float64, error) { return a + b, nil }, add)
+			return []float64{x}, err
+		},
+		"Sums": func(at pool.Place, s []float64) ([]float64, error) {
+			out := make([]float64, len(s))
+			return out, Sums(at, out, s)
+		},
+		"Sums in place": func(at pool.Place, s []float64) ([]float64, error) {
+			out := slices.Clone(s)
+			return out, Sums(at, out, out)
+		},
+	}
+	var pools []*pool.Pool
+	for _, workers := range []int{1, 2, 4} {
+		pools = append(pools, newPool(t, pool.WithWorkers(workers)))
+	}
 	for _, n := range algoLens() {
 		r := rand.New(rand.NewPCG(1, uint64(n)))
 		s := make([]float64, n)
 		for i := range s { // sums of these depend much on their order
 			s[i] = (r.Float64() - 0.5) * math.Pow(10, float64(r.IntN(30)))
 		}
-		var want uint64
-		for i, workers := range []int{1, 2, 4, 16} {
-			p := newPool(t, pool.WithWorkers(workers))
-			for round := range 3 {
-				sum, err := Reduce(p, s, 0, func(a, b float64) float64 { work(round * 10); return a + b }, add)
-				require.NoError(t, err)
-				if i+round == 0 {
-					want = math.Float64bits(sum)
-				}
-				require.Equal(t, want, math.Float64bits(sum), "%d elements, %d workers, round %d", n, workers, round)
+		for name, form := range forms {
+			want, err := form(pool.Serial(), s)
+			require.NoError(t, err)
+			same := func(at pool.Place) {
+				got, err := form(at, s)
+				assert.NoError(t, err)
+				assert.True(t, slices.Equal(floatBits(want), floatBits(got)), "%s of %d", name, n)
 			}
-			var inside float64
-			require.NoError(t, p.Run(func(w *pool.Worker) { inside, _ = Reduce(w, s, 0, add, add) }))
-			require.Equal(t, want, math.Float64bits(inside))
+			for _, p := range pools {
+				for range testutil.Stress(10) {
+					requireAtRest(t, p)
+					same(p)
+					require.NoError(t, pool.ForRange(p, 2*p.Workers(), func(w *pool.Worker, _, _ int) { same(w) }, pool.Grain(1))) // no worker is idle
+				}
+			}
 		}
 	}
+}
+
+func floatBits(s []float64) []uint64 {
+	all := make([]uint64, len(s))
+	for i, x := range s {
+		all[i] = math.Float64bits(x)
+	}
+	return all
 }
 
 // matrix is one whose products do not commute.
@@ -187,7 +268,7 @@ func TestReduceKeepsTheOrder(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {
 			if n <= 8193 {
-				got, err := Reduce(p, count(n), "",
+				got, err := Reduce(p, count(n), func() string { return "" },
 					func(s string, i int) string { return s + strconv.Itoa(i) + "," },
 					func(a, b string) string { return a + b })
 				require.NoError(t, err)
@@ -202,7 +283,7 @@ func TestReduceKeepsTheOrder(t *testing.T) {
 			for _, m := range s {
 				product = product.times(m)
 			}
-			got, err := Reduce(p, s, unit, matrix.times, matrix.times)
+			got, err := Reduce(p, s, func() matrix { return unit }, matrix.times, matrix.times)
 			require.NoError(t, err)
 			require.Equal(t, product, got, "%d matrices", n)
 		}
@@ -212,7 +293,7 @@ func TestReduceKeepsTheOrder(t *testing.T) {
 func TestReduceOfNothingIsZero(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	never := func(a, b int) int { t.Error("called"); return a }
-	got, err := Reduce(p, []int{}, 17, never, never)
+	got, err := Reduce(p, []int{}, func() int { return 17 }, never, never)
 	require.NoError(t, err)
 	require.Equal(t, 17, got)
 }
@@ -699,7 +780,7 @@ func TestCancelledAlgosEndEarly(t *testing.T) {
 				return err
 			},
 			"Reduce": func(at pool.Place, tick func()) error {
-				_, err := Reduce(at, s, 0, func(a, b int) int { tick(); return a + b }, func(a, b int) int { return a + b })
+				_, err := Reduce(at, s, nought, func(a, b int) int { tick(); return a + b }, func(a, b int) int { return a + b })
 				return err
 			},
 			"Filter": func(at pool.Place, tick func()) error {
@@ -743,11 +824,11 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 			for name, f := range map[string]func(boom func(int)) error{
 				"Map": func(boom func(int)) error { _, err := Map(p, s, func(i int) int { boom(i); return i }); return err },
 				"Reduce": func(boom func(int)) error {
-					_, err := Reduce(p, s, 0, func(a, b int) int { boom(b); return a }, func(a, b int) int { return a })
+					_, err := Reduce(p, s, nought, func(a, b int) int { boom(b); return a }, func(a, b int) int { return a })
 					return err
 				},
 				"merge": func(boom func(int)) error {
-					_, err := Reduce(p, s, 0, func(a, b int) int { return a }, func(a, b int) int { boom(b); boom(a); panic("boom") })
+					_, err := Reduce(p, s, nought, func(a, b int) int { return a }, func(a, b int) int { boom(b); boom(a); panic("boom") })
 					return err
 				},
 				"Scan": func(boom func(int)) error {
@@ -782,7 +863,7 @@ func TestAlgosInsideAlgos(t *testing.T) {
 			require.NoError(t, pool.ForRange(p, 20, func(w *pool.Worker, lo, hi int) {
 				for range hi - lo {
 					s := count(1000)
-					sum, err := Reduce(w, s, 0, func(a, b int) int { work(10); return a + b }, func(a, b int) int { return a + b })
+					sum, err := Reduce(w, s, nought, func(a, b int) int { work(10); return a + b }, func(a, b int) int { return a + b })
 					kept, err2 := Filter(w, s, func(i int) bool { return i%2 == 0 })
 					seen, err3 := MapSeq(w, slices.Values(kept), func(i int) int { return i })
 					out := make([]int, 9000)

@@ -164,24 +164,28 @@ func MapErr[T, R any](at pool.Place, s []T, f func(ctx context.Context, e T) (R,
 	return out, err
 }
 
-// ReduceErr is [Reduce] with a function that may fail. For errors and the context see [ForErr].
-func ReduceErr[T, R any](at pool.Place, s []T, zero R, add func(ctx context.Context, value R, e T) (R, error), merge func(R, R) R) (r R, err error) {
-	if add == nil || merge == nil {
-		return zero, errNilFunc("ReduceErr")
+// ReduceErr is [Reduce] with a function that may fail. For errors and the context see [ForErr]. What add returns along
+// with an error is not used.
+func ReduceErr[T, R any](at pool.Place, s []T, zero func() R, add func(ctx context.Context, value R, e T) (R, error), merge func(R, R) R) (r R, err error) {
+	if zero == nil || add == nil || merge == nil {
+		return r, errNilFunc("ReduceErr")
 	}
 	err = try(at, func(at pool.Place, t *trial) (err error) {
-		r, err = ReduceRange(at, len(s), zero, func(v R, lo, hi int) R {
+		r, err = ReduceRange(at, len(s), func(lo, hi int) R {
+			v := zero()
 			for i := lo; i < hi && !t.failed.Load(); i++ {
-				var err error
-				v, err = add(t.ctx, v, s[i])
-				t.note(i, err)
+				sum, err := add(t.ctx, v, s[i])
+				if t.note(i, err); err == nil {
+					v = sum
+				}
 			}
 			return v
 		}, merge)
 		return err
 	})
 	if err != nil {
-		return zero, err
+		var none R
+		return none, err
 	}
 	return r, nil
 }
@@ -316,13 +320,13 @@ func CountErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bo
 	if is == nil {
 		return 0, errNilFunc("CountErr")
 	}
-	return ReduceErr(at, s, 0, func(ctx context.Context, n int, e T) (int, error) {
+	return ReduceErr(at, s, func() int { return 0 }, func(ctx context.Context, n int, e T) (int, error) {
 		ok, err := is(ctx, e)
 		if ok {
 			n++
 		}
 		return n, err
-	}, func(a, b int) int { return a + b })
+	}, plus)
 }
 
 // numbered is a value of a sequence and its index.

@@ -68,7 +68,7 @@ func errForms(n int) map[string]func(at pool.Place, f func(ctx context.Context, 
 			return got, want, err
 		},
 		"ReduceErr": func(at pool.Place, f failing) (any, any, error) {
-			got, err := ReduceErr(at, items, 0, func(ctx context.Context, v, i int) (int, error) { return v + i, f(ctx, i) },
+			got, err := ReduceErr(at, items, nought, func(ctx context.Context, v, i int) (int, error) { return v + i, f(ctx, i) },
 				func(a, b int) int { return a + b })
 			return got, n * (n - 1) / 2, err
 		},
@@ -330,7 +330,7 @@ func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 	_, err = MapErr[int, int](p, nil, nil)
 	require.EqualError(t, err, "par: MapErr was given a nil function")
-	_, err = ReduceErr[int, int](p, nil, 0, nil, nil)
+	_, err = ReduceErr[int, int](p, nil, nil, nil, nil)
 	require.EqualError(t, err, "par: ReduceErr was given a nil function")
 	_, err = FilterErr[int](p, nil, nil)
 	require.EqualError(t, err, "par: FilterErr was given a nil function")

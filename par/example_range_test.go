@@ -34,7 +34,7 @@ func ExampleReduceRange() {
 	p := small()
 	defer p.Close()
 	xs, ys := []float64{1, 2, 3}, []float64{4, 5, 6}
-	dot, err := par.ReduceRange(p, len(xs), 0, func(sum float64, lo, hi int) float64 {
+	dot, err := par.ReduceRange(p, len(xs), func(lo, hi int) (sum float64) {
 		for i := lo; i < hi; i++ {
 			sum += xs[i] * ys[i]
 		}
@@ -71,7 +71,7 @@ func ExampleScanRange() {
 		}
 		return n
 	}
-	err := par.ScanRange(p, len(words), 0, length, func(a, b int) int { return a + b },
+	err := par.ScanRange(p, len(words), length, func(a, b int) int { return a + b },
 		func(before, lo, hi int) int {
 			for i := lo; i < hi; i++ {
 				begins[i] = before

@@ -105,7 +105,7 @@ func ExampleReduce() {
 		total float64
 		n     int
 	}
-	total, err := par.Reduce(p, []float64{1.5, 2.5, 5}, sum{},
+	total, err := par.Reduce(p, []float64{1.5, 2.5, 5}, func() sum { return sum{} },
 		func(s sum, x float64) sum { return sum{s.total + x, s.n + 1} },
 		func(a, b sum) sum { return sum{a.total + b.total, a.n + b.n} })
 	if err != nil {
@@ -113,6 +113,31 @@ func ExampleReduce() {
 	}
 	fmt.Println(total.total / float64(total.n))
 	// Output: 3
+}
+
+// Each block of words is counted in a map of its own.
+func ExampleReduce_histogram() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	words := strings.Fields("to steal or not to steal")
+	counts, err := par.Reduce(p, words,
+		func() map[string]int { return map[string]int{} },
+		func(counts map[string]int, word string) map[string]int { counts[word]++; return counts },
+		func(a, b map[string]int) map[string]int {
+			for word, n := range b {
+				a[word] += n
+			}
+			return a
+		})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(counts)
+	// Output: map[not:1 or:1 steal:2 to:2]
 }
 
 func ExampleScan() {

@@ -7,20 +7,23 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// Reduce folds the elements of s into one value. It divides s into blocks, folds each
-// block by add, from the left, beginning with zero, and then folds the blocks' values, in
-// order, by merge. merge must be associative and zero neutral; nothing needs to commute.
-// How s is divided depends on its length alone, so the result has the same bits for any
-// number of workers, rounded floats included. All blocks begin with the same zero, so add
-// must not change what zero points to.
+// Reduce folds the elements of s into one value. It divides s into blocks, folds each block by add, from the left,
+// beginning with a value that zero makes, and then folds the blocks' values, in order, by merge. merge must be
+// associative, and what zero returns neutral; nothing needs to commute. How s is divided depends on its length alone, so
+// the result has the same bits for any number of workers, rounded floats included. Of no elements it is what zero returns.
 //
-// Cost: a call of add for each element, and some 10 ns for each of up to 2048 blocks. The range form is
-// [ReduceRange].
-func Reduce[T, R any](at pool.Place, s []T, zero R, add func(R, T) R, merge func(R, R) R) (R, error) {
-	if add == nil || merge == nil {
-		return zero, errNilFunc("Reduce")
+// Each value of zero belongs to one block, and merge is given each value once. So R may be a map, a slice or a pointer,
+// and add and merge may change what their first argument refers to, and return it. zero must make a new one each time;
+// several workers may call it at the same time.
+//
+// Cost: a call of add for each element, and for each of up to 2048 blocks a call of zero and merge and some 10 ns. The
+// range form is [ReduceRange].
+func Reduce[T, R any](at pool.Place, s []T, zero func() R, add func(R, T) R, merge func(R, R) R) (r R, err error) {
+	if zero == nil || add == nil || merge == nil {
+		return r, errNilFunc("Reduce")
 	}
-	return ReduceRange(at, len(s), zero, func(value R, lo, hi int) R {
+	return ReduceRange(at, len(s), func(lo, hi int) R {
+		value := zero()
 		for _, e := range s[lo:hi] {
 			value = add(value, e)
 		}
@@ -28,27 +31,27 @@ func Reduce[T, R any](at pool.Place, s []T, zero R, add func(R, T) R, merge func
 	}, merge)
 }
 
-// ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: add folds those
-// from lo to hi-1 into a block's value.
-func ReduceRange[R any](at pool.Place, n int, zero R, add func(value R, lo, hi int) R, merge func(R, R) R) (R, error) {
-	if add == nil || merge == nil {
-		return zero, errNilFunc("ReduceRange")
+// ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: fold returns the value of those
+// from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0).
+func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
+	if fold == nil || merge == nil {
+		return r, errNilFunc("ReduceRange")
 	}
 	b := blocksOf(n, 1)
-	values := make([]R, max(b.count(), 0))
-	if err := For(at, b.count(), func(i int) {
-		lo, hi := b.at(i)
-		values[i] = add(zero, lo, hi)
-	}); err != nil || len(values) == 0 {
-		return zero, err
+	count := b.count()
+	if n == 0 {
+		count = 1
 	}
-	for len(values) > 1 { // merge neighbours, until one value is left
-		pairs := len(values) / 2
-		next := make([]R, pairs, pairs+1)
-		if err := For(at, pairs, func(i int) { next[i] = merge(values[2*i], values[2*i+1]) }); err != nil {
-			return zero, err
+	values := make([]R, max(count, 0))
+	if err := For(at, count, func(i int) { values[i] = fold(b.at(i)) }); err != nil {
+		return r, err
+	}
+	step := 1
+	merged := func(i int) { values[2*i*step] = merge(values[2*i*step], values[(2*i+1)*step]) }
+	for ; step < len(values); step *= 2 { // merge neighbours, until one value is left
+		if err := For(at, ((len(values)-1)/step+1)/2, merged); err != nil {
+			return r, err
 		}
-		values = append(next, values[2*pairs:]...)
 	}
 	return values[0], nil
 }
@@ -81,8 +84,10 @@ type Number interface {
 
 // Sum returns the sum of s. Floats are added in an order that depends on the length of s alone.
 func Sum[E Number](at pool.Place, s []E) (E, error) {
-	return ReduceRange(at, len(s), 0, func(_ E, lo, hi int) E { return sum(s[lo:hi]) }, func(a, b E) E { return a + b })
+	return ReduceRange(at, len(s), func(lo, hi int) E { return sum(s[lo:hi]) }, plus)
 }
+
+func plus[E Number](a, b E) E { return a + b }
 
 // sum adds into four sums at a time, because a processor can add several numbers in the time of one
 // addition.
@@ -117,7 +122,7 @@ func CountRange(at pool.Place, n int, count func(lo, hi int) int) (int, error) {
 	if count == nil {
 		return 0, errNilFunc("CountRange")
 	}
-	return ReduceRange(at, n, 0, func(_, lo, hi int) int { return count(lo, hi) }, func(a, b int) int { return a + b })
+	return ReduceRange(at, n, count, plus)
 }
 
 // ErrEmpty is the error for the least or greatest element of an empty slice.
@@ -138,10 +143,10 @@ func MinMax[E cmp.Ordered](at pool.Place, s []E) (least, most E, err error) {
 		return least, most, errEmpty(at)
 	}
 	type both struct{ least, most E }
-	r, err := ReduceRange(at, len(s), both{s[0], s[0]},
-		func(b both, lo, hi int) both {
-			least, most := b.least, b.most
-			for _, e := range s[lo:hi] {
+	r, err := ReduceRange(at, len(s),
+		func(lo, hi int) both {
+			least, most := s[lo], s[lo]
+			for _, e := range s[lo+1 : hi] {
 				least, most = min(least, e), max(most, e)
 			}
 			return both{least, most}
@@ -176,13 +181,13 @@ func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, b
 		}
 		return i
 	}
-	// 0 is neutral: of equal elements the first one counts, and element 0 is the first of all.
-	i, err := ReduceRange(at, len(s), 0, func(i, lo, hi int) int {
-		for j := lo; j < hi; j++ {
+	i, err := ReduceRange(at, len(s), func(lo, hi int) int {
+		i := lo
+		for j := lo + 1; j < hi; j++ {
 			i = best(i, j)
 		}
 		return i
-	}, func(i, j int) int { return best(min(i, j), max(i, j)) })
+	}, best)
 	if err != nil {
 		return e, err
 	}

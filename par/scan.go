@@ -1,11 +1,16 @@
 package par
 
 import (
+	"slices"
+
 	"github.com/seed53057037/heist/pool"
 )
 
-// Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. op
-// must be associative. out must be as long as s, and may be s. The range form is [ScanRange].
+// Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. op must be associative, and must not
+// change what its arguments refer to. out must be as long as s, and may be s. The range form is [ScanRange].
+//
+// Where s is divided depends on how many workers are idle. So if op rounds, as an addition of floats does, the last bits of
+// the totals may differ from call to call. [Sums] adds floats in an order that depends on their number alone.
 func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 	if op == nil {
 		return errNilFunc("Scan")
@@ -37,42 +42,84 @@ func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 				out[i] = before
 			}
 		},
-		op: op,
+		op:    op,
+		short: shortScan,
 	}.run(at, len(s))
 }
 
-// ScanRange is [Scan] for the indices 0 to n-1. total returns the total of those from lo to hi-1. scanPart gets
-// before, the total of all before lo, does what is to be done with the running totals from lo to hi-1, and
-// returns the total of all before hi. op must be associative, and zero is the total of no indices.
-func ScanRange[T any](at pool.Place, n int, zero T, total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) error {
+// ScanRange is [Scan] for the indices 0 to n-1. total returns the total of those from lo to hi-1; total(0, 0) must be
+// neutral. scanPart gets before, the total of all before lo, does what is to be done with the running totals from lo to hi-1,
+// and returns the total of all before hi. op must be associative; results that are rounded differ as those of Scan do.
+func ScanRange[T any](at pool.Place, n int, total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) error {
 	if total == nil || op == nil || scanPart == nil {
 		return errNilFunc("ScanRange")
 	}
+	return scanRange(total, op, scanPart, shortScan).run(at, n)
+}
+
+func scanRange[T any](total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T, short int) scan[T] {
 	return scan[T]{
-		first: func(lo, hi int) T { return scanPart(zero, lo, hi) },
+		first: func(_, hi int) T { return scanPart(total(0, 0), 0, hi) },
 		total: total,
 		rest:  func(before T, lo, hi int) { scanPart(before, lo, hi) },
 		op:    op,
-	}.run(at, n)
+		short: short,
+	}
 }
 
-// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. out must be as long as
-// s, and may be s. Sums of floats are the same only for the same number of idle workers: see [Scan].
+// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. out must be as long as s, and may be s.
+// Floats are added in an order that depends on the length of s alone.
 func Sums[E Number](at pool.Place, out, s []E) error {
 	if len(out) != len(s) {
 		return errLengths("Sums", "results", len(out), "elements", len(s))
 	}
-	return ScanRange(at, len(s), 0,
-		func(lo, hi int) E { return sum(s[lo:hi]) },
-		func(a, b E) E { return a + b },
-		func(before E, lo, hi int) E {
-			out := out[lo:hi]
-			for i, e := range s[lo:hi] {
-				before += e
-				out[i] = before
+	// A scan over blocks. Its total of a range is the list of the blocks' sums, because lists are joined without rounding.
+	b := blocksOf(len(s), shortScan/8)
+	return scanRange(
+		func(lo, hi int) []E {
+			totals := make([]E, hi-lo)
+			for i := range totals {
+				lo, hi := b.at(lo + i)
+				totals[i] = sum(s[lo:hi])
 			}
-			return before
-		})
+			return totals
+		},
+		func(a, b []E) []E { return slices.Concat(a, b) },
+		func(before []E, lo, hi int) []E {
+			totals := slices.Grow(slices.Clip(before), hi-lo)
+			var running E
+			for _, total := range before {
+				running += total
+			}
+			for i := lo; i < hi; i++ {
+				lo, hi := b.at(i)
+				total := sums(out[lo:hi], s[lo:hi], running)
+				totals = append(totals, total)
+				running += total
+			}
+			return totals
+		}, 8).run(at, b.count())
+}
+
+// sums puts before plus the running sums of s into out, and returns the sum of s as sum does. The running sums are one
+// chain of additions, beside which a processor makes the others for nothing.
+func sums[E Number](out, s []E, before E) E {
+	var a, b, c, d E
+	for out = out[:len(s)]; len(s) >= 4; s, out = s[4:], out[4:] {
+		e, f, g, h := s[0], s[1], s[2], s[3] // out may be s
+		a, b, c, d = a+e, b+f, c+g, d+h
+		e += before
+		f += e
+		g += f
+		before = g + h
+		out[0], out[1], out[2], out[3] = e, f, g, before
+	}
+	for i, e := range s {
+		a += e
+		before += e
+		out[i] = before
+	}
+	return a + b + (c + d)
 }
 
 // scan is what a scan does with parts of the range, none of which is empty.
@@ -81,24 +128,25 @@ type scan[T any] struct {
 	total func(lo, hi int) T         // the total of a part
 	rest  func(before T, lo, hi int) // scans another part
 	op    func(a, b T) T
+	short int // a length below which a scan is not worth a wake-up
 }
 
-// shortScan is a length below which a scan is not worth a wake-up.
+// shortScan is how many elements are not worth a wake-up.
 const shortScan = 1 << 13
 
 // run divides the range into k+2 parts if k workers are idle. The first part is scanned while the
 // totals of all others but the last are computed, and then all parts but the first are scanned. So
 // each element is touched twice, except in the first and last part, and two workers need two thirds
 // of a serial scan's time. If no worker is idle, run is a serial scan, which a context cannot end
-// early.
+// early. Parts that depend on n alone, as those of [Sums], would call op twice for each element there.
 func (s scan[T]) run(at pool.Place, n int) error {
 	if n <= 0 {
 		return For(at, n, func(int) {})
 	}
 	return pool.Do(at, func(w *pool.Worker) {
 		parts := 1
-		if k := w.Idle(); k > 0 && n >= shortScan {
-			parts = min(k+2, n/(shortScan/8))
+		if k := w.Idle(); k > 0 && n >= s.short {
+			parts = min(k+2, n/(s.short/8))
 		}
 		totals := make([]T, max(parts-1, 1))
 		each(w, len(totals), func(part int) {

@@ -178,8 +178,7 @@ func ExampleWithPinning() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	total, err := par.Reduce(p, []int{1, 2, 3}, 0,
-		func(sum, n int) int { return sum + n }, func(a, b int) int { return a + b })
+	total, err := par.Sum(p, []int{1, 2, 3})
 	if err != nil {
 		log.Fatal(err)
 	}

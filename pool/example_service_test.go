@@ -24,7 +24,7 @@ func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The request's context ends the loop when the client has gone.
-	sum, err := par.ReduceRange(s.pool.With(r.Context()).Try(), n, 0, func(sum, lo, hi int) int {
+	sum, err := par.ReduceRange(s.pool.With(r.Context()).Try(), n, func(lo, hi int) (sum int) {
 		for i := lo; i < hi; i++ {
 			sum += i
 		}

@@ -47,7 +47,8 @@ func nearest(at pool.Place, points []point, to point) (int, error) {
 		index    int
 		distance float64
 	}
-	best, err := par.ReduceRange(at, len(points), candidate{-1, math.Inf(1)}, func(best candidate, lo, hi int) candidate {
+	best, err := par.ReduceRange(at, len(points), func(lo, hi int) candidate {
+		best := candidate{-1, math.Inf(1)}
 		for i := lo; i < hi; i++ {
 			if d := points[i].distance(to); d < best.distance {
 				best = candidate{i, d}

@@ -797,7 +797,7 @@ func (pl *player) algorithms(t *rapid.T) {
 		"Map":      {doubled, func(s []int) (any, error) { return par.Map(at, s, double, g...) }},
 		"MapTo":    {doubled, func(s []int) (any, error) { return s, par.MapTo(at, s, s, double, g...) }},
 		"Scan":     {totals, func(s []int) (any, error) { return s, par.Scan(at, s, s, plus) }},
-		"Reduce":   {sum, func(s []int) (any, error) { return par.Reduce(at, s, 0, plus, plus) }},
+		"Reduce":   {sum, func(s []int) (any, error) { return par.Reduce(at, s, nought, plus, plus) }},
 		"Find":     {slices.IndexFunc(s, odd), func(s []int) (any, error) { return par.Find(at, s, odd) }},
 		"Filter": {slices.DeleteFunc(slices.Clone(s), func(v int) bool { return !odd(v) }),
 			func(s []int) (any, error) { return par.Filter(at, s, odd) }},
@@ -811,6 +811,8 @@ func (pl *player) algorithms(t *rapid.T) {
 		}
 	}
 }
+
+func nought() int { return 0 }
 
 // equal does not tell nil from an empty slice.
 func equal(a, b any) bool {
@@ -850,7 +852,7 @@ func (pl *player) nils(t *rapid.T) {
 		"ForSeq":               func() error { return par.ForSeq(p, slices.Values(s), nil) },
 		"MapSeq":               func() error { _, err := par.MapSeq[int, int](p, nil, func(i int) int { return i }); return err },
 		"Map":                  func() error { _, err := par.Map[int, int](p, s, nil); return err },
-		"Reduce":               func() error { _, err := par.Reduce(p, s, 0, nil, func(a, b int) int { return a }); return err },
+		"Reduce":               func() error { _, err := par.Reduce(p, s, nought, nil, func(a, b int) int { return a }); return err },
 		"Scan":                 func() error { return par.Scan(p, s, s, nil) },
 		"Filter":               func() error { _, err := par.Filter(p, s, nil); return err },
 		"Find":                 func() error { _, err := par.Find(p, s, nil); return err },

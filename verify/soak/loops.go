@@ -75,7 +75,7 @@ func overMapTo(at pool.Place, n int, f func(i int) uint64, g pool.Granularity) (
 }
 
 func overReduce(at pool.Place, n int, f func(i int) uint64, _ pool.Granularity) (uint64, error) {
-	return par.Reduce(at, numbers(n), 0,
+	return par.Reduce(at, numbers(n), func() uint64 { return 0 },
 		func(sum uint64, i int) uint64 { return sum + uint64(i+1)*f(i) },
 		func(a, b uint64) uint64 { return a + b })
 }

@@ -219,7 +219,7 @@ func scanCase() runner.Case {
 			job: job[[]int64]{ops: len(s), ready: func() { clear(out) }, check: sameElements(want)},
 			on:  func(p *pool.Pool) ([]int64, error) { return out, par.Scan(p, out, s, add) },
 			inRanges: func(p *pool.Pool) ([]int64, error) {
-				return out, par.ScanRange(p, len(s), 0,
+				return out, par.ScanRange(p, len(s),
 					func(lo, hi int) int64 { return sum(s[lo:hi]) }, add,
 					func(before int64, lo, hi int) int64 { return scan(out[lo:hi], s[lo:hi], before) })
 			},
@@ -269,9 +269,9 @@ func reduceCase() runner.Case {
 		want := sum(s)
 		return problem[int64]{
 			job: job[int64]{ops: len(s), check: func(got int64) error { return runner.Check("the sum", got, want) }},
-			on:  func(p *pool.Pool) (int64, error) { return par.Reduce(p, s, 0, add, add) },
+			on:  func(p *pool.Pool) (int64, error) { return par.Reduce(p, s, func() int64 { return 0 }, add, add) },
 			inRanges: func(p *pool.Pool) (int64, error) {
-				return par.ReduceRange(p, len(s), 0, func(before int64, lo, hi int) int64 { return before + sum(s[lo:hi]) }, add)
+				return par.ReduceRange(p, len(s), func(lo, hi int) int64 { return sum(s[lo:hi]) }, add)
 			},
 			serial: func() int64 { return sum(s) },
 		}
