@@ -6,8 +6,8 @@ import (
 	"github.com/seed53057037/heist/pool"
 )
 
-// GroupBy returns the elements of s by their keys, each group in the order of s. key is called once for
-// each element.
+// GroupBy returns the elements of s by their keys, each group in the order of s. key is called once for each element. Each
+// group has an array of its own, exactly as long: a group that is kept keeps no other, and append to one changes no other.
 //
 // Elements are divided by their keys' hashes, and then each part is grouped by itself, in parallel;
 // the caller only puts the list of the groups together.
@@ -58,51 +58,53 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 	}); err != nil {
 		return nil, err
 	}
-	grouped := make([]T, n)
-	groups := make([]map[K][]T, parts)
+	groups := make([][]grouped[K, T], parts)
 	if err := For(at, parts, func(p int) {
-		lo, hi := begins[p], begins[p+1]
-		groups[p] = group(grouped[lo:hi:hi], order[lo:hi], s, keys)
+		groups[p] = group(order[begins[p]:begins[p+1]], s, keys)
 	}); err != nil {
 		return nil, err
 	}
-	all := make(map[K][]T)
+	n = 0
 	for _, part := range groups {
-		for k, g := range part {
-			all[k] = g
+		n += len(part)
+	}
+	all := make(map[K][]T, n)
+	for _, part := range groups {
+		for _, g := range part {
+			all[g.key] = g.elements
 		}
 	}
 	return all, nil
 }
 
-// group groups the elements of s whose indices are in order. The groups lie in room, which is as long as order.
-func group[T any, K comparable](room []T, order []int, s []T, keys []K) map[K][]T {
-	type count struct{ n, begin int }
-	counts := make(map[K]*count)
-	var first []*count // in the order in which they come
-	var ks []K
-	which := make([]*count, len(order))
+// grouped is the elements with a key. They have an array of their own, so that a group that is kept keeps no other.
+type grouped[K, T any] struct {
+	key      K
+	n        int
+	elements []T
+}
+
+// group groups the elements of s whose indices are in order.
+func group[T any, K comparable](order []int, s []T, keys []K) []grouped[K, T] {
+	which := make(map[K]int)
+	of := make([]int, len(order))
+	var groups []grouped[K, T] // in the order in which they come
 	for i, j := range order {
-		c := counts[keys[j]]
-		if c == nil {
-			c = new(count)
-			counts[keys[j]] = c
-			first = append(first, c)
-			ks = append(ks, keys[j])
+		g, known := which[keys[j]]
+		if !known { // a NaN never is
+			g = len(groups)
+			which[keys[j]] = g
+			groups = append(groups, grouped[K, T]{key: keys[j]})
 		}
-		c.n++
-		which[i] = c
-	}
-	groups := make(map[K][]T, len(first))
-	n := 0
-	for i, c := range first {
-		groups[ks[i]] = room[n : n+c.n : n+c.n]
-		c.begin = n
-		n += c.n
+		groups[g].n++
+		of[i] = g
 	}
 	for i, j := range order {
-		room[which[i].begin] = s[j]
-		which[i].begin++
+		g := &groups[of[i]]
+		if g.elements == nil {
+			g.elements = make([]T, 0, g.n)
+		}
+		g.elements = append(g.elements, s[j])
 	}
 	return groups
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -163,6 +164,43 @@ func TestAlgorithmsOverElementsAreTheSerialOnes(t *testing.T) {
 		require.Equal(t, slices.MinFunc(pairs, byTens), least, "the first of the least")
 		require.Equal(t, slices.MaxFunc(pairs, byTens), most, "the first of the greatest")
 	})
+}
+
+// TestGroupsShareNoMemory: append to one changes no other, and one that is kept keeps no other's elements.
+func TestGroupsShareNoMemory(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(4))
+	type element struct {
+		l   *object
+		key int
+	}
+	const keys = 3000 // several for each part
+	key := func(e element) int { return e.key }
+	var kept []element
+	var dropped []weak.Pointer[object]
+	func() {
+		s := make([]element, 3*keys)
+		for i := range s {
+			s[i].key = i % keys
+			l, seen := garbage()
+			if s[i].l = l; s[i].key > 0 {
+				dropped = append(dropped, seen)
+			}
+		}
+		groups, err := GroupBy(p, s, key)
+		require.NoError(t, err)
+		require.Len(t, groups, keys)
+		for k, g := range groups {
+			require.Equal(t, 3, cap(g), "append would overwrite what follows")
+			require.True(t, slices.Equal([]element{s[k], s[k+keys], s[k+2*keys]}, g))
+		}
+		kept = groups[0]
+	}()
+	requireAtRest(t, p)
+	requireCollected(t, dropped...)
+	require.Len(t, kept, 3)
+	for _, e := range kept {
+		require.NotNil(t, e.l)
+	}
 }
 
 // TestNaNsAreGroupsOfTheirOwn, as in a map: none equals another.
