@@ -23,6 +23,11 @@ import (
 // next result is not ready, so the stream goes on even if no other worker ever comes. A child whose batch is already
 // claimed does nothing.
 //
+// The consumer looks at no batch twice. Batches that may be unclaimed wait in one queue, the oldest first, and a claimed one
+// that comes to its front is dropped. What is to be yielded waits in another: for Stream all batches, of which the first has
+// to be done, for AsCompleted those that are. A worker that has computed a batch for AsCompleted pushes it onto a list,
+// which the consumer takes whole.
+//
 // A batch has as many values as take batchOfStream to compute. But a value for which the source took longer than that
 // ends its batch, because waiting for another value would gain nothing.
 
@@ -113,6 +118,10 @@ type stream[T, R any] struct {
 
 	_ pad.Line // two cache lines, for CPUs that fetch them in pairs
 
+	finished atomic.Pointer[batch[T, R]] // AsCompleted: what is done, the newest first; workers push, the consumer takes all
+
+	_ pad.Line
+
 	// Consumer only; it writes these for each value.
 
 	ordered bool // constant
@@ -121,11 +130,12 @@ type stream[T, R any] struct {
 	yield   func(R, error) bool
 	over    bool // yield must not be called any more
 
-	queue []*batch[T, R] // batches that were not yielded, the oldest first
-	call  pool.Call      // that computes the stream
-	taken int            // values taken and not yielded
-	size  int            // of the next batch
-	count int64          // of batches
+	unclaimed fifo[*batch[T, R]] // may be claimed meanwhile
+	queue     fifo[*batch[T, R]] // to yield
+	call      pool.Call          // that computes the stream
+	taken     int                // values taken and not yielded
+	size      int                // of the next batch
+	count     int64              // of batches
 }
 
 // batch is a number of values. number and in are constant once it is queued; the worker that claims it writes the other
@@ -139,6 +149,7 @@ type batch[T, R any] struct {
 	took    int64 // in heist.Ticks
 	claimed atomic.Bool
 	done    atomic.Bool
+	next    *batch[T, R] // in stream.finished
 }
 
 // compute computes a batch unless it is already claimed, and says whether it did. Any worker may call it.
@@ -151,9 +162,15 @@ func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 	defer func() {
 		b.took = heist.Ticks() - start
 		b.done.Store(true)
+		for !s.ordered {
+			b.next = s.finished.Load()
+			if s.finished.CompareAndSwap(b.next, b) {
+				break
+			}
+		}
 		select {
 		case s.ended <- struct{}{}:
-		default: // a signal is pending already, and the consumer looks at all batches
+		default: // a signal is pending already, and the consumer looks after it has received that
 		}
 	}()
 	b.out = make([]R, 0, len(b.in))
@@ -181,7 +198,13 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	flush := func() {
 		full := b
 		b = nil
-		s.queue = append(s.queue, full)
+		for s.unclaimed.len() > 0 && s.unclaimed.first().claimed.Load() {
+			s.unclaimed.pop()
+		}
+		s.unclaimed.push(full)
+		if s.ordered {
+			s.queue.push(full)
+		}
 		scope.Go(w, func(*pool.Worker) { s.compute(full) })
 	}
 	last := heist.Ticks()
@@ -197,7 +220,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		b.in = append(b.in, v)
 		s.taken++
 		full := s.taken >= s.window
-		if len(b.in) >= s.size || now-last > target || full && len(s.queue) == 0 {
+		if len(b.in) >= s.size || now-last > target || full && len(b.in) == s.taken {
 			flush()
 		}
 		taken := s.taken
@@ -211,7 +234,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	if b != nil {
 		flush()
 	}
-	for len(s.queue) > 0 {
+	for s.taken > 0 {
 		if s.call.Cancelled() || !s.deliver(w, true, target) {
 			return false
 		}
@@ -222,16 +245,14 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 // deliver yields the batches that are ready. If must is set, it first waits until one is. It says whether to go on.
 func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 	for ; ; must = false {
-		i := s.next()
-		for i < 0 && must && !s.call.Cancelled() {
+		b := s.next()
+		for b == nil && must && !s.call.Cancelled() {
 			s.help(w)
-			i = s.next()
+			b = s.next()
 		}
-		if i < 0 {
+		if b == nil {
 			return true
 		}
-		b := s.queue[i]
-		s.queue = slices.Delete(s.queue, i, i+1)
 		s.taken -= len(b.in)
 		if !s.give(b) {
 			s.over = true
@@ -246,23 +267,24 @@ func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 	}
 }
 
-// next returns the index in the queue of the batch to yield next, -1 if that batch has not ended yet.
-func (s *stream[T, R]) next() int {
-	for i, b := range s.queue {
-		switch {
-		case b.done.Load():
-			return i
-		case s.ordered:
-			return -1
+// next takes the batch to yield next, or nil if that has not ended yet.
+func (s *stream[T, R]) next() *batch[T, R] {
+	if !s.ordered && s.queue.len() == 0 && s.finished.Load() != nil {
+		for b := s.finished.Swap(nil); b != nil; b = b.next {
+			s.queue.push(b)
 		}
+		slices.Reverse(s.queue.items) // the list has the newest first
 	}
-	return -1
+	if s.queue.len() == 0 || !s.queue.first().done.Load() {
+		return nil
+	}
+	return s.queue.pop()
 }
 
 // help computes the oldest batch that is not claimed, or waits until one has ended.
 func (s *stream[T, R]) help(w *pool.Worker) {
-	for _, b := range s.queue {
-		if s.compute(b) {
+	for s.unclaimed.len() > 0 {
+		if s.compute(s.unclaimed.pop()) {
 			return
 		}
 	}
@@ -292,4 +314,30 @@ func (s *stream[T, R]) give(b *batch[T, R]) bool {
 		return false
 	}
 	return true
+}
+
+// fifo is a queue, of constant cost for each item.
+type fifo[E any] struct {
+	items []E // those before head were popped
+	head  int
+}
+
+func (q *fifo[E]) len() int { return len(q.items) - q.head }
+
+func (q *fifo[E]) first() E { return q.items[q.head] }
+
+func (q *fifo[E]) push(e E) {
+	if len(q.items) == cap(q.items) && q.head > len(q.items)/2 {
+		q.items = slices.Delete(q.items, 0, q.head)
+		q.head = 0
+	}
+	q.items = append(q.items, e)
+}
+
+func (q *fifo[E]) pop() (e E) {
+	e, q.items[q.head] = q.items[q.head], e
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	return e
 }

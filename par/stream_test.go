@@ -297,6 +297,64 @@ func TestAStreamInsideATaskWaitsWithoutAPlace(t *testing.T) {
 	}
 }
 
+// TestAStreamLooksAtNoBatchTwice, however many are in flight: it dereferences none of the nil ones.
+func TestAStreamLooksAtNoBatchTwice(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	const inFlight = 10_000
+	for _, ordered := range []bool{true, false} {
+		var at []int // which batches were computed, by their numbers
+		s := stream[int, int]{ordered: ordered, ended: make(chan struct{}, 1), f: func(_ context.Context, i int) (int, error) {
+			at = append(at, i)
+			return i, nil
+		}}
+		s.failedAt.Store(inFlight)
+		push := func(b *batch[int, int]) {
+			if s.unclaimed.push(b); ordered {
+				s.queue.push(b)
+			}
+		}
+		for i := range inFlight {
+			push(&batch[int, int]{number: int64(i), in: []int{i}})
+		}
+		for range inFlight {
+			push(nil) // no call below may get as far
+		}
+		for i, b := range s.unclaimed.items[:inFlight] {
+			if i%2 == 0 && !s.compute(b) { // as another worker
+				t.Fatal("claimed by nobody, and not computed")
+			}
+		}
+		require.NoError(t, p.Run(func(w *pool.Worker) {
+			for n := range inFlight {
+				for b := s.next(); ; b = s.next() {
+					if b != nil {
+						require.True(t, b.done.Load())
+						if ordered {
+							require.EqualValues(t, n, b.number)
+						}
+						break
+					}
+					s.help(w)
+				}
+			}
+		}))
+		require.Nil(t, s.finished.Load())
+		require.Len(t, at, inFlight)
+	}
+}
+
+func TestAFifoNeedsNoMoreRoomThanItHasItems(t *testing.T) {
+	var q fifo[int]
+	for i := range 100_000 {
+		q.push(i)
+		if i >= 10 {
+			require.Equal(t, i-10, q.pop())
+		}
+		require.Equal(t, min(i+1, 10), q.len())
+	}
+	require.Less(t, cap(q.items), 64)
+}
+
 // TestASlowSourceIsNotWaitedFor: what has been taken is computed while the source waits.
 func TestASlowSourceIsNotWaitedFor(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
