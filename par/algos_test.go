@@ -918,11 +918,11 @@ func TestPanicNilOfAnAlgorithmArrives(t *testing.T) {
 			return err
 		},
 		"Reduce": func() error {
-			_, err := ReduceRange(p, n, 0, func(v, lo, hi int) int {
+			_, err := ReduceRange(p, n, func(lo, hi int) int {
 				for range hi - lo {
 					boom()
 				}
-				return v
+				return 0
 			}, func(a, b int) int { return a + b })
 			return err
 		},
