@@ -203,7 +203,7 @@ func (d *Deque[T]) StealAt() (item *T, index int64, r StealResult) {
 	return (*T)(p), index, r
 }
 
-const nilItem = "heist: push of a nil item: a queue returns nil to say that it is empty, so nil cannot be queued"
+const nilItem = "heist: push of a nil item: a queue returns nil to say that it is empty, so nil cannot be queued; in a pool, a worker was used in another goroutine, and a build with the tag heistdebug says where"
 
 // makeRoom is push's slow path: it reads top again, grows the array if it must, and
 // reports whether one more item may be pushed.

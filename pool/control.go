@@ -259,7 +259,7 @@ func (p *Pool) resize(n int, chosen bool) error {
 // Pause keeps the workers from starting tasks. It returns when no worker is in the middle of a task, or with the
 // cause when ctx ends first; that ends only the wait, not the pause. Tasks are accepted and queue up. What a
 // running task waits for goes on; so do guests, but without help. [Pool.Resume] ends the pause, and so does Close.
-// A task must not pause its own pool: it would wait for itself.
+// Pause is refused inside a task and inside a call at the pool, which might wait for itself.
 func (p *Pool) Pause(ctx context.Context) (err error) {
 	if err := p.usable(); err != nil {
 		return err
@@ -270,8 +270,8 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	if p.shared {
 		return errShared
 	}
-	if p.current() != nil {
-		return errors.New("pool: Pause was called inside a task of the same pool, for which it would wait; call it from outside")
+	if p.serves() {
+		return errors.New("pool: Pause was called inside a task of the same pool or a call at it, for which it may wait; call it from outside")
 	}
 	c := &p.workerSet
 	c.mu.Lock()

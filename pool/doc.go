@@ -60,6 +60,13 @@
 // guest, and a task may hold a lock across a join. A task that waits for anything that heist does not
 // know of waits in [Worker.Block].
 //
+// # Misuse
+//
+// Bad arguments (nil, numbers out of range, what New did not make) are an error that names the function and says what to do. A
+// function that returns an error returns it; the functions that add to a [Group] make the group fail with it; others panic with it.
+// That a worker is used only by the function that it was given to is checked where that costs nothing. A build with the tag
+// heistdebug (go test -tags heistdebug) checks it at each use.
+//
 // # Other goroutines of the process
 //
 // A busy worker gives way to other goroutines every 25 microseconds where no P is idle, and lets the network be polled

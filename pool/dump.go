@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,6 +27,12 @@ import (
 //
 // Any goroutine may call it, while the pool hangs, too.
 func (p *Pool) Dump(to io.Writer) error {
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if to == nil {
+		return errors.New("pool: Pool.Dump was given a nil io.Writer")
+	}
 	_, err := io.WriteString(to, p.Snapshot().String())
 	return err
 }

@@ -131,11 +131,11 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 			return f(w)
 		}
 	} else {
-		future.inPlace = o.delay <= 0 && (p.bound == 0 || !o.counts()) // the task left in the queue would count for the bound
+		future.inPlace = o.delay == 0 && (p.bound == 0 || !o.counts()) // the task left in the queue would count for the bound
 	}
 	task = carry(task, o.of, o.name)
 	future.labels = submitterLabels()
-	if o.counts() && !o.onNode {
+	if o.route == (route{}) {
 		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // any other guest may have to wait for room
 			return future, w.accept(task)
 		}

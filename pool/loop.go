@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -246,8 +247,12 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) 
 	inBody := false
 	defer func() {
 		if inBody {
-			if e := endingOf(recover()); e != (goexit{}) { // a Goexit goes on by itself
-				panic(e)
+			switch v := panics.Recovered(recover()).(type) {
+			case nil: // a Goexit goes on by itself
+			case *cancelScope:
+				panic(v)
+			default:
+				panic(panicHere(v))
 			}
 		}
 	}()

@@ -7,8 +7,8 @@ import "fmt"
 // Only the function that was given a worker may use it: a loop's body that uses the worker of the function
 // around it shares fork stacks with another goroutine, and work gets lost. Methods check the calling
 // goroutine always where that costs nothing beside the rest (calls, scopes, published forks, waits), and
-// elsewhere only in builds with the tag heistdebug. Methods that return an error return one for misuse; the
-// others panic.
+// elsewhere only in builds with the tag heistdebug. Functions that return an error return one for misuse; the
+// others panic with an error.
 
 func (w *Worker) isMine() bool { return goroutineIDIsSlow || w.goroutine == goroutineID() }
 
@@ -27,5 +27,5 @@ func (w *Worker) mustBeMine(method string) {
 func errOthers(method string) error {
 	return fmt.Errorf("pool: %s was called with a worker of another function: a worker must be used "+
 		"only by the function that it was given to, in the same goroutine, and until that returns; "+
-		"take the worker that your own function is given, or the pool", method)
+		"take the worker that your own function is given, or the pool; a build with the tag heistdebug finds each such use", method)
 }

@@ -16,20 +16,40 @@ type PanicError struct {
 	Value any
 	// Stack is the stack of the goroutine that panicked, as debug.Stack gives it.
 	Stack []byte
+
+	here bool // the panic has not left its goroutine, whose stack the runtime shows
 }
 
 // newPanicError is called in a deferred function, while the stack still stands. A
 // panic that came from yet another goroutine keeps its first stack.
 func newPanicError(v any) *PanicError {
+	switch e, ok := v.(*PanicError); {
+	case !ok:
+		return &PanicError{Value: v, Stack: debug.Stack()}
+	case e.here: // now it leaves
+		return &PanicError{Value: e.Value, Stack: e.Stack}
+	default:
+		return e
+	}
+}
+
+// panicHere is newPanicError for a panic that goes on in the same goroutine.
+func panicHere(v any) *PanicError {
 	if e, ok := v.(*PanicError); ok {
 		return e
 	}
-	return &PanicError{Value: v, Stack: debug.Stack()}
+	e := newPanicError(v)
+	e.here = true
+	return e
 }
 
-// Error returns the value and the stack. An uncaught PanicError prints it.
+// Error returns the value and the stack; without the stack if the panic comes from the goroutine that recovers it. So
+// an uncaught PanicError prints each stack once.
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack)
+	if e.here {
+		return fmt.Sprint(e.Value)
+	}
+	return fmt.Sprintf("%v\n\n%s", e.Value, e.Stack)
 }
 
 // Unwrap returns the value if it is an error, for errors.Is and errors.As.
@@ -98,5 +118,6 @@ func crash(v any) {
 // that would run from here on can be trusted.
 func fatal(broken string) {
 	debug.SetTraceback("all")
-	crash("heist: this is a bug in heist, please report it: " + broken)
+	crash("heist: this is a bug in heist, please report it, or a worker was used in another goroutine, " +
+		"which a build with the tag heistdebug finds: " + broken)
 }

@@ -294,8 +294,8 @@ func (p *Pool) near() *Worker {
 // paused pool resumes.
 //
 // Close returns when the workers have ended: nil; [ErrClosed] if it was called before; or an error if other threads
-// could not be given back the CPUs of [Tuning].Isolate. Inside a task it returns an error at once, since it would
-// wait for itself.
+// could not be given back the CPUs of [Tuning].Isolate. Inside a task, or in a function that a call at the
+// pool runs, it returns an error at once, since it might wait for itself.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an [*UnfinishedError] with what is left
@@ -326,8 +326,8 @@ func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err e
 	if p.shared {
 		return false, errShared
 	}
-	if p.current() != nil {
-		return false, fmt.Errorf("pool: Close or %s was called inside a task of the same pool, for which it would wait; call it from outside", method)
+	if p.serves() {
+		return false, fmt.Errorf("pool: Close or %s was called inside a task of the same pool or a call at it, for which it may wait; call it from outside", method)
 	}
 	if first = p.closing.CompareAndSwap(false, true); first {
 		close(p.refuses)
@@ -356,8 +356,8 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 
 // WaitIdle returns when there was a moment at which the pool had nothing left to do: no task, future or function of
 // a group was queued, delayed or running. What guests compute themselves does not count. If ctx ends first, it
-// returns the cause. The pool goes on as before; WaitIdle waits for tasks that are submitted meanwhile, too. A task
-// cannot wait for its own pool.
+// returns the cause. The pool goes on as before; WaitIdle waits for tasks that are submitted meanwhile, too. A task, or a
+// function that a call at the pool runs, cannot wait for its own pool.
 //
 // Any other goroutine may call it, any number at a time. Cost: a look at all queues whenever the last worker
 // becomes idle.
@@ -368,8 +368,8 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 	if ctx == nil {
 		return errNilContext("Pool.WaitIdle")
 	}
-	if p.current() != nil {
-		return errors.New("pool: WaitIdle was called inside a task of the same pool, for which it would wait; call it from outside")
+	if p.serves() {
+		return errors.New("pool: WaitIdle was called inside a task of the same pool or a call at it, for which it may wait; call it from outside")
 	}
 	p.wait("Pool.WaitIdle of another pool", nil, func() {
 		err = p.workerSet.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })

@@ -100,6 +100,16 @@ func (p *Pool) current() *Worker {
 	return nil
 }
 
+// serves says whether the calling goroutine runs a task of the pool, or is its guest.
+func (p *Pool) serves() bool {
+	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
+		if w.pool == p {
+			return true
+		}
+	}
+	return false
+}
+
 // computes returns the pool's worker or guest as which the goroutine computes at the moment, or nil
 // if the goroutine is neither, or waits.
 func (p *Pool) computes(goroutine uintptr) *Worker {

@@ -113,7 +113,7 @@ func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 		require.Same(t, errSerial, g.Wait())
 		require.Same(t, errShared, p.Resize(1))
 		require.Same(t, errShared, p.Pause(ctx))
-		require.NoError(t, p.WaitIdle(ctx))
+		require.ErrorContains(t, p.WaitIdle(ctx), "inside a task")
 		require.Equal(t, 1, p.Workers())
 		_ = p.Stats()
 	}))

@@ -60,26 +60,32 @@ func (p Priority) set(o *taskOptions) { o.priority = p }
 type TaskOption interface{ set(*taskOptions) }
 
 type taskOptions struct {
-	priority Priority
-	delay    time.Duration
+	route
 	deadline bool
 	startBy  time.Time
 	late     func(*Worker)
-	onNode   bool
-	nodeID   int             // of OnNode
-	node     int             // 1 + index into Pool.nodes; 0 for the submitter's
 	ctx      context.Context // ends the delay; nil if nothing does
 	ended    func()          // called when ctx ends the delay; nil to count a skipped task
 	name     string          // empty for the function's name
 	of       *task           // the user's function
 }
 
+// route says where and when a task is queued. Only a task with the zero route may go into a worker's own queue: whatever an
+// option adds here keeps the task from there, until that is taught what to do about it.
+type route struct {
+	priority Priority
+	delay    time.Duration
+	onNode   bool
+	nodeID   int // of OnNode
+	node     int // 1 + index into Pool.nodes; 0 for the submitter's
+}
+
 type after time.Duration
 
-func (d after) set(o *taskOptions) { o.delay = time.Duration(d) }
+func (d after) set(o *taskOptions) { o.delay = max(time.Duration(d), 0) }
 
 // Delay delays a task: the task is queued when d has passed. Until then it occupies only a
-// timer.
+// timer. If d is 0 or negative, as time.Until of a time that has passed, the task is queued at once.
 func Delay(d time.Duration) TaskOption { return after(d) }
 
 type startBy struct {
@@ -279,7 +285,7 @@ func (p *Pool) isFull(o taskOptions) bool {
 }
 
 // counts says whether the task counts for the bound.
-func (o *taskOptions) counts() bool { return o.priority == PriorityNormal && o.delay <= 0 }
+func (o *taskOptions) counts() bool { return o.priority == PriorityNormal && o.delay == 0 }
 
 // prepare reads the options, and returns the function that is to be run because of them.
 func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
@@ -329,7 +335,7 @@ func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker
 
 // accept queues a prepared function, at once or after its delay.
 func (p *Pool) accept(f func(*Worker), o taskOptions) error {
-	if o.delay <= 0 {
+	if o.delay == 0 {
 		if p.closing.Load() {
 			return p.refuse(ErrClosed)
 		}

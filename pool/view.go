@@ -276,7 +276,7 @@ func (v *visit) leave(err *error) {
 	if !v.returned && (v.loop || own) {
 		recovered = panics.Recovered(recover())
 		if v.loop && recovered != nil && !IsUnwind(recovered) {
-			recovered = newPanicError(recovered)
+			recovered = panicHere(recovered)
 		}
 	}
 	v.end()
@@ -376,6 +376,10 @@ func (w *Worker) Checkpoint() { w.cancelScope.look(w) }
 // Uncancelled calls f so that no fork in it ends early because the caller's call was cancelled. It is for work that
 // must not be left half done. F may ask cancelled, on any worker, whether it should hurry.
 func (w *Worker) Uncancelled(f func(cancelled func() bool)) {
+	if f == nil {
+		panic(errNilFunc("Worker.Uncancelled"))
+	}
+	w.mustBeMine("Worker.Uncancelled")
 	in := w.beginInner()
 	defer w.endInner(in)
 	f(in.cancelScope.ended)

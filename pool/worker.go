@@ -134,7 +134,9 @@ func (w *Worker) Go(f func(*Worker)) error {
 	if w == nil || w.pool == nil {
 		return errNoPool
 	}
-	w.debug("Worker.Go")
+	if w.debug("Worker.Go"); w.place == nil && !w.isMine() {
+		return errOthers("Worker.Go") // such a worker of a function that has returned is found without a cost for others
+	}
 	if ls := w.carries(); ls != nil || trace.IsEnabled() {
 		f = newErrand(f, taskOf(f), ls, "")
 	}

@@ -1,0 +1,206 @@
+package pool
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
+)
+
+// TestANilArgumentIsNamed by an error: returned by functions that return errors, else the value of a panic.
+func TestANilArgumentIsNamed(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx := context.Background()
+	var none context.Context
+	returned := func(_ any, err error) error { return err }
+	require.NoError(t, p.Run(func(w *Worker) {
+		for name, err := range map[string]error{
+			"Pool.Submit":        p.Submit(none, nop2),
+			"Pool.SubmitAll":     returned(p.SubmitAll(none, nil)),
+			"Future.Wait":        returned(Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(none)),
+			"Pool.Broadcast":     p.Broadcast(none, func(*Worker) error { return nil }),
+			"First":              returned(First(p, none, func(context.Context, *Worker) (int, error) { return 1, nil })),
+			"Pool.WaitIdle":      p.WaitIdle(none),
+			"Pool.Pause":         p.Pause(none),
+			"Pool.Shutdown":      p.Shutdown(none),
+			"Pool.Abort":         returned(p.Abort(none)),
+			"Pool.Dump":          p.Dump(nil),
+			"Pool.Run":           p.Run(nil),
+			"Async":              returned(Async[int](p, nil).Wait(ctx)),
+			"Group.Go":           groupError(p, func(g *Group) { g.Go(nil) }),
+			"Group.GoWorker":     groupError(p, func(g *Group) { g.GoWorker(nil) }),
+			"Group.TryGo":        groupError(p, func(g *Group) { g.TryGo(nil) }),
+			"Worker.Go":          w.Go(nil),
+			"Pool.Go":            p.Go(nil),
+			"Pool.TrySubmit":     p.TrySubmit(nil),
+			"Call.Outside":       panicOf(func() { w.Call().Outside(nil) }),
+			"Worker.Block":       panicOf(func() { w.Block(nil) }),
+			"Worker.Named":       panicOf(func() { w.Named("name", nil) }),
+			"Worker.Scope":       panicOf(func() { w.Scope(nil) }),
+			"Scope.Go":           panicOf(func() { w.Scope(func(s *Scope) { s.Go(w, nil) }) }),
+			"Pool.With":          panicOf(func() { p.With(none) }),
+			"Worker.With":        panicOf(func() { w.With(none) }),
+			"View.With":          panicOf(func() { p.With(ctx).With(none) }),
+			"Pool.Group":         panicOf(func() { p.Group(none) }),
+			"Group.Reset":        panicOf(func() { newGroup(p).Reset(none) }),
+			"Worker.Stop":        panicOf(func() { w.Stop(nil) }),
+			"Worker.Uncancelled": panicOf(func() { w.Uncancelled(nil) }),
+		} {
+			if assert.Error(t, err, name) {
+				assert.Regexp(t, `^pool: `+name+` was given a nil `, err.Error())
+			}
+		}
+	}))
+}
+
+func nop2(*Worker) {}
+
+func groupError(p *Pool, add func(g *Group)) error {
+	g := newGroup(p)
+	add(g)
+	return g.Wait()
+}
+
+func panicOf(f func()) error {
+	err, _ := testutil.Caught(f).(error)
+	return err
+}
+
+// TestAWorkerWhoseFunctionHasReturnedQueuesNothing: Worker.Go says so.
+func TestAWorkerWhoseFunctionHasReturnedQueuesNothing(t *testing.T) {
+	if goroutineIDIsSlow {
+		t.Skip("nobody looks whose the worker is")
+	}
+	p := newPool(t, WithWorkers(1))
+	never := func(*Worker) { t.Error("it runs") }
+	var guest, worker *Worker
+	require.NoError(t, p.Run(func(w *Worker) { guest = w }))
+	require.ErrorContains(t, guest.Go(never), "Worker.Go was called with a worker of another function")
+	require.NoError(t, p.Go(func(w *Worker) { worker = w }))
+	require.NoError(t, p.WaitIdle(context.Background()))
+	require.ErrorContains(t, worker.Go(never), "Worker.Go was called with a worker of another function")
+	require.NoError(t, p.WaitIdle(context.Background()))
+}
+
+// TestADelayOfNothingIsNone, as one until a time that has passed: the task counts for the bound and is queued at once.
+func TestADelayOfNothingIsNone(t *testing.T) {
+	for _, d := range []time.Duration{0, -1, -time.Hour} {
+		p := newPool(t, WithWorkers(1), WithQueueBound(1))
+		release := occupyAll(t, p)
+		require.NoError(t, p.Submit(context.Background(), nop2, Delay(d)))
+		require.Zero(t, p.Load().Delayed)
+		require.ErrorIs(t, p.TrySubmit(nop2, Delay(d)), ErrFull)
+		release()
+	}
+}
+
+// TestWhatEndsAPoolIsRefusedInsideIt, wherever a fork of a call happens to run.
+func TestWhatEndsAPoolIsRefusedInsideIt(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx := context.Background()
+	look := func() {
+		_, aborted := p.Abort(ctx)
+		for name, err := range map[string]error{
+			"Close": p.Close(), "Shutdown": p.Shutdown(ctx), "Abort": aborted, "Pause": p.Pause(ctx), "WaitIdle": p.WaitIdle(ctx),
+		} {
+			assert.ErrorContains(t, err, "inside a task of the same pool or a call at it", name)
+		}
+	}
+	require.NoError(t, p.Run(func(*Worker) { look() }))
+	require.NoError(t, Do(p, func(*Worker) { look() }))
+	over := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { defer close(over); look() }))
+	require.True(t, closed(over))
+}
+
+// TestAPanicInALoopPrintsItsStackOnce, in a process that it ends.
+func TestAPanicInALoopPrintsItsStackOnce(t *testing.T) {
+	if inChild() {
+		p, _ := New(WithWorkers(1))
+		_ = For(p, 1, func(int) { explode("planted") })
+		return
+	}
+	output, err := child(t)
+	require.Error(t, err)
+	require.Equal(t, 1, strings.Count(output, "pool.explode("), output)
+	require.NotContains(t, output, "panic: panic:")
+}
+
+// TestEachTaskOptionHoldsForAFutureOfATask: Async inside a task may put the future into the worker's own queue. Each type
+// of the package that is a TaskOption needs a case here, which fails if the option is dropped on that way.
+func TestEachTaskOptionHoldsForAFutureOfATask(t *testing.T) {
+	ctx := context.Background()
+	cases := map[string]func(p *Pool, w *Worker){
+		"Priority": func(p *Pool, w *Worker) {
+			f := Async(p, func(*Worker) (int, error) { return 0, nil }, PriorityLow)
+			assert.Equal(t, 1, p.Load().Queued.Low)
+			_, _ = f.Wait(ctx)
+		},
+		"after": func(p *Pool, w *Worker) {
+			f := Async(p, func(*Worker) (int, error) { return 0, nil }, Delay(time.Hour))
+			assert.Equal(t, 1, p.Load().Delayed)
+			assert.True(t, f.Cancel())
+		},
+		"startBy": func(p *Pool, w *Worker) {
+			_, err := Async(p, func(*Worker) (int, error) { return 0, nil }, StartBy(time.Time{}, nop2)).Wait(ctx)
+			assert.ErrorIs(t, err, ErrLate)
+		},
+		"onNode": func(p *Pool, w *Worker) {
+			f := Async(p, func(*Worker) (int, error) { return 0, nil }, OnNode(p.Nodes()[0]))
+			assert.Equal(t, 1, p.Load().Queued.Normal)
+			assert.Nil(t, w.lifoSlot.Load(), "it lies in the worker's own queue")
+			_, _ = f.Wait(ctx)
+		},
+		"named": func(p *Pool, w *Worker) {
+			var name string
+			cancelled, cancel := context.WithCancel(ctx) // with it no waiter runs the future in place
+			defer cancel()
+			_, _ = Async(p, func(w *Worker) (int, error) { name = w.title; return 0, nil }, Named("a name")).Wait(cancelled)
+			assert.Equal(t, "a name", name)
+		},
+	}
+	var options []string
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Name.Name != "set" || f.Recv == nil || len(f.Type.Params.List) != 1 {
+				continue
+			}
+			to, ok := f.Type.Params.List[0].Type.(*ast.StarExpr)
+			if !ok {
+				continue
+			}
+			if name, ok := to.X.(*ast.Ident); ok && name.Name == "taskOptions" {
+				options = append(options, f.Recv.List[0].Type.(*ast.Ident).Name)
+			}
+		}
+	}
+	slices.Sort(options)
+	for _, option := range options {
+		test := cases[option]
+		if !assert.NotNil(t, test, "the option %s has no case", option) {
+			continue
+		}
+		t.Run(option, func(*testing.T) {
+			p := newPool(t, WithWorkers(1))
+			over := make(chan struct{})
+			require.NoError(t, p.Go(func(w *Worker) { defer close(over); test(p, w) }))
+			require.True(t, closed(over))
+		})
+	}
+	require.Len(t, options, len(cases))
+}
