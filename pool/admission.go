@@ -11,8 +11,10 @@ import (
 //
 // [WithCallers] bounds how many guests compute at a time. Callers beyond the bound wait in their order. A guest that
 // waits does not count, because its wait may not end before others do. When it ends, the guest goes on at once, as a
-// worker does (waiting.md): then more guests than the bound may compute for a while, and no caller is let in. So the
-// bound makes no caller wait for something that waits for this caller: a program hangs only if it would without it.
+// worker does (waiting.md): then more guests than the bound may compute for a while, and no caller is let in. Heist does
+// not see that a guest waits for a coroutine of iter.Pull; while such a coroutine waits, a caller is let in each
+// millisecond beside the bound (coroutine.go). So the bound makes no caller wait for something that waits for this caller:
+// a program hangs only if it would without it.
 //
 // A short loop needs admission too, so it does not run in its caller alone before it comes to the pool (probe).
 
@@ -26,7 +28,8 @@ type admission struct {
 // WithCallers bounds to n how many goroutines from outside compute in the pool at a time, see [Pool.Run]. It applies
 // to all calls that take the pool as their place, short loops included, but not to those with so little work that they
 // never come to the pool, such as a sort of some elements. Other callers wait, in their order, until a guest leaves or
-// waits for something that heist knows of; or until the place's context ends, whose cause they return. Calls at
+// waits for something that heist knows of; or until the place's context ends, whose cause they return. (While a coroutine
+// of iter.Pull waits, another caller is let in each millisecond: a guest may wait for the coroutine, unseen.) Calls at
 // [View.Try] and [Pool.TryRun] return [ErrFull] instead. Calls inside the pool's tasks, bodies and forks need no
 // admission. By default there is no bound.
 func WithCallers(n int) Option {
@@ -74,6 +77,26 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	return nil
 }
 
+// admitBeside admits the first caller that waits, beside those that compute.
+func (p *Pool) admitBeside() {
+	if p.callers == 0 {
+		return
+	}
+	a := &p.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queue) > 0 {
+		a.admitFirst()
+	}
+}
+
+// admitFirst is called under mu, while callers wait.
+func (a *admission) admitFirst() {
+	close(a.queue[0])
+	a.queue = slices.Delete(a.queue, 0, 1)
+	a.inside++
+}
+
 // notAdmitted is called by a caller that gives up, and may have been let in just now.
 func (p *Pool) notAdmitted(turn chan struct{}) {
 	a := &p.admission
@@ -96,9 +119,8 @@ func (p *Pool) exitAdmission() {
 	a := &p.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.inside--; a.inside < p.callers && len(a.queue) > 0; a.inside++ {
-		close(a.queue[0])
-		a.queue = slices.Delete(a.queue, 0, 1)
+	for a.inside--; a.inside < p.callers && len(a.queue) > 0; {
+		a.admitFirst()
 	}
 }
 

@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -277,4 +279,63 @@ func TestTryAsyncRefusesWhereAsyncWouldWait(t *testing.T) {
 	require.NoError(t, p.Close())
 	_, err = TryAsync(p, one)
 	require.Same(t, ErrClosed, err)
+}
+
+// TestAGuestThatWaitsForACoroutineHoldsUpNoCaller, whether the coroutine is the caller that waits for admission or waits
+// for that caller: the guest keeps its turn, because heist does not see that it waits.
+func TestAGuestThatWaitsForACoroutineHoldsUpNoCaller(t *testing.T) {
+	waits := map[string]func(p *Pool, f func()){
+		"it calls":        func(p *Pool, f func()) { _ = p.Run(func(*Worker) { f() }) },
+		"it calls a loop": func(p *Pool, f func()) { _ = ForRange(p, 1, func(int, int) { f() }) },
+		"it waits in Pool": func(p *Pool, f func()) {
+			p.Block(func() { _ = inGoroutine(func() error { return p.Run(func(*Worker) { f() }) }) })
+		},
+		"it waits in a call": func(p *Pool, f func()) {
+			_ = p.Run(func(w *Worker) {
+				w.Block(func() { _ = inGoroutine(func() error { return p.Run(func(*Worker) { f() }) }) })
+			})
+		},
+		"it waits in another pool": func(p *Pool, f func()) {
+			q, err := New(WithWorkers(1))
+			if err != nil {
+				panic(err)
+			}
+			defer q.Close()
+			_ = q.Run(func(w *Worker) {
+				w.Block(func() { _ = inGoroutine(func() error { return p.Run(func(*Worker) { f() }) }) })
+			})
+		},
+	}
+	test := func(t *testing.T, callers int, wait func(p *Pool, f func())) {
+		p := newPool(t, WithWorkers(1), WithCallers(callers))
+		var ran atomic.Int64
+		inside := newBarrier(callers)
+		all := testutil.Together(callers, func(int) {
+			if err := p.Run(func(*Worker) {
+				inside.wait()
+				next, stop := iter.Pull(func(yield func(int) bool) {
+					wait(p, func() { ran.Add(1) })
+					yield(1)
+				})
+				defer stop()
+				next()
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		all()
+		require.EqualValues(t, callers, ran.Load())
+		require.Zero(t, p.admission.inside)
+		require.Zero(t, p.admission.queued())
+	}
+	for name, wait := range waits {
+		for _, callers := range []int{1, 3} {
+			t.Run(fmt.Sprint(name, " ", callers), func(t *testing.T) {
+				require.True(t, testutil.Returns(func() { test(t, callers, wait) }), "it hangs")
+			})
+		}
+	}
+	t.Run("bubble", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, 2, waits["it calls"]) })
+	})
 }

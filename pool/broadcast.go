@@ -21,7 +21,8 @@ import (
 // Broadcast calls f once for each place of a worker, on the worker that holds it, and returns when all calls have ended:
 // with the first error, as a [Group] does. A worker calls f when it has ended its current task. If ctx ends, calls that
 // have not begun never begin. Workers that wait, and have lent their places, do not call f; nor do guests, or workers in
-// places that [Pool.Resize] closes. A paused pool begins when it resumes.
+// places that [Pool.Resize] closes. A paused pool begins when it resumes. While a coroutine of iter.Pull waits, a worker
+// without a place may call f in the stead of one that does not come to it: that one may wait for the coroutine, unseen.
 //
 // Use Broadcast for what each worker has of its own. Use [WithHooks] for what a worker's thread needs, since workers
 // come and go. (rayon calls it broadcast, too.) Any goroutine may call it, a task as well. Cost: that of a group, and a

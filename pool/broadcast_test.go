@@ -3,7 +3,9 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -194,4 +196,35 @@ func TestAPlaceThatClosesIsLeftOut(t *testing.T) {
 	require.NoError(t, p.Resize(2))
 	require.NoError(t, p.Broadcast(context.Background(), r.here))
 	require.Len(t, r.in, 2)
+}
+
+// TestABroadcastOfACoroutineEnds, though the task that waits for the coroutine keeps its place and opens no letter.
+func TestABroadcastOfACoroutineEnds(t *testing.T) {
+	for _, workers := range []int{1, 2, 16} {
+		for name, broadcast := range map[string]func(p *Pool, f func(*Worker) error) error{
+			"itself": func(p *Pool, f func(*Worker) error) error { return p.Broadcast(context.Background(), f) },
+			"a task that it waits for": func(p *Pool, f func(*Worker) error) error {
+				_, err := Async(p, func(*Worker) (int, error) { return 0, p.Broadcast(context.Background(), f) }).Wait(t.Context())
+				return err
+			},
+		} {
+			t.Run(fmt.Sprint(name, " ", workers), func(t *testing.T) {
+				p := newPool(t, WithWorkers(workers))
+				var ran atomic.Int64
+				f := Async(p, func(*Worker) (int, error) {
+					next, stop := iter.Pull(func(yield func(error) bool) {
+						yield(broadcast(p, func(*Worker) error { ran.Add(1); return nil }))
+					})
+					defer stop()
+					err, _ := next()
+					return 0, err
+				})
+				require.True(t, testutil.Returns(func() {
+					_, err := f.Wait(t.Context())
+					require.NoError(t, err)
+				}), "it hangs")
+				require.EqualValues(t, workers, ran.Load(), "once for each place")
+			})
+		}
+	}
 }

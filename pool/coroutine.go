@@ -16,11 +16,15 @@ import (
 // if the coroutine waits for something, the task that waits for the coroutine keeps its place and cannot
 // lend it. If all places were kept like that, and what the coroutines wait for were queued, no worker would begin it.
 //
-// So while a coroutine waits, one queued item, a task or a child of a scope, begins each millisecond, in a
-// worker that has no place, as if the worker had come back from a wait with it. One begins in each pool of
-// the process, for the task may belong to any pool, and another pool's tasks may wait for it. (A pool in a
-// bubble of testing/synctest must be used only inside it, and nothing tells which pools are in the same
-// bubble. So there an item begins only in the pool at which the coroutine waits.) Items begin during a call of
+// So while a coroutine waits, these begin each millisecond, one of each, as if they had come back from a wait:
+//   - a queued item: a task, a child of a scope, or the letter of a broadcast if nothing else is queued; in a worker that
+//     has no place;
+//   - a caller that waits for admission. A guest that waits for a coroutine keeps its turn, as a task keeps its place, and
+//     the coroutine may be that caller, or wait for it.
+//
+// They begin in each pool of the process, for the task may belong to any pool, and another pool's tasks may wait for it. (A
+// pool in a bubble of testing/synctest must be used only inside it, and nothing tells which pools are in the same
+// bubble. So there they begin only in the pool at which the coroutine waits.) Items begin during a call of
 // Pause, too, until it returns.
 //
 // For the same reason heist does not know that a coroutine is inside a task: Close and Pause in a coroutine
@@ -55,7 +59,7 @@ func (w *Worker) isCoroutine() bool {
 	return w.coroutine
 }
 
-// relief begins queued items while coroutines wait.
+// relief begins queued items and admits callers while coroutines wait.
 type relief struct {
 	only *Pool // the pool, in a bubble; nil for all pools outside bubbles; constant
 
@@ -88,7 +92,7 @@ func (p *Pool) relieve() (stop func()) {
 	}
 }
 
-// run begins an item every reliefPeriod while coroutines wait.
+// run begins an item and admits a caller every reliefPeriod while coroutines wait.
 func (r *relief) run() {
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for {
@@ -110,11 +114,13 @@ func (r *relief) run() {
 			return
 		}
 		if r.only != nil {
+			r.only.admitBeside()
 			r.only.runBeside(loot)
 			continue
 		}
 		for _, o := range census.Pools[*Pool]() {
 			if !o.InBubble {
+				o.Pool.admitBeside()
 				o.Pool.runBeside(loot)
 			}
 		}
@@ -162,6 +168,11 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 		}
 	}
 	t := p.takeSubmitted()
+	for _, pl := range p.victims() {
+		if t == nil && pl.letters.Load() > 0 {
+			t = pl.openLetter() // the place's worker may be the one that stands still
+		}
+	}
 	return job{task: t}, t != nil
 }
 

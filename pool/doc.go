@@ -97,5 +97,5 @@
 // goroutine does, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a task may submit, fork, open
 // a group and wait for it. No more tasks run at a time than there are places, except for tasks that come back from a wait:
 // each goes on at once, beside the worker that computes in its place, since it may hold what that worker waits for. While
-// a coroutine of iter.Pull waits, a task a millisecond begins beside the workers.
+// a coroutine of iter.Pull waits, a task and a caller a millisecond begin beside the others.
 package pool

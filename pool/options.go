@@ -261,6 +261,9 @@ func configure(options []Option) (*config, error) {
 	if c.inBubble && c.slowAfter > 0 {
 		return nil, errors.New("pool: in a bubble of testing/synctest WithSlowTask would measure real time and keep the bubble's time from passing; leave it out")
 	}
+	if c.inBubble && c.latency {
+		return nil, errors.New("pool: in a bubble of testing/synctest the worker of Tuning.HotWorker would keep the bubble's time from passing; leave it out")
+	}
 	if c.maxWorkers < c.workers {
 		return nil, fmt.Errorf("pool: Tuning.MaxWorkers is %s, and the pool begins with %d workers", c.asked["Tuning.MaxWorkers"], c.workers)
 	}

@@ -95,9 +95,9 @@ func TestPoolsOutsideAreNoMatterOfABubble(t *testing.T) {
 	}
 }
 
-// TestBoundWorkersAreRefusedInABubble, because time would stand still: a thread that sleeps is no
-// goroutine that waits.
-func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
+// TestWorkersThatHoldUpABubbleAreRefused: its time would stand still, because a thread that sleeps is no goroutine that
+// waits, and a hot worker never waits.
+func TestWorkersThatHoldUpABubbleAreRefused(t *testing.T) {
 	allowed, err := heist.Allowed()
 	if err != nil || len(allowed) == 0 {
 		t.Skip("the system does not say which CPUs the process may use")
@@ -107,6 +107,8 @@ func TestBoundWorkersAreRefusedInABubble(t *testing.T) {
 			_, err := New(o)
 			require.ErrorContains(t, err, "in a bubble of testing/synctest workers cannot be bound")
 		}
+		_, err := New(WithTuning(Tuning{HotWorker: true}))
+		require.ErrorContains(t, err, "in a bubble of testing/synctest the worker of Tuning.HotWorker would keep")
 		p, err := New()
 		require.NoError(t, err)
 		pinning, _ := p.Pinning()
