@@ -50,7 +50,7 @@ func Busy(rounds int) uint64 {
 	return x
 }
 
-// Chore is a computation of a certain length, without memory.
+// Chore is a computation of a certain length, without memory. The zero chore gives a wrong answer.
 type Chore struct {
 	rounds int
 	answer uint64
@@ -58,9 +58,6 @@ type Chore struct {
 
 // NewChore returns a chore of so many rounds.
 func NewChore(rounds int) Chore { return Chore{rounds, Busy(rounds)} }
-
-// NewWrongChore returns a chore whose answer is wrong, for tests.
-func NewWrongChore() Chore { return Chore{1, 1} }
 
 // Do computes, and says whether the answer is right.
 func (c Chore) Do() bool { return Busy(c.rounds) == c.answer }

@@ -36,7 +36,7 @@ func TestArrivalsFindLostAndDoubledTasks(t *testing.T) {
 	_, err = a.run(env, one, twice)
 	assert.EqualError(t, err, "gave 0 for the number of tasks done once, expected 2")
 
-	_, err = a.run(env, gauge.NewWrongChore(), inline(func(int) {}))
+	_, err = a.run(env, gauge.Chore{}, inline(func(int) {}))
 	assert.EqualError(t, err, "gave 0 for the number of tasks done once, expected 2")
 
 	refusing := func(runner.Env, func(i int)) (func(i int) error, func(), error) {
@@ -153,7 +153,7 @@ func TestSupplyKeepsUpAndEnds(t *testing.T) {
 }
 
 func TestSupplyFindsWhatIsWrong(t *testing.T) {
-	s := &supply{work: gauge.NewWrongChore()}
+	s := &supply{work: gauge.Chore{}}
 	s.submit = func(i int) error { s.task(i); return nil }
 	s.stopped.Store(true) // or a task that runs in submit would submit more
 	s.hand(10)
