@@ -1,11 +1,13 @@
 package pool
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +47,145 @@ func TestConfigSaysWhatWasAskedWhatWasChosenAndWhy(t *testing.T) {
 	require.Contains(t, p.Config().String(), "PinNone")
 	_, ok := p.Config().Setting("nothing")
 	require.False(t, ok)
+}
+
+// configured returns the settings of a pool of four workers that is not started.
+func configured(t *testing.T, options ...Option) map[string]inspect.Setting {
+	t.Helper()
+	c, err := configure(append([]Option{WithWorkers(4)}, options...))
+	require.NoError(t, err)
+	settings := make(map[string]inspect.Setting)
+	for _, s := range makePool(c).Config().Settings {
+		settings[s.Name] = s
+	}
+	return settings
+}
+
+// TestEachOptionChangesItsOwnSettingAndNoOther, except those that follow from it, and a later Tuning changes nothing
+// that it does not give.
+func TestEachOptionChangesItsOwnSettingAndNoOther(t *testing.T) {
+	onMachine(t, pretended(2, 4))
+	document := func() Option {
+		return WithTuning(Tuning{Latencies: strings.NewReader(`{"cpus": [0, 1], "ns": [[0, 48], [48, 0]]}`)})
+	}
+	before := configured(t, WithPinning(PinNone))
+	for _, c := range []struct {
+		option              Option
+		name, asked, chosen string
+		follow              []string
+	}{
+		{WithName("thumbs"), "WithName", "thumbs", "thumbs", nil},
+		{WithWorkers(3), "WithWorkers", "3", "3", []string{"Tuning.MaxWorkers", "places for guests"}},
+		{WithQueueBound(7), "WithQueueBound", "7", "7", nil},
+		{WithCallers(3), "WithCallers", "3", "3", nil},
+		{WithTimings(), "WithTimings", "true", "true", nil},
+		{WithSlowTask(1500*time.Nanosecond, nil), "WithSlowTask", "1.5µs", "1.5µs", nil},
+		{WithPanicHandler(func(*PanicError) {}), "WithPanicHandler", "given", "given", nil},
+		{WithHooks(func(*Worker) {}, nil), "WithHooks", "given", "given", nil},
+		{WithHooks(nil, func(*Worker) {}), "WithHooks", "given", "given", nil},
+		{WithTuning(Tuning{MaxWorkers: 70}), "Tuning.MaxWorkers", "70", "70", nil},
+		{WithTuning(Tuning{HotWorker: true}), "Tuning.HotWorker", "true", "true", nil},
+		{WithTuning(Tuning{Spin: 7 * time.Microsecond}), "Tuning.Spin", "7µs", "7µs", nil},
+		{WithTuning(Tuning{Spin: -1}), "Tuning.Spin", "-1ns", "none", nil},
+		{WithTuning(Tuning{FreePs: 2}), "Tuning.FreePs", "2", "2", nil},
+		{WithTuning(Tuning{PollPeriod: 9}), "Tuning.PollPeriod", "9", "9", nil},
+		{WithTuning(Tuning{UniformLooks: 0.5}), "Tuning.UniformLooks", "0.5", "0.5", nil},
+		{WithTuning(Tuning{Patience: 3}), "Tuning.Patience", "3", "3", nil},
+	} {
+		none := WithPinning(PinNone)
+		for _, options := range [][]Option{{none, c.option}, {none, c.option, WithTuning(Tuning{})}} {
+			after := configured(t, options...)
+			require.Equal(t, c.asked, after[c.name].Asked, c.name)
+			require.Equal(t, c.chosen, after[c.name].Chosen, c.name)
+			for name := range before {
+				if s := after[name]; name != c.name && s != before[name] {
+					require.Contains(t, c.follow, name, "%s changes %v", c.name, s)
+				}
+			}
+		}
+	}
+	for name, option := range map[string]Option{"WithCPUs": WithCPUs(3, 1), "Tuning.Isolate": WithTuning(Tuning{Isolate: true}), "WithPinning": WithPinning(PinL3)} {
+		after := configured(t, option, WithTuning(Tuning{}))
+		require.NotEmpty(t, after[name].Asked, name)
+		require.NotEqual(t, before["WithCPUs"].Chosen, after["WithCPUs"].Chosen, name)
+		require.Equal(t, name == "Tuning.Isolate", after["Tuning.Isolate"].Chosen == "true", name)
+	}
+	measured := configured(t, WithPinning(PinCores), document(), WithTuning(Tuning{Patience: 1}))["Tuning.Latencies"]
+	require.Equal(t, inspect.Setting{Name: "Tuning.Latencies", Asked: "a document", Chosen: "same core, up to 60 ns, not measured", Why: "measured"}, measured)
+	require.Equal(t, "0", configured(t, WithTuning(Tuning{FreePs: 2}), WithTuning(Tuning{FreePs: -1}))["Tuning.FreePs"].Chosen)
+}
+
+// TestWhatIsChosenWithoutAnOptionSaysWhy, and only then.
+func TestWhatIsChosenWithoutAnOptionSaysWhy(t *testing.T) {
+	onMachine(t, pretended(1, 4))
+	for procs, free := range map[int]string{4: "1", 5: "0"} {
+		setPs(t, procs)
+		require.Equal(t, free, configured(t, WithCPUs(0, 1))["Tuning.FreePs"].Chosen, "as many bound workers as Ps")
+	}
+	setPs(t, 4)
+	bound := configured(t, WithCPUs(3, 1))
+	require.Contains(t, bound["Tuning.FreePs"].Why, "bound workers do not give way")
+	require.Empty(t, configured(t, WithCPUs(3, 1), WithTuning(Tuning{FreePs: 1}))["Tuning.FreePs"].Why)
+	require.Equal(t, "0", configured(t)["Tuning.FreePs"].Chosen, "workers that are not bound give way")
+	require.Contains(t, configured(t)["Tuning.UniformLooks"].Why, "equally far")
+	require.Empty(t, configured(t, WithTuning(Tuning{UniformLooks: 1}))["Tuning.UniformLooks"].Why)
+	require.Equal(t, "4", bound["GOMAXPROCS"].Chosen)
+	require.Equal(t, "0-3", bound["allowed CPUs"].Chosen)
+	require.Equal(t, "16", bound["places for guests"].Chosen)
+	for _, c := range []struct {
+		options            []Option
+		workers, most, why string
+	}{
+		{nil, "4", "4", "follows GOMAXPROCS"},
+		{[]Option{WithTuning(Tuning{MaxWorkers: 9})}, "4", "9", "follows GOMAXPROCS"},
+		{[]Option{WithCPUs(0, 1, 3)}, "3", "4", "as many as CPUs"},
+		{[]Option{WithCPUs(0, 1, 3), WithWorkers(2)}, "2", "4", ""},
+		{[]Option{WithWorkers(6)}, "6", "6", ""},
+	} {
+		made, err := configure(c.options)
+		require.NoError(t, err)
+		p := makePool(made)
+		require.Equal(t, c.why, setting(t, p, "WithWorkers").Why)
+		require.Equal(t, c.workers, setting(t, p, "WithWorkers").Chosen)
+		require.Equal(t, c.most, setting(t, p, "Tuning.MaxWorkers").Chosen)
+	}
+	onMachine(t, pretended(1, 8)) // more CPUs than Ps: the workers may follow up to these
+	require.Equal(t, "4", configured(t)["Tuning.MaxWorkers"].Chosen)
+	made, err := configure(nil)
+	require.NoError(t, err)
+	require.Equal(t, [3]int{4, 8, 8}, [3]int{made.workers, made.maxWorkers, made.follows})
+}
+
+// TestWorkersGetTheirCPUsInTheOrderGiven, and start over.
+func TestWorkersGetTheirCPUsInTheOrderGiven(t *testing.T) {
+	onMachine(t, pretended(2, 4))
+	c, err := configure([]Option{WithCPUs(5, 0, 3), WithWorkers(5)})
+	require.NoError(t, err)
+	var got []int
+	for _, seat := range makePool(c).Config().Workers {
+		require.Len(t, seat.CPUs, 1)
+		require.Equal(t, seat.CPUs[0]%2*10, seat.Node)
+		require.Equal(t, len(got), seat.Worker)
+		got = append(got, seat.CPUs[0])
+	}
+	require.Equal(t, []int{5, 0, 3, 5, 0}, got)
+}
+
+// TestWhatAPoolReportsIsTheCallersOwn: to change it does not change the pool.
+func TestWhatAPoolReportsIsTheCallersOwn(t *testing.T) {
+	onMachine(t, pretended(2, 2))
+	c, err := configure([]Option{WithCPUs(0, 1, 2, 3)})
+	require.NoError(t, err)
+	p := makePool(c)
+	p.slow.last = []inspect.Slow{{Task: "slow"}}
+	config, nodes, slow := p.Config(), p.Nodes(), p.Snapshot().Slow
+	for _, w := range config.Workers {
+		w.CPUs[0] = 100
+	}
+	nodes[0], slow[0].Task = 100, "changed"
+	require.Equal(t, []int{0}, p.Config().Workers[0].CPUs)
+	require.Equal(t, []int{0, 10}, p.Nodes())
+	require.Equal(t, "slow", p.Snapshot().Slow[0].Task)
 }
 
 func TestConfigOfTheDefaultsGivesReasons(t *testing.T) {
@@ -107,6 +248,40 @@ func TestOptionsFromEnvSetWhatTheirNamesSay(t *testing.T) {
 		require.Contains(t, s.Asked, "(POOLTEST_", name)
 	}
 	require.Equal(t, "a document (POOLTEST_LATENCIES)", setting(t, p, "Tuning.Latencies").Asked)
+}
+
+// TestTheEnvironmentNamesWhatItHasSet, in each of its forms, and the program's later options are its own again.
+func TestTheEnvironmentNamesWhatItHasSet(t *testing.T) {
+	onMachine(t, pretended(2, 4))
+	for _, c := range []struct{ variable, value, name, chosen string }{
+		{"PINNING", "none", "WithPinning", "PinNone"},
+		{"PINNING", "cores", "WithPinning", "PinCores"},
+		{"PINNING", "L3", "WithPinning", "PinL3"},
+		{"PINNING", "Nodes", "WithPinning", "PinNodes"},
+		{"CPUS", "0-2,5", "WithCPUs", "0-2,5"},
+		{"HOT_WORKER", "true", "Tuning.HotWorker", "true"},
+		{"ISOLATE", "1", "Tuning.Isolate", "true"},
+		{"TIMINGS", "0", "WithTimings", "false"},
+		{"SPIN", "-1ns", "Tuning.Spin", "none"},
+		{"UNIFORM_LOOKS", "-1", "Tuning.UniformLooks", "0"},
+	} {
+		t.Run(c.variable+"="+c.value, func(t *testing.T) {
+			t.Setenv("POOLTEST_"+c.variable, c.value)
+			t.Setenv("POOLTEST_PATIENCE", "") // counts as none
+			t.Setenv("POOLTESTS_WORKERS", "x")
+			environment, err := OptionsFromEnv("POOLTEST")
+			require.NoError(t, err)
+			options := append([]Option{WithTimings()}, environment...)
+			got := configured(t, append(options, WithQueueBound(5))...)
+			require.Equal(t, c.chosen, got[c.name].Chosen)
+			require.Contains(t, got[c.name].Asked, "(POOLTEST_"+c.variable+")")
+			delete(got, c.name)
+			for s := range maps.Values(got) {
+				require.NotContains(t, s.Asked, "POOLTEST", s.Name)
+			}
+			require.Equal(t, "5", got["WithQueueBound"].Asked)
+		})
+	}
 }
 
 func TestOptionsFromEnvBindToTheListedCPUs(t *testing.T) {
