@@ -40,6 +40,8 @@ func TestTheDefaultPoolIsOneForAll(t *testing.T) {
 				}
 				require.Same(t, errShared, p.Close())
 				require.Same(t, errShared, p.Shutdown(context.Background()))
+				_, err := p.Abort(context.Background())
+				require.Same(t, errShared, err)
 				require.Same(t, errShared, p.Pause(context.Background()))
 				require.Same(t, errShared, p.Resize(1))
 			}

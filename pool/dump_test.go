@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -311,6 +313,77 @@ func TestAPoolRemembersTheLastSlowTasks(t *testing.T) {
 	}
 	requireCloses(t, p)
 	require.Len(t, p.Snapshot().Slow, keptSlow)
+	for i := range keptSlow + 2 {
+		p.report(inspect.Slow{Worker: i})
+	}
+	for i, s := range p.Snapshot().Slow {
+		require.Equal(t, 2+i, s.Worker, "the oldest first")
+	}
+}
+
+// TestATaskIsSlowWhenItTakesLongerThanTheTimeGiven, by the clock, and is reported once, by its own name.
+func TestATaskIsSlowWhenItTakesLongerThanTheTimeGiven(t *testing.T) {
+	var reports []inspect.Slow
+	p := newPool(t, WithName("thumbs"), WithWorkers(1), WithSlowTask(time.Hour, func(s inspect.Slow) { reports = append(reports, s) }))
+	run := func(name string, ago time.Duration, f func(w *Worker)) {
+		var options []TaskOption
+		if name != "" {
+			options = append(options, Named(name))
+		}
+		require.NoError(t, p.Submit(context.Background(), func(w *Worker) {
+			if f(w); ago > 0 {
+				w.began(ago)
+			}
+		}, options...))
+	}
+	nothing := func(*Worker) {}
+	run("in time", 59*time.Minute, nothing)
+	run("slow", 61*time.Minute, nothing)
+	run("", 62*time.Minute, nothing)
+	run("", 63*time.Minute, func(w *Worker) { w.Named("of a queue", func() {}) })
+	run("the task", 64*time.Minute, func(w *Worker) { w.Named("a part of it", func() {}) })
+	run("in time again", 59*time.Minute, func(w *Worker) { w.began(59 * time.Minute); p.findSlow() })
+	run("still runs", 0, func(w *Worker) {
+		w.began(65 * time.Minute)
+		begun := w.since.Load()
+		p.findSlow()
+		p.findSlow()
+		require.Len(t, reports, 1, "the others have ended, and the sentinel comes to them later")
+		require.Equal(t, begun, w.slowSince.Load())
+	})
+	run("last", 67*time.Minute, nothing)
+	start := time.Now()
+	requireCloses(t, p)
+
+	want := []struct {
+		task string
+		took time.Duration
+	}{
+		{"still runs", 65}, {"slow", 61}, {"TestATaskIsSlowWhenItTakesLongerThanTheTimeGiven", 62}, {"of a queue", 63}, {"the task", 64}, {"last", 67},
+	}
+	require.Len(t, reports, len(want), "%v", reports)
+	for i, s := range reports {
+		require.Contains(t, s.Task, want[i].task)
+		require.NotContains(t, s.Task, " of it")
+		require.InDelta(t, want[i].took*time.Minute, s.Took, float64(30*time.Second))
+		require.Equal(t, `pool "thumbs"`, s.Pool)
+		require.Equal(t, 0, s.Worker)
+		require.WithinDuration(t, start, s.At, time.Minute)
+		require.Equal(t, i > 0, s.Ended)
+		require.Equal(t, i == 0, strings.Contains(s.Stack, "findSlow"), "of the task's goroutine, while it runs")
+	}
+	require.Equal(t, reports, p.Snapshot().Slow)
+}
+
+func TestWithoutAFunctionSlowTasksGoToTheStandardLogger(t *testing.T) {
+	var b bytes.Buffer
+	log.SetOutput(&b)
+	defer log.SetOutput(os.Stderr)
+	c, err := configure([]Option{WithSlowTask(time.Second, nil)})
+	require.NoError(t, err)
+	c.onSlow(inspect.Slow{Pool: "pool", Task: "main.s", Stack: "its stack"})
+	require.Contains(t, b.String(), "main.s")
+	require.Contains(t, b.String(), "its stack")
 }
 
 func TestTheSentinelEndsWithThePool(t *testing.T) {

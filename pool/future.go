@@ -148,7 +148,7 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 		return future, p.refuse(ErrFull)
 	}
 	if o.counts() && !try {
-		if err := p.waitForRoom(context.Background()); err != nil {
+		if err := p.waitForRoom(context.Background(), 1); err != nil {
 			return future, err
 		}
 	}

@@ -1020,6 +1020,30 @@ func TestABodyThatSetsUpIsCalledSeldom(t *testing.T) {
 	t.Log(few)
 }
 
+// TestALimitAndAnOrderKeepTheRestOfAGranularity, whichever comes first.
+func TestALimitAndAnOrderKeepTheRestOfAGranularity(t *testing.T) {
+	adaptive, affinity := new(AdaptiveGrain), new(Affinity)
+	adaptive.grain.Store(777)
+	for _, g := range []struct{ given, want Granularity }{
+		{Granularity{}, Granularity{}},
+		{Grain(3), Granularity{grain: 3}},
+		{Chunks(4), Granularity{share: 4}},
+		{adaptive.Granularity(), Granularity{grain: 777, adaptive: adaptive}},
+		{affinity.Granularity(), Granularity{affinity: affinity}},
+	} {
+		require.Equal(t, g.want, g.given)
+		limited, ordered := g.want, g.want
+		limited.most, ordered.inOrder = 2, true
+		require.Equal(t, limited, g.given.AtMost(2))
+		require.Equal(t, limited, g.given.AtMost(5).AtMost(2), "the last one counts")
+		require.Equal(t, ordered, g.given.InOrder())
+		both := limited
+		both.inOrder = true
+		require.Equal(t, both, g.given.AtMost(2).InOrder())
+		require.Equal(t, both, g.given.InOrder().AtMost(2))
+	}
+}
+
 func TestGranularitiesSayWhatIsWrong(t *testing.T) {
 	require.PanicsWithError(t, "pool: Chunks was given 0; it must be at least 1", func() { Chunks(0) })
 	require.PanicsWithError(t, "pool: AtMost was given -1; it must be at least 1", func() { Granularity{}.AtMost(-1) })

@@ -116,7 +116,9 @@ func (w *Worker) Named(name string, f func()) {
 }
 
 func (w *Worker) enterName(name string) {
-	w.title = name
+	if w.inside.own().title() == "" { // a task keeps its name, whatever it calls by other names
+		w.title = name
+	}
 	w.inside.set(&inside{name: name, outer: w.inside.own()})
 }
 

@@ -1,17 +1,21 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"runtime/trace"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
 )
@@ -173,6 +177,258 @@ func TestStatsTellWakeUpsThatFoundNothing(t *testing.T) {
 	}
 	requireAtRest(t, p)
 	require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Fruitless > before.Fruitless }))
+}
+
+// TestStatsAndLoadReadEachCounterOnce: no two are mixed up, and none is left out.
+func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
+	onMachine(t, pretended(2, 1))
+	c, err := configure([]Option{WithPinning(PinCores), WithWorkers(2), WithTimings()})
+	require.NoError(t, err)
+	p := makePool(c)
+	p.waits.Store(1)
+	p.cancelled.Store(2)
+	p.refused.Store(3)
+	p.late.Store(4)
+	p.skipped.Store(5)
+	p.panicked.Store(6)
+	p.dropped.Store(70)
+	p.delayed.Store(800)
+	p.active.Store(9)
+	nothing := taskOf(func(*Worker) {})
+	for i, n := range map[Priority]int{PriorityHigh: 1, PriorityNormal: 2, PriorityLow: 3} {
+		for range n {
+			require.True(t, p.nodes[1].queues[i].Push(nothing))
+		}
+	}
+	pl := p.places[1]
+	require.True(t, pl.ring.Push(nothing))
+	pl.lifoSlot.Store(nothing)
+	for i, counter := range []interface{ Add(int) }{&pl.tasks, &pl.looks, &pl.parks, &pl.wakes, &pl.fruitless, &pl.lends, &pl.gaveWay, &pl.displaced} {
+		counter.Add(10 + i)
+	}
+	pl.stealStats.succeeded(0, 0, 3)
+	pl.stealStats.succeeded(0, 0, 4)
+	pl.stealStats.succeeded(2, 5, 2)
+	pl.stealStats.failed(0, true)
+	pl.stealStats.failed(2, false)
+	// Half of what was counted and measured is of a worker that has ended.
+	second := heist.TicksIn(time.Second)
+	for range 2 {
+		w := p.newWorker(pl.placement, false, false)
+		w.publishes.Add(20)
+		w.timings.computing.Add(int(30 * second))
+		w.timings.searching.Add(int(40 * second))
+		for range 3 {
+			w.timings.wait.add(second)
+		}
+		w.timings.run.add(60 * second)
+		if w.id == 0 {
+			p.workers.remove(w)
+		}
+	}
+
+	s := p.Stats()
+	require.InDelta(t, time.Minute, s.Computing, float64(time.Millisecond))
+	require.InDelta(t, 80*time.Second, s.Searching, float64(time.Millisecond))
+	s.Computing, s.Searching = 0, 0
+	require.Equal(t, inspect.WorkerStats{
+		Role: inspect.RoleWorker, State: inspect.Away, Queued: 2, Tasks: 10, Looks: 11, Parks: 12, Wakes: 13, Fruitless: 14, Lent: 15, GaveWay: 16, Displaced: 17,
+		Steals: 3, Items: 9, LostRaces: 1,
+	}, s.Workers[1])
+	s.Workers = nil
+	require.Equal(t, inspect.Stats{
+		Waiting: 1, Cancelled: 2, Refused: 3, Late: 4, Skipped: 5, Panicked: 6, Published: 40,
+		Submitted: 6 + 800 + 70 + 10 + 2,
+		Tiers:     []inspect.TierStats{{Name: "same core", Attempts: 3, Steals: 2, Items: 7, LostRaces: 1}, {Name: "same node"}, {Name: "nodes at distance 21", Attempts: 2, Steals: 1, Items: 2}},
+	}, s)
+	require.Equal(t, inspect.Load{Workers: 2, Running: 8, Waiting: 1, Queued: inspect.Queued{High: 1, Normal: 4, Low: 3}, Delayed: 800}, p.Load())
+	for thief, row := range p.StealMatrix() {
+		for victim, n := range row {
+			want := map[[2]int]uint64{{1, 0}: 2, {1, 5}: 1}[[2]int{thief, victim}]
+			require.Equal(t, want, n, "%d from %d", thief, victim)
+		}
+	}
+
+	for name, c := range map[string]struct {
+		h     inspect.Histogram
+		count uint64
+		each  time.Duration
+	}{"wait": {p.Timings().Wait, 6, time.Second}, "run": {p.Timings().Run, 2, time.Minute}} {
+		require.Len(t, c.h.Buckets, 1, name)
+		end := c.h.Buckets[0].UpTo
+		require.Equal(t, inspect.Histogram{Buckets: []inspect.Bucket{{UpTo: end, Count: c.count}}, Count: c.count, Sum: end * time.Duration(c.count)}, c.h, name)
+		require.GreaterOrEqual(t, end, c.each*999/1000, name)
+		require.LessOrEqual(t, end, c.each*1126/1000, name)
+	}
+}
+
+// began makes it look as if the worker's job had begun so much earlier.
+func (w *Worker) began(ago time.Duration) { w.since.Store(heist.Ticks() - heist.TicksIn(ago)) }
+
+// TestComputingIsOfTasksAndForksWithoutTheirWaits, and Run is of tasks with their waits. A wait counts for the task
+// that waited alone.
+func TestComputingIsOfTasksAndForksWithoutTheirWaits(t *testing.T) {
+	p := newPool(t, WithWorkers(2), WithTimings())
+	inTask := func(f func(w *Worker)) {
+		require.NoError(t, p.Go(f))
+		requireAtRest(t, p)
+	}
+	grows := func(hours time.Duration, runs uint64, f func()) {
+		t.Helper()
+		before, ran := p.Stats().Computing, p.Timings().Run.Count
+		f()
+		require.InDelta(t, hours*time.Hour, p.Stats().Computing-before, float64(10*time.Minute))
+		require.Equal(t, runs, p.Timings().Run.Count-ran)
+	}
+	for range 3 { // on either worker
+		grows(2, 1, func() {
+			inTask(func(w *Worker) { w.began(3 * time.Hour); w.waited += heist.TicksIn(time.Hour) })
+		})
+		grows(5, 1, func() { inTask(func(w *Worker) { w.began(5 * time.Hour) }) })
+	}
+	grows(7, 0, func() {
+		require.NoError(t, p.Run(func(w *Worker) {
+			stolenJoin(w, nop[int], func(w *Worker) int { w.began(7 * time.Hour); return 0 })
+		}))
+		requireAtRest(t, p)
+	})
+	require.Greater(t, p.Timings().Run.Max(), 4*time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	grows(0, 2, func() { // skipped tasks, too
+		require.NoError(t, p.Pause(ctx))
+		for range 2 {
+			require.NoError(t, p.Submit(ctx, func(*Worker) {}))
+		}
+		cancel()
+		p.Resume()
+		requireAtRest(t, p)
+	})
+}
+
+// TestWhatWorkersAndGuestsPublishedIsCountedWhenTheyAreGone.
+func TestWhatWorkersAndGuestsPublishedIsCountedWhenTheyAreGone(t *testing.T) {
+	const guests = 4 * keptGuests
+	p := newPool(t, WithWorkers(2))
+	var published atomic.Int64
+	f := func(w *Worker) {
+		before := w.publishes.Load()
+		w.Do(func(w *Worker) { w.expose() }, func(*Worker) {})
+		published.Add(int64(w.publishes.Load() - before))
+	}
+	together := newBarrier(guests)
+	testutil.Together(guests, func(int) {
+		require.NoError(t, p.Go(f))
+		_ = p.Run(func(w *Worker) { f(w); together.wait() })
+	})()
+	requireCloses(t, p)
+	require.NotZero(t, published.Load())
+	require.EqualValues(t, published.Load(), p.Stats().Published)
+}
+
+// TestEachRefusalIsCountedOnce, for each function of a batch, and nothing else is.
+func TestEachRefusalIsCountedOnce(t *testing.T) {
+	nothing := func(*Worker) {}
+	future := func(*Worker) (int, error) { return 0, nil }
+	ctx := context.Background()
+	type refused struct {
+		name string
+		n    int
+		call func(p *Pool, w *Worker) error
+	}
+	tasks := []refused{
+		{"TrySubmit", 1, func(p *Pool, _ *Worker) error { return p.TrySubmit(nothing) }},
+		{"TryAsync", 1, func(p *Pool, _ *Worker) error { _, err := TryAsync(p, future); return err }},
+	}
+	callers := []refused{
+		{"TryRun", 1, func(p *Pool, _ *Worker) error { return p.TryRun(nothing) }},
+		{"Try", 1, func(p *Pool, _ *Worker) error { return Do(p.With(ctx).Try(), nothing) }},
+	}
+	others := []refused{
+		{"Go", 1, func(p *Pool, _ *Worker) error { return p.Go(nothing) }},
+		{"Worker.Go", 1, func(_ *Pool, w *Worker) error { return w.Go(nothing) }},
+		{"Submit", 1, func(p *Pool, _ *Worker) error { return p.Submit(ctx, nothing) }},
+		{"Submit high", 1, func(p *Pool, _ *Worker) error { return p.Submit(ctx, nothing, PriorityHigh) }},
+		{"Submit later", 1, func(p *Pool, _ *Worker) error { return p.Submit(ctx, nothing, Delay(time.Hour)) }},
+		{"SubmitAll", 3, func(p *Pool, _ *Worker) error {
+			_, err := p.SubmitAll(ctx, []func(*Worker){nothing, nothing, nothing})
+			return err
+		}},
+		{"Async", 1, func(p *Pool, _ *Worker) error { _, err := Async(p, future).Wait(ctx); return err }},
+		{"Run", 1, func(p *Pool, _ *Worker) error { return p.Run(nothing) }},
+		{"View.Run", 1, func(p *Pool, _ *Worker) error { return p.With(ctx).Run(nothing) }},
+		{"Do", 1, func(p *Pool, _ *Worker) error { return Do(p, nothing) }},
+		{"ForRange", 1, func(p *Pool, _ *Worker) error { return ForRange(p, 3, func(int, int) {}) }},
+		{"ForRange with a worker", 1, func(p *Pool, _ *Worker) error { return ForRange(p, 3, func(*Worker, int, int) {}) }},
+		{"Recursion.Run", 1, func(p *Pool, _ *Worker) error { _, err := forkFib.Run(p, 3); return err }},
+	}
+	counted := func(t *testing.T, p *Pool, w *Worker, c refused, want error) {
+		t.Helper()
+		before := p.Stats().Refused
+		require.ErrorIs(t, c.call(p, w), want, c.name)
+		require.EqualValues(t, c.n, p.Stats().Refused-before, c.name)
+	}
+	p := newPool(t, WithWorkers(1), WithQueueBound(1), WithCallers(1))
+	release := occupyAll(t, p)
+	require.NoError(t, p.TrySubmit(nothing))
+	leave, inside := make(chan struct{}), make(chan *Worker)
+	left := testutil.Together(1, func(int) { _ = p.Run(func(w *Worker) { inside <- w; <-leave }) })
+	w := <-inside
+	for _, c := range slices.Concat(tasks, callers) {
+		counted(t, p, w, c, ErrFull)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	before := p.Stats().Refused
+	require.ErrorIs(t, p.Submit(ended, nothing), context.Canceled)
+	require.ErrorIs(t, p.With(ended).Run(nothing), context.Canceled)
+	require.Error(t, p.Go(nil))
+	require.Equal(t, before, p.Stats().Refused, "a context has ended, and a function is nil")
+
+	wait := testutil.Together(1, func(int) { // those who wait when the pool closes are refused, too
+		_, err := p.SubmitAll(ctx, []func(*Worker){nothing, nothing, nothing})
+		require.ErrorIs(t, err, ErrClosed)
+	})
+	require.True(t, waits(p, 1))
+	_, err := p.beginClose(ctx, "Close")
+	require.NoError(t, err)
+	wait()
+	require.EqualValues(t, 3, p.Stats().Refused-before)
+	for _, c := range slices.Concat(tasks, callers, others) { // closed comes before full
+		counted(t, p, w, c, ErrClosed)
+	}
+	release()
+	close(leave)
+	left()
+	p.drain()
+
+	before = Serial().(*Pool).Stats().Refused
+	_, err = Serial().(*Pool).SubmitAll(ctx, []func(*Worker){nothing, nothing})
+	require.ErrorIs(t, err, errSerial)
+	require.ErrorIs(t, Serial().(*Pool).Go(nothing), errSerial)
+	require.EqualValues(t, 3, Serial().(*Pool).Stats().Refused-before)
+}
+
+// TestATraceHasNamesOfTasksAndRegionsOfWhatThePoolDoes.
+func TestATraceHasNamesOfTasksAndRegionsOfWhatThePoolDoes(t *testing.T) {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Skip(err)
+	}
+	p := newPool(t, WithWorkers(2))
+	require.NoError(t, p.Submit(context.Background(), func(w *Worker) {
+		w.Named("named inside", func() { stolenJoin(w, nop[int], nop[int]) })
+		w.Block(func() {})
+	}, Named("a name of its own")))
+	require.NoError(t, p.Go(theTask(make(chan string, 1))))
+	require.NoError(t, p.Run(func(*Worker) {}))
+	require.NoError(t, Do(p, func(*Worker) {}))
+	requireAtRest(t, p)
+	trace.Stop()
+	for _, has := range []string{
+		"a name of its own", "named inside", "theTask", "heist: task", "heist: fork", "heist: steal", "heist: call", "heist: wait", "heist: search", "heist: park",
+	} {
+		require.True(t, bytes.Contains(b.Bytes(), []byte(has)), has)
+	}
 }
 
 func TestAddedPlacesAreTheirOwnRows(t *testing.T) {

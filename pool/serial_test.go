@@ -117,5 +117,7 @@ func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 		require.Equal(t, 1, p.Workers())
 		_ = p.Stats()
 	}))
-	require.Error(t, Serial().(*Pool).Close())
+	require.Same(t, errShared, Serial().(*Pool).Close())
+	_, err := Serial().(*Pool).Abort(context.Background())
+	require.Same(t, errShared, err)
 }

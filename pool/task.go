@@ -161,7 +161,7 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 	}
 	f = p.unless(ctx, f)
 	if o.counts() {
-		err = p.waitForRoom(ctx)
+		err = p.waitForRoom(ctx, 1)
 	} else if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -216,12 +216,11 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		return 0, errNilContext("Pool.SubmitAll")
 	}
 	if p.closing.Load() {
-		p.refused.Add(int64(len(fs)))
-		return 0, ErrClosed
+		return 0, p.refusal(len(fs))
 	}
 	var batch [heist.MaxPull]*task
 	for queued < len(fs) {
-		if err := p.waitForRoom(ctx); err != nil {
+		if err := p.waitForRoom(ctx, len(fs)-queued); err != nil {
 			return queued, err
 		}
 		rest := fs[queued:]
@@ -239,15 +238,14 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 			p.notifyTask(node)
 		}
 		if done < n {
-			p.refused.Add(int64(len(fs) - queued - 1)) // refusal counts one more
-			return queued, p.refusal()
+			return queued, p.refusal(len(fs) - queued)
 		}
 	}
 	return queued, nil
 }
 
-// waitForRoom returns when a task may be queued.
-func (p *Pool) waitForRoom(ctx context.Context) error {
+// waitForRoom returns when a task may be queued. If the pool closes first, it refuses all n tasks for which the caller waits.
+func (p *Pool) waitForRoom(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
@@ -269,7 +267,7 @@ func (p *Pool) waitForRoom(ctx context.Context) error {
 		})
 		switch {
 		case closed:
-			return p.refuse(ErrClosed)
+			return p.refusal(n)
 		case ctx.Err() != nil:
 			r.offer(p) // the token may have been for another waiter
 			return context.Cause(ctx)
@@ -348,7 +346,7 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	p.delayed.Add(1) // before the look: drain looks in the opposite order
 	if p.closing.Load() || p.isSerial() {
 		p.endDelay()
-		return p.refusal()
+		return p.refusal(1)
 	}
 	d := &delay{f: f}
 	d.mu.Lock()
@@ -388,12 +386,13 @@ func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	return nil
 }
 
-// refusal returns the reason why a task was not accepted.
-func (p *Pool) refusal() error {
+// refusal counts n tasks that a closed pool, or that of Serial, has not accepted, and returns the reason.
+func (p *Pool) refusal(n int) error {
+	p.refused.Add(int64(n))
 	if p.isSerial() {
 		return errSerial
 	}
-	return p.refuse(ErrClosed)
+	return ErrClosed
 }
 
 // refuse counts a task or caller that was not accepted, and returns err, the reason.
@@ -423,7 +422,7 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 		if priority == PriorityHigh {
 			p.urgent.Add(-1)
 		}
-		return p.refusal()
+		return p.refusal(1)
 	}
 	p.notifyTask(node)
 	return nil

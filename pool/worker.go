@@ -54,7 +54,7 @@ type Worker struct {
 	cells        *cellHead     // that it holds, see local.go
 	worn         labels        // labels that its goroutine has for what it runs, see wear
 	merged       [2]merged     // see withName; thieves read them as they read labels
-	title        string        // of the named task that it began last
+	title        string        // the name of its task, or of what it began last by Named in a task without one
 	waited       int64         // how long it has waited in all, in heist.Ticks, if the pool measures
 	waitedThen   int64         // waited when its job began
 	region       *trace.Region // of the wait that it is in; nil if no trace is on
