@@ -134,7 +134,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 	if w == nil || w.pool == nil {
 		return errNoPool
 	}
-	if w.debug("Worker.Go"); w.place == nil && !w.isMine() {
+	if w.debug("Worker.Go"); w.place == nil && !w.isMine() && !w.pool.closing.Load() { // a closed pool refuses it in any case
 		return errOthers("Worker.Go") // such a worker of a function that has returned is found without a cost for others
 	}
 	if ls := w.carries(); ls != nil || trace.IsEnabled() {
