@@ -103,8 +103,8 @@ func (w *Worker) reopen(ctx context.Context) error {
 // attemptsKey tells jobs of one consumer apart, those of an older stream of the same name too.
 func (j *Job) attemptsKey() string { return j.worker.born + "." + strconv.FormatUint(j.sequence, 10) }
 
-// giveBackToOthers gives back jobs that the worker has too many of. At their first delivery they have not begun for certain, which is written down
-// so that they are no suspects.
+// giveBackToOthers gives back jobs that the worker has too many of. It is certain that those of a first delivery have not begun, which is written
+// down so that they are no suspects.
 func (w *Worker) giveBackToOthers(jobs []*Job) {
 	if bucket := w.bucket(); bucket != nil {
 		for _, j := range jobs {

@@ -19,7 +19,7 @@ import (
 // # Pulling
 //
 // A lane has one subscription, to an inbox, and asks for jobs by requests that name the inbox (NATS's ADR-37). Jobs arrive in the
-// subscription's goroutine, which queues them. The Fetch of nats.go makes a subscription and three goroutines for each
+// subscription's goroutine, which queues them. The Fetch of nats.go makes a subscription and goroutines for each
 // request: jobs of two requests overtook each other, and reached the pool two hops later.
 //
 // What was asked for and has not arrived counts as waiting. The server does not say to which request a job belongs, so jobs count
@@ -42,7 +42,7 @@ const (
 	// be answered, and with 10 ms of work less than a third of it had arrived.
 	soon = 25 * time.Millisecond
 
-	// stallTime is after how long a worker gives back what it does not begin, or has too much of. For less than a second it would not be worth the messages.
+	// stallTime is after how long a worker gives back what it does not begin, or has too much of. A judgement: sooner would not be worth the messages.
 	stallTime = time.Second
 
 	// stallRetry is after how long a worker that has stalled asks again.
@@ -282,7 +282,7 @@ func (w *Worker) surplus(load inspect.Load, period time.Duration) (back []*Job) 
 	w.moved = false
 	stalled := w.queued > 0 && time.Duration(w.still)*period >= stallTime || w.stalled && w.still > 0
 	switch {
-	case w.begun < w.mostRunning() && load.Parked+load.Searching > 0: // a place is free
+	case w.begun < w.mostRunning() && load.Running < load.Workers: // a place is free
 		stalled = false
 	case time.Duration(w.still)*period >= stallRetry: // perhaps the pool has come to an end with what others gave it
 		w.still, stalled = 0, false
@@ -291,6 +291,13 @@ func (w *Worker) surplus(load inspect.Load, period time.Duration) (back []*Job) 
 		w.room.Broadcast()
 	}
 	w.stalled = stalled
+	if stalled { // the suspects in line too: those that are in a queue lead to the next ones when they run, and are given back
+		back, w.line = w.line, nil
+		w.queued -= len(back)
+		for _, j := range back {
+			j.lane.waiting--
+		}
+	}
 	most := 2 * w.share()
 	for _, l := range w.lanes {
 		n := len(l.queue) - most

@@ -768,6 +768,20 @@ func TestAnErrorWhoseMethodsPanicIsAFailure(t *testing.T) {
 	require.Contains(t, deadLetters(t, js)[0].Header.Get(HeaderError), "an error of type *jetstream.broken, whose methods panic")
 }
 
+// makeSuspects publishes jobs, and has them delivered to a process that dies.
+func makeSuspects(t *testing.T, js natsjs.JetStream, c Config, jobs int) {
+	t.Helper()
+	produce(t, js, "jobs", 0, jobs)
+	_, err := NewWorker(context.Background(), js, c, nothing) // makes the consumer
+	require.NoError(t, err)
+	consumer, err := js.Consumer(context.Background(), c.Stream, c.Durable)
+	require.NoError(t, err)
+	lost, err := consumer.Fetch(jobs)
+	require.NoError(t, err)
+	for range lost.Messages() {
+	}
+}
+
 // TestASuspectIsAcknowledgedBeforeTheNextOneRuns, for that may end the process, and take along what waits to be sent.
 func TestASuspectIsAcknowledgedBeforeTheNextOneRuns(t *testing.T) {
 	t.Parallel()
@@ -775,16 +789,8 @@ func TestASuspectIsAcknowledgedBeforeTheNextOneRuns(t *testing.T) {
 	s := stream(t, js, "JOBS", "jobs", func(c *natsjs.StreamConfig) { c.Retention = natsjs.WorkQueuePolicy })
 	stream(t, js, "DEAD", "dead")
 	const jobs = 20
-	produce(t, js, "jobs", 0, jobs)
 	c := Config{Stream: "JOBS", Durable: "test", Pool: newPool(t), AckWait: leastAckWait, MaxDeliver: 3, DeadLetter: "dead"}
-	_, err := NewWorker(context.Background(), js, c, nothing) // makes the consumer
-	require.NoError(t, err)
-	consumer, err := s.Consumer(context.Background(), "test")
-	require.NoError(t, err)
-	lost, err := consumer.Fetch(jobs) // as a process that dies then
-	require.NoError(t, err)
-	for range lost.Messages() {
-	}
+	makeSuspects(t, js, c, jobs)
 	var ended, most uint64 // one suspect runs at a time
 	w := run(t, js, c, func(pw *pool.Worker, j *Job) error {
 		require.True(t, j.suspect)
@@ -798,4 +804,39 @@ func TestASuspectIsAcknowledgedBeforeTheNextOneRuns(t *testing.T) {
 	requireDrained(t, js, "test")
 	w.shutdown()
 	require.EqualValues(t, jobs, most, "more were there than had not ended, so one was not acknowledged")
+}
+
+// TestSuspectsThatWaitForALongOneAreForOthers: they wait in line, not in the queue.
+func TestSuspectsThatWaitForALongOneAreForOthers(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	const jobs = 5
+	p := newPool(t)
+	c := Config{Stream: "JOBS", Durable: "test", Pool: p, AckWait: leastAckWait, DeadLetter: "dead"}
+	makeSuspects(t, js, c, jobs)
+	release := make(chan struct{})
+	open := sync.OnceFunc(func() { close(release) })
+	defer open() // or the pool waits for ever if this fails
+	first := run(t, js, c, func(*pool.Worker, *Job) error { <-release; return nil })
+	eventually(t, "they are not in line", func() bool {
+		first.mu.Lock()
+		defer first.mu.Unlock()
+		return len(first.line) == jobs-1
+	})
+	require.NoError(t, p.Go(func(*pool.Worker) { <-release })) // no place is free
+	c.Pool = newPool(t)
+	var y tally
+	second := run(t, js, c, func(_ *pool.Worker, j *Job) error {
+		y.add(j.ID())
+		return nil
+	})
+	eventually(t, "the first worker keeps them", func() bool { return y.len() == jobs-1 })
+	require.Zero(t, first.Stats().Unstarted)
+	open()
+	requireDrained(t, js, "test")
+	first.shutdown()
+	second.shutdown()
+	require.Empty(t, deadLetters(t, js))
 }
