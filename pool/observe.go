@@ -103,7 +103,7 @@ func (w *Worker) helped(out help) {
 func Named(name string) TaskOption { return named(name) }
 
 // Named calls f under a name, as if it were a task of this name: for a task that takes what it does from a queue of
-// its own, and knows no name before. The worker's task, body or fork calls it.
+// its own, and knows no name before. The worker's task, body or fork calls it. Cost: an allocation.
 func (w *Worker) Named(name string, f func()) {
 	w.mustBeMine("Worker.Named")
 	if f == nil {
