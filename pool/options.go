@@ -189,7 +189,17 @@ func WithHooks(begins, ends func(w *Worker)) Option {
 	}
 }
 
-// WithPinning sets how workers are bound.
+// WithPinning sets how workers are bound. A bound worker is locked to its thread (runtime.LockOSThread), also with
+// PinAuto on a machine with several nodes. Go ends the process, by a fatal error that nothing can recover, if such a
+// worker calls next or stop of an iter.Pull that another goroutine has made. A task calls them in a goroutine of its own:
+//
+//	w.Block(func() {
+//		done := make(chan struct{})
+//		go func() { defer close(done); v, ok = next() }()
+//		<-done
+//	})
+//
+// An iter.Pull that the task itself has made may be called as usual.
 func WithPinning(p Pinning) Option {
 	return func(c *config) error {
 		if p < PinAuto || p > PinNodes {

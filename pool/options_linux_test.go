@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"iter"
 	"testing"
 	"unsafe"
 
@@ -94,4 +95,41 @@ func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "10,000 threads; use fewer workers, or PinNone")
 	p := newPool(t, WithWorkers(2)) // PinAuto goes on without pinning
 	require.NoError(t, p.Run(func(w *Worker) { fib(w, 10) }))
+}
+
+// TestABoundWorkerCallsAnotherGoroutinesCoroutine, in the way that WithPinning shows, and one of its own as usual.
+func TestABoundWorkerCallsAnotherGoroutinesCoroutine(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinCores))
+	numbers := func(yield func(int) bool) {
+		for i := range 3 {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+	next, stop := iter.Pull(numbers)
+	defer stop()
+	sum, err := Async(p, func(w *Worker) (sum int, err error) {
+		for {
+			var v int
+			var ok bool
+			w.Block(func() {
+				done := make(chan struct{})
+				go func() { defer close(done); v, ok = next() }()
+				<-done
+			})
+			if !ok {
+				break
+			}
+			sum += v
+		}
+		own, stop := iter.Pull(numbers)
+		defer stop()
+		for v, ok := own(); ok; v, ok = own() {
+			sum += v
+		}
+		return sum, nil
+	}).Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 6, sum)
 }
