@@ -20,9 +20,7 @@ type slots struct {
 }
 
 func newSlots(n int64) *slots {
-	const padding = int64(pad.Size / ptrSize)
-	array := make([]unsafe.Pointer, padding+n+padding)
-	return &slots{mask: n - 1, base: unsafe.Pointer(&array[padding])}
+	return &slots{mask: n - 1, base: unsafe.Pointer(&pad.Slice[unsafe.Pointer](int(n))[0])}
 }
 
 func (s *slots) len() int64 { return s.mask + 1 }

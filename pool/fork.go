@@ -514,7 +514,7 @@ func (s *frames[W, R]) moveTo(d int) {
 	}
 	i := d / blockLen
 	if i == len(blocks) { // each fork is one deeper than the last
-		blocks = append(blocks, new([blockLen]frame[W, R]))
+		blocks = append(blocks, (*[blockLen]frame[W, R])(pad.Slice[frame[W, R]](blockLen)))
 		s.blocks.Store(&blocks) // a thief with an older slice needs no block beyond it
 	}
 	s.base, s.block = i*blockLen, blocks[i]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -173,8 +174,12 @@ func (p *Pool) Timings() inspect.Timings {
 
 // timings are what a worker has measured. Owner writes, observers read.
 type timings struct {
+	_ pad.Line
+
 	wait, run            histogram
 	computing, searching heist.Counter // in heist.Ticks
+
+	_ pad.Line
 }
 
 func (t *timings) merge(other *timings) {

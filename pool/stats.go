@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -182,7 +183,7 @@ type tierCounts struct{ attempts, steals, lost, items heist.Counter }
 const victimsPerPage = 64
 
 func (t *stealStats) init(p *Pool) {
-	t.tiers = make([]tierCounts, len(p.victimOrder.Tiers))
+	t.tiers = pad.Slice[tierCounts](len(p.victimOrder.Tiers))
 	t.pages = make([]atomic.Pointer[[victimsPerPage]heist.Counter], (len(p.places)+victimsPerPage-1)/victimsPerPage)
 }
 
@@ -200,7 +201,7 @@ func (t *stealStats) succeeded(tier, victim, items int) {
 	c.items.Add(items)
 	page := t.pages[victim/victimsPerPage].Load()
 	if page == nil {
-		page = new([victimsPerPage]heist.Counter)
+		page = (*[victimsPerPage]heist.Counter)(pad.Slice[heist.Counter](victimsPerPage))
 		t.pages[victim/victimsPerPage].Store(page)
 	}
 	page[victim%victimsPerPage].Add(1)
