@@ -235,8 +235,8 @@ func enter(at Place) (v visit, err error) {
 	}
 	view := at.view()
 	p, w, ctx := view.p, view.w, view.ctx
-	if ctx != nil && ctx.Done() == nil {
-		ctx = nil // it is never cancelled
+	if ctx == context.Background() || ctx == context.TODO() {
+		ctx = nil // it is never cancelled, and has no values
 	}
 	var outer *cancelScope
 	if v.w = w; w == nil {

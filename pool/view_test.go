@@ -197,3 +197,16 @@ func TestUncancelledWorkIsNotLeftHalfDone(t *testing.T) {
 	require.Equal(t, context.Background(), inner)
 	require.EqualValues(t, 1+2+3+1000+1, did.Load())
 }
+
+// TestACallKnowsTheValuesOfItsContext, though that context never ends.
+func TestACallKnowsTheValuesOfItsContext(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	type key struct{}
+	ctx := context.WithValue(context.Background(), key{}, "value")
+	require.NoError(t, p.With(ctx).Run(func(w *Worker) {
+		require.Equal(t, "value", w.Context().Value(key{}))
+		require.NoError(t, w.With(context.Background()).Run(func(w *Worker) {
+			require.Equal(t, "value", w.Context().Value(key{}), "the inner place has no context")
+		}))
+	}))
+}
