@@ -99,8 +99,10 @@ func TestABroadcastThatItsContextEnds(t *testing.T) {
 	p, release := stuck(t, WithWorkers(2))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	time.AfterFunc(time.Millisecond, func() { cancel(io.ErrUnexpectedEOF) })
+	before := p.Stats().Skipped
 	err := p.Broadcast(ctx, func(*Worker) error { t.Error("its context had ended"); return nil })
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.EqualValues(t, 2, p.Stats().Skipped-before, "one for each place, once")
 	for _, pl := range p.victims() {
 		require.Zero(t, pl.letters.Load())
 	}

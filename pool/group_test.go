@@ -642,3 +642,73 @@ func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
 	require.NoError(t, <-result)
 	requireAtRest(t, p)
 }
+
+// TestAResetGroupIsAsGoodAsNew: it keeps its settings, and nothing of what was before.
+func TestAResetGroupIsAsGoodAsNew(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g, before := p.Group(context.Background())
+	g.SetLimit(3)
+	g.AtMost(2)
+	g.JoinErrors()
+	g.Go(func() error { return io.EOF })
+	g.Go(func() error { return io.ErrShortWrite })
+	require.ErrorIs(t, g.Wait(), io.ErrShortWrite)
+
+	parent, cancel := context.WithCancelCause(context.Background())
+	ctx := g.Reset(parent)
+	require.Error(t, before.Err(), "the old context has ended")
+	require.NoError(t, ctx.Err())
+	require.NoError(t, g.Wait(), "the errors are gone")
+	require.Equal(t, [3]int{3, 2, 0}, [3]int{g.limit, g.turns, g.Skipped()})
+	require.True(t, g.joins)
+
+	ctx = g.Reset(parent)
+	cancel(io.ErrNoProgress)
+	require.ErrorIs(t, context.Cause(ctx), io.ErrNoProgress, "the new parent ends the new context")
+	g.Go(func() error { t.Error("it ran"); return nil })
+	require.ErrorIs(t, g.Wait(), io.ErrNoProgress)
+	require.Equal(t, 1, g.Skipped())
+
+	g.Reset(context.Background())
+	require.Zero(t, g.Skipped())
+	g.Go(func() error { panic("ouch") })
+	require.Panics(t, func() { _ = g.Wait() })
+	g.Reset(context.Background())
+	require.NoError(t, g.Wait(), "the panic is gone")
+}
+
+// TestAFunctionThatWaitsGivesItsTurnsInAllGroups around it, to others that wait for a turn.
+func TestAFunctionThatWaitsGivesItsTurnsInAllGroups(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	outer, inner := newGroup(p), newGroup(p)
+	outer.AtMost(1)
+	inner.AtMost(1)
+	outer.Go(func() error {
+		inner.GoWorker(func(w *Worker) error {
+			met := make(chan struct{})
+			outer.Go(func() error { met <- struct{}{}; return nil })
+			inner.Go(func() error { met <- struct{}{}; return nil })
+			w.Block(func() { <-met; <-met })
+			return nil
+		})
+		return inner.Wait()
+	})
+	require.True(t, testutil.Returns(func() {
+		if err := outer.Wait(); err != nil {
+			t.Error(err)
+		}
+	}), "it hangs")
+	require.Equal(t, [2]int{0, 0}, [2]int{outer.busy, inner.busy})
+}
+
+// TestAGroupsFunctionCannotWaitForItsGroupAsAGuestElsewhere: the group would wait for it.
+func TestAGroupsFunctionCannotWaitForItsGroupAsAGuestElsewhere(t *testing.T) {
+	p, q := newPool(t, WithWorkers(1)), newPool(t, WithWorkers(1))
+	g := newGroup(p)
+	own := make(chan error, 1)
+	g.Go(func() error {
+		return q.Run(func(*Worker) { own <- g.Wait() })
+	})
+	require.NoError(t, g.Wait())
+	require.ErrorIs(t, <-own, ErrOwnWait)
+}

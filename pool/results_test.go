@@ -267,3 +267,23 @@ func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
 	require.Zero(t, allocsPerRun(100, func() { _ = p.Run(nothing) }))
 	require.Zero(t, allocsPerRun(100, func() { _ = Do(Serial(), nothing) }))
 }
+
+// TestResultsThatWereReturnedStay when the group is used again.
+func TestResultsThatWereReturnedStay(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	g, _ := GroupOf[int](p, context.Background())
+	add := func(v int) []int {
+		g.Go(func() (int, error) { return v, nil })
+		results, err := g.Wait()
+		require.NoError(t, err)
+		return results
+	}
+	first := add(1)
+	second := add(2) // without Reset the results go on
+	require.Equal(t, [][]int{{1}, {1, 2}}, [][]int{first, second})
+	_ = append(first, 7)
+	require.Equal(t, []int{1, 2}, second, "who appends to results changes no others")
+	g.Reset(context.Background())
+	require.Equal(t, []int{3}, add(3))
+	require.Equal(t, [][]int{{1}, {1, 2}}, [][]int{first, second})
+}
