@@ -979,3 +979,28 @@ func TestPanicNilOfAnAlgorithmArrives(t *testing.T) {
 		requireAtRest(t, p)
 	}
 }
+
+// TestFindKeepsTheFirstHit, whichever of two chunks that run at the same time has its hit first, and leaves out what comes
+// after it.
+func TestFindKeepsTheFirstHit(t *testing.T) {
+	for _, laterFirst := range []bool{false, true} {
+		b := findBody{first: new(atomic.Int64)}
+		b.first.Store(math.MaxInt64)
+		b.find = func(lo, _ int) int {
+			require.Less(t, lo, 20, "it comes after a hit")
+			if laterFirst && lo == 0 || !laterFirst && lo == 10 {
+				other := b
+				other.find = func(lo, _ int) int { return lo + 5 }
+				other.Run(10-lo, 20-lo) // while this chunk runs
+				b.Run(20, 30)
+			}
+			return lo + 5
+		}
+		if laterFirst {
+			b.Run(0, 10)
+		} else {
+			b.Run(10, 20)
+		}
+		require.EqualValues(t, 5, b.first.Load(), "the later chunk has its hit first: %v", laterFirst)
+	}
+}

@@ -385,3 +385,61 @@ func TestErrFormsAllocateNothingPerItem(t *testing.T) {
 	run(10)
 	require.LessOrEqual(t, run(100_000), run(10)+20)
 }
+
+// TestJoinErrorsAreInTheOrderOfTheItems, not in that in which they came: an item fails only after a later one has.
+func TestJoinErrorsAreInTheOrderOfTheItems(t *testing.T) {
+	const n, held = 3000, 300
+	p := newPool(t, pool.WithWorkers(2))
+	for name, form := range errForms(n) {
+		if name == "ForRangeErr" || name == "ForEachErr" {
+			continue // their functions see other items
+		}
+		for range testutil.Stress(20) {
+			requireAtRest(t, p)
+			noted := make(gate)
+			var caller, other atomic.Int64 // the goroutines of the first item and of the later one
+			var waits, open atomic.Bool
+			_, _, err := form(JoinErrors(p), func(_ context.Context, i int) error {
+				who := int64(goroutineID())
+				switch {
+				case i == 0:
+					caller.Store(who)
+				case i == held:
+					waits.Store(true)
+					if noted.await(); who == caller.Load() {
+						return fmt.Errorf("item %d", i)
+					}
+				case who != caller.Load() && waits.Load() && other.CompareAndSwap(0, who):
+					return fmt.Errorf("item %d", i)
+				case who == other.Load() && open.CompareAndSwap(false, true): // the next item of that goroutine
+					noted.open()
+				}
+				return nil
+			})
+			if err == nil {
+				continue // the other worker had the item that is held up
+			}
+			var items []int
+			for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+				var i int
+				_, scan := fmt.Sscanf(e.Error(), "item %d", &i)
+				require.NoError(t, scan)
+				items = append(items, i)
+			}
+			require.IsIncreasing(t, items, name)
+		}
+	}
+}
+
+// TestErrFormsPassTheirGranularityOn to the loop that they are made of.
+func TestErrFormsPassTheirGranularityOn(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	s := make([]int, 10)
+	two := []pool.Granularity{pool.Grain(1), pool.Grain(1)}
+	never := errors.New("called")
+	require.ErrorContains(t, ForErr(p, 10, func(context.Context, int) error { return never }, two...), "more than one granularity")
+	require.ErrorContains(t, ForRangeErr(p, 10, func(context.Context, int, int) error { return never }, two...), "more than one granularity")
+	require.ErrorContains(t, ForEachErr(p, s, func(context.Context, *int) error { return never }, two...), "more than one granularity")
+	_, err := MapErr(p, s, func(context.Context, int) (int, error) { return 0, never }, two...)
+	require.ErrorContains(t, err, "more than one granularity")
+}

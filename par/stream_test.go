@@ -641,3 +641,47 @@ func TestAConsumerBelongsToTheCallAroundTheStream(t *testing.T) {
 		requireAtRest(t, p)
 	})
 }
+
+// TestAStreamMayBeRangedOverTwice: each time is a stream of its own, whatever became of the one before.
+func TestAStreamMayBeRangedOverTwice(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, stream := range streams[int, int]() {
+			var sources int
+			var fails atomic.Bool
+			values := stream(p, func(yield func(int) bool) {
+				sources++
+				for i := range 100 {
+					if !yield(i) {
+						return
+					}
+				}
+			}, 8, func(_ context.Context, i int) (int, error) {
+				if fails.Load() {
+					return 0, errStolen
+				}
+				return i, nil
+			})
+			whole := func() {
+				var got []int
+				for r, err := range values {
+					require.NoError(t, err, name)
+					got = append(got, r)
+				}
+				slices.Sort(got)
+				require.Equal(t, count(100), got, name)
+			}
+			whole()
+			for range values {
+				break
+			}
+			whole()
+			fails.Store(true)
+			for _, err := range values {
+				require.Same(t, errStolen, err, name)
+			}
+			fails.Store(false)
+			whole()
+			require.Equal(t, 5, sources, name)
+		}
+	})
+}

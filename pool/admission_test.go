@@ -97,6 +97,11 @@ func TestCallersAreLetInInTheirOrder(t *testing.T) {
 			return ForRange(p.With(t.Context()).Try(), 10, func(int, int) { t.Error("it has no room") })
 		}))
 		require.Same(t, ErrFull, inGoroutine(func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
+			defer cancel()
+			return p.With(t.Context()).Try().With(ctx).Run(func(*Worker) { t.Error("it has no room") })
+		}), "another context changes nothing else")
+		require.Same(t, ErrFull, inGoroutine(func() error {
 			at, _, cancel := WithCancel(p.With(t.Context()).Try())
 			defer cancel(nil)
 			return Do(at, func(*Worker) { t.Error("it has no room") })
