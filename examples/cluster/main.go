@@ -84,7 +84,8 @@ func (o options) connect() (natsjs.JetStream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no connection to %s: %w; check -url, -creds and -ca", o.url, err)
 	}
-	return natsjs.New(nc)
+	// An answer that went down with its server never comes, and produce publishes that job again.
+	return natsjs.New(nc, natsjs.WithPublishAsyncTimeout(10*time.Second))
 }
 
 // The streams. Their names tell runs of this example on one server apart.

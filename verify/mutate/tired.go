@@ -214,6 +214,9 @@ func (f *file) without(list []ast.Expr, i int, what string) change {
 		to = list[i+1].Pos()
 	case i > 0 && f.newlines(list[i-1].End(), from) == "":
 		from = list[i-1].End()
+		if f.newlines(from, to) != "" && f.text[f.tokens.Offset(to)] != ',' {
+			return f.replace(from, to, ","+f.newlines(from, to), what) // a line that ends with an element ends the list
+		}
 	case f.text[f.tokens.Offset(to)] == ',': // the comma before stays
 		to++
 	}
