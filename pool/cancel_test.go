@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"strings"
@@ -310,6 +311,26 @@ func TestBothCallsCancelled(t *testing.T) {
 		})
 		require.ErrorIs(t, err, errStop)
 	}
+}
+
+// TestACallThatIsCancelledWhileOneInsideItUnwinds ends, too: the unwinding of the inner call ends in the outer one.
+func TestACallThatIsCancelledWhileOneInsideItUnwinds(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	outer, stopOuter := context.WithCancelCause(context.Background())
+	inner, stopInner := context.WithCancelCause(context.Background())
+	err := p.With(outer).Run(func(w *Worker) {
+		_ = w.With(inner).Run(func(w *Worker) {
+			defer func() {
+				stopOuter(errStop)
+				require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) == 2 }))
+			}()
+			stopInner(io.EOF)
+			_, _ = forkFib.Run(w, 60)
+		})
+		t.Error("the outer call went on")
+	})
+	require.ErrorIs(t, err, errStop)
+	require.Zero(t, cancelledCalls(p))
 }
 
 // TestUnwindingThatUserCodeRecovers ends the call all the same, at the latest at its

@@ -127,7 +127,7 @@ func (c *cancelScope) toldBy() *cancelScope {
 	if c == nil || !c.told.Load() {
 		return nil
 	}
-	return c.outermost()
+	return c.tell() // a call around may have been cancelled since, and the unwinding goes on to that one
 }
 
 // look polls now and then, and checks.
@@ -165,6 +165,18 @@ func (c *cancelScope) obey() {
 	if last := c.toldBy(); last != nil {
 		panic(last)
 	}
+}
+
+// encloses says whether v, which recover returned, unwinds this call or one inside it. An unwinding that begins before this
+// call is cancelled leads to a call inside it, and that one is over when the unwinding arrives here.
+func (c *cancelScope) encloses(v any) bool {
+	inner, _ := v.(*cancelScope)
+	for ; inner != nil; inner = inner.outer {
+		if inner == c {
+			return true
+		}
+	}
+	return false
 }
 
 // outermost returns the outermost call that was cancelled, or nil.

@@ -281,7 +281,7 @@ func (v *visit) leave(err *error) {
 	}
 	v.end()
 	switch {
-	case recovered != nil && !(own && recovered == any(last)):
+	case recovered != nil && !(own && last.encloses(recovered)):
 		panic(recovered)
 	case last == nil, !v.returned && !own: // what keeps the function from returning goes on by itself
 		return
