@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,7 +124,7 @@ func TestTheErrorOfAnEndedContextIsItsCause(t *testing.T) {
 		{"View.Run", false, func(p *Pool, ctx context.Context) error { return p.With(ctx).Run(nothing) }},
 		{"Recursion.Run", false, func(p *Pool, ctx context.Context) error { _, err := forkFib.Run(p.With(ctx), 5); return err }},
 		{"ForRange", true, func(p *Pool, ctx context.Context) error {
-			return ForRange(p.With(ctx), 1<<62, func(lo, hi int) { time.Sleep(time.Microsecond) }, Grain(1))
+			return ForRange(p.With(ctx), math.MaxInt, func(lo, hi int) { time.Sleep(time.Microsecond) }, Grain(1))
 		}},
 		{"admission", true, func(p *Pool, ctx context.Context) (err error) {
 			require.NoError(t, p.Run(func(*Worker) {
