@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -226,7 +227,14 @@ func TestThreeServersWithTLSAndCredentialsLoseOneAndNoJob(t *testing.T) {
 		}
 	}}
 	err := run(context.Background(), []string{"-jobs", "10000", "-replicas", "3", "-url", url, "-ca", a.path("ca.pem"), "-creds", a.path("worker.creds")}, out)
-	require.NoError(t, err, out.String())
-	require.Regexp(t, `ALL +│ +1\d{4} │`, out.String()) // more, if acknowledgements went down with the server
+	require.NoError(t, err, out.String()) // all results are stored
+	all := regexp.MustCompile(`ALL +│ +(\d+) │ +│ +\d+ │ +(\d+) │`).FindStringSubmatch(out.String())
+	require.NotNil(t, all, out.String())
+	// A result may be stored and the answer lost: that run of the job failed, and the next one need not come before the end.
+	succeeded, err := strconv.Atoi(all[1])
+	require.NoError(t, err)
+	failed, err := strconv.Atoi(all[2])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, succeeded+failed, 10_000, out.String())
 	require.Contains(t, out.String(), "dead letters: 0")
 }
