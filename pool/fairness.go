@@ -90,6 +90,21 @@ func (w *Worker) gosched(now int64) {
 	}
 }
 
+// stepAside is called by a worker that is about to yield its thread, and then to sleep. The goroutines that its last task
+// has made ready, such as one that waits for the task's result, are the next ones on its P, and the yield would have
+// them wait. But a worker whose turn does not come soon is not there for a task that comes meanwhile; a parked one would
+// be the next on the submitter's P. So long turns take one percent of the time at most.
+func (w *Worker) stepAside() {
+	now := heist.Ticks()
+	if w.parker.channel == nil || now < w.asideAfter {
+		return
+	}
+	w.gosched(now)
+	if took := w.gaveWayAt - now; took > w.pool.ticksLongTurn {
+		w.asideAfter = w.gaveWayAt + 100*took
+	}
+}
+
 // hasGivenWay notes that the worker has given way, and has a P again.
 func (w *Worker) hasGivenWay() {
 	w.gaveWayAt = heist.Ticks()

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -484,6 +485,28 @@ func TestAPlaceStopsSpinningWhereSpinsAreInVain(t *testing.T) {
 	require.LessOrEqual(t, looks(), uint64(2))
 	sawGaps(p, p.ticksSpin)
 	require.Greater(t, looks(), uint64(heist.DefaultYields))
+}
+
+// TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps: on one P the goroutine that the task makes ready is the next one there.
+func TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	const rounds = 21 // most, because Go may take the P away at any moment
+	asleepFirst := func(asideAfter int64) (n int) {
+		for range rounds {
+			requireAtRest(t, p)
+			sawGaps(p, p.ticksSpin+1)
+			done := make(chan struct{})
+			require.NoError(t, p.Go(func(w *Worker) { w.asideAfter = asideAfter; close(done) }))
+			<-done
+			if p.sleep.Load().Sleepers() > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	require.Less(t, asleepFirst(0), rounds/2)
+	require.Greater(t, asleepFirst(math.MaxInt64), rounds/2) // after a turn that took long
 }
 
 // TestAGapEndsWhenThePlaceIsWoken, not when its worker comes to run: the way there is no time for which to spin.

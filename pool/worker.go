@@ -48,6 +48,7 @@ type Worker struct {
 	coroutine    bool          // the guest is a coroutine
 	gaveWayAt    int64         // when giveWay was last considered, in heist.Ticks
 	politeAfter  int64         // it does not give way before this time, in heist.Ticks
+	asideAfter   int64         // it does not step aside before this time, in heist.Ticks
 	woke         bool          // its last job ended the wait of a goroutine, which is now the next one on its P
 	counts       childCounts   // of the innermost branch
 	jobs         uint64        // how many it has begun
@@ -433,8 +434,9 @@ func (w *Worker) searchWork() (job, bool) {
 		// something, and to count is to change a word that all workers share, twice: a
 		// tenth of the time in the simulation of 512 CPUs.
 		if !w.searching {
-			if !spins && r == heist.Empty {
-				heist.Yield() // sleep.md, "Spinning"
+			if !spins && r == heist.Empty { // sleep.md, "Spinning"
+				w.stepAside()
+				heist.Yield()
 				return job{}, false
 			}
 			if !w.pool.sleep.StartSearching(w.pool.size()) {
