@@ -512,7 +512,9 @@ func TestMemoryIsMarkedForHugePages(t *testing.T) {
 		t.Skip("the kernel has no huge pages")
 	}
 	smaps, err := os.ReadFile("/proc/self/smaps")
-	require.NoError(t, err)
+	if err != nil || !strings.Contains(string(smaps), "VmFlags:") {
+		t.Skip("the kernel does not show the flags of mappings")
+	}
 	at, here := uint64(uintptr(unsafe.Pointer(&m.Bytes()[0]))), false
 	for line := range strings.Lines(string(smaps)) {
 		var first, end uint64

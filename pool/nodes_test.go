@@ -358,7 +358,7 @@ func TestNoNodeStarvesUnderWhatNeverEnds(t *testing.T) {
 					// node, and half of those are for the one that is not home. A batch in between may
 					// be of the greatest length.
 					require.LessOrEqual(t, after-before, int64(otherTurns*2*otherNodes*(period+heist.MaxPull)+lowTurns))
-				case <-time.After(3 * time.Second):
+				case <-time.After(testutil.Patience):
 					require.Fail(t, "it starves", "%d others have run meanwhile", ran.Load()-before)
 				}
 			}

@@ -416,7 +416,7 @@ func TestGuestWhoseScopeFailsTidiesUpItself(t *testing.T) {
 			})
 			select {
 			case <-over:
-			case <-time.After(2 * time.Second):
+			case <-time.After(testutil.Patience):
 				t.Error("the scope waits until a worker is free")
 			}
 			close(free)

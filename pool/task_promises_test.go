@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -185,7 +186,7 @@ func TestGoexitInAPanicHandlerKeepsTheWorker(t *testing.T) {
 	require.NoError(t, p.Go(func(*Worker) { close(ran) }))
 	select {
 	case <-ran:
-	case <-time.After(2 * time.Second): // less than testutil.Patience, because a worker that has gone never comes back
+	case <-time.After(testutil.Patience):
 		t.Fatal("the worker is gone")
 	}
 }
