@@ -94,6 +94,25 @@ func TestBadConfigurationsSayWhatToDo(t *testing.T) {
 	require.ErrorContains(t, err, "nil context")
 }
 
+func TestDefaultsAreThoseOfTheDocs(t *testing.T) {
+	t.Parallel()
+	c := Config{Stream: "JOBS", Durable: "d", DeadLetter: "dead"}
+	require.NoError(t, c.check())
+	require.Same(t, pool.Default(), c.Pool)
+	require.Equal(t, 30*time.Second, c.AckWait)
+	require.Equal(t, 5, c.MaxDeliver)
+	require.Equal(t, []time.Duration{time.Second, 5 * time.Second, 30 * time.Second}, c.Backoff)
+	for attempt, want := range []time.Duration{1: time.Second, 5 * time.Second, 30 * time.Second, 30 * time.Second} {
+		if attempt > 0 {
+			require.Equal(t, want, c.backoff(attempt))
+		}
+	}
+	w := Worker{config: c}
+	require.Equal(t, 32*c.Pool.Workers(), w.mostRunning())
+	w.config.MaxRunning = 3
+	require.Equal(t, 3, w.mostRunning())
+}
+
 func TestSubjectsOverlap(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -649,6 +649,47 @@ func TestShutdownSaysThatTheServerIsNotThere(t *testing.T) {
 	w.await(nil) // and then they are flushed
 }
 
+// TestRunSaysThatTheLastAnswersMayNotHaveArrived: its jobs have ended, and the server cannot be asked.
+func TestRunSaysThatTheLastAnswersMayNotHaveArrived(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1)
+	began, release := make(chan struct{}), make(chan struct{})
+	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
+		close(began)
+		<-release
+		return nil
+	})
+	<-began
+	shut := make(chan error)
+	go func() { shut <- w.Shutdown(context.Background()) }()
+	eventually(t, "it still asks for jobs", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.stopped
+	})
+	js.Conn().Close()
+	close(release)
+	w.await(nats.ErrConnectionClosed)
+	err := <-shut
+	require.ErrorIs(t, err, nats.ErrConnectionClosed, "Shutdown returns the error of Run")
+	require.ErrorContains(t, err, "the last answers may not have arrived")
+}
+
+// TestAWorkerThatWasShutDownTakesNothing.
+func TestAWorkerThatWasShutDownTakesNothing(t *testing.T) {
+	t.Parallel()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	produce(t, js, "jobs", 0, 1)
+	w, err := NewWorker(context.Background(), js, Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1, Pool: newPool(t)}, nothing)
+	require.NoError(t, err)
+	require.NoError(t, w.Shutdown(context.Background()))
+	require.NoError(t, w.Run(context.Background()))
+	require.Zero(t, w.Stats().Taken)
+}
+
 // TestJobsThatTurnOutLongAreForOthers: after very short jobs a worker holds many, and the first two of them take long.
 func TestJobsThatTurnOutLongAreForOthers(t *testing.T) {
 	t.Parallel()

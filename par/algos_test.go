@@ -897,6 +897,38 @@ func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
 	require.Greater(t, longest, 64)
 }
 
+// TestAValueWaitsForItsBatchOnly: where nobody else computes, it is handled before the sequence goes on.
+func TestAValueWaitsForItsBatchOnly(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(1))
+	handled := make(tally, 3*mostBatch)
+	require.NoError(t, ForSeq(p, func(yield func(int) bool) {
+		for i := range handled {
+			if i >= mostBatch && handled[i-mostBatch].Load() == 0 {
+				t.Errorf("value %d waits though %d more have come", i-mostBatch, mostBatch)
+				return
+			}
+			if !yield(i) {
+				return
+			}
+		}
+	}, func(i int) { handled[i].Add(1) }))
+	require.NoError(t, handled.once())
+}
+
+// TestBlocksAreTheWholeRangeAndAtMost2048.
+func TestBlocksAreTheWholeRangeAndAtMost2048(t *testing.T) {
+	for n := 0; n < 1<<22; n += 1 + n/100 {
+		b, end := blocksOf(n, 1), 0
+		require.LessOrEqual(t, b.count(), 2048)
+		for i := range b.count() {
+			lo, hi := b.at(i)
+			require.True(t, lo == end && hi > lo, "block %d of %d", i, n)
+			end = hi
+		}
+		require.Equal(t, n, end)
+	}
+}
+
 // TestPanicNilOfAnAlgorithmArrives, whatever GODEBUG says of it.
 func TestPanicNilOfAnAlgorithmArrives(t *testing.T) {
 	t.Setenv("GODEBUG", "panicnil=1")

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
@@ -431,15 +432,88 @@ func TestJoinErrorsAreInTheOrderOfTheItems(t *testing.T) {
 	}
 }
 
-// TestErrFormsPassTheirGranularityOn to the loop that they are made of.
-func TestErrFormsPassTheirGranularityOn(t *testing.T) {
+// TestJoinErrorsOfRangesAreInTheirOrder: a range fails only after later ones have.
+func TestJoinErrorsOfRangesAreInTheirOrder(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	require.True(t, testutil.Eventually(func() bool {
+		requireAtRest(t, p)
+		others := make(gate)
+		var first, begun atomic.Int64 // the goroutine of the range at 0, and how many others have begun elsewhere
+		err := ForRangeErr(JoinErrors(p), 4, func(_ context.Context, lo, _ int) error {
+			if who := int64(goroutineID()); lo == 0 {
+				first.Store(who)
+				others.await()
+			} else if first.Load() != 0 && first.Load() != who && begun.Add(1) == 2 { // so one of them has ended
+				others.open()
+			}
+			return fmt.Errorf("range %d", lo)
+		}, pool.Grain(1))
+		require.EqualError(t, err, "range 0\nrange 1\nrange 2\nrange 3")
+		return begun.Load() >= 2 // otherwise the second worker came too late
+	}))
+}
+
+// TestFormsPassTheirGranularityOn to the loop that they are made of, which refuses two.
+func TestFormsPassTheirGranularityOn(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(2))
 	s := make([]int, 10)
-	two := []pool.Granularity{pool.Grain(1), pool.Grain(1)}
 	never := errors.New("called")
-	require.ErrorContains(t, ForErr(p, 10, func(context.Context, int) error { return never }, two...), "more than one granularity")
-	require.ErrorContains(t, ForRangeErr(p, 10, func(context.Context, int, int) error { return never }, two...), "more than one granularity")
-	require.ErrorContains(t, ForEachErr(p, s, func(context.Context, *int) error { return never }, two...), "more than one granularity")
-	_, err := MapErr(p, s, func(context.Context, int) (int, error) { return 0, never }, two...)
-	require.ErrorContains(t, err, "more than one granularity")
+	for name, form := range map[string]func(g ...pool.Granularity) error{
+		"For":     func(g ...pool.Granularity) error { return For(p, 10, func(int) { t.Error(never) }, g...) },
+		"ForEach": func(g ...pool.Granularity) error { return ForEach(p, s, func(*int) { t.Error(never) }, g...) },
+		"Map": func(g ...pool.Granularity) error {
+			_, err := Map(p, s, func(int) int { t.Error(never); return 0 }, g...)
+			return err
+		},
+		"MapTo": func(g ...pool.Granularity) error {
+			return MapTo(p, s, s, func(int) int { t.Error(never); return 0 }, g...)
+		},
+		"MapRange": func(g ...pool.Granularity) error {
+			_, err := MapRange(p, 10, func([]int, int, int) { t.Error(never) }, g...)
+			return err
+		},
+		"ForErr": func(g ...pool.Granularity) error {
+			return ForErr(p, 10, func(context.Context, int) error { return never }, g...)
+		},
+		"ForRangeErr": func(g ...pool.Granularity) error {
+			return ForRangeErr(p, 10, func(context.Context, int, int) error { return never }, g...)
+		},
+		"ForEachErr": func(g ...pool.Granularity) error {
+			return ForEachErr(p, s, func(context.Context, *int) error { return never }, g...)
+		},
+		"MapErr": func(g ...pool.Granularity) error {
+			_, err := MapErr(p, s, func(context.Context, int) (int, error) { return 0, never }, g...)
+			return err
+		},
+	} {
+		assert.ErrorContains(t, form(pool.Grain(1), pool.Grain(1)), "more than one granularity", name)
+	}
+}
+
+// TestOnlyMapErrReturnsResultsAlongWithErrors, and that only where all errors are wanted.
+func TestOnlyMapErrReturnsResultsAlongWithErrors(t *testing.T) {
+	p := newPool(t, pool.WithWorkers(2))
+	forms := errForms(1000)
+	for name, none := range map[string]any{
+		"MapErr": []int(nil), "ReduceErr": 0, "FilterErr": []int(nil), "FlatMapErr": []int(nil), "PartitionErr": [][]int{nil, nil},
+		"GroupByErr": map[int][]int(nil), "FindErr": -1, "AnyErr": false, "AllErr": false, "CountErr": 0, "MapSeqErr": []int(nil),
+	} {
+		for _, at := range []pool.Place{p, JoinErrors(p)} {
+			got, _, err := forms[name](at, func(_ context.Context, i int) error {
+				if i == 500 {
+					return errStolen
+				}
+				return nil
+			})
+			require.ErrorIs(t, err, errStolen, name)
+			if name != "MapErr" || at == p {
+				assert.Equal(t, none, got, name)
+			}
+		}
+	}
+	for _, at := range []pool.Place{p, JoinErrors(p)} { // what is said along with the error does not count
+		i, err := FindErr(at, count(3), func(context.Context, int) (bool, error) { return true, errStolen })
+		require.ErrorIs(t, err, errStolen)
+		require.Equal(t, -1, i)
+	}
 }
