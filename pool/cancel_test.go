@@ -333,6 +333,36 @@ func TestACallThatIsCancelledWhileOneInsideItUnwinds(t *testing.T) {
 	require.Zero(t, cancelledCalls(p))
 }
 
+// TestACallThatIsCancelledDuringWorkThatIsNoPartOfIt ends at the first fork after that work, however deep it is: the forks of the
+// work have answered the alarm.
+func TestACallThatIsCancelledDuringWorkThatIsNoPartOfIt(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	for name, apart := range map[string]func(w *Worker, f func(w *Worker)){
+		"Uncancelled":      func(w *Worker, f func(w *Worker)) { w.Uncancelled(func(func() bool) { f(w) }) },
+		"a call at a pool": func(_ *Worker, f func(w *Worker)) { _ = p.Run(f) },
+		"another context":  func(_ *Worker, f func(w *Worker)) { _ = p.With(t.Context()).Run(f) },
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var descend func(w *Worker, n int) int
+		descend = func(w *Worker, n int) int {
+			if n > 0 {
+				x, _ := Join(w, descend, n-1, nop1, 0)
+				return x
+			}
+			apart(w, func(w *Worker) {
+				cancel(errStop)
+				require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) == 1 }))
+				require.Equal(t, serialFib(12), fib(w, 12))
+			})
+			Join(w, func(*Worker, int) int { t.Error(name, "went on"); return 0 }, 0, nop1, 0)
+			return 0
+		}
+		require.ErrorIs(t, p.With(ctx).Run(func(w *Worker) { descend(w, 2*mostLevels) }), errStop, name)
+		require.Zero(t, p.Stats().Cancelled, name)
+	}
+}
+
 // TestUnwindingThatUserCodeRecovers ends the call all the same, at the latest at its
 // last fork.
 func TestUnwindingThatUserCodeRecovers(t *testing.T) {

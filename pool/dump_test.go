@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"os"
 	"strings"
@@ -167,8 +168,13 @@ func TestADumpTellsWhatNobodyHasBegunWith(t *testing.T) {
 		_ = p.Run(func(*Worker) { _, _ = f.Wait(ctx) })
 	}()
 	requireDump(t, p, "in Future.Wait, for something that nobody has begun", "injector of node", ", low", "the one before", "guest")
+	g := newGroup(p)
+	g.Go(func() error { return nil })
+	waited := testutil.Together(1, func(int) { _ = p.Run(func(*Worker) { _ = g.Wait() }) })
+	requireDump(t, p, "in Group.Wait, for something that nobody has begun")
 	close(release)
 	<-over
+	waited()
 }
 
 func TestAStandInIsCalledSo(t *testing.T) {
@@ -202,15 +208,118 @@ func TestANameEndsWithItsFunction(t *testing.T) {
 func TestADumpSaysOnWhoseBehalfAForkRuns(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})
+	ids := make(chan int, 2)
 	f := Async(p, func(w *Worker) (int, error) {
+		ids <- w.ID()
 		stolen := make(chan struct{})
-		w.Do(func(*Worker) { <-stolen }, func(w *Worker) { close(stolen); <-release })
+		w.Do(func(*Worker) { <-stolen }, func(w *Worker) { ids <- w.ID(); close(stolen); <-release })
 		return 0, nil
 	}, Named("the whole"))
-	requireDump(t, p, "a part of the whole on worker", "the whole waits in a fork or scope, for (a fork or child) on worker")
+	owner, thief := <-ids, <-ids
+	requireDump(t, p, fmt.Sprintf("a part of the whole on worker %d\n", owner),
+		fmt.Sprintf("the whole waits in a fork or scope, for (a fork or child) on worker %d\n", thief))
 	close(release)
 	_, err := f.Wait(context.Background())
 	require.NoError(t, err)
+}
+
+// TestNothingOfAStolenForkStaysWithItsThief: the next task neither belongs to the fork's call nor runs for anybody.
+func TestNothingOfAStolenForkStaysWithItsThief(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancel(context.Background())
+	labelledAs("the call's", func() {
+		require.NoError(t, p.With(ctx).Run(func(w *Worker) { stolenJoin(w, nop[int], nop[int]) }))
+	})
+	cancel()
+	both := newBarrier(2)
+	for range 2 {
+		require.NoError(t, p.Go(func(w *Worker) {
+			both.wait()
+			require.NoError(t, w.Context().Err())
+			require.Empty(t, label("request"))
+			require.Nil(t, w.forWhom.own())
+			require.Nil(t, w.latch.own())
+		}))
+	}
+}
+
+// TestASnapshotSaysWhoIsWhere, in which role and state, by the system's numbers of nodes.
+func TestASnapshotSaysWhoIsWhere(t *testing.T) {
+	p := newNodes(t, 2, 1)
+	require.NoError(t, p.Run(func(*Worker) {}))
+	requireAtRest(t, p)
+	s := p.Snapshot()
+	require.Empty(t, s.Workers, "the guest has left")
+	require.Equal(t, 2, s.Idle, "a guest is none of the pool's workers")
+
+	ctx := context.Background()
+	release, standing := make(chan struct{}), make(chan struct{})
+	both := newBarrier(2)
+	var lender, standIn, other, guest, waiter *Worker
+	require.NoError(t, p.Submit(ctx, func(w *Worker) {
+		lender = w
+		both.wait()
+		_ = w.Go(func(w *Worker) { w.Named("stands in", func() { standIn = w; close(standing); <-release }) })
+		w.Block(func() { <-release })
+	}, Named("lender")))
+	queued := make(chan struct{})
+	require.NoError(t, p.Submit(ctx, func(w *Worker) {
+		other = w
+		both.wait()
+		<-standing
+		_ = w.Go(func(*Worker) {})
+		close(queued)
+		<-release
+	}, Named("other")))
+	<-queued
+	inside := make(chan struct{})
+	left := testutil.Together(2, func(i int) {
+		_ = p.Run(func(w *Worker) {
+			w.Named("guest", func() {
+				if i == 0 {
+					guest = w
+					inside <- struct{}{}
+					<-release
+				} else {
+					waiter = w
+					w.Block(func() { inside <- struct{}{}; <-release })
+				}
+			})
+		})
+	})
+	<-inside
+	<-inside
+	for priority, n := range map[Priority]int{PriorityLow: 1, PriorityNormal: 2, PriorityHigh: 3} {
+		for range n {
+			require.NoError(t, submitOn(p, ctx, 10, func(*Worker) {}, priority))
+		}
+	}
+
+	s = p.Snapshot()
+	row := func(w *Worker, role string, state inspect.State, does string) inspect.Worker {
+		return inspect.Worker{ID: w.ID(), Role: role, Place: w.home.index, Node: w.Node(), State: state, Does: does}
+	}
+	waits := func(w inspect.Worker) inspect.Worker {
+		w.Waits, w.Known = "Worker.Block", true
+		return w
+	}
+	want := []inspect.Worker{
+		waits(row(lender, "worker", inspect.Waits, "lender")), row(standIn, "stand-in", inspect.Runs, "stands in"), row(other, "worker", inspect.Runs, "other"),
+		row(guest, "guest", inspect.Runs, "guest"), waits(row(waiter, "guest", inspect.Waits, "guest")),
+	}
+	for i := range s.Workers {
+		s.Workers[i].For = 0
+	}
+	require.ElementsMatch(t, want, s.Workers)
+	require.Equal(t, lender.home, standIn.home)
+	require.ElementsMatch(t, []int{0, 10}, []int{lender.Node(), other.Node()})
+	require.Zero(t, s.Idle)
+	require.ElementsMatch(t, []inspect.Queue{
+		{Name: "injector of node 10, normal", Length: 2}, {Name: "injector of node 10, high", Length: 3}, {Name: "injector of node 10, low", Length: 1},
+		{Name: fmt.Sprintf("place %d", other.home.index), Length: 1},
+	}, s.Queues)
+	close(release)
+	left()
 }
 
 // TestSnapshotsWhileThePoolWorks have no circle, and hold up no worker.

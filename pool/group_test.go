@@ -662,7 +662,9 @@ func TestAResetGroupIsAsGoodAsNew(t *testing.T) {
 	require.Equal(t, [3]int{3, 2, 0}, [3]int{g.limit, g.turns, g.Skipped()})
 	require.True(t, g.joins)
 
+	unused := g.Reset(parent)
 	ctx = g.Reset(parent)
+	require.Error(t, unused.Err(), "a context that no Wait has ended ends, too")
 	cancel(io.ErrNoProgress)
 	require.ErrorIs(t, context.Cause(ctx), io.ErrNoProgress, "the new parent ends the new context")
 	g.Go(func() error { t.Error("it ran"); return nil })

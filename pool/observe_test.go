@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
 )
@@ -199,6 +200,15 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 		for range n {
 			require.True(t, p.nodes[1].queues[i].Push(nothing))
 		}
+		require.True(t, p.nodes[0].queues[i].Push(nothing))
+	}
+	p.sleep.Add(3 * policy.OneSearching)
+	for waits, n := range map[*waitsFor]int{nil: 2, {what: "anything"}: 1} {
+		for range n {
+			guest := p.newWorker(p.nodes[0].guests[0].placement, true, false)
+			guest.code.set(someCode)
+			guest.waitsFor.Store(waits)
+		}
 	}
 	pl := p.places[1]
 	require.True(t, pl.ring.Push(nothing))
@@ -238,10 +248,12 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	s.Workers = nil
 	require.Equal(t, inspect.Stats{
 		Waiting: 1, Cancelled: 2, Refused: 3, Late: 4, Skipped: 5, Panicked: 6, Published: 40,
-		Submitted: 6 + 800 + 70 + 10 + 2,
+		Submitted: 9 + 800 + 70 + 10 + 2,
 		Tiers:     []inspect.TierStats{{Name: "same core", Attempts: 3, Steals: 2, Items: 7, LostRaces: 1}, {Name: "same node"}, {Name: "nodes at distance 21", Attempts: 2, Steals: 1, Items: 2}},
 	}, s)
-	require.Equal(t, inspect.Load{Workers: 2, Running: 8, Waiting: 1, Queued: inspect.Queued{High: 1, Normal: 4, Low: 3}, Delayed: 800}, p.Load())
+	require.Equal(t, inspect.Load{
+		Workers: 2, Running: 5, Searching: 3, Waiting: 1, CallersInside: 2, Queued: inspect.Queued{High: 2, Normal: 5, Low: 4}, Delayed: 800,
+	}, p.Load())
 	for thief, row := range p.StealMatrix() {
 		for victim, n := range row {
 			want := map[[2]int]uint64{{1, 0}: 2, {1, 5}: 1}[[2]int{thief, victim}]
@@ -282,7 +294,14 @@ func TestComputingIsOfTasksAndForksWithoutTheirWaits(t *testing.T) {
 	}
 	for range 3 { // on either worker
 		grows(2, 1, func() {
-			inTask(func(w *Worker) { w.began(3 * time.Hour); w.waited += heist.TicksIn(time.Hour) })
+			inTask(func(w *Worker) {
+				w.began(3 * time.Hour)
+				w.Block(func() {
+					waits := *w.waitsFor.Load()
+					waits.since -= heist.TicksIn(time.Hour)
+					w.waitsFor.Store(&waits)
+				})
+			})
 		})
 		grows(5, 1, func() { inTask(func(w *Worker) { w.began(5 * time.Hour) }) })
 	}
@@ -464,10 +483,23 @@ func TestLoadTellsWhoRunsWaitsAndSleeps(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestAWaitCountsOnceAsLent(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { w.Block(func() {}) }) }))
+	require.NoError(t, p.Run(func(w *Worker) { w.Block(func() {}) }))
+	requireAtRest(t, p)
+	require.EqualValues(t, 1, p.Stats().Total().Lent, "the inner wait has no place to lend, and a guest has none")
+}
+
 func TestATaskGoesByItsName(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for _, submit := range []func(f func(w *Worker)) error{
 		func(f func(w *Worker)) error { return p.Submit(context.Background(), f, Named("resize")) },
+		func(f func(w *Worker)) error { return p.TrySubmit(f, Named("resize")) },
+		func(f func(w *Worker)) error {
+			_, err := TryAsync(p, func(w *Worker) (int, error) { f(w); return 0, nil }, Named("resize"))
+			return err
+		},
 		func(f func(w *Worker)) error {
 			Async(p, func(w *Worker) (int, error) { f(w); return 0, nil }, Named("resize"))
 			return nil

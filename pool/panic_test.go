@@ -224,6 +224,46 @@ func TestPanicKeepsItsFirstStack(t *testing.T) {
 	}))
 }
 
+// TestAPanicErrorHasTheStackOfThePanic, not that of where it arrives, whatever it comes from.
+func TestAPanicErrorHasTheStackOfThePanic(t *testing.T) {
+	handled := make(chan *PanicError, 1)
+	p := newPool(t, WithWorkers(2), WithPanicHandler(func(e *PanicError) { handled <- e }))
+	loop := func(at Place) { _ = ForRange(at, 2, func(w *Worker, lo, hi int) { explode("in a loop") }, Grain(1)) }
+	for name, f := range map[string]func(){
+		"a loop of the caller":       func() { loop(p) },
+		"a short loop of the caller": func() { _ = ForRange(p, 1, func(lo, hi int) { explode("in a loop") }) },
+		"a loop in a stolen fork": func() {
+			_ = p.Run(func(w *Worker) { stolenJoin(w, nop[int], func(w *Worker) int { loop(w); return 0 }) })
+		},
+		"a child": func() {
+			_ = p.Run(func(w *Worker) {
+				w.Scope(func(s *Scope) {
+					stolen := make(chan struct{})
+					s.Go(w, func(w *Worker) { close(stolen); explode("in a child") })
+					<-stolen
+				})
+			})
+		},
+		"a group": func() {
+			g := newGroup(p)
+			g.Go(func() error { explode("in a group"); return nil })
+			_ = g.Wait()
+		},
+		"a future": func() {
+			_, _ = Async(p, func(*Worker) (int, error) { return explode("in a future"), nil }).Wait(context.Background())
+		},
+		"a task": func() {
+			require.NoError(t, p.Go(func(*Worker) { explode("in a task") }))
+			panic(<-handled)
+		},
+	} {
+		e, ok := testutil.Caught(f).(*PanicError)
+		require.True(t, ok, name)
+		require.Contains(t, string(e.Stack), "pool.explode(", name)
+		require.Contains(t, e.Value, "in a ", name)
+	}
+}
+
 func TestPanicInDoArrivesWhenNoFunctionRunsAnyMore(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for round := range testutil.Stress(200) {

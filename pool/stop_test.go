@@ -178,8 +178,13 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 	p := newPool(t, WithWorkers(3))
 	type f = func(w *Worker)
 	shapes := map[string]func(w *Worker, stops, panics f){
-		"Do":                func(w *Worker, stops, panics f) { w.Do(stops, panics) },
-		"Do of three":       func(w *Worker, stops, panics f) { w.Do(stops, panics, func(*Worker) {}) },
+		"Do":          func(w *Worker, stops, panics f) { w.Do(stops, panics) },
+		"Do of three": func(w *Worker, stops, panics f) { w.Do(stops, panics, func(*Worker) {}) },
+		"Do in an inner call": func(w *Worker, stops, panics f) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			_ = w.With(ctx).Run(func(w *Worker) { w.Do(stops, panics) })
+		},
 		"Do in Do":          func(w *Worker, stops, panics f) { w.Do(stops, func(w *Worker) { w.Do(func(*Worker) {}, panics) }) },
 		"Do, the other way": func(w *Worker, stops, panics f) { w.Do(panics, stops) },
 		"Both": func(w *Worker, stops, panics f) {
