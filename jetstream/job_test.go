@@ -103,7 +103,7 @@ func TestAttemptsAreThoseThatBegan(t *testing.T) {
 	c := Config{MaxDeliver: 3, DeadLetter: "dead", Pool: newPool(t), MaxRunning: 1, Backoff: []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Hour}}
 	release := make(chan struct{})
 	first := run(t, js, c, func(*pool.Worker, *Job) error { <-release; return nil })
-	eventually(t, "nothing waits", func() bool { return first.Stats().Unstarted == 1 })
+	eventually(t, "nothing waits", func() bool { s := first.Stats(); return s.Taken == 2 && s.Unstarted == 1 })
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
 	first.shutdown()
 	require.EqualValues(t, 1, first.Stats().GivenBack)
