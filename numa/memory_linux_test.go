@@ -381,6 +381,28 @@ func TestMemoryRefusedByTheKernelIsAnError(t *testing.T) {
 	})
 }
 
+// TestMemoryThatCannotBePlacedIsNotMapped: an error leaves nothing behind that only its caller could unmap.
+func TestMemoryThatCannotBePlacedIsNotMapped(t *testing.T) {
+	node := nodesForTest(t, 1)[0]
+	const size, times = 64 << 20, 50
+	addresses := func() (pages int) {
+		statm, err := os.ReadFile("/proc/self/statm")
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(statm), &pages)
+		require.NoError(t, err)
+		return pages
+	}
+	withoutSyscall(t, unix.SYS_MBIND, unix.EPERM, func() {
+		before := addresses()
+		for range times {
+			m, err := Map(size, Bind(node))
+			require.ErrorIs(t, err, unix.EPERM)
+			require.Nil(t, m)
+		}
+		require.Less(t, addresses()-before, times*(size/pageSize)/2)
+	})
+}
+
 func TestMemoryThatNobodyTouchedIsOnNoNode(t *testing.T) {
 	nodes := nodesForTest(t, 1)
 	m := mapForTest(t, 5, Policy{})

@@ -132,27 +132,30 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, p := range c {
-		s, l := p.Stats(), p.Load()
-		send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(d, kind, v, append([]string{p.name}, labels...)...)
-		}
-		for _, n := range numbers {
-			send(n.desc, n.kind, n.of(&s, &l))
-		}
-		for state, n := range map[string]int{"running": l.Running, "searching": l.Searching, "parked": l.Parked} {
-			send(workersIn, prometheus.GaugeValue, float64(n), state)
-		}
-		for priority, n := range map[string]int{"high": l.Queued.High, "normal": l.Queued.Normal, "low": l.Queued.Low} {
-			send(queued, prometheus.GaugeValue, float64(n), priority)
-		}
-		for _, t := range s.Tiers {
-			send(steals, prometheus.CounterValue, float64(t.Steals), t.Name)
-			send(items, prometheus.CounterValue, float64(t.Items), t.Name)
-		}
-		if t := p.Timings(); t.Run.Count > 0 {
-			to <- histogram(waits, t.Wait, p.name)
-			to <- histogram(runs, t.Run, p.name)
-		}
+		collect(to, p.name, p.Stats(), p.Load(), p.Timings())
+	}
+}
+
+func collect(to chan<- prometheus.Metric, pool string, s inspect.Stats, l inspect.Load, t inspect.Timings) {
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, v, append([]string{pool}, labels...)...)
+	}
+	for _, n := range numbers {
+		send(n.desc, n.kind, n.of(&s, &l))
+	}
+	for state, n := range map[string]int{"running": l.Running, "searching": l.Searching, "parked": l.Parked} {
+		send(workersIn, prometheus.GaugeValue, float64(n), state)
+	}
+	for priority, n := range map[string]int{"high": l.Queued.High, "normal": l.Queued.Normal, "low": l.Queued.Low} {
+		send(queued, prometheus.GaugeValue, float64(n), priority)
+	}
+	for _, tier := range s.Tiers {
+		send(steals, prometheus.CounterValue, float64(tier.Steals), tier.Name)
+		send(items, prometheus.CounterValue, float64(tier.Items), tier.Name)
+	}
+	if t.Run.Count > 0 {
+		to <- histogram(waits, t.Wait, pool)
+		to <- histogram(runs, t.Run, pool)
 	}
 }
 

@@ -15,9 +15,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/pool"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // scrape asks as Prometheus does, and reads the answer by its own parser.
@@ -103,6 +105,47 @@ func TestAScrapeAgreesWithStatsAndLoad(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, n+1, last)
+}
+
+// fixed is a pool whose numbers are all different.
+type fixed struct{}
+
+func (fixed) Describe(to chan<- *prometheus.Desc) { collector{}.Describe(to) }
+
+func (fixed) Collect(to chan<- prometheus.Metric) {
+	collect(to, "fixed", inspect.Stats{
+		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, Late: 3, Skipped: 4, Panicked: 5, Published: 6, Computing: 7 * time.Second, Searching: 8 * time.Second,
+		Workers: []inspect.WorkerStats{{Queued: 92, Tasks: 9, Looks: 10, Steals: 93, Items: 94, LostRaces: 95, Parks: 11, Wakes: 12, Fruitless: 13, Lent: 14, GaveWay: 15, Displaced: 96}},
+		Tiers:   []inspect.TierStats{{Name: "near", Attempts: 97, Steals: 16, LostRaces: 98, Items: 17}},
+	}, inspect.Load{
+		Workers: 18, Running: 19, Searching: 20, Parked: 21, Waiting: 22, CallersInside: 23, CallersWaiting: 24, Delayed: 25, Queued: inspect.Queued{High: 26, Normal: 27, Low: 28},
+	}, inspect.Timings{Wait: inspect.Histogram{Count: 29, Sum: 30 * time.Second}, Run: inspect.Histogram{Count: 31, Sum: 32 * time.Second}})
+}
+
+func TestEachMetricShowsTheFieldThatItNames(t *testing.T) {
+	families := scrape(t, fixed{})
+	shown := map[string]bool{"task_wait_seconds": true, "task_run_seconds": true}
+	for metric, want := range map[string]float64{
+		"tasks_submitted_total": 1, "tasks_refused_total": 2, "tasks_late_total": 3, "tasks_skipped_total": 4, "panics_total": 5, "forks_published_total": 6,
+		"computing_seconds_total": 7, "searching_seconds_total": 8, "tasks_run_total": 9, "looks_total": 10, "parks_total": 11, "wakes_total": 12,
+		"fruitless_wakes_total": 13, "places_lent_total": 14, "gave_way_total": 15, "steals_total tier=near": 16, "stolen_items_total tier=near": 17,
+		"workers": 18, "workers_by_state state=running": 19, "workers_by_state state=searching": 20, "workers_by_state state=parked": 21,
+		"tasks_waiting": 22, "callers_inside": 23, "callers_waiting": 24, "tasks_delayed": 25,
+		"tasks_queued priority=high": 26, "tasks_queued priority=normal": 27, "tasks_queued priority=low": 28,
+	} {
+		name, label, _ := strings.Cut(metric, " ")
+		labels := map[string]string{"pool": "fixed"}
+		if key, v, ok := strings.Cut(label, "="); ok {
+			labels[key] = v
+		}
+		assert.Equal(t, want, value(t, families, "heist_pool_"+name, labels), metric)
+		shown[name] = true
+	}
+	require.Len(t, families, len(shown), "each metric is in this test")
+	for name, want := range map[string][2]uint64{"task_wait_seconds": {29, 30}, "task_run_seconds": {31, 32}} {
+		h := families["heist_pool_"+name].Metric[0].Histogram
+		require.Equal(t, want, [2]uint64{h.GetSampleCount(), uint64(h.GetSampleSum())}, name)
+	}
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {

@@ -3,6 +3,7 @@ package poolhttp_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -34,7 +35,8 @@ func TestThePageHasAllPoolsOfTheProcess(t *testing.T) {
 	require.NoError(t, err)
 	body := page(t, "/debug/heist/")
 	require.Contains(t, body, ">first ")
-	require.Contains(t, body, ">second ")
+	require.Greater(t, strings.Index(body, ">second "), strings.Index(body, ">first "), "the oldest first")
+	require.Same(t, poolhttp.Handler(), poolhttp.Handler(), "one handler counts all watchers")
 	require.Contains(t, page(t, "/debug/heist/dump"), first.String())
 	require.NoError(t, first.Close())
 	require.NotContains(t, page(t, "/debug/heist/"), ">first ")
