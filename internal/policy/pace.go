@@ -151,7 +151,7 @@ func (c *Pace) Parts(left, idle int, t *PaceTimes) (n int) {
 // worker run it costs, or that is unknown. With 4 times instead of 2, loops with rising costs lost in
 // the simulation.
 func (c *Pace) worthHalving(left int, t *PaceTimes) bool {
-	if left < 2 || !c.dear || left/2 > restShare*c.items {
+	if !c.dear || left/2 > restShare*c.items {
 		return left > 1
 	}
 	return float64(left/2)*max(c.took-c.fixed, 0) > 2*(c.fixed+float64(t.Alone))*float64(c.items)

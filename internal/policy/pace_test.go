@@ -219,6 +219,29 @@ func TestAChunkIsNeverEmptyOrTooLong(t *testing.T) {
 	}
 }
 
+// TestTheFirstTwoChunksTellWhatACallCosts, up to what counts as noise, and what an item costs.
+func TestTheFirstTwoChunksTellWhatACallCosts(t *testing.T) {
+	const item = 1000
+	for call, dear := range map[int64]bool{0: false, 10_000: true} {
+		c := Pace{Calls: true}
+		c.Probed(1, call+item, &paceTimes)
+		n := c.Next(1 << 20)
+		require.Equal(t, firstStep, n)
+		c.Measured(n, call+int64(n)*item, &paceTimes)
+		require.InDelta(t, call, c.fixed, float64(call+item)*noise)
+		require.Equal(t, dear, c.dear)
+		want := paceTimes.Chunk
+		if dear {
+			want = callShare * call
+		}
+		require.InDelta(t, want, c.Chunk()*item, float64(want)/8, "how long the next chunk takes")
+	}
+
+	c := Pace{}
+	c.Probed(1, 1e9, &paceTimes)
+	require.Equal(t, 1, c.Chunk(), "of items that take longer than a chunk should")
+}
+
 func TestTwoItemsAreTheFewestThatAreHalved(t *testing.T) {
 	for left, parts := range []int{0, 0, 1, 1} {
 		require.Equal(t, parts, new(Pace).Parts(left, 1, &paceTimes), "%d items", left)
@@ -238,7 +261,10 @@ func TestWhatIsNotKnownToBeTooSmallIsHalved(t *testing.T) {
 		{Pace{}, 2, true},
 		{Pace{dear: true, items: 1, took: 1}, 1, false},
 		{Pace{dear: true, items: 1, took: 1}, 2*restShare + 2, true}, // one chunk says little about so long a rest
+		{Pace{dear: true, items: 1, took: 1}, 2 * restShare, false},
+		{Pace{dear: true, items: 100, took: 100}, 2, false},
 		{Pace{dear: true, items: 100, took: 100}, 50, false},
+		{Pace{items: 100, took: 100}, 50, true},
 		{Pace{dear: true, items: 100, took: 1e9}, 50, true},
 		{Pace{dear: true, items: 100, took: 1e9}, 1, false},
 	} {
