@@ -186,6 +186,34 @@ func TestAStandInIsCalledSo(t *testing.T) {
 	close(release)
 }
 
+// TestANameFollowsATaskHoweverItIsSubmitted, and whatever other options it has.
+func TestANameFollowsATaskHoweverItIsSubmitted(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx := context.Background()
+	got := make(chan string, 1)
+	look := func(*Worker) { got <- p.Snapshot().Workers[0].Does }
+	future := func(w *Worker) (int, error) { look(w); return 0, nil }
+	name := Named("by its name")
+	for how, submit := range map[string]func(options ...TaskOption) error{
+		"Submit":    func(o ...TaskOption) error { return p.Submit(ctx, look, o...) },
+		"context":   func(o ...TaskOption) error { return p.Submit(t.Context(), look, o...) },
+		"TrySubmit": func(o ...TaskOption) error { return p.TrySubmit(look, o...) },
+		"Async":     func(o ...TaskOption) error { Async(p, future, o...); return nil },
+		"TryAsync":  func(o ...TaskOption) error { _, err := TryAsync(p, future, o...); return err },
+		"Async in a task": func(o ...TaskOption) error {
+			return p.Go(func(*Worker) { Async(p, future, o...) })
+		},
+	} {
+		for with, other := range map[string]TaskOption{
+			"nothing": PriorityNormal, "a priority": PriorityHigh, "a delay": Delay(1), "a node": OnNode(p.Nodes()[0]),
+			"a deadline": StartBy(time.Now().Add(time.Hour), func(*Worker) {}), "a late one": StartBy(time.Time{}, look),
+		} {
+			require.NoError(t, submit(other, name))
+			require.Equal(t, "by its name", <-got, "%s with %s", how, with)
+		}
+	}
+}
+
 // TestANameEndsWithItsFunction, also when that panics, and gives way to the name around it.
 func TestANameEndsWithItsFunction(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
