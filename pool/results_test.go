@@ -169,9 +169,10 @@ func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
 			require.Equal(t, 3, v)
 			require.Zero(t, inside.Load())
 		}
-		v, err := First(p, t.Context(), fails, fails)
+		v, err := First(p, t.Context(), fails, func(context.Context, *Worker) (int, error) { return 4, io.ErrShortWrite })
 		require.Zero(t, v)
 		require.ErrorIs(t, err, io.EOF)
+		require.ErrorIs(t, err, io.ErrShortWrite, "all errors")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := time.AfterFunc(100*time.Microsecond, func() { cancel(errStop) })
 		_, err = First(p, ctx, slow, slow, fails)
