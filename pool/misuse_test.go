@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -116,11 +117,51 @@ func TestWhatEndsAPoolIsRefusedInsideIt(t *testing.T) {
 			assert.ErrorContains(t, err, "inside a task of the same pool or a call at it", name)
 		}
 	}
+	looks := func(*Worker) error { look(); return nil }
 	require.NoError(t, p.Run(func(*Worker) { look() }))
+	require.NoError(t, p.Run(func(w *Worker) {
+		w.Scope(func(s *Scope) { look(); s.Go(w, func(*Worker) { look() }) })
+		w.Do(nop2, func(*Worker) { look() })
+		w.Block(look)
+		_ = ForRange(w, 1, func(int, int) { look() })
+		Join(w, func(*Worker, int) error { return looks(w) }, 0, func(*Worker, int) error { return looks(w) }, 0)
+	}))
 	require.NoError(t, Do(p, func(*Worker) { look() }))
+	require.NoError(t, p.Broadcast(ctx, looks))
+	require.NoError(t, ForRange(p, 1, func(*Worker, int, int) { look() }))
+	require.NoError(t, ForRange(p, 1, func(int, int) { look() }, Grain(1)))
+	_, err := Recursive(func(*Fork[int, int], int) int { look(); return 0 }).Run(p, 0)
+	require.NoError(t, err)
+	g := newGroup(p)
+	g.GoWorker(looks)
+	require.NoError(t, g.Wait())
 	over := make(chan struct{})
 	require.NoError(t, p.Go(func(*Worker) { defer close(over); look() }))
 	require.True(t, closed(over))
+	const n = 1000
+	require.NoError(t, For(p, n, func(i int) { // the items take so long that it is soon a guest's
+		if heist.Spin(aloneTime); i == n-1 {
+			look()
+		}
+	}))
+}
+
+// TestALoopThatItsCallerRunsAloneDoesNotHoldUpTheEnd: it is no call at the pool yet, so nothing there is refused or waits.
+func TestALoopThatItsCallerRunsAloneDoesNotHoldUpTheEnd(t *testing.T) {
+	ctx := context.Background()
+	for n, want := range map[int]error{1: nil, 1000: ErrClosed} {
+		p := newPool(t, WithWorkers(1))
+		require.ErrorIs(t, For(p, n, func(i int) {
+			if i == 0 {
+				assert.NoError(t, p.WaitIdle(ctx))
+				assert.NoError(t, p.Pause(ctx))
+				p.Resume()
+				assert.NoError(t, p.Close())
+			}
+			heist.Spin(aloneTime)
+		}), want)
+		require.ErrorIs(t, p.Close(), ErrClosed)
+	}
 }
 
 // TestAPanicInALoopPrintsItsStackOnce, in a process that it ends.

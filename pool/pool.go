@@ -295,7 +295,9 @@ func (p *Pool) near() *Worker {
 //
 // Close returns when the workers have ended: nil; [ErrClosed] if it was called before; or an error if other threads
 // could not be given back the CPUs of [Tuning].Isolate. Inside a task, or in a function that a call at the
-// pool runs, it returns an error at once, since it might wait for itself.
+// pool runs, it returns an error at once, since it might wait for itself. A loop that its caller still runs alone, as
+// [ForRange] says, and so a short call of package par, is no call at the pool yet and does not hold up Close. So there
+// Close ends the pool; a loop that needs the pool after that returns ErrClosed.
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an [*UnfinishedError] with what is left
@@ -357,7 +359,7 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 // WaitIdle returns when there was a moment at which the pool had nothing left to do: no task, future or function of
 // a group was queued, delayed or running. What guests compute themselves does not count. If ctx ends first, it
 // returns the cause. The pool goes on as before; WaitIdle waits for tasks that are submitted meanwhile, too. A task, or a
-// function that a call at the pool runs, cannot wait for its own pool.
+// function that a call at the pool runs, cannot wait for its own pool: WaitIdle is refused where [Pool.Close] is.
 //
 // Any other goroutine may call it, any number at a time. Cost: a look at all queues whenever the last worker
 // becomes idle.
