@@ -235,24 +235,45 @@ func TestAnErrFormEndsWithItsPlace(t *testing.T) {
 				require.ErrorIs(t, err, boom, name)
 				require.Zero(t, calls.Load(), name)
 			}
-			require.NoError(t, p.Run(func(w *pool.Worker) { // inside a call that has a context
-				ctx, cancel := context.WithCancelCause(t.Context())
-				var calls atomic.Int64
-				err := w.With(ctx).Run(func(w *pool.Worker) {
-					_, _, err := form(w, func(inner context.Context, _ int) error {
-						if calls.Add(1) == 10 {
+		}
+	})
+}
+
+// TestAnErrFormUnwindsToTheCallWhoseContextHasEnded, and not only to its own context, which ends with that one. Otherwise the
+// call would return nil although something was left out in it.
+func TestAnErrFormUnwindsToTheCallWhoseContextHasEnded(t *testing.T) {
+	boom := errors.New("boom")
+	const n = 20
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for name, form := range errForms(n) {
+			for _, joins := range []bool{false, true} {
+				for last := range int64(n + 1) { // the call of f in which the context ends; 0 is before the form
+					ctx, cancel := context.WithCancelCause(t.Context())
+					var calls atomic.Int64
+					end := func() {
+						if calls.Load() == last {
 							cancel(boom)
-							<-inner.Done()
 						}
-						return nil
+					}
+					returned := false
+					err := p.With(ctx).Run(func(w *pool.Worker) {
+						end()
+						var at pool.Place = w
+						if joins {
+							at = JoinErrors(w)
+						}
+						_, _, err := form(at, func(context.Context, int) error { calls.Add(1); end(); return nil })
+						require.NoError(t, err, name)
+						returned = true
 					})
-					require.ErrorIs(t, err, boom, name)
-				})
-				if err != nil { // a fork has unwound all of the call
-					require.ErrorIs(t, err, boom, name)
+					if !returned {
+						require.Same(t, boom, err, name)
+					} else if err != nil || calls.Load() < n {
+						require.Fail(t, "it has returned", "%s, after %d calls, %v", name, calls.Load(), err)
+					}
+					cancel(nil)
 				}
-				require.Less(t, calls.Load(), int64(n), name)
-			}))
+			}
 		}
 	})
 }

@@ -100,7 +100,8 @@ func (c *cancelScope) err() error {
 // stopped says whether the call, or one around it, was cancelled. Unlike tell it leaves no note.
 func (c *cancelScope) stopped() bool { return c.outermost() != nil }
 
-// ended looks at the contexts and then tells.
+// ended looks at the contexts and then tells. If a context ended because it is derived from that of a call around it, both
+// calls are marked then.
 func (c *cancelScope) ended() bool {
 	for o := c; o != nil; o = o.outer {
 		if o.ctx.Err() != nil {
@@ -127,7 +128,8 @@ func (c *cancelScope) toldBy() *cancelScope {
 	if c == nil || !c.told.Load() {
 		return nil
 	}
-	return c.tell() // a call around may have been cancelled since, and the unwinding goes on to that one
+	c.ended() // a call around may have been cancelled since, or its mark may be yet to come; the unwinding goes on to that one
+	return c.outermost()
 }
 
 // look polls now and then, and checks.

@@ -214,15 +214,20 @@ func check(at Place) (*Pool, error) {
 			return nil, err
 		}
 	}
-	if ctx != nil && ctx.Err() != nil {
-		return p, context.Cause(ctx)
-	}
+	over := ctx != nil && ctx.Err() != nil
 	if w != nil {
 		if !w.isMine() {
 			return p, errOthers("a call at a *Worker")
 		}
+		if over {
+			w.cancelScope.ended() // ctx may be derived from the context of a call around, which is then told first
+		}
 		w.cancelScope.check()
-	} else if p.closing.Load() {
+	}
+	switch {
+	case over:
+		return p, context.Cause(ctx)
+	case w == nil && p.closing.Load():
 		return p, p.refuse(ErrClosed)
 	}
 	return p, nil
