@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"io"
 	"runtime"
 	"testing"
 	"time"
@@ -149,13 +150,13 @@ func TestTheBoundHoldsForTasksWithADeadline(t *testing.T) {
 	}
 }
 
-// TestSubmitWithOptionsLooksAtTheContext as Submit without options does.
-func TestSubmitWithOptionsLooksAtTheContext(t *testing.T) {
+// TestSubmitReturnsTheCauseOfItsContextsEnd, whether the task counts for the bound or not.
+func TestSubmitReturnsTheCauseOfItsContextsEnd(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	require.ErrorIs(t, p.Submit(ctx, func(*Worker) {}), context.Canceled)
-	require.ErrorIs(t, p.Submit(ctx, func(*Worker) {}, PriorityHigh), context.Canceled)
+	f := func(*Worker) { t.Error("it runs") }
+	for _, options := range [][]TaskOption{{PriorityHigh}, {PriorityLow}, {Delay(time.Millisecond)}} {
+		require.Same(t, io.EOF, p.Submit(ended(), f, options...))
+	}
 }
 
 // TestSleepIsNotMeasuredAsWork: a worker that finds enough others searching goes to sleep
