@@ -20,17 +20,21 @@ import (
 //     the others: what Of has returned is its own until it ends.
 //  3. A worker that becomes idle, and a guest that leaves, frees all its cells.
 //
+// A cell belongs to the **cells** that its Local had when it was made. They are made at the first use of the Local, and no
+// two Locals ever have the same. So cells that workers still hold for an earlier Local at the same address, or for an
+// earlier value of the same variable, are not taken for those of the new one.
+//
 // Between two jobs a worker keeps its cells, or short tasks would pass them to and fro. By rules 2 and 3 a cell that
 // is not free belongs to a worker that computes, or to a function that asked for it and waits.
 
 // Local is a T for each worker that computes: counters, buffers, sums that are merged at the end (oneTBB's
 // enumerable_thread_specific). The zero value makes zero T's. One Local may serve workers of several pools. It must
-// not be copied once it is used.
+// not be copied once it is used. To begin again, assign a new one, when no function uses it: l = pool.Local[int]{}.
 type Local[T any] struct {
 	// New makes a T, if it is not nil; several workers may call it at the same time.
 	New func() T
 
-	cells cells
+	cells atomic.Pointer[cells] // nil before the first use; the first worker that asks writes, once
 }
 
 // cells holds the cells of a Local.
@@ -67,8 +71,9 @@ type cell[T any] struct {
 //
 // Cost: 2 ns. A new worker's first call takes a lock, and makes a T only if others hold all that were made.
 func (l *Local[T]) Of(w *Worker) *T {
+	s := l.cells.Load()
 	for c := w.cells; c != nil; c = c.next {
-		if c.of == &l.cells {
+		if c.of == s {
 			c.job = w.jobs
 			return c.value.(*T)
 		}
@@ -80,7 +85,11 @@ func (l *Local[T]) Of(w *Worker) *T {
 //
 //go:noinline
 func (l *Local[T]) take(w *Worker) *T {
-	s := &l.cells
+	s := l.cells.Load()
+	if s == nil {
+		l.cells.CompareAndSwap(nil, new(cells))
+		s = l.cells.Load()
+	}
 	s.mu.Lock()
 	c := s.free
 	if c != nil {
@@ -88,19 +97,18 @@ func (l *Local[T]) take(w *Worker) *T {
 	}
 	s.mu.Unlock()
 	if c == nil {
-		c = l.add()
+		c = l.add(s)
 	}
 	c.next, c.job = w.cells, w.jobs
 	w.cells = c
 	return c.value.(*T)
 }
 
-func (l *Local[T]) add() *cellHead {
+func (l *Local[T]) add(s *cells) *cellHead {
 	c := new(cell[T])
 	if l.New != nil {
 		c.content = l.New()
 	}
-	s := &l.cells
 	c.of, c.value = s, &c.content
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +138,11 @@ func (w *Worker) freeCells(all bool) {
 // caller must make sure that they can be read safely; when all functions that asked have ended, that is so.
 func (l *Local[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		for c := l.cells.all.Load(); c != nil; c = c.before {
+		s := l.cells.Load()
+		if s == nil {
+			return
+		}
+		for c := s.all.Load(); c != nil; c = c.before {
 			if !yield(c.value.(*T)) {
 				return
 			}

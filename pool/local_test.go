@@ -178,3 +178,21 @@ func BenchmarkLocalOf(b *testing.B) {
 		*l.Of(w)++
 	}
 }
+
+// TestALocalThatIsAssignedAnewBeginsAgain, though workers still hold cells of its earlier value.
+func TestALocalThatIsAssignedAnewBeginsAgain(t *testing.T) {
+	const n = 8
+	workers := make([]Worker, n) // they neither wait nor become idle, so they hold on to what they got
+	var l Local[int]
+	for range 3 {
+		l = Local[int]{}
+		for i := range workers {
+			require.Zero(t, *l.Of(&workers[i]), "an earlier value's")
+			*l.Of(&workers[i])++
+		}
+		require.Equal(t, n, count(&l))
+		workers[0].freeCells(true) // those of earlier values do not come to later ones
+		require.Equal(t, 1, *l.Of(&workers[0]))
+		require.Equal(t, n, count(&l))
+	}
+}
