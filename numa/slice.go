@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"unsafe"
 )
 
@@ -78,12 +79,13 @@ func (s *Slice[T]) Elements() []T {
 // Blocks(nodes...) for so many nodes, or that TouchOn(cpus...) touches on cpus[i]. A part
 // begins with the first element of a page, so the sizes of parts can differ by a page, and a
 // part can be empty if there are fewer pages than parts. The parts together are all elements.
+// Append to a part copies it, and leaves the next part as it is.
 // Part panics if i is not from 0 to of-1, and returns nil after Close.
 func (s *Slice[T]) Part(i, of int) []T {
 	if i < 0 || i >= of {
 		panic(fmt.Sprintf("numa: part %d of %d parts", i, of))
 	}
-	return s.Elements()[s.firstAfter(i, of):s.firstAfter(i+1, of)]
+	return slices.Clip(s.Elements()[s.firstAfter(i, of):s.firstAfter(i+1, of)])
 }
 
 // firstAfter returns the first element that begins in part i.

@@ -142,6 +142,14 @@ func TestMemorySlicePartsAreAllElementsOnce(t *testing.T) {
 	}
 }
 
+func TestAppendToAMemorySlicePartLeavesTheNextPart(t *testing.T) {
+	s := sliceForTest[uint64](t, 3*pageSize/8, Policy{})
+	for i := range 3 {
+		_ = append(s.Part(i, 3), 1)
+	}
+	require.Equal(t, make([]uint64, 3*pageSize/8), s.Elements())
+}
+
 func TestMemorySlicePartsLieOnTheNodesOfTheirBlocks(t *testing.T) {
 	nodes, err := AllowedNodes()
 	if errors.Is(err, ErrMemoryPolicy) {
