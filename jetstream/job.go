@@ -106,6 +106,9 @@ func (j *Job) Once(pw *pool.Worker, bucket natsjs.KeyValue, f func() ([]byte, er
 	if bucket == nil {
 		return nil, fmt.Errorf("jetstream: Once was given a nil bucket by job %s", j.ID())
 	}
+	if f == nil {
+		return nil, fmt.Errorf("jetstream: Once was given a nil function by job %s", j.ID())
+	}
 	key := j.Key()
 	if result, err = j.stored(pw, bucket, key); err == nil || !errors.Is(err, natsjs.ErrKeyNotFound) {
 		return result, err

@@ -86,6 +86,8 @@ func TestOnceStoresOneResult(t *testing.T) {
 		require.Equal(t, "of another run", string(got))
 		_, err = j.Once(pw, nil, func() ([]byte, error) { return nil, nil })
 		require.ErrorContains(t, err, "nil bucket")
+		_, err = j.Once(pw, kv, nil)
+		require.ErrorContains(t, err, "nil function")
 		return nil
 	})
 	requireDrained(t, js, "test")
