@@ -10,7 +10,8 @@ import (
 // ErrPinning is the error, possibly wrapped, on systems that cannot bind threads to CPUs.
 var ErrPinning = errors.New("heist: this system does not bind threads to CPUs")
 
-// Pinned is a binding that [Pin] made. It belongs to the goroutine that made it.
+// Pinned is a binding that [Pin] made. It belongs to the goroutine that made it. The methods of
+// a nil or zero Pinned return an error.
 type Pinned struct {
 	cpus    []int
 	binding *binding
@@ -28,6 +29,8 @@ type Pinned struct {
 //
 // Threads that the runtime starts later do not inherit the binding, because the runtime
 // never clones a locked thread. A process that the goroutine starts does inherit it.
+//
+// Cost: some system calls, and for a Pin inside another one a read of /proc.
 func Pin(cpus ...int) (*Pinned, error) {
 	if len(cpus) == 0 {
 		return nil, errors.New("heist: Pin without a CPU; give at least one, see Allowed")
@@ -55,6 +58,9 @@ func Pin(cpus ...int) (*Pinned, error) {
 // does not restore it when they return. Rebind fails while they are gone, and after
 // Unpin. Only the goroutine that called Pin may call it.
 func (p *Pinned) Rebind() error {
+	if p.isZero() {
+		return errors.New("heist: Rebind of a nil or zero Pinned; use the one that Pin returns")
+	}
 	if err := p.binding.renew(); err != nil {
 		return fmt.Errorf("heist: cannot pin to CPUs %v again: %w", p.cpus, err)
 	}
@@ -69,12 +75,17 @@ func (p *Pinned) Rebind() error {
 // A second call, and a call by another goroutine than Pin's, return an error and change
 // nothing.
 func (p *Pinned) Unpin() error {
+	if p.isZero() {
+		return errors.New("heist: Unpin of a nil or zero Pinned; use the one that Pin returns")
+	}
 	if err := p.binding.undo(); err != nil {
 		return fmt.Errorf("heist: cannot unpin from CPUs %v: %w", p.cpus, err)
 	}
 	runtime.UnlockOSThread()
 	return nil
 }
+
+func (p *Pinned) isZero() bool { return p == nil || p.binding == nil }
 
 var (
 	errUnpinned  = errors.New("Unpin was called before")

@@ -1,12 +1,16 @@
 package heist
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -82,12 +86,78 @@ func (a affinity) give(tid int) error {
 	return nil
 }
 
-// A binding is a Pin of a thread. Its fields are under isolation.mu.
+// A binding is a Pin. Its fields are under isolation.mu.
 type binding struct {
-	thread int      // 0 when it is undone
-	mask   affinity // what Pin asked for
-	before affinity // what the thread has when this Pin and those after it are undone; nil for what free threads have
-	outer  *binding // the Pin that was in effect before; nil for none
+	thread *boundThread // nil when it is undone
+	mask   affinity     // what Pin asked for
+}
+
+// A boundThread is a thread with live Pins, those that are not undone. Each of them locks the goroutine to the
+// thread, so they are all of one goroutine and of the coroutines that run in its place. The thread's mask is that of
+// its latest live Pin, and what it was before the first when none is left. Its fields are under isolation.mu.
+type boundThread struct {
+	tid    int
+	since  time.Duration // when the first Pin was, since boot
+	before affinity      // nil for what free threads have
+	pins   []*binding    // the live ones, in the order of their calls; never empty in isolations.bound
+}
+
+// due is the thread's mask when these of its Pins are live.
+func (t *boundThread) due(pins []*binding) affinity {
+	if len(pins) == 0 {
+		return t.before
+	}
+	return pins[len(pins)-1].mask
+}
+
+// mask is the mask of the latest Pin.
+func (t *boundThread) mask() affinity { return t.due(t.pins) }
+
+// bootTime returns the time since boot.
+func bootTime() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return math.MaxInt64
+	}
+	return time.Duration(now.Nano())
+}
+
+// beginOf returns when the calling thread began, since boot, and 0 if the system does not tell. It may be a tick too
+// early, but never late.
+func beginOf() time.Duration {
+	stat, err := os.ReadFile("/proc/thread-self/stat")
+	if err != nil {
+		return 0
+	}
+	const start = 22 - 3 // in proc(5) it is field 22; the first one behind the name, which may have blanks, is field 3
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= start {
+		return 0
+	}
+	ticks, _ := strconv.ParseInt(fields[start], 10, 64)
+	return time.Duration(ticks) * (time.Second / 100) // the unit of /proc on every machine that Go supports
+}
+
+// here returns what is known of the calling thread: a new boundThread if it has no live Pin. A goroutine can end
+// without Unpin, and its thread with it, and a thread that begins later can have the same number.
+func (s *isolations) here() (*boundThread, error) {
+	tid := unix.Gettid()
+	if t := s.bound[tid]; t != nil {
+		if beginOf() <= t.since {
+			return t, nil
+		}
+		delete(s.bound, tid)
+		delete(s.before, tid)
+	}
+	mask, err := affinityOf(0)
+	if err != nil {
+		return nil, err
+	}
+	t := &boundThread{tid: tid, since: bootTime()}
+	if before := s.unnarrowed(tid, mask, s.cpus); !slices.Equal(before, s.free) {
+		t.before = before
+	}
+	return t, nil
 }
 
 // bind binds the calling thread to the CPUs.
@@ -95,40 +165,32 @@ func bind(cpus []int) (*binding, error) {
 	s := isolation
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mask, err := affinityOf(0)
+	t, err := s.here()
 	if err != nil {
 		return nil, err
 	}
-	tid := unix.Gettid()
-	b := &binding{thread: tid, mask: make(affinity, len(s.free))}
+	b := &binding{thread: t, mask: make(affinity, len(s.free))}
 	for _, cpu := range cpus {
 		b.mask.set(cpu)
-	}
-	if before := s.unnarrowed(tid, mask, s.cpus); !slices.Equal(before, s.free) {
-		b.before = before
-	}
-	// An entry with another mask is that of an ended thread that had the same number, or the kernel has dropped
-	// the binding.
-	if outer := s.bound[tid]; outer != nil && slices.Equal(outer.mask, b.before) {
-		b.outer = outer
 	}
 	if err := s.give(0, b.mask); err != nil {
 		return nil, err
 	}
 	s.forgetDead()
-	s.bound[tid] = b
+	t.pins = append(t.pins, b)
+	s.bound[t.tid] = t
 	return b, nil
 }
 
 // check says why the caller must not use the binding.
 func (b *binding) check() error {
-	switch b.thread {
-	case unix.Gettid():
-		return nil
-	case 0:
+	if b.thread == nil {
 		return errUnpinned
 	}
-	return errElsewhere
+	if isolation.bound[unix.Gettid()] != b.thread {
+		return errElsewhere
+	}
+	return nil
 }
 
 // renew binds the thread to the CPUs of its latest binding again.
@@ -139,11 +201,11 @@ func (b *binding) renew() error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	return s.give(0, s.bound[b.thread].mask)
+	return s.give(0, b.thread.mask())
 }
 
-// undo takes the binding from those of its thread. If it was the latest one, the thread gets back the mask that it
-// had before.
+// undo takes the binding from those of its thread. If it was the latest, the thread gets the mask that is due without
+// it.
 func (b *binding) undo() error {
 	s := isolation
 	s.mu.Lock()
@@ -151,24 +213,20 @@ func (b *binding) undo() error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	if latest := s.bound[b.thread]; latest != b {
-		for n := latest; n != nil; n = n.outer {
-			if n.outer == b {
-				n.outer, n.before = b.outer, b.before
-			}
+	t := b.thread
+	rest := slices.DeleteFunc(slices.Clone(t.pins), func(other *binding) bool { return other == b })
+	if t.pins[len(t.pins)-1] == b {
+		s.look()
+		due := t.due(rest)
+		if err := s.give(0, due); err != nil {
+			return fmt.Errorf("the thread stays bound: %w", err)
 		}
-		b.thread = 0
-		return nil
+		s.note(t.tid, due)
 	}
-	s.look()
-	if err := s.give(0, b.before); err != nil {
-		return fmt.Errorf("the thread stays bound: %w", err)
+	if t.pins = rest; len(rest) == 0 {
+		delete(s.bound, t.tid)
 	}
-	if s.bound[b.thread] = b.outer; b.outer == nil {
-		delete(s.bound, b.thread)
-	}
-	s.note(b.thread, b.before)
-	b.thread = 0
+	b.thread = nil
 	return nil
 }
 

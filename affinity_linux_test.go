@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // currentCPU returns the CPU that runs the calling thread.
@@ -89,36 +92,149 @@ func TestUnpinRestoresTheMaskThatWas(t *testing.T) {
 	require.Equal(t, before, mask(t))
 }
 
-// TestPinsAreUndoneInAnyOrder: while one is left, the thread has the CPUs of the latest and is locked.
-func TestPinsAreUndoneInAnyOrder(t *testing.T) {
-	cpus := twoAllowed(t)
-	asked := [][]int{cpus[:1], cpus[1:2], cpus}
-	forOrders([]int{0, 1, 2}, func(order []int) {
+// pinModel says which CPUs a thread has after Pins, Isolations, and losses of the binding in any order.
+type pinModel struct {
+	free     []int
+	pins     [][]int // the CPUs of the live Pins
+	isolated []int   // at most one CPU
+	has      []int
+}
+
+// follow gives the thread the CPUs of the latest Pin, or those of a free thread.
+func (m *pinModel) follow() {
+	due := m.free
+	if len(m.pins) > 0 {
+		due = m.pins[len(m.pins)-1]
+	}
+	left := slices.DeleteFunc(slices.Clone(due), func(cpu int) bool { return slices.Contains(m.isolated, cpu) })
+	if m.has = left; len(left) == 0 {
+		m.has = due
+	}
+}
+
+// TestAThreadHasTheCPUsOfTheLatestLivePin whatever CPUs the Pins have, in whatever order they are undone and renewed,
+// and keeps its goroutine until the last is undone. The end of each run is random, too: with Pins, or without.
+func TestAThreadHasTheCPUsOfTheLatestLivePin(t *testing.T) {
+	cpus, err := Allowed()
+	require.NoError(t, err)
+	sets := [][]int{cpus[:1], cpus[len(cpus)-1:], cpus}
+	elsewhere := func(f func() error) error {
+		result := make(chan error)
+		go func() { result <- f() }()
+		return <-result
+	}
+	for seed := range uint64(testutil.Stress(3000)) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		m := pinModel{free: cpus, has: cpus}
+		var isolated *Isolation
+		var live, undone []*Pinned
+		var history []string
 		thread := endOf(t, func() {
-			before := mask(t)
-			pins := make(map[int]*Pinned)
-			for i, cpus := range asked {
-				var err error
-				pins[i], err = Pin(cpus...)
+			for range 2 + random.IntN(12) {
+				lost := false // the binding, which is set again by the next step
+				if len(live) > 0 && random.IntN(4) == 0 {
+					history, lost = append(history, "lose"), true
+					m.has = cpus
+					require.NoError(t, isolation.free.give(0)) // as the system does when the CPUs go offline
+				}
+				i := random.IntN(len(live) + 1)
+				switch step := random.IntN(20); {
+				case step == 0 && !lost && len(cpus) > 1 && isolated == nil:
+					history = append(history, "isolate")
+					m.isolated = cpus[:1]
+					isolated = mustIsolate(t, cpus[0])
+					m.follow()
+				case step <= 1 && !lost && isolated != nil:
+					history = append(history, "restore")
+					require.NoError(t, isolated.Restore())
+					isolated, m.isolated = nil, nil
+					m.follow()
+				case step <= 3 && len(undone) > 0:
+					p := undone[random.IntN(len(undone))]
+					require.ErrorIs(t, p.Unpin(), errUnpinned, "%v", history)
+					require.ErrorIs(t, p.Rebind(), errUnpinned, "%v", history)
+				case step <= 5 && i < len(live):
+					require.ErrorIs(t, elsewhere(live[i].Unpin), errElsewhere, "%v", history)
+					require.ErrorIs(t, elsewhere(live[i].Rebind), errElsewhere, "%v", history)
+				case step <= 10 || len(live) == 0:
+					set := sets[random.IntN(len(sets))]
+					history = append(history, fmt.Sprint("Pin", set))
+					p, err := Pin(set...)
+					require.NoError(t, err, "%v", history)
+					live, m.pins = append(live, p), append(m.pins, set)
+					m.follow()
+				case step <= 16 && i < len(live):
+					history = append(history, fmt.Sprint("Unpin ", i))
+					require.NoError(t, live[i].Unpin(), "%v", history)
+					undone = append(undone, live[i])
+					latest := i == len(live)-1
+					live, m.pins = slices.Delete(live, i, i+1), slices.Delete(m.pins, i, i+1)
+					if latest {
+						m.follow()
+					}
+				case i < len(live):
+					history = append(history, fmt.Sprint("Rebind ", i))
+					require.NoError(t, live[i].Rebind(), "%v", history)
+					m.follow()
+				}
+				mask, err := affinityOf(0)
 				require.NoError(t, err)
+				require.Equal(t, m.has, mask.cpus(), "%v", history)
+				if lost && len(live) > 0 {
+					require.NoError(t, live[0].Rebind(), "%v", history)
+					m.follow()
+				}
 			}
-			for _, i := range order {
-				require.NoError(t, pins[i].Rebind())
-				require.NoError(t, pins[i].Unpin())
-				delete(pins, i)
-				want := -1
-				for left := range pins {
-					want = max(want, left)
+			if random.IntN(2) == 0 {
+				for _, i := range random.Perm(len(live)) {
+					require.NoError(t, live[i].Unpin(), "%v", history)
 				}
-				if want < 0 {
-					require.Equal(t, before, mask(t), "%v", order)
-				} else {
-					requireMask(t, asked[want])
-				}
+				live, m.pins = nil, nil
+				m.follow()
+				requireMask(t, m.has)
 			}
 		})
-		require.True(t, threadExists(thread), "undone in the order %v: the goroutine ended locked", order)
-	})
+		if isolated != nil {
+			require.NoError(t, isolated.Restore())
+		}
+		if len(live) == 0 {
+			require.True(t, threadExists(thread), "the goroutine ended locked after %v", history)
+		} else {
+			requireToEnd(t, thread)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestAThreadWithTheNumberOfOneThatEndedBoundIsNotBound: a goroutine ended without Unpin, and the system gives its
+// thread's number to another. Neither the CPUs nor the Pinned of the old one count there.
+func TestAThreadWithTheNumberOfOneThatEndedBoundIsNotBound(t *testing.T) {
+	cpus := twoAllowed(t)
+	if beginOf() == 0 {
+		t.Skip("the system does not tell when a thread began")
+	}
+	for _, old := range [][]int{cpus[:1], cpus} {
+		thread := endOf(t, func() {
+			before := mask(t)
+			ended, err := Pin(old...)
+			require.NoError(t, err)
+			runtime.UnlockOSThread() // as if this thread had begun after that
+			ended.binding.thread.since = 0
+			require.NoError(t, isolation.free.give(0))
+
+			p, err := Pin(cpus[1])
+			require.NoError(t, err)
+			require.ErrorIs(t, ended.Rebind(), errElsewhere)
+			require.ErrorIs(t, ended.Unpin(), errElsewhere)
+			requireMask(t, cpus[1:2])
+			require.NoError(t, p.Rebind())
+			require.NoError(t, p.Unpin())
+			require.Equal(t, before, mask(t))
+		})
+		require.True(t, threadExists(thread))
+	}
 }
 
 // TestASecondUnpinUndoesNoOtherPin: neither the mask nor the lock of it.
@@ -252,15 +368,15 @@ func TestRefusedUnpinSaysThatTheThreadStaysBound(t *testing.T) {
 	require.NoError(t, err)
 	p, err := Pin(cpus[0])
 	require.NoError(t, err)
-	before := p.binding.before
-	p.binding.before = make(affinity, len(p.binding.mask)) // no CPU at all
+	before := p.binding.thread.before
+	p.binding.thread.before = make(affinity, len(p.binding.mask)) // no CPU at all
 
 	err = p.Unpin()
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.ErrorContains(t, err, fmt.Sprintf("heist: cannot unpin from CPUs [%d]: the thread stays bound: sched_setaffinity", cpus[0]))
 	require.Equal(t, cpus[0], currentCPU(t))
 
-	p.binding.before = before
+	p.binding.thread.before = before
 	require.NoError(t, p.Unpin())
 }
 
@@ -347,7 +463,7 @@ func TestThreadThatStaysBoundIsUsedByNobodyElse(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		p.binding.before = make(affinity, len(p.binding.mask)) // no CPU at all, which the kernel refuses
+		p.binding.thread.before = make(affinity, len(p.binding.mask)) // no CPU at all, which the kernel refuses
 		if p.Unpin() == nil {
 			t.Error("it was not refused")
 		}

@@ -28,3 +28,14 @@ func TestPinNeedsACPU(t *testing.T) {
 	require.ErrorContains(t, err, "heist: Pin without a CPU; give at least one, see Allowed")
 	require.Nil(t, p)
 }
+
+// TestWhatPinAndIsolateDidNotReturnIsAnError that says what to do, and no nil dereference.
+func TestWhatPinAndIsolateDidNotReturnIsAnError(t *testing.T) {
+	for _, p := range []*Pinned{nil, {}} {
+		require.EqualError(t, p.Unpin(), "heist: Unpin of a nil or zero Pinned; use the one that Pin returns")
+		require.EqualError(t, p.Rebind(), "heist: Rebind of a nil or zero Pinned; use the one that Pin returns")
+	}
+	for _, i := range []*Isolation{nil, {}} {
+		require.EqualError(t, i.Restore(), "heist: Restore of a nil or zero Isolation; use the one that Isolate returns")
+	}
+}

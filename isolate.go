@@ -7,7 +7,10 @@ import (
 )
 
 // Isolation keeps CPUs free of the process's other threads. [Isolate] makes it.
-type Isolation struct{ cpus []int }
+type Isolation struct {
+	cpus     []int
+	restored bool // under isolation.mu
+}
 
 // Isolate takes these CPUs from all threads of the process, including those of the Go
 // runtime and those that it starts later. Threads that are bound to no other CPUs, for
@@ -45,13 +48,10 @@ func Isolate(cpus ...int) (*Isolation, error) {
 // Restore gives the CPUs back to all threads that have lost them. After an error, for
 // example because the process has no file descriptor left, the isolation is still in
 // effect, and Restore can be called again. After a success further calls do nothing.
+// Restore of a nil or zero Isolation is an error. Any goroutine may call it.
 func (i *Isolation) Restore() error {
-	if i.cpus == nil {
-		return nil
+	if i == nil || i.cpus == nil {
+		return errors.New("heist: Restore of a nil or zero Isolation; use the one that Isolate returns")
 	}
-	if err := unisolate(i.cpus); err != nil {
-		return err
-	}
-	i.cpus = nil
-	return nil
+	return i.restore()
 }

@@ -27,21 +27,21 @@ var isolation = newIsolations()
 
 type isolations struct {
 	mu      sync.Mutex
-	free    affinity         // what free threads have while no CPU is isolated
-	err     error            // why free is not known
-	witness int              // a thread that was free at the last look; 0 for none
-	kept    bool             // something else than the cpuset keeps free threads from other CPUs, see give
-	cpus    []int            // the isolated CPUs, ascending
-	before  map[int]affinity // by thread that was not free: the mask that it had before it lost isolated CPUs
-	bound   map[int]*binding // by thread: its latest Pin
-	many    int              // length of bound at which forgetDead looks for ended threads
+	free    affinity             // what free threads have while no CPU is isolated
+	err     error                // why free is not known
+	witness int                  // a thread that was free at the last look; 0 for none
+	kept    bool                 // something else than the cpuset keeps free threads from other CPUs, see give
+	cpus    []int                // the isolated CPUs, ascending
+	before  map[int]affinity     // by thread that was not free: the mask that it had before it lost isolated CPUs
+	bound   map[int]*boundThread // by thread with live Pins
+	many    int                  // length of bound at which forgetDead looks for ended threads
 }
 
 // newIsolations reads the mask that the process was started with, on the main thread. Later
 // any thread may have been bound.
 func newIsolations() *isolations {
 	free, err := affinityOf(0)
-	return &isolations{free: free, err: err, before: make(map[int]affinity), bound: make(map[int]*binding)}
+	return &isolations{free: free, err: err, before: make(map[int]affinity), bound: make(map[int]*boundThread)}
 }
 
 // lookAgain makes look look; tests that pretend CPUs replace it.
@@ -104,7 +104,7 @@ func (s *isolations) forgetDead() {
 	if len(s.bound) < max(s.many, 64) {
 		return
 	}
-	maps.DeleteFunc(s.bound, func(tid int, _ *binding) bool { return isDead(tid) })
+	maps.DeleteFunc(s.bound, func(tid int, _ *boundThread) bool { return isDead(tid) })
 	s.many = 2 * len(s.bound)
 }
 
@@ -137,17 +137,21 @@ func isolate(cpus []int) error {
 	return nil
 }
 
-func unisolate(cpus []int) error {
+func (i *Isolation) restore() error {
 	s := isolation
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if i.restored {
+		return nil
+	}
 	s.look()
 	old := s.cpus
-	s.cpus = slices.DeleteFunc(slices.Clone(old), func(cpu int) bool { return slices.Contains(cpus, cpu) })
+	s.cpus = slices.DeleteFunc(slices.Clone(old), func(cpu int) bool { return slices.Contains(i.cpus, cpu) })
 	if err := settle(old); err != nil {
 		s.cpus = old
-		return fmt.Errorf("heist: cannot give CPUs %v back to all threads: %w", cpus, err)
+		return fmt.Errorf("heist: cannot give CPUs %v back to all threads: %w", i.cpus, err)
 	}
+	i.restored = true
 	return nil
 }
 
@@ -215,7 +219,7 @@ func settleOnce(old []int) (changed, ended bool, err error) {
 		alive[tid] = true
 	}
 	maps.DeleteFunc(s.before, func(tid int, _ affinity) bool { return !alive[tid] && isDead(tid) })
-	maps.DeleteFunc(s.bound, func(tid int, _ *binding) bool { return !alive[tid] && isDead(tid) })
+	maps.DeleteFunc(s.bound, func(tid int, _ *boundThread) bool { return !alive[tid] && isDead(tid) })
 	return changed, ended, nil
 }
 
@@ -253,8 +257,8 @@ func (s *isolations) unnarrowed(tid int, mask affinity, isolated []int) affinity
 	// The entries may be those of an ended thread that had the same number. A new thread has
 	// inherited its mask.
 	candidates := []affinity{s.before[tid], s.free}
-	if b := s.bound[tid]; b != nil {
-		candidates = []affinity{b.mask, s.before[tid], s.free}
+	if t := s.bound[tid]; t != nil {
+		candidates = []affinity{t.mask(), s.before[tid], s.free}
 	}
 	for _, before := range candidates {
 		for _, less := range [][]int{nil, isolated, s.cpus} {

@@ -134,10 +134,10 @@ func TestThreadsUnpinnedInIsolationStayOff(t *testing.T) {
 func TestIsolationsExistSideBySide(t *testing.T) {
 	cpus := twoAllowed(t)
 	if len(cpus) < 3 {
-		mustIsolate(t, cpus[0])
+		a := mustIsolate(t, cpus[0])
 		_, err := Isolate(cpus[1])
 		require.ErrorContains(t, err, "leaves none")
-		require.NoError(t, unisolate(cpus[:1]))
+		require.NoError(t, a.Restore())
 		requireAllowedEverywhere(t, cpus)
 		return
 	}
@@ -175,6 +175,20 @@ func TestARestoreThatIsRepeatedEndsNoOtherIsolation(t *testing.T) {
 	requireMaskOfAll(t, cpus[:1])
 	require.NoError(t, third.Restore())
 	requireAllowedEverywhere(t, cpus)
+}
+
+// TestAnyGoroutineMayRestore, several at the same time, too. The race detector watches.
+func TestAnyGoroutineMayRestore(t *testing.T) {
+	cpus := twoAllowed(t)
+	for range 10 {
+		isolated := mustIsolate(t, cpus[0])
+		var results [4]error
+		testutil.Together(len(results), func(who int) { results[who] = isolated.Restore() })()
+		for _, err := range results {
+			require.NoError(t, err)
+		}
+		requireAllowedEverywhere(t, cpus)
+	}
 }
 
 // TestIsolationIsKeptApartFromTheCallersSlice: the caller may reuse its slice meanwhile.

@@ -2,5 +2,5 @@
 
 package heist
 
-func isolate([]int) error   { return ErrPinning }
-func unisolate([]int) error { return ErrPinning }
+func isolate([]int) error           { return ErrPinning }
+func (i *Isolation) restore() error { return ErrPinning }
