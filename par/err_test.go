@@ -188,26 +188,27 @@ func TestTheFirstErrorEndsAnErrForm(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsInAnErrFormSeesTheErrorOfAnother: the context that both get is cancelled with the error.
-func TestWhoWaitsInAnErrFormSeesTheErrorOfAnother(t *testing.T) {
+// TestItemsOfGrain1MayWaitForOneAnother in Block, here for the context that the error of the last one ends.
+func TestItemsOfGrain1MayWaitForOneAnother(t *testing.T) {
 	boom := errors.New("boom")
-	p := newPool(t, pool.WithWorkers(2))
-	for range testutil.Stress(50) {
-		begun := make(chan struct{})
-		var waited error
-		err := ForErr(p, 2, func(ctx context.Context, i int) error {
-			if i == 0 {
-				close(begun)
-				<-ctx.Done()
-				waited = context.Cause(ctx)
-				return ctx.Err()
+	const n = 50
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for where, call := range inPlaces {
+			for range testutil.Stress(10) {
+				err := call(p, func(at pool.Place) error {
+					return ForErr(at, n, func(ctx context.Context, i int) error {
+						if i == n-1 {
+							return boom
+						}
+						p.Block(func() { <-ctx.Done() })
+						assert.Same(t, boom, context.Cause(ctx))
+						return ctx.Err()
+					}, pool.Grain(1))
+				})
+				require.ErrorIs(t, err, boom, where)
 			}
-			<-begun
-			return boom
-		}, pool.Grain(1))
-		require.Same(t, boom, err)
-		require.ErrorIs(t, waited, boom)
-	}
+		}
+	})
 }
 
 func TestAnErrFormEndsWithItsPlace(t *testing.T) {
