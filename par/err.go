@@ -110,6 +110,9 @@ func value[T, R any](t *trial, i int, item T, f func(context.Context, T) (R, err
 // never will. This context is a child of the place's, so it is also cancelled with that one. [JoinErrors] asks for all
 // errors instead.
 //
+// The items of one loop are not tasks: f must not wait for another item, nor for its context to end by another item's error,
+// unless it waits in [pool.Place]'s Block and the granularity is [pool.Grain](1). See [pool.Granularity].
+//
 // Cost: a context, some microseconds for each call of ForErr, and a nanosecond more for each item than [For] takes.
 func ForErr(at pool.Place, n int, f func(ctx context.Context, i int) error, g ...pool.Granularity) error {
 	if f == nil {

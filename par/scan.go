@@ -7,7 +7,8 @@ import (
 )
 
 // Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. op must be associative, and must not
-// change what its arguments refer to. out must be as long as s, and may be s. The range form is [ScanRange].
+// change what its arguments refer to. out must be as long as s, and may be s, but must not overlap it
+// otherwise. The range form is [ScanRange].
 //
 // Where s is divided depends on how many workers are idle. So if op rounds, as an addition of floats does, the last bits of
 // the totals may differ from call to call. [Sums] adds floats in an order that depends on their number alone.
@@ -67,8 +68,8 @@ func scanRange[T any](total func(lo, hi int) T, op func(a, b T) T, scanPart func
 	}
 }
 
-// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. out must be as long as s, and may be s.
-// Floats are added in an order that depends on the length of s alone.
+// Sums puts the running sums of s into out: out[i] is s[0] + s[1] + ... + s[i]. out must be as long as s, and may be s,
+// but must not overlap it otherwise. Floats are added in an order that depends on the length of s alone.
 func Sums[E Number](at pool.Place, out, s []E) error {
 	if len(out) != len(s) {
 		return errLengths("Sums", "results", len(out), "elements", len(s))

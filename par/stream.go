@@ -48,10 +48,11 @@ const batchOfStream = 20 * time.Microsecond
 // An f that waits for something does so in [pool.Place]'s Block, and other values are computed meanwhile.
 //
 // The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
-// batches. So f must not wait for what the consumer does with a result, nor the source for f. Results are yielded only
-// between two values of the source: a source that waits for long holds back results that are finished, and values in a
-// batch that is not full. Nothing happens before the stream is ranged over; to range over it twice runs the source
-// twice.
+// batches. So f must not wait for what the consumer does with a result, for another value, nor for its context to end by
+// another value's error, and the source must not wait for f. Results and errors are yielded only between two values of the
+// source, and between two that the consumer computes: one that takes or waits for long holds back what is finished, and a
+// source also the values in a batch that is not full. Nothing happens before the stream is ranged over; to range over it
+// twice runs the source twice.
 //
 // Cost: some microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than
 // 10 microseconds. Bad arguments are yielded as an error.

@@ -317,7 +317,8 @@ func (p *Pool) Resume() {
 // Block calls f, which waits for something: the network, a lock, a channel, another
 // process. Meanwhile the caller's place is lent: another worker computes in it, and thieves can take the caller's
 // queued tasks and forks. When f has returned, the caller goes on at once. F must not use the worker. A guest does
-// not count as computing while it waits.
+// not count as computing while it waits. The items of one loop are not tasks: while one waits, those behind it in its
+// chunk may not begin, see [Granularity].
 //
 // Any number of tasks may lend their places at a time. Cost: a microsecond, and the start of a goroutine if no
 // worker is idle.

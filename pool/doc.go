@@ -58,7 +58,7 @@
 // or in [Worker.Block], lends its place, the right to compute, to another worker, and goes on when
 // its wait is over. So a program hangs only if it would hang with a goroutine for each task and each
 // guest, and a task may hold a lock across a join. A task that waits for anything that heist does not
-// know of waits in [Worker.Block].
+// know of waits in [Worker.Block]. The items of one loop are not tasks, and must not wait for one another, see [Granularity].
 //
 // # Misuse
 //

@@ -47,6 +47,9 @@ const (
 
 // Granularity says how a loop is divided. The zero value, which is the default, needs no tuning: it halves a
 // range only while the pool is hungry, and finds the length of chunks by measuring.
+//
+// The items of one loop are not tasks: an item must not wait for another one, nor for its context to end by another
+// one's error, unless it waits in [Worker.Block] and the granularity is [Grain](1), without [Granularity.AtMost].
 type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
