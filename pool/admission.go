@@ -136,7 +136,12 @@ func (p *Pool) reenterAdmission() {
 
 // TryRun is [Pool.Run], but where that would wait for other callers, see [WithCallers], it returns [ErrFull] and does
 // not call f.
-func (p *Pool) TryRun(f func(w *Worker)) error { return (&View{p: p, try: true}).Run(f) }
+func (p *Pool) TryRun(f func(w *Worker)) error {
+	if f == nil {
+		return errNilFunc("Pool.TryRun")
+	}
+	return (&View{p: p, try: true}).Run(f)
+}
 
 // Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see
 // [WithCallers].

@@ -101,15 +101,22 @@ func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
 // end of the context, or [Pool.Abort]. (An errgroup begins them all the same.) It does not count functions
 // that a closed pool refused. Cost: a load.
 func (g *Group) Skipped() int {
+	g.mustBeMade()
 	g.count()
 	return int(g.skipped.Load())
 }
 
 // Queued returns how many functions of the group have not begun. Cost: a load.
-func (g *Group) Queued() int { return g.count().queued() }
+func (g *Group) Queued() int {
+	g.mustBeMade()
+	return g.count().queued()
+}
 
 // Running returns how many functions of the group have begun and not ended, including those that wait. Cost: a load.
-func (g *Group) Running() int { return g.count().running() }
+func (g *Group) Running() int {
+	g.mustBeMade()
+	return g.count().running()
+}
 
 // SetLimit limits the group to n tasks at a time, queued ones included. A negative n is no
 // limit. With 0 there can be no task: TryGo returns false, and Go, which could only wait for ever, makes the group

@@ -43,6 +43,9 @@ func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, 
 //
 //go:noinline
 func joinInPublic[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
+	if f == nil || g == nil {
+		panic(errNilFunc("Join"))
+	}
 	s := applications[B, Y](w)
 	w.hot = s
 	d := s.bottom

@@ -71,6 +71,9 @@ type cell[T any] struct {
 //
 // Cost: 2 ns. A new worker's first call takes a lock, and makes a T only if others hold all that were made.
 func (l *Local[T]) Of(w *Worker) *T {
+	if w == nil {
+		w.mustBeMine("Local.Of")
+	}
 	s := l.cells.Load()
 	for c := w.cells; c != nil; c = c.next {
 		if c.of == s {

@@ -26,40 +26,74 @@ func TestANilArgumentIsNamed(t *testing.T) {
 	returned := func(_ any, err error) error { return err }
 	require.NoError(t, p.Run(func(w *Worker) {
 		for name, err := range map[string]error{
-			"Pool.Submit":        p.Submit(none, nop2),
-			"Pool.SubmitAll":     returned(p.SubmitAll(none, nil)),
-			"Future.Wait":        returned(Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(none)),
-			"Pool.Broadcast":     p.Broadcast(none, func(*Worker) error { return nil }),
-			"First":              returned(First(p, none, func(context.Context, *Worker) (int, error) { return 1, nil })),
-			"Pool.WaitIdle":      p.WaitIdle(none),
-			"Pool.Pause":         p.Pause(none),
-			"Pool.Shutdown":      p.Shutdown(none),
-			"Pool.Abort":         returned(p.Abort(none)),
-			"Pool.Dump":          p.Dump(nil),
-			"Pool.Run":           p.Run(nil),
-			"Async":              returned(Async[int](p, nil).Wait(ctx)),
-			"Group.Go":           groupError(p, func(g *Group) { g.Go(nil) }),
-			"Group.GoWorker":     groupError(p, func(g *Group) { g.GoWorker(nil) }),
-			"Group.TryGo":        groupError(p, func(g *Group) { g.TryGo(nil) }),
-			"Worker.Go":          w.Go(nil),
-			"Pool.Go":            p.Go(nil),
-			"Pool.TrySubmit":     p.TrySubmit(nil),
-			"Call.Outside":       panicOf(func() { w.Call().Outside(nil) }),
-			"Worker.Block":       panicOf(func() { w.Block(nil) }),
-			"Worker.Named":       panicOf(func() { w.Named("name", nil) }),
-			"Worker.Scope":       panicOf(func() { w.Scope(nil) }),
-			"Scope.Go":           panicOf(func() { w.Scope(func(s *Scope) { s.Go(w, nil) }) }),
-			"Pool.With":          panicOf(func() { p.With(none) }),
-			"Worker.With":        panicOf(func() { w.With(none) }),
-			"View.With":          panicOf(func() { p.With(ctx).With(none) }),
-			"Pool.Group":         panicOf(func() { p.Group(none) }),
-			"Group.Reset":        panicOf(func() { newGroup(p).Reset(none) }),
-			"Worker.Stop":        panicOf(func() { w.Stop(nil) }),
-			"Worker.Uncancelled": panicOf(func() { w.Uncancelled(nil) }),
+			"Pool.Submit":          p.Submit(none, nop2),
+			"Pool.SubmitAll":       returned(p.SubmitAll(none, nil)),
+			"Future.Wait":          returned(Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(none)),
+			"Pool.Broadcast":       p.Broadcast(none, func(*Worker) error { return nil }),
+			"First":                returned(First(p, none, func(context.Context, *Worker) (int, error) { return 1, nil })),
+			"Pool.WaitIdle":        p.WaitIdle(none),
+			"Pool.Pause":           p.Pause(none),
+			"Pool.Shutdown":        p.Shutdown(none),
+			"Pool.Abort":           returned(p.Abort(none)),
+			"Pool.Dump":            p.Dump(nil),
+			"Pool.Run":             p.Run(nil),
+			"Async":                returned(Async[int](p, nil).Wait(ctx)),
+			"Group.Go":             groupError(p, func(g *Group) { g.Go(nil) }),
+			"Group.GoWorker":       groupError(p, func(g *Group) { g.GoWorker(nil) }),
+			"Group.TryGo":          groupError(p, func(g *Group) { g.TryGo(nil) }),
+			"ResultGroup.Go":       resultsError(p, func(g *ResultGroup[int]) { g.Go(nil) }),
+			"ResultGroup.GoWorker": resultsError(p, func(g *ResultGroup[int]) { g.GoWorker(nil) }),
+			"ResultGroup.TryGo":    resultsError(p, func(g *ResultGroup[int]) { assert.True(t, g.TryGo(nil)) }),
+			"ResultGroup.Reset":    resultsError(p, func(g *ResultGroup[int]) { g.fail(panicOf(func() { g.Reset(none) })) }),
+			"GroupOf":              panicOf(func() { GroupOf[int](p, none) }),
+			"Pool.TryRun":          p.TryRun(nil),
+			"Worker.Go":            w.Go(nil),
+			"Pool.Go":              p.Go(nil),
+			"Pool.TrySubmit":       p.TrySubmit(nil),
+			"Call.Outside":         panicOf(func() { w.Call().Outside(nil) }),
+			"Worker.Block":         panicOf(func() { w.Block(nil) }),
+			"Worker.Named":         panicOf(func() { w.Named("name", nil) }),
+			"Worker.Scope":         panicOf(func() { w.Scope(nil) }),
+			"Scope.Go":             panicOf(func() { w.Scope(func(s *Scope) { s.Go(w, nil) }) }),
+			"Pool.With":            panicOf(func() { p.With(none) }),
+			"Worker.With":          panicOf(func() { w.With(none) }),
+			"View.With":            panicOf(func() { p.With(ctx).With(none) }),
+			"Pool.Group":           panicOf(func() { p.Group(none) }),
+			"Group.Reset":          panicOf(func() { newGroup(p).Reset(none) }),
+			"Worker.Stop":          panicOf(func() { w.Stop(nil) }),
+			"Worker.Uncancelled":   panicOf(func() { w.Uncancelled(nil) }),
 		} {
 			if assert.Error(t, err, name) {
 				assert.Regexp(t, `^pool: `+name+` was given a nil `, err.Error())
 			}
+		}
+	}))
+}
+
+// TestWhatNobodyMadeAndNoWorkerAreNamed by a panic with an error, and are no nil dereferences.
+func TestWhatNobodyMadeAndNoWorkerAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		says string
+		use  func()
+	}{
+		{"not made by Pool.Group", func() { new(Group).Queued() }},
+		{"not made by Pool.Group", func() { new(Group).Running() }},
+		{"not made by Pool.Group", func() { new(Group).Skipped() }},
+		{"not made by Recursive", func() { new(Recursion[int, int]).Call(new(Worker), 1) }},
+		{"Recursion.Call was called with a worker that is nil", func() { forkFib.Call(nil, 1) }},
+		{"Local.Of was called with a worker that is nil", func() { new(Local[int]).Of(nil) }},
+	} {
+		assert.ErrorContains(t, panicOf(c.use), c.says)
+	}
+}
+
+// TestAJoinOfANilFunctionIsNamed where it costs nothing: on the slow path, which the outermost joins take.
+func TestAJoinOfANilFunctionIsNamed(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		var none func(*Worker, int) int
+		for _, join := range []func(){func() { Join(w, none, 1, fib, 1) }, func() { Join(w, fib, 1, none, 1) }} {
+			require.EqualError(t, panicOf(join), "pool: Join was given a nil function")
 		}
 	}))
 }
@@ -70,6 +104,13 @@ func groupError(p *Pool, add func(g *Group)) error {
 	g := newGroup(p)
 	add(g)
 	return g.Wait()
+}
+
+func resultsError(p *Pool, add func(g *ResultGroup[int])) error {
+	g, _ := GroupOf[int](p, context.Background())
+	add(g)
+	_, err := g.Wait()
+	return err
 }
 
 func panicOf(f func()) error {

@@ -13,6 +13,8 @@ type Recursion[A, R any] struct {
 	body func(*Worker, argument[A]) R // Call, for the frames
 }
 
+var errNoRecursion = errors.New("pool: the Recursion is nil, or was not made by Recursive")
+
 // Fork is what the function of a [Recursion] forks with. The function gets it with its
 // argument. Like a [Worker], a Fork must be used only by the function that it was given
 // to, only until that function returns, and never by another goroutine.
@@ -52,6 +54,12 @@ func Recursive[A, R any](f func(f *Fork[A, R], a A) R) *Recursion[A, R] {
 // Call computes the recursion's value for a. The caller must have been given w. Cost:
 // some 10 ns.
 func (r *Recursion[A, R]) Call(w *Worker, a A) R {
+	if r == nil || r.f == nil {
+		panic(errNoRecursion)
+	}
+	if w == nil {
+		w.mustBeMine("Recursion.Call")
+	}
 	f := stackOf[Fork[A, R]](w)
 	if f.r == r {
 		return r.f(f, a)
@@ -65,7 +73,7 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 // worker's stead. See [Pool.Run] for the place and the errors.
 func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
 	if r == nil || r.f == nil {
-		return result, errors.New("pool: the Recursion is nil, or was not made by Recursive")
+		return result, errNoRecursion
 	}
 	v, err := enter(at)
 	if err != nil {

@@ -17,6 +17,9 @@ type ResultGroup[T any] struct {
 
 // GroupOf is [Pool.Group] for functions whose result is a T.
 func GroupOf[T any](p *Pool, ctx context.Context) (*ResultGroup[T], context.Context) {
+	if ctx == nil {
+		panic(errNilContext("GroupOf"))
+	}
 	g, derived := p.Group(ctx)
 	return &ResultGroup[T]{Group: g}, derived
 }
@@ -25,20 +28,21 @@ func GroupOf[T any](p *Pool, ctx context.Context) (*ResultGroup[T], context.Cont
 //
 // Cost: three allocations beyond the closure f, and an element of a slice.
 func (g *ResultGroup[T]) Go(f func() (T, error)) {
+	g.mustBeMade()
 	if f == nil {
-		g.Group.Go(nil)
+		g.fail(errNilFunc("ResultGroup.Go"))
 		return
 	}
-	g.mustBeMade()
 	g.queue(g.enter("ResultGroup.Go"), taskFor(f), func(*Worker) (T, error) { return f() })
 }
 
 // TryGo is [ResultGroup.Go], but where Go would wait it does nothing and returns false.
 func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
-	if f == nil {
-		return g.Group.TryGo(nil)
-	}
 	g.mustBeMade()
+	if f == nil {
+		g.fail(errNilFunc("ResultGroup.TryGo"))
+		return true
+	}
 	entered, full := g.tryEnter()
 	if !full {
 		g.queue(entered, taskFor(f), func(*Worker) (T, error) { return f() })
@@ -48,11 +52,11 @@ func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 
 // GoWorker is [ResultGroup.Go] for a function that forks: f is given the worker that runs it.
 func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
+	g.mustBeMade()
 	if f == nil {
-		g.Group.GoWorker(nil)
+		g.fail(errNilFunc("ResultGroup.GoWorker"))
 		return
 	}
-	g.mustBeMade()
 	g.queue(g.enter("ResultGroup.GoWorker"), taskFor(f), f)
 }
 
@@ -82,6 +86,9 @@ func (g *ResultGroup[T]) queue(entered bool, of *task, f func(w *Worker) (T, err
 
 // Reset is [Group.Reset]. The group forgets its earlier results.
 func (g *ResultGroup[T]) Reset(ctx context.Context) context.Context {
+	if ctx == nil {
+		panic(errNilContext("ResultGroup.Reset"))
+	}
 	ctx = g.Group.Reset(ctx)
 	g.results = nil
 	return ctx

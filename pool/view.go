@@ -95,7 +95,7 @@ func IsUnwind(v any) bool {
 // WithCancel returns a place within at, the context of this place, and a function that cancels it: when cancel is
 // called, calls at the place end early with the error that cancel was given. The context also ends when at's does.
 // WithCancel is for algorithms whose functions may fail; see par's ForErr. Cancel must be called when the place is
-// no longer used.
+// no longer used. At a place within nil each call returns an error.
 //
 // Cost: that of [context.WithCancelCause].
 func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.CancelCauseFunc) {
