@@ -331,7 +331,7 @@ func TestAWrongVariableIsAnErrorThatNamesIt(t *testing.T) {
 }
 
 func TestAPoolOfAnEmptyEnvironmentIsTheProgramsOwn(t *testing.T) {
-	p, err := fromEnv(t, nil, WithWorkers(1), WithName("own"))
+	p, err := fromEnv(t, map[string]string{"NO_SETTING": "", "WORKERS": ""}, WithWorkers(1), WithName("own"))
 	require.NoError(t, err)
 	require.Equal(t, "own", p.Config().Name)
 	require.False(t, strings.Contains(p.Config().String(), "POOLTEST"))

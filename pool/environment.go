@@ -26,8 +26,8 @@ import (
 //	HEIST_MAX_WORKERS, HEIST_HOT_WORKER, HEIST_ISOLATE, HEIST_SPIN, HEIST_FREE_PS, HEIST_POLL_PERIOD, HEIST_LATENCIES (a file),
 //	HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
 //
-// An empty value counts as none. A malformed value is an error, and so is a variable whose name begins with the
-// prefix and an underscore but is not in this list. For a value that is out of range New returns the error.
+// A variable with an empty value counts as none, whatever its name. A malformed value is an error, and so is a value of
+// a variable whose name begins with the prefix and an underscore but is not in this list. For a value that is out of range New returns the error.
 func OptionsFromEnv(prefix string) ([]Option, error) {
 	if prefix == "" || strings.HasSuffix(prefix, "_") {
 		return nil, fmt.Errorf("pool: OptionsFromEnv was given the prefix %q; it is what stands before the underscore, such as HEIST for HEIST_WORKERS", prefix)

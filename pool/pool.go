@@ -381,7 +381,7 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 
 // UnfinishedError says what was left when the context of [Pool.Shutdown] ended.
 type UnfinishedError struct {
-	Queued  int // tasks that have not started
+	Queued  int // tasks that have not started, without functions that wait in a group because of [Group.AtMost]
 	Delayed int // tasks whose time has not come
 	Running int // workers that are in a task, or look for one
 	// Waiting has an entry for each task, guest and fork that waits. It says which function waits for what, such as

@@ -20,7 +20,8 @@ type Tuning struct {
 
 	// HotWorker keeps one worker awake when there is nothing to do: it spins until there is, so a task that comes
 	// to an idle pool starts within a microsecond. It costs a CPU, and a P: the pool should have one worker fewer
-	// than there are Ps, or the rest of the process waits for the spinning worker to give way.
+	// than there are Ps, or the rest of the process waits for the spinning worker to give way. In a bubble of
+	// testing/synctest [New] refuses it.
 	HotWorker bool
 
 	// Isolate keeps the other threads of the process, those of the Go runtime included, off the pool's CPUs until

@@ -18,6 +18,7 @@ type Load struct {
 }
 
 // Queued counts tasks in queues. Tasks that lie at a worker count as normal, whatever their priority was in the injector.
+// Functions that wait in a group because of pool's Group.AtMost lie in no queue.
 type Queued struct{ High, Normal, Low int }
 
 // Total returns how many tasks there are.
