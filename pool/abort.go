@@ -20,16 +20,22 @@ import (
 //     just taken has begun: the worker runs it.
 //  5. The pool resumes. It finishes what has begun, and then ends.
 //
-// So each task either begins or goes to the caller. A task that is queued only after step 4, because its submission
-// or delay ended between the steps, begins. In step 2 a waiter may race with the start of the function that it
-// waits for. Then one word says who was first: begun of the future, tasks of the group (group.go, "Who counts a function
+// So each task either begins or goes to the caller. Until step 4 has emptied the queues, tasks begin as before, and a waiter
+// of step 2 may have its answer by then. A hold before step 2 would not change that: while a task waits, a held pool goes
+// on. A task that is queued only after step 4, because its submission or delay ended between the steps, begins. In step 2
+// a waiter may race with the start of the function that it waits for. Then one word says who was first: begun of the future, tasks of the group (group.go, "Who counts a function
 // out"). A task whose function lost that race does nothing, in a worker or at the caller.
 
-// Abort is [Pool.Shutdown], but functions that have not begun never do. Abort returns them, delayed tasks included,
-// for the caller to run elsewhere or to drop. Running tasks go on to their end, with their forks and the children
-// of their scopes. A goroutine that waits for a future that has not begun, or for a group with functions that have
-// not, gets [ErrClosed]; these functions are among those that Abort returns, and do nothing. Abort may follow a
-// Shutdown that gave up. After another Abort nothing is left to return; like Close it then returns [ErrClosed].
+// Abort is [Pool.Shutdown], but takes functions that have not begun out of the pool. It returns them, delayed tasks
+// included, for the caller to run elsewhere or to drop. Until Abort has emptied the queues, which takes some microseconds,
+// and more with many tasks, functions still begin; each task either begins or is returned. Running tasks go on to their end,
+// with their forks and the children of their scopes. A goroutine that waits for a future that has not begun, or for a group
+// with functions that have not, gets [ErrClosed], maybe before the queues are empty; these functions are among those that
+// Abort returns, and do nothing.
+//
+// Abort may follow a Shutdown that gave up. While another Close or Shutdown waits, Abort takes what has not begun all the
+// same; it then returns [ErrClosed], and the other call nil, though not all that was accepted has run. After another Abort
+// nothing is left to return; like Close it then returns ErrClosed.
 //
 // A returned function does what it would have done in the pool: one with [StartBy] looks at the time when it is
 // called, and one whose context has ended does nothing.

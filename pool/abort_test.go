@@ -93,6 +93,27 @@ func TestAbortAfterAShutdownThatGaveUp(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
+// TestAbortTakesWhatACloseWaitsFor: the Close that came first has the pool's end, and the Abort what had not begun.
+func TestAbortTakesWhatACloseWaitsFor(t *testing.T) {
+	p, release := stuck(t, WithWorkers(1))
+	require.NoError(t, p.Go(func(*Worker) { t.Error("it was given back") }))
+	closes := make(chan error, 1)
+	go func() { closes <- p.Close() }()
+	require.True(t, testutil.Eventually(p.closing.Load))
+	var left []func(*Worker)
+	aborts := make(chan error, 1)
+	go func() {
+		var err error
+		left, err = p.Abort(context.Background())
+		aborts <- err
+	}()
+	require.True(t, testutil.Eventually(func() bool { return p.queued() == 0 }))
+	release()
+	require.NoError(t, <-closes)
+	require.ErrorIs(t, <-aborts, ErrClosed)
+	require.Len(t, left, 1)
+}
+
 func TestWhoWaitsForWhatNeverBeginsIsToldByAbort(t *testing.T) {
 	p, release := stuck(t, WithWorkers(1))
 	ctx := context.Background()

@@ -118,8 +118,9 @@ type Pool struct {
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no more than there are CPUs that
 // the process may use, and binds them as [PinAuto] says. When GOMAXPROCS changes (Go adapts it to the limits of a
-// container), or the CPUs that the process may use do (its cpuset changes), the number of workers follows as soon as
-// the pool has work or [Pool.Workers] is called, until [Pool.Resize] chooses a number. Bound workers stay bound to
+// container), or the CPUs that the process may use do (its cpuset changes), the number of workers follows within
+// 100 milliseconds while the pool has work; in an idle pool it follows at the first work, or call of [Pool.Workers], that
+// comes 100 milliseconds after the last look. [Pool.Resize] chooses a number for good. Bound workers stay bound to
 // the CPUs that there were at first, and there are never more of them than of these.
 func New(options ...Option) (*Pool, error) {
 	c, err := configure(options)
@@ -241,7 +242,7 @@ func (p *Pool) usable() error {
 // victims returns the places that may have something to steal.
 func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
 
-// Workers returns the number of workers, which follows [Pool.Resize] or GOMAXPROCS, see [New]. That many workers
+// Workers returns the number of workers, which follows [Pool.Resize] at once and GOMAXPROCS a little later, see [New]. That many workers
 // compute at a time; guests are not counted.
 func (p *Pool) Workers() int {
 	p.follow(heist.Ticks())

@@ -374,8 +374,10 @@ func (c Call) Outside(f func()) {
 	f()
 }
 
-// Checkpoint unwinds the caller, as a fork does, if the context of the call that it belongs to has ended. Now and
-// then it looks at the context itself. Cost: some loads, and a look at the clock.
+// Checkpoint unwinds the caller, as a fork does, if the pool has noticed that the context of the call that it belongs to has
+// ended. It looks at the context itself only if the worker has not done so for 50 microseconds, so a Checkpoint right after
+// the end, even one in the goroutine that cancelled, may return. [Worker.Cancelled] sees the end at once, and after that so
+// does Checkpoint. Cost: some loads, and a look at the clock.
 func (w *Worker) Checkpoint() { w.cancelScope.look(w) }
 
 // Uncancelled calls f so that no fork in it ends early because the caller's call was cancelled. It is for work that
