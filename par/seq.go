@@ -15,7 +15,8 @@ import (
 // all calls have returned. The sequence itself runs in the caller, which handles values
 // too: batches of them go to other workers only while some are idle. A value waits
 // until its batch, of up to 4096, is full or the sequence ends, so a sequence must not
-// wait for f of a value that it has yielded, nor f for that of another value.
+// wait for f of a value that it has yielded, nor f for that of another value. A panic in f
+// or in the sequence continues in the caller as a [*pool.PanicError].
 func ForSeq[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	if f == nil {
 		return errNilFunc("ForSeq")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -42,8 +43,9 @@ const batchOfStream = 20 * time.Microsecond
 // the place's context ends it too, with the context's cause, after any of the results. Once an error is known, no call
 // of f begins for a value behind the one that failed. The context that f is given, a child of the place's, is cancelled
 // when the error is yielded, or when the consumer breaks off. When the range loop is over, no f runs any more. A panic
-// in f continues in the consumer, as in [ForSeq]. An error that should not end the stream belongs in the result;
-// [JoinErrors] changes nothing here. An error of the source belongs in the value, and f returns it in its turn.
+// in f continues in the consumer, as a [*pool.PanicError]; one in the source or in the loop's body goes on as it is. An
+// error that should not end the stream belongs in the result; [JoinErrors] changes nothing here. An error of the source
+// belongs in the value, and f returns it in its turn.
 //
 // An f that waits for something does so in [pool.Place]'s Block, and other values are computed meanwhile.
 //
@@ -82,12 +84,12 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 			err = pool.Do(at)
 		}
 		if err == nil {
-			var inner pool.Place
+			var inner *pool.View
 			inner, s.ctx, s.cancel = pool.WithCancel(at)
 			defer s.cancel(nil)
 			s.failedAt.Store(math.MaxInt64)
 			s.ended = make(chan struct{}, 1)
-			err = pool.Do(inner, func(w *pool.Worker) {
+			err = inner.Run(func(w *pool.Worker) {
 				s.call = w.Call()
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
@@ -172,6 +174,11 @@ func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 		select {
 		case s.ended <- struct{}{}:
 		default: // a signal is pending already, and the consumer looks after it has received that
+		}
+		if b.broken {
+			if v := panics.Recovered(recover()); v != nil { // to arrive as a [*pool.PanicError] also if the consumer has computed
+				_ = pool.Do(pool.Serial(), func(*pool.Worker) { panic(v) })
+			}
 		}
 	}()
 	b.out = make([]R, 0, len(b.in))
