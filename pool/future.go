@@ -130,9 +130,8 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 			w.isIn(taskFor(f))
 			return f(w)
 		}
-	} else {
-		future.inPlace = o.delay == 0 && (p.bound == 0 || !o.counts()) // the task left in the queue would count for the bound
 	}
+	future.inPlace = o.delay == 0
 	task = carry(task, o.of, o.name)
 	future.labels = submitterLabels()
 	if o.route == (route{}) {
@@ -290,8 +289,9 @@ func (t *Future[T]) end(err error) {
 // wait for its future: it gets [ErrOwnWait].
 //
 // Any goroutine may call it, any number of times. A task that waits lends its place. If the
-// function has not begun and ctx cannot end, a task or guest of the pool runs it in place, which
-// takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well.
+// function has not begun, has no [Delay], and ctx cannot end, a task or guest of the pool runs it in place, which
+// takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well. Its task stays in
+// the queue until its turn comes, counts for [WithQueueBound], and does nothing.
 func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	if ctx == nil {

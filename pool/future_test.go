@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
@@ -95,6 +96,33 @@ func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
 	}
 	_, err = waitFor(t, Async[int](p, nil))
 	require.EqualError(t, err, "pool: Async was given a nil function")
+}
+
+// TestAFutureRunsInPlaceWhateverItsOptions: the only worker is busy until the guest has its result.
+func TestAFutureRunsInPlaceWhateverItsOptions(t *testing.T) {
+	for bound, pools := range map[string][]Option{"no bound": nil, "a bound": {WithQueueBound(3)}} {
+		for name, option := range map[string]TaskOption{
+			"normal": PriorityNormal, "high": PriorityHigh, "low": PriorityLow, "named": Named("one"),
+			"in time": StartBy(time.Now().Add(time.Hour), func(*Worker) { t.Error("late") }),
+		} {
+			t.Run(bound+", "+name, func(t *testing.T) {
+				p := newPool(t, append(pools, WithWorkers(1))...)
+				begun, release := make(chan struct{}), make(chan struct{})
+				defer close(release)
+				require.NoError(t, p.Go(func(*Worker) { close(begun); <-release }))
+				<-begun
+				require.True(t, testutil.Returns(func() {
+					_ = p.Run(func(*Worker) {
+						for want := range 3 { // the tasks stay in the queue, and count
+							n, err := Async(p, func(*Worker) (int, error) { return want, nil }, option).Wait(background)
+							assert.NoError(t, err)
+							assert.Equal(t, want, n)
+						}
+					})
+				}))
+			})
+		}
+	}
 }
 
 // TestAsyncKeepsToTheBound: Async waits for room, as Submit does.

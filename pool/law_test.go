@@ -276,6 +276,20 @@ func TestACoroutineMayWaitForAPoolThatWaitsForItsOwn(t *testing.T) {
 			_ = q.Pause(ctx)
 			q.Resume()
 		},
+		"a fork": func(p, _ *Pool) {
+			var stolen atomic.Bool
+			q := newPool(t, WithWorkers(2)) // the coroutine computes in place of one of them
+			_ = Do(q, func(*Worker) { testutil.Eventually(stolen.Load) }, func(*Worker) { stolen.Store(true); _, _ = waitFor(p) })
+		},
+		"a child of a scope": func(p, q *Pool) {
+			_ = q.Run(func(w *Worker) {
+				w.Scope(func(s *Scope) {
+					var stolen atomic.Bool
+					s.Go(w, func(*Worker) { stolen.Store(true); _, _ = waitFor(p) })
+					testutil.Eventually(stolen.Load)
+				})
+			})
+		},
 		"Close": func(p, q *Pool) {
 			_ = q.Go(func(*Worker) { _, _ = waitFor(p) })
 			_ = q.Close()

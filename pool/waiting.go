@@ -54,7 +54,7 @@ func (w *Worker) await(l *latch) {
 		!l.state.CompareAndSwap(latchPending, latchWaiting) {
 		return
 	}
-	lent := lend("a fork or scope", l)
+	lent := p.lend("a fork or scope", l)
 	w.parker.park()
 	lent.comeBack()
 }
@@ -85,16 +85,16 @@ const latchPauses = 4
 // wait calls f, which waits for something that is no latch. Meanwhile the goroutine's places, in all pools,
 // are lent. what describes the wait; of is the future or group whose function has to end, or nil.
 func (p *Pool) wait(what string, of any, f func()) {
-	lent := lend(what, of)
+	lent := p.lend(what, of)
 	defer lent.comeBack() // f may be the user's, and panic
-	if !lent.ofWorker() && inCoroutine() {
-		defer p.relieve()()
-	}
 	f()
 }
 
 // loan is what a goroutine has lent: the places of its workers, of which w is the innermost; nil for none.
-type loan struct{ w *Worker }
+type loan struct {
+	w        *Worker
+	relieved func() // ends the relief that a coroutine's wait has begun, see coroutine.go; nil for others
+}
 
 // ofWorker says whether the goroutine belongs to a pool, and is not one from outside.
 func (l loan) ofWorker() bool {
@@ -106,8 +106,8 @@ func (l loan) ofWorker() bool {
 	return false
 }
 
-// lend lends all places that the calling goroutine has.
-func lend(what string, of any) loan {
+// lend lends all places that the calling goroutine has. It is about to wait at p.
+func (p *Pool) lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
@@ -117,11 +117,18 @@ func lend(what string, of any) loan {
 			v.lend()
 		}
 	}
-	return loan{w}
+	l := loan{w: w}
+	if !l.ofWorker() && (w == nil && inCoroutine() || w != nil && w.isCoroutine()) {
+		l.relieved = p.relieve()
+	}
+	return l
 }
 
 // comeBack ends the loan when the wait is over: the goroutine computes again.
 func (l loan) comeBack() {
+	if l.relieved != nil {
+		l.relieved()
+	}
 	for v := l.w; v != nil; v = v.outer {
 		if v.away--; v.away == 0 {
 			if v.pool.stamps {
