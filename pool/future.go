@@ -344,6 +344,9 @@ func (t *Future[T]) Cancel() bool {
 
 // Done says whether the function has returned, so that Wait would not wait.
 func (t *Future[T]) Done() bool {
+	if t == nil || t.pool == nil { // Wait returns an error at once
+		return true
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.isOver()

@@ -85,6 +85,7 @@ func TestWhatNobodyMadeAndNoWorkerAreNamed(t *testing.T) {
 	} {
 		assert.ErrorContains(t, panicOf(c.use), c.says)
 	}
+	require.True(t, new(Future[int]).Done(), "Wait would not wait")
 }
 
 // TestAJoinOfANilFunctionIsNamed where it costs nothing: on the slow path, which the outermost joins take.
