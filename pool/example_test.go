@@ -303,8 +303,8 @@ func ExamplePool_Stats() {
 	stats := p.Stats()
 	fmt.Println("all tasks were counted:", stats.Total().Tasks == 1000)
 	for id, w := range stats.Workers[:p.Workers()] {
-		if w.Items > w.Tasks {
-			fmt.Println("worker", id, "stole what was never a task")
+		if w.Items < w.Steals {
+			fmt.Println("worker", id, "stole nothing, and counted it")
 		}
 	}
 	// Output: all tasks were counted: true
