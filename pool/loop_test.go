@@ -902,8 +902,9 @@ func TestLongLoopAllocatesLittle(t *testing.T) {
 		allocs := allocsPerRun(5, func() {
 			_ = For(p, 50_000, func(int) { sum.Add(1); work(10) }, g...)
 		})
-		// The loop, and what each of a few steals from a fork stack costs: they do not grow with the range.
-		require.LessOrEqual(t, allocs, 12+16*float64(len(p.nodes)-1), name)
+		// The loop, and what each of a few steals and waits costs: a slow machine has more of them, but far fewer than the
+		// hundreds of chunks.
+		require.LessOrEqual(t, allocs, 48+16*float64(len(p.nodes)-1), name)
 	}
 }
 
