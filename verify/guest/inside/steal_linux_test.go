@@ -3,6 +3,7 @@ package inside
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,7 +38,8 @@ func TestFirstStealsGoToTheNearestTier(t *testing.T) {
 // stealAll returns the thief's node, the nodes of the tasks in the order in which it ran
 // them, and whether it had stolen nothing before.
 func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, innocent bool) {
-	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: -1}))
+	// By default there is a worker for each P, of which there may still be fewer: Go sees within a second or so that CPUs are back.
+	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: -1}))
 	require.NoError(t, err)
 	var begun, full, stolen sync.WaitGroup
 	release := make(chan struct{})
@@ -70,7 +72,11 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 			<-release
 		}))
 	}
-	require.True(t, testutil.ReturnsWithin(patience, stolen.Wait), "CPU %d does not steal everything", thief)
+	if !testutil.ReturnsWithin(patience, stolen.Wait) {
+		var dump strings.Builder
+		_ = p.Dump(&dump)
+		require.Fail(t, "it does not steal everything", "CPU %d\n%s", thief, dump.String())
+	}
 	close(release)
 	require.NoError(t, p.Close())
 	return home, from, innocent
@@ -189,7 +195,7 @@ func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 // shareOfNearSteals returns percents, and whether there was a time in which all nodes had work:
 // the host may let a node stand still.
 func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share float64, balanced bool) {
-	p, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: uniform}))
+	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: uniform}))
 	require.NoError(t, err)
 	var ready, done sync.WaitGroup
 	ready.Add(m.Nodes())
@@ -237,9 +243,9 @@ func TestWorkThatStartsOnOneNode(t *testing.T) {
 }
 
 func startOnOneNode(t *testing.T, m guest.Machine, pairs int) float64 {
-	uniform, err := pool.New(pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: 1}))
+	uniform, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: 1}))
 	require.NoError(t, err)
-	tiers, err := pool.New(pool.WithPinning(pool.PinCores))
+	tiers, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores))
 	require.NoError(t, err)
 	var ratios []float64
 	for i := range pairs {
