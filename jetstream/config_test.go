@@ -133,8 +133,7 @@ func TestServersWithoutJetStreamAndClosedConnectionsSaySo(t *testing.T) {
 	_, err := NewWorker(context.Background(), off.connect(), Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1}, nothing)
 	require.ErrorContains(t, err, "no JetStream answers")
 
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	w := run(t, js, Config{Pool: newPool(t)}, nothing)
 	js.Conn().Close()
 	w.await(nats.ErrConnectionClosed)
@@ -181,8 +180,7 @@ func TestAWorkQueueHasOneConsumerOfASubject(t *testing.T) {
 
 func TestAConsumerThatIsRemovedEndsRun(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, nothing)
 	produce(t, js, "jobs", 0, 10)
 	eventually(t, "nothing runs", func() bool { return w.Stats().Done == 10 })

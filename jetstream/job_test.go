@@ -23,8 +23,7 @@ var errPlanted = errors.New("planted")
 func TestAJobShowsWhatWasPublished(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	out := stream(t, js, "OUT", "out")
 	created, err := js.Stream(ctx, "JOBS")
 	require.NoError(t, err)
@@ -66,8 +65,7 @@ func TestAJobShowsWhatWasPublished(t *testing.T) {
 // TestOnceStoresOneResult, that of the run that is first, and no error.
 func TestOnceStoresOneResult(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	kv := bucket(t, js)
 	produce(t, js, "jobs", 0, 1)
 	w := run(t, js, Config{Pool: newPool(t)}, func(pw *pool.Worker, j *Job) error {
@@ -98,9 +96,7 @@ func TestOnceStoresOneResult(t *testing.T) {
 // TestAttemptsAreThoseThatBegan: neither the count nor the delay after a failure is that of deliveries.
 func TestAttemptsAreThoseThatBegan(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 2)
 	c := Config{MaxDeliver: 3, DeadLetter: "dead", Pool: newPool(t), MaxRunning: 1, Backoff: []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Hour}}
 	release := make(chan struct{})
@@ -130,8 +126,7 @@ func TestAttemptsAreThoseThatBegan(t *testing.T) {
 // TestPermanentWithoutADeadLetterIsDeliveredAgain, and OnError is told. Where no attempts are counted they are deliveries.
 func TestPermanentWithoutADeadLetterIsDeliveredAgain(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
 	var told atomic.Pointer[error]
 	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: -1, Backoff: []time.Duration{50 * time.Millisecond}, OnError: func(err error) { told.Store(&err) }}, func(_ *pool.Worker, j *Job) error {

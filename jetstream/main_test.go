@@ -83,6 +83,15 @@ func stream(t testing.TB, js natsjs.JetStream, name, subject string, change ...f
 	return s
 }
 
+// newStreams connects to a new server with a stream for jobs and one for dead letters.
+func newStreams(t testing.TB) natsjs.JetStream {
+	t.Helper()
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
+	stream(t, js, "DEAD", "dead")
+	return js
+}
+
 // bucket makes a bucket for results, with all revisions of each.
 func bucket(t testing.TB, js natsjs.JetStream) natsjs.KeyValue {
 	t.Helper()
@@ -141,6 +150,19 @@ func run(t testing.TB, js natsjs.JetStream, c Config, f Func) *running {
 		}
 	})
 	return r
+}
+
+// runHeld runs a worker and returns when its job has begun, which ends when release is called.
+func runHeld(t testing.TB, js natsjs.JetStream) (w *running, release func()) {
+	t.Helper()
+	began, end := make(chan struct{}), make(chan struct{})
+	w = run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
+		close(began)
+		<-end
+		return nil
+	})
+	<-began
+	return w, func() { close(end) }
 }
 
 // shutdown ends the worker in order.

@@ -22,8 +22,7 @@ import (
 
 func TestEveryJobRunsAndIsAcknowledged(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	const jobs = 2000
 	var y tally
 	w := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
@@ -46,8 +45,7 @@ func TestEveryJobRunsAndIsAcknowledged(t *testing.T) {
 // Workers of a pool pull tasks in batches and steal them, so tasks do not begin in order.
 func TestJobsBeginInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1000)
 	var mu sync.Mutex
 	var order []string
@@ -69,8 +67,7 @@ func TestJobsBeginInTheOrderInWhichTheyCame(t *testing.T) {
 // What ends a request for jobs is a message without data and with a header Status.
 func TestAJobMayLookLikeTheEndOfARequest(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	for _, status := range []string{"100", "408", "409", "503"} {
 		m := nats.NewMsg("jobs")
 		m.Header.Set("Status", status)
@@ -86,8 +83,7 @@ func TestAJobMayLookLikeTheEndOfARequest(t *testing.T) {
 // Jobs that wait belong into the stream, where other processes can have them.
 func TestAWorkerHoldsNoMoreThanThePoolCanBeginSoon(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 500)
 	open := make(chan struct{})
 	w := run(t, js, Config{Pool: newPool(t)}, func(pw *pool.Worker, j *Job) error {
@@ -118,8 +114,7 @@ func TestAWorkerHoldsNoMoreThanThePoolCanBeginSoon(t *testing.T) {
 
 func TestAJobForksOnItsPool(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	p := newPool(t)
 	sums := make(chan int, 1)
 	w := run(t, js, Config{Pool: p}, func(pw *pool.Worker, j *Job) error {
@@ -141,8 +136,7 @@ func TestAJobForksOnItsPool(t *testing.T) {
 
 func TestALongJobKeepsItsDeadline(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 6) // some of them wait for the others, and are held as well
 	var y tally
 	w := run(t, js, Config{Pool: newPool(t), AckWait: 600 * time.Millisecond}, func(_ *pool.Worker, j *Job) error {
@@ -202,8 +196,7 @@ func TestAFailedJobIsDeliveredAgainAfterItsDelay(t *testing.T) {
 
 func TestRetryAfterReplacesTheBackoff(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
 	w := run(t, js, Config{Pool: newPool(t), Backoff: []time.Duration{time.Hour}}, func(_ *pool.Worker, j *Job) error {
 		if j.Delivery() == 1 {
@@ -230,9 +223,7 @@ func deadLetters(t testing.TB, js natsjs.JetStream) (all []*natsjs.RawStreamMsg)
 
 func TestAJobThatKeepsFailingIsADeadLetter(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs.x", 0, 20)
 	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 3, Backoff: []time.Duration{time.Millisecond}, DeadLetter: "dead.jobs"}, func(_ *pool.Worker, j *Job) error {
 		switch j.ID() {
@@ -272,8 +263,7 @@ func TestAJobThatKeepsFailingIsADeadLetter(t *testing.T) {
 // The dead-letter stream is full: the job is not lost, and is a dead letter when there is room.
 func TestADeadLetterThatCannotBeStoredIsNotLost(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	dead := stream(t, js, "DEAD", "dead", func(c *natsjs.StreamConfig) { c.MaxMsgs, c.Discard = 1, natsjs.DiscardNew })
 	_, err := js.Publish(context.Background(), "dead", []byte("fills the stream"))
 	require.NoError(t, err)
@@ -297,8 +287,7 @@ func TestADeadLetterThatCannotBeStoredIsNotLost(t *testing.T) {
 
 func TestJobsOfHighPriorityComeFirst(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs.low", 0, 300)
 	produce(t, js, "jobs.normal", 300, 600)
 	var lows, highs atomic.Int64
@@ -330,8 +319,7 @@ func TestJobsOfHighPriorityComeFirst(t *testing.T) {
 // What had not begun is given back at once, what runs ends, and nothing is without an answer.
 func TestShutdownFinishesOrGivesBack(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 50)
 	var y tally
 	first := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
@@ -357,8 +345,7 @@ func TestShutdownFinishesOrGivesBack(t *testing.T) {
 
 func TestShutdownGivesUpJobsThatDoNotEnd(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
 	begun, stubborn := make(chan struct{}), make(chan struct{})
 	w := run(t, js, Config{Pool: newPool(t)}, func(pw *pool.Worker, j *Job) error {
@@ -380,8 +367,7 @@ func TestShutdownGivesUpJobsThatDoNotEnd(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	w, err := NewWorker(context.Background(), js, Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1, Pool: newPool(t)}, func(*pool.Worker, *Job) error { return nil })
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -394,8 +380,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // A pool that is aborted never begins what it has queued. The server gets these jobs back.
 func TestJobsOfAnAbortedPoolAreGivenBack(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 10)
 	p := newPool(t)
 	open := make(chan struct{})
@@ -416,8 +401,7 @@ func TestJobsOfAnAbortedPoolAreGivenBack(t *testing.T) {
 
 // It looks at all goroutines of the process, so it runs alone.
 func TestNothingIsLeftBehind(t *testing.T) {
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	p := newPool(t)
 	for range 5 {
 		w := run(t, js, Config{Pool: p}, func(*pool.Worker, *Job) error { return nil })
@@ -435,9 +419,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 // A job that was given back has not begun. It is no dead letter for that, and its first run is its first attempt.
 func TestWhatWasGivenBackHasNotBegun(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 60)
 	c := Config{MaxDeliver: 1, DeadLetter: "dead"}
 	var y tally
@@ -496,8 +478,7 @@ func TestNamesOfJobsDoNotMeet(t *testing.T) {
 
 func TestAStreamThatIsRemovedWhileJobsRunEndsRun(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 500)
 	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
 		time.Sleep(5 * time.Millisecond)
@@ -516,9 +497,7 @@ func TestAStreamThatIsRemovedWhileJobsRunEndsRun(t *testing.T) {
 // A pool with a bound has room for one task. What waits for it is held, and its deadline extended.
 func TestJobsThatWaitForRoomInThePoolKeepTheirDeadlines(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 400)
 	var y tally
 	w := run(t, js, Config{Pool: newPool(t, pool.WithWorkers(1), pool.WithQueueBound(1)), AckWait: 900 * time.Millisecond, MaxDeliver: 1, DeadLetter: "dead"},
@@ -546,8 +525,7 @@ func TestJobsThatWaitForRoomInThePoolKeepTheirDeadlines(t *testing.T) {
 
 func TestMaxRunningIsOfAllPriorities(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	for i, subject := range []string{"jobs.a", "jobs.b", "jobs.c"} {
 		produce(t, js, subject, 100*i, 100*i+30)
 	}
@@ -570,8 +548,7 @@ func TestMaxRunningIsOfAllPriorities(t *testing.T) {
 
 func TestALongIDIsNoProblem(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	stream(t, js, "OUT", "out")
 	kv := bucket(t, js)
 	id := strings.Repeat("x", 5000)
@@ -590,9 +567,7 @@ func TestALongIDIsNoProblem(t *testing.T) {
 
 func TestTheBucketOfAttemptsIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	c := Config{Stream: "JOBS", Durable: "test", Pool: newPool(t), MaxDeliver: 20, DeadLetter: "dead", Backoff: []time.Duration{20 * time.Millisecond}, OnError: func(error) {}}
 	w := run(t, js, c, func(_ *pool.Worker, j *Job) error {
 		if j.Delivery() < 10 {
@@ -610,9 +585,7 @@ func TestTheBucketOfAttemptsIsMadeAgain(t *testing.T) {
 
 func TestAnErrorOfADeadLetterIsCutBetweenCharacters(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
 	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 1, DeadLetter: "dead"}, func(*pool.Worker, *Job) error {
 		return errors.New("x" + strings.Repeat("é", 5000)) // mostError is in the middle of one
@@ -630,15 +603,9 @@ func TestShutdownSaysThatTheServerIsNotThere(t *testing.T) {
 	js := n.connect()
 	stream(t, js, "JOBS", "jobs")
 	produce(t, js, "jobs", 0, 1)
-	began, release := make(chan struct{}), make(chan struct{})
-	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
-		close(began)
-		<-release
-		return nil
-	})
-	<-began
+	w, release := runHeld(t, js)
 	n.stop()
-	close(release)
+	release()
 	eventually(t, "the job is not answered", func() bool { return w.Stats().Held == 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*(pullTime+answerGrace))
 	defer cancel()
@@ -652,16 +619,9 @@ func TestShutdownSaysThatTheServerIsNotThere(t *testing.T) {
 // TestRunSaysThatTheLastAnswersMayNotHaveArrived: its jobs have ended, and the server cannot be asked.
 func TestRunSaysThatTheLastAnswersMayNotHaveArrived(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
-	began, release := make(chan struct{}), make(chan struct{})
-	w := run(t, js, Config{Pool: newPool(t), OnError: func(error) {}}, func(*pool.Worker, *Job) error {
-		close(began)
-		<-release
-		return nil
-	})
-	<-began
+	w, release := runHeld(t, js)
 	shut := make(chan error)
 	go func() { shut <- w.Shutdown(context.Background()) }()
 	eventually(t, "it still asks for jobs", func() bool {
@@ -670,7 +630,7 @@ func TestRunSaysThatTheLastAnswersMayNotHaveArrived(t *testing.T) {
 		return w.stopped
 	})
 	js.Conn().Close()
-	close(release)
+	release()
 	w.await(nats.ErrConnectionClosed)
 	err := <-shut
 	require.ErrorIs(t, err, nats.ErrConnectionClosed, "Shutdown returns the error of Run")
@@ -680,8 +640,7 @@ func TestRunSaysThatTheLastAnswersMayNotHaveArrived(t *testing.T) {
 // TestAWorkerThatWasShutDownTakesNothing.
 func TestAWorkerThatWasShutDownTakesNothing(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
 	w, err := NewWorker(context.Background(), js, Config{Stream: "JOBS", Durable: "d", MaxDeliver: -1, Pool: newPool(t)}, nothing)
 	require.NoError(t, err)
@@ -693,9 +652,7 @@ func TestAWorkerThatWasShutDownTakesNothing(t *testing.T) {
 // TestJobsThatTurnOutLongAreForOthers: after very short jobs a worker holds many, and the first two of them take long.
 func TestJobsThatTurnOutLongAreForOthers(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1000)
 	release := make(chan struct{})
 	var long atomic.Int32
@@ -733,8 +690,7 @@ func TestJobsThatTurnOutLongAreForOthers(t *testing.T) {
 // TestJobsThatTakeLongerThanBeforeAreForOthers: the worker goes on, and holds many for longer than it should.
 func TestJobsThatTakeLongerThanBeforeAreForOthers(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1000)
 	var y tally
 	w := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
@@ -796,9 +752,7 @@ func (e *broken) Error() string { return e.text }
 
 func TestAnErrorWhoseMethodsPanicIsAFailure(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1)
 	w := run(t, js, Config{Pool: newPool(t), MaxDeliver: 2, Backoff: []time.Duration{0}, DeadLetter: "dead"}, func(*pool.Worker, *Job) error {
 		var e *broken
@@ -850,9 +804,7 @@ func TestASuspectIsAcknowledgedBeforeTheNextOneRuns(t *testing.T) {
 // TestSuspectsThatWaitForALongOneAreForOthers: they wait in line, not in the queue.
 func TestSuspectsThatWaitForALongOneAreForOthers(t *testing.T) {
 	t.Parallel()
-	js := newNode(t).connect()
-	stream(t, js, "JOBS", "jobs")
-	stream(t, js, "DEAD", "dead")
+	js := newStreams(t)
 	const jobs = 5
 	p := newPool(t)
 	c := Config{Stream: "JOBS", Durable: "test", Pool: p, AckWait: leastAckWait, DeadLetter: "dead"}

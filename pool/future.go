@@ -70,6 +70,7 @@ type Future[T any] struct {
 	f       func(w *Worker) (T, error)
 	begun   atomic.Bool // see take
 	inPlace bool        // a waiter may run f in place; constant
+	bounded bool        // its task was queued where it counts for the bound; constant
 	undelay func()      // ends the delay of f; nil if it has none; constant
 	labels  labels      // the submitter's; constant
 
@@ -136,6 +137,7 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	future.labels = submitterLabels()
 	if o.route == (route{}) {
 		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // any other guest may have to wait for room
+			future.bounded = p.bound > 0 && !w.hasPlace()
 			return future, w.accept(task)
 		}
 	}
@@ -146,7 +148,8 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	if try && p.isFull(o) {
 		return future, p.refuse(ErrFull)
 	}
-	if o.counts() && !try {
+	future.bounded = p.bound > 0 && o.counts()
+	if future.bounded && !try {
 		if err := p.waitForRoom(context.Background(), 1); err != nil {
 			return future, err
 		}
@@ -168,8 +171,8 @@ func (t *Future[T]) take() (f func(w *Worker) (T, error), ok bool) {
 }
 
 // task is what the pool queues. If the function was taken before, the task lay in its queue for nothing, and pool.stale
-// counted it: whoever takes the function without the task adds 1, and the worker that comes to the task subtracts 1. Tasks
-// that Abort gives back stay in that count, which nobody looks at any more.
+// counted it: the goroutine that takes the function without the task adds 1, and the worker that comes to the task
+// subtracts 1. Tasks that Abort gives back stay in that count, which is not used any more.
 func (t *Future[T]) task(w *Worker) {
 	f, ok := t.take()
 	switch elsewhere := w == nil || w.pool != t.pool; { // Abort has given the task back
@@ -179,6 +182,19 @@ func (t *Future[T]) task(w *Worker) {
 		t.run(w, f)
 	case !elsewhere:
 		t.pool.stale.Add(-1)
+		if t.bounded {
+			t.pool.room.stale.Add(-1)
+		}
+	}
+}
+
+// tookElsewhere is called by the goroutine that has taken the function without the task, which counts for the bound no longer.
+func (t *Future[T]) tookElsewhere() {
+	p := t.pool
+	p.stale.Add(1)
+	if t.bounded {
+		p.room.stale.Add(1)
+		p.room.offer(p)
 	}
 }
 
@@ -262,7 +278,7 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	if !ok {
 		return
 	}
-	p.stale.Add(1)
+	t.tookElsewhere()
 	w.inPlace++
 	job := w.job.own()
 	before := goroutineLabels()
@@ -291,7 +307,7 @@ func (t *Future[T]) end(err error) {
 // Any goroutine may call it, any number of times. A task that waits lends its place. If the
 // function has not begun, has no [Delay], and ctx cannot end, a task or guest of the pool runs it in place, which
 // takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well. Its task stays in
-// the queue until its turn comes, counts for [WithQueueBound], and does nothing.
+// the queue until its turn comes, and does nothing.
 func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	if ctx == nil {
@@ -323,7 +339,7 @@ var ErrOwnWait = errors.New("pool: a function waits for the group or future that
 
 // Cancel keeps the function from running if it has not begun, and says whether it did. Wait then returns
 // context.Canceled, and the function of a [StartBy] does not run either. A [Delay] ends, so [Pool.Close] does not
-// wait for it. The queued task stays in its queue until its turn comes, counts for [WithQueueBound], and does nothing.
+// wait for it. The queued task stays in its queue until its turn comes, and does nothing.
 //
 // Any goroutine may call it, any number of times. Cost: two atomic operations.
 func (t *Future[T]) Cancel() bool {
@@ -333,7 +349,7 @@ func (t *Future[T]) Cancel() bool {
 	if _, ok := t.take(); !ok {
 		return false
 	}
-	t.pool.stale.Add(1)
+	t.tookElsewhere()
 	t.pool.skipped.Add(1)
 	t.end(context.Canceled)
 	if t.undelay != nil {
@@ -357,7 +373,7 @@ func (t *Future[T]) Done() bool {
 func (t *Future[T]) isOver() bool {
 	if !t.done && t.pool.aborted.Load() {
 		if _, ok := t.take(); ok {
-			t.pool.stale.Add(1)
+			t.tookElsewhere()
 			t.err, t.done = ErrClosed, true
 		}
 	}

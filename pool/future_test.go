@@ -125,6 +125,38 @@ func TestAFutureRunsInPlaceWhateverItsOptions(t *testing.T) {
 	}
 }
 
+// TestAFutureThatNeedsNoTaskLeavesTheRoomToOthers: its task stays in the injector, where it counted for the bound.
+func TestAFutureThatNeedsNoTaskLeavesTheRoomToOthers(t *testing.T) {
+	seven := func(*Worker) (int, error) { return 7, nil }
+	for name, take := range map[string]func(f *Future[int]){
+		"cancelled": func(f *Future[int]) { require.True(t, f.Cancel()) },
+		"in place": func(f *Future[int]) {
+			require.NoError(t, f.pool.Run(func(*Worker) {
+				n, err := f.Wait(background)
+				assert.NoError(t, err)
+				assert.Equal(t, 7, n)
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(1))
+			release := occupyAll(t, p)
+			f, err := TryAsync(p, seven)
+			require.NoError(t, err)
+			submitted := make(chan error, 1)
+			go func() { submitted <- p.Submit(background, func(*Worker) {}) }()
+			require.True(t, waits(p, 1))
+			take(f)
+			require.NoError(t, <-submitted)
+			require.Equal(t, 1, p.waiting())
+			require.ErrorIs(t, p.TrySubmit(func(*Worker) {}), ErrFull)
+			release()
+			require.True(t, whenParked(p))
+			require.Zero(t, p.room.stale.Load())
+		})
+	}
+}
+
 // TestAsyncKeepsToTheBound: Async waits for room, as Submit does.
 func TestAsyncKeepsToTheBound(t *testing.T) {
 	p, release := boundedPool(t, 1)

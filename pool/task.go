@@ -118,6 +118,8 @@ type room struct {
 	waiting atomic.Int32 // callers that wait; they write
 	// made holds a token for one waiter when there may be room. It is a hint.
 	made chan struct{}
+	// stale is how many of the tasks that wait are of futures that ran in place or were cancelled. It changes with Pool.stale.
+	stale atomic.Int64
 }
 
 // offer wakes a waiter if there is room. It is called after a task was taken out of the injector.
@@ -132,12 +134,13 @@ func (r *room) offer(p *Pool) {
 
 func (p *Pool) hasRoom() bool { return p.bound == 0 || p.waiting() < p.bound }
 
-// waiting returns how many tasks of normal priority wait in the injectors.
+// waiting returns how many tasks of normal priority wait in the injectors, without those that do nothing. A worker may
+// have taken some of the latter into its own queues, which can let in as many tasks too many.
 func (p *Pool) waiting() (n int) {
 	for i := range p.nodes {
 		n += p.nodes[i].queues[PriorityNormal].Len()
 	}
-	return n
+	return max(0, n-int(p.room.stale.Load()))
 }
 
 // Submit queues f to be run by the pool, once, as the options say. If the pool is at its

@@ -98,7 +98,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 		}
 		for _, thing := range things {
 			n := thing.n
-			if bound > 0 { // then futures are not run in place, but by another worker
+			if bound > 0 {
 				n /= 10
 			}
 			t.Run(fmt.Sprint(thing.name, bound), func(t *testing.T) {
