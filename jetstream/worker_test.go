@@ -263,7 +263,8 @@ func TestAJobThatKeepsFailingIsADeadLetter(t *testing.T) {
 // The dead-letter stream is full: the job is not lost, and is a dead letter when there is room.
 func TestADeadLetterThatCannotBeStoredIsNotLost(t *testing.T) {
 	t.Parallel()
-	js := newStreams(t)
+	js := newNode(t).connect()
+	stream(t, js, "JOBS", "jobs")
 	dead := stream(t, js, "DEAD", "dead", func(c *natsjs.StreamConfig) { c.MaxMsgs, c.Discard = 1, natsjs.DiscardNew })
 	_, err := js.Publish(context.Background(), "dead", []byte("fills the stream"))
 	require.NoError(t, err)
