@@ -2,10 +2,14 @@ package pool
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
 )
 
 // BenchmarkFork measures the fork in fib(25), on one worker, which is also what most
@@ -118,4 +122,38 @@ func BenchmarkWait(b *testing.B) {
 		<-done
 		<-done
 	})
+}
+
+// BenchmarkColdLook measures a look at a pool in which nothing is to be had, when the caches hold nothing of it, as
+// after a task that used them itself.
+func BenchmarkColdLook(b *testing.B) {
+	other := make([]byte, 4<<20)
+	for _, workers := range []int{2, 16} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			p := newPool(b, WithWorkers(workers), WithPinning(PinNone))
+			var took []int64
+			ended := make(chan struct{})
+			require.NoError(b, p.Go(func(w *Worker) {
+				defer close(ended)
+				for p.Load().Parked < workers-1 {
+					time.Sleep(time.Millisecond)
+				}
+				for range b.N {
+					for i := 0; i < len(other); i += 64 {
+						other[i]++
+					}
+					w.search.Begin()
+					start := heist.Ticks()
+					_, r := w.stealWork(true)
+					took = append(took, heist.Ticks()-start)
+					if r == heist.Success {
+						b.Error("it found something")
+					}
+				}
+			}))
+			<-ended
+			slices.Sort(took)
+			b.ReportMetric(float64(p.duration(uint64(took[len(took)/2])).Nanoseconds()), "median-ns/look")
+		})
+	}
 }

@@ -49,8 +49,8 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	l := letter{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
 	var to []*place
 	p.workerSet.mu.Lock()
-	for rank := range p.maxWorkers {
-		if pl := p.placeOf(rank); pl != nil && pl.open {
+	for _, pl := range p.victims() {
+		if pl.open {
 			g.tasks.Add(1)
 			pl.post(l)
 			to = append(to, pl)

@@ -37,7 +37,7 @@ func (r *reached) requireEach(t *testing.T, p *Pool) {
 	t.Helper()
 	require.Len(t, r.in, p.Workers())
 	for pl, n := range r.in {
-		require.Equal(t, 1, n, "place %d", pl.rank)
+		require.Equal(t, 1, n, "place %d", pl.index)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestAPlaceThatClosesIsLeftOut(t *testing.T) {
 	var r reached
 	over := make(chan error, 1)
 	go func() { over <- p.Broadcast(context.Background(), r.here) }()
-	require.True(t, testutil.Eventually(func() bool { return p.placeOf(1).letters.Load() > 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.places[1].letters.Load() > 0 }))
 	require.NoError(t, p.Resize(1))
 	p.Resume()
 	require.NoError(t, <-over)

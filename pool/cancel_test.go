@@ -625,7 +625,7 @@ func TestDeadlinesOfManyCalls(t *testing.T) {
 		}
 	})()
 	requireAtRest(t, p)
-	require.EqualValues(t, p.Workers(), p.sleep.Load())
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load())
 }
 
 // TestCallsLeaveNothingBehind: no goroutine, nothing that waits for the context, no count.
@@ -659,11 +659,11 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 		return runtime.NumGoroutine()-workers()-pools <= before
 	}))
 	requireAtRest(t, p)
-	require.EqualValues(t, p.Workers(), p.sleep.Load())
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load())
 	stop()
 	runtime.Gosched()
 	requireAtRest(t, p)
-	require.EqualValues(t, p.Workers(), p.sleep.Load())
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load())
 }
 
 // TestWithCancelEndsCallsWithTheErrorThatItIsGiven, at each kind of place. Its context ends with that of the

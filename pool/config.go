@@ -76,11 +76,10 @@ func (p *Pool) Config() inspect.Config {
 	}
 	set("CPU quota", quota(), "")
 	set("memory nodes", fmt.Sprint(p.Nodes()), "")
-	set("places for guests", p.nGuests, "more guests share them")
 
-	for rank := range p.size() {
-		if pl := p.placeOf(rank); pl != nil {
-			c.Workers = append(c.Workers, inspect.Seat{Worker: rank, Node: p.nodes[pl.placement.node].id, CPUs: slices.Clone(pl.placement.cpus)})
+	for i, pl := range p.victims() {
+		if i < p.size() {
+			c.Workers = append(c.Workers, inspect.Seat{Worker: i, Node: p.nodes[pl.placement.node].id, CPUs: slices.Clone(pl.placement.cpus)})
 		}
 	}
 	return c

@@ -75,7 +75,7 @@ func TestEachOptionChangesItsOwnSettingAndNoOther(t *testing.T) {
 		follow              []string
 	}{
 		{WithName("thumbs"), "WithName", "thumbs", "thumbs", nil},
-		{WithWorkers(3), "WithWorkers", "3", "3", []string{"Tuning.MaxWorkers", "places for guests"}},
+		{WithWorkers(3), "WithWorkers", "3", "3", []string{"Tuning.MaxWorkers"}},
 		{WithQueueBound(7), "WithQueueBound", "7", "7", nil},
 		{WithCallers(3), "WithCallers", "3", "3", nil},
 		{WithTimings(), "WithTimings", "true", "true", nil},
@@ -131,7 +131,6 @@ func TestWhatIsChosenWithoutAnOptionSaysWhy(t *testing.T) {
 	require.Empty(t, configured(t, WithTuning(Tuning{UniformLooks: 1}))["Tuning.UniformLooks"].Why)
 	require.Equal(t, "4", bound["GOMAXPROCS"].Chosen)
 	require.Equal(t, "0-3", bound["allowed CPUs"].Chosen)
-	require.Equal(t, "16", bound["places for guests"].Chosen)
 	for _, c := range []struct {
 		options            []Option
 		workers, most, why string

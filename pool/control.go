@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Places and the workers in them
@@ -88,7 +91,7 @@ func (p *Pool) held() bool {
 
 // isTooMany says whether the pool has more places than it should have, and this is one of those that must close.
 func (pl *place) isTooMany() bool {
-	return pl.pool.control.Load()&controlClose != 0 && pl.rank >= pl.pool.size()
+	return pl.pool.control.Load()&controlClose != 0 && pl.index >= pl.pool.size()
 }
 
 // obeyControl obeys an order that isControlled has found, in a worker that is between two jobs: the worker opens a
@@ -119,7 +122,7 @@ func (w *Worker) closePlace() bool {
 	}
 	p.workerSet.mu.Lock()
 	defer p.workerSet.mu.Unlock()
-	if pl.rank < p.size() {
+	if pl.index < p.size() {
 		return false
 	}
 	pl.open = false
@@ -147,29 +150,8 @@ func (w *Worker) closePlace() bool {
 
 // anyTooMany says whether there is an open place that must close. Under workerSet.mu.
 func (p *Pool) anyTooMany() bool {
-	for rank := p.size(); rank < p.maxWorkers; rank++ {
-		if pl := p.placeOf(rank); pl != nil && pl.open {
-			return true
-		}
-	}
-	return false
-}
-
-// placeOf returns the place with a rank, or nil if it was never made.
-func (p *Pool) placeOf(rank int) *place {
-	if i := p.indexOf(rank); i < int(p.reach.Load()) {
-		return p.places[i]
-	}
-	return nil
-}
-
-// indexOf returns the index of the place with a rank. The places for guests lie between those of the first workers
-// and those that Resize adds.
-func (p *Pool) indexOf(rank int) int {
-	if rank < p.first {
-		return rank
-	}
-	return rank + p.nGuests
+	places := p.victims()
+	return slices.ContainsFunc(places[min(p.size(), len(places)):], func(pl *place) bool { return pl.open })
 }
 
 // Resize changes the number of workers to n, from 1 to [Tuning].MaxWorkers. New workers start at once. A surplus
@@ -230,18 +212,16 @@ func (p *Pool) resize(n int, chosen bool) error {
 	}
 	c.size.Store(int32(n))
 	p.setControl(controlClose, p.anyTooMany()) // before Choose: a place that goes to sleep does the two in the opposite order
-	for rank := range p.maxWorkers {
-		pl := p.placeOf(rank)
+	for i := len(p.victims()); i < n; i++ {
+		p.places[i] = newPlace(p, i)
+		p.reach.Store(int32(i) + 1)
+	}
+	for i, pl := range p.victims() {
 		switch {
-		case rank < n && pl == nil:
-			pl = newPlace(p, p.indexOf(rank), rank)
-			p.places[pl.index] = pl
-			p.reach.Store(int32(pl.index) + 1)
-			fallthrough
-		case rank < n && !pl.open:
+		case i < n && !pl.open:
 			pl.open = true
 			opened = append(opened, pl)
-		case rank >= n && pl != nil && pl.open && p.sleep.Choose(pl.index):
+		case i >= n && pl.open && p.sleep.Choose(i):
 			p.sleep.Resumed()
 			pl.open = false
 			pl.dropLetters()
@@ -380,11 +360,28 @@ func (s *placement) pop() *Worker {
 	return w
 }
 
-// hire starts a worker. Without first, the worker gets the place pl; otherwise it begins with that job, and pl is
-// only its home. After the end of the pool only a guest that has stayed longer can need a worker: that worker is
-// not bound, no caller waits for its end, and it ends when it would become idle.
-func (p *Pool) hire(pl *place, first *job) {
-	s := pl.placement
+// hire starts a worker in a place.
+func (p *Pool) hire(pl *place) { p.start(pl.placement, func(w *Worker) { w.granted.Store(pl) }) }
+
+// hireFor starts a worker without a place for a job, in the manner of a guest of the node. After the end of the pool only
+// a guest that has stayed longer can need it.
+func (p *Pool) hireFor(node int, j job) {
+	if j.task != nil {
+		p.beside.Add(1)
+	}
+	n := &p.nodes[node]
+	p.start(&p.placements[n.guestsAt], func(w *Worker) {
+		w.first, w.home = &j, &n.guests[0].roster
+		w.home.mu.Lock()
+		w.home.link(w)
+		w.home.mu.Unlock()
+		p.sleep.Add(policy.OneGuest)
+	})
+}
+
+// start starts a worker, which begins as the function says. After the end of the pool the worker is not bound, no
+// caller waits for its end, and it ends when it would become idle.
+func (p *Pool) start(s *placement, begin func(w *Worker)) {
 	s.mu.Lock()
 	late := s.closed
 	if !late {
@@ -393,14 +390,7 @@ func (p *Pool) hire(pl *place, first *job) {
 	s.mu.Unlock()
 	w := p.newWorker(s, false, !late && s.bind())
 	w.late = late
-	if w.first = first; first == nil {
-		w.granted.Store(pl)
-	} else {
-		w.home = pl
-		pl.mu.Lock()
-		pl.link(w)
-		pl.mu.Unlock()
-	}
+	begin(w)
 	go w.start(nil)
 }
 

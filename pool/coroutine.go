@@ -146,14 +146,14 @@ func (p *Pool) runBeside(loot *heist.Ring[task]) {
 		return
 	}
 	for t := loot.Pop(); t != nil; t = loot.Pop() {
-		if pl := p.places[0]; pl.injector().Push(t) {
-			p.notifyTask(pl.placement.node)
+		if p.nodes[0].queues[PriorityNormal].Push(t) {
+			p.notifyTask(0)
 		} else { // Close has begun, and the task was accepted before
 			p.active.Add(1)
-			p.hireFor(&job{task: t})
+			p.hireFor(0, job{task: t})
 		}
 	}
-	p.hireFor(&j)
+	p.hireFor(0, j)
 }
 
 // takeAnywhere takes an item from the first queue that is not empty. More tasks may come into loot,
@@ -163,7 +163,9 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 		if t, _, _ := pl.stealTasks(loot, true); t != nil {
 			return job{task: t}, true
 		}
-		if j, r := pl.stealFork(false, pl.placement.node); r == heist.Success {
+	}
+	for r, node := range p.rosters() {
+		if j, result := r.stealFork(false, node); result == heist.Success {
 			return j, true
 		}
 	}
@@ -174,13 +176,4 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 		}
 	}
 	return job{task: t}, t != nil
-}
-
-// hireFor starts a worker that has no place. Its home is a place for guests, which no worker ever holds.
-func (p *Pool) hireFor(j *job) {
-	home := p.nodes[0].guests[0]
-	if j.task != nil {
-		home.tasks.Add(1) // only runBeside counts there
-	}
-	p.hire(home, j)
 }

@@ -45,9 +45,9 @@
 //  1. Its batch buffer, LIFO slot and run queue. Every so many tasks it looks at the injector first, and tasks of high
 //     priority come before all that.
 //  2. Its node's injector, from which it takes a share into its batch buffer.
-//  3. The other workers and the guests, tier by tier, the nearest tier first. In a tier the last victim that had something
-//     comes first, and then the others from a random one on. The worker takes a fork, or else half of the victim's run
-//     queue.
+//  3. The guests of its node; then the other workers, tier by tier, the nearest tier first; then the guests of other
+//     nodes. In a tier the last victim that had something comes first, and then the others from a random one on. The
+//     worker takes a fork, or else half of the victim's run queue.
 //  4. The injectors of all nodes.
 //
 // A worker that finds nothing spins, then yields, and at last parks, and its place sleeps until a waker claims it.

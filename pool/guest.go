@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -16,19 +17,23 @@ import (
 //
 // As many workers as there are guests leave forks alone, so that no more threads compute than the pool
 // has workers. A guest that waits does not count. Without [WithCallers] the number of guests is not
-// bounded: a goroutine computes in any case, and all that it needs of the pool is a list on which
-// thieves find it. The lists are places of their own (place.go); with more guests than these, several
-// share one.
+// bounded: a goroutine computes in any case, and all that it needs of the pool is a roster on which
+// thieves find it. Each node has some, so that guests that come and go at the same time seldom meet at one. Thieves look
+// at them only if there are guests: a guest is first on its roster, and then counts (policy.State), before it forks.
 //
 // If a goroutine is already a worker or guest of the pool, and calls at the pool instead of at the
 // worker that it was given, it goes on as that worker.
 
-// maxGuests bounds the number of places for guests, because thieves have to look through them.
-const maxGuests = 64
+// guestRosters is how many rosters a node has for guests.
+const guestRosters = 8
 
-// guestPlaces is four times the workers: with more guests than workers, thieves look only at those
-// that wait.
-func guestPlaces(workers int) int { return min(max(4*workers, 8), maxGuests) }
+type guests struct {
+	_ pad.Line
+
+	roster
+
+	_ pad.Line
+}
 
 // Run calls f in the calling goroutine, as a guest of the pool, and returns when f does. Workers of
 // the pool can take what f forks. A panic in f is a panic of Run. If the pool is closed, Run returns
@@ -83,19 +88,19 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 			return nil, false, err
 		}
 	}
-	here := p.nodes[p.here()].guests
-	pl := here[hashOf(goroutine)%uint(len(here))]
-	pl.mu.Lock()
-	if n := len(pl.free); n > 0 {
-		w, pl.free[n-1] = pl.free[n-1], nil
-		pl.free = pl.free[:n-1]
+	here := &p.nodes[p.here()]
+	g := &here.guests[hashOf(goroutine)%guestRosters]
+	g.mu.Lock()
+	if n := len(g.free); n > 0 {
+		w, g.free[n-1] = g.free[n-1], nil
+		g.free = g.free[:n-1]
 	} else {
-		w = p.newWorker(pl.placement, true, false)
-		w.home = pl
+		w = p.newWorker(&p.placements[here.guestsAt], true, false)
+		w.home = &g.roster
 	}
-	pl.link(w)
-	pl.mu.Unlock()
-	p.sleep.Add(-policy.OneSleeper)
+	g.link(w)
+	g.mu.Unlock()
+	p.sleep.Add(policy.OneGuest - policy.OneSleeper)
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
 	w.code.set(someCode)
@@ -116,27 +121,27 @@ func (p *Pool) releaseGuest(w *Worker) {
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.cancelScope, w.around, w.asked, w.gaveWayAt = nil, 0, nil, nil, false, 0
 	w.code.set(0)
-	pl := w.home
-	pl.mu.Lock()
-	pl.unlink(w)
-	if keep := len(pl.free) < keptGuests; keep {
-		pl.free = append(pl.free, w)
-		pl.mu.Unlock()
+	g := w.home
+	g.mu.Lock()
+	g.unlink(w)
+	if keep := len(g.free) < keptGuests; keep {
+		g.free = append(g.free, w)
+		g.mu.Unlock()
 	} else {
-		pl.mu.Unlock()
+		g.mu.Unlock()
 		p.workers.remove(w)
 	}
 	p.exitAdmission()
 	p.freePlace()
 }
 
-// keptGuests is how many guests that have left a place keeps for the next callers.
+// keptGuests is how many guests that have left a roster keeps for the next callers.
 const keptGuests = 4
 
 // freePlace is called by a guest that computes no longer. A worker may have left a fork alone because
 // of this guest. If all places sleep, no worker waits and there is no other guest, there is no fork either.
 func (p *Pool) freePlace() {
-	state := p.sleep.Add(policy.OneSleeper)
+	state := p.sleep.Add(policy.OneSleeper - policy.OneGuest)
 	nobody := state.Sleepers() >= p.size() && p.waits.Load() == 0
 	if state.WantsForks() && !nobody {
 		p.notifySeen()

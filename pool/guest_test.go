@@ -56,11 +56,11 @@ func TestMoreGuestsThanSlots(t *testing.T) {
 	}
 }
 
-// TestAnyNumberOfGuestsComputesAtOnce, more than there are places where thieves look for them.
+// TestAnyNumberOfGuestsComputesAtOnce, more than there are rosters.
 func TestAnyNumberOfGuestsComputesAtOnce(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
-		guests := 2*guestPlaces(workers) + 3
+		guests := 2*guestRosters + workers
 		meet := newBarrier(guests)
 		var mu sync.Mutex
 		times := make(map[int]int)
@@ -137,12 +137,6 @@ func TestNoForkOutlivesItsRunInsideATask(t *testing.T) {
 			require.True(t, <-left)
 			require.False(t, <-outlived)
 		})
-	}
-}
-
-func TestGuestPlaces(t *testing.T) {
-	for workers, want := range map[int]int{1: 8, 2: 8, 3: 12, 16: 64, 17: 64, maxWorkers: 64} {
-		require.Equal(t, want, guestPlaces(workers), "%d workers", workers)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // TestObjectsShareNoLinesWithTheirNeighbours in memory: what a worker writes for each fork or task is on lines of its own.
 func TestObjectsShareNoLinesWithTheirNeighbours(t *testing.T) {
 	testutil.Padded(t, []reflect.Type{
-		reflect.TypeFor[Fork[int, int]](), reflect.TypeFor[frames[int, int]](), reflect.TypeFor[place](),
+		reflect.TypeFor[Fork[int, int]](), reflect.TypeFor[frames[int, int]](), reflect.TypeFor[place](), reflect.TypeFor[guests](),
 		reflect.TypeFor[Worker](), reflect.TypeFor[cell[int]](), reflect.TypeFor[timings](),
 	}, "stack", "Pool")
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -167,42 +166,38 @@ func unrest(p *Pool) string {
 		return fmt.Sprintf("parked - guests is %d with %d workers", state.Sleepers(), size)
 	case p.anyTask():
 		return "a task lies in a queue"
-	case slices.ContainsFunc(p.victims(), func(pl *place) bool { return pl.anyFork(true) }):
-		return "a fork lies in a fork stack"
+	case state.HasGuests():
+		return "there are guests"
 	case p.control.Load()&controlClose != 0:
 		return "there are too many places"
 	case (p.control.Load()&controlHold != 0) != p.workerSet.paused:
 		return fmt.Sprintf("control is %b", p.control.Load())
 	}
 	parked := 0
-	for rank := range p.maxWorkers {
-		pl := p.placeOf(rank)
+	for i, pl := range p.victims() {
 		switch {
-		case pl == nil && rank < size:
-			return fmt.Sprintf("place %d was never made", rank)
-		case pl == nil:
-			continue
-		case pl.open != (rank < size):
-			return fmt.Sprintf("place %d is open: %v", rank, pl.open)
+		case pl.open != (i < size):
+			return fmt.Sprintf("place %d is open: %v", i, pl.open)
 		case pl.owed.Load() != 0:
-			return fmt.Sprintf("%d want place %d back", pl.owed.Load(), rank)
+			return fmt.Sprintf("%d want place %d back", pl.owed.Load(), i)
 		}
 		asleep := p.sleep.Parked(pl.index)
 		if asleep {
 			parked++
 		}
 		if asleep && !pl.open || pl.top.Load() != nil && (asleep || hot == 0) {
-			return fmt.Sprintf("place %d is open %v, asleep %v, and somebody is linked to it: %v", rank, pl.open, asleep, pl.top.Load() != nil)
+			return fmt.Sprintf("place %d is open %v, asleep %v, and somebody is linked to it: %v", i, pl.open, asleep, pl.top.Load() != nil)
 		}
 	}
 	if parked != size-hot {
 		return fmt.Sprintf("%d places of %d have their bits set", parked, size)
 	}
-	for _, n := range p.nodes {
-		for _, pl := range n.guests {
-			if pl.top.Load() != nil {
-				return fmt.Sprintf("there is a guest at place %d", pl.index)
-			}
+	for r, node := range p.rosters() {
+		switch {
+		case r.anyFork(true):
+			return "a fork lies in a fork stack"
+		case r.of == nil && r.top.Load() != nil:
+			return fmt.Sprintf("a guest is on a roster of node %d", node)
 		}
 	}
 	return ""

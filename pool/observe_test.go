@@ -108,7 +108,6 @@ func TestStatsCountWhatBecameOfTasks(t *testing.T) {
 	require.EqualValues(t, 1, s.Skipped)
 	require.EqualValues(t, 1, s.Panicked)
 	require.Equal(t, inspect.RoleWorker, s.Workers[0].Role)
-	require.Equal(t, inspect.RoleGuest, s.Workers[1].Role)
 }
 
 // TestSubmittedCountsWhatNoWorkerComesTo because it is cancelled, dropped or given back. The count
@@ -205,7 +204,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	p.sleep.Add(3 * policy.OneSearching)
 	for waits, n := range map[*waitsFor]int{nil: 2, {what: "anything"}: 1} {
 		for range n {
-			guest := p.newWorker(p.nodes[0].guests[0].placement, true, false)
+			guest := p.newWorker(&p.placements[p.nodes[0].guestsAt], true, false)
 			guest.code.set(someCode)
 			guest.waitsFor.Store(waits)
 		}
@@ -218,7 +217,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	}
 	pl.stealStats.succeeded(0, 0, 3)
 	pl.stealStats.succeeded(0, 0, 4)
-	pl.stealStats.succeeded(2, 5, 2)
+	pl.stealStats.succeeded(2, len(p.places), 2)
 	pl.stealStats.failed(0, true)
 	pl.stealStats.failed(2, false)
 	// Half of what was counted and measured is of a worker that has ended.
@@ -256,7 +255,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	}, p.Load())
 	for thief, row := range p.StealMatrix() {
 		for victim, n := range row {
-			want := map[[2]int]uint64{{1, 0}: 2, {1, 5}: 1}[[2]int{thief, victim}]
+			want := map[[2]int]uint64{{1, 0}: 2, {1, 2}: 1}[[2]int{thief, victim}]
 			require.Equal(t, want, n, "%d from %d", thief, victim)
 		}
 	}
@@ -576,17 +575,6 @@ func TestStatsSayWhatIsDoneInEachPlace(t *testing.T) {
 	}
 	state(0, inspect.Runs)
 	state(1, inspect.Runs)
-	guests := func(want inspect.State) func() bool {
-		return func() bool {
-			return slices.ContainsFunc(p.Stats().Workers[2:], func(w inspect.WorkerStats) bool { return w.State == want })
-		}
-	}
-	require.False(t, guests(inspect.Runs)())
-	guest := make(chan struct{})
-	go func() { _ = p.Run(func(*Worker) { <-guest }) }()
-	require.True(t, testutil.Eventually(guests(inspect.Runs)))
-	close(guest)
-	require.True(t, testutil.Eventually(func() bool { return !guests(inspect.Runs)() }))
 	close(hold)
 	state(0, inspect.Parked)
 	require.NoError(t, p.Resize(1))

@@ -25,10 +25,10 @@ import (
 //   - the waker that has cleared its bit among the sleepers, until a worker has it;
 //   - no goroutine, while it sleeps or is closed (Resize).
 //
-// Thieves find work at places: tasks in the run queues, and forks at all workers that are linked to
-// the place. These are the holder, and the workers that have lent the place and have forks that can
-// be stolen. Guests have no place of their own, because they need neither queues nor a turn; they are
-// linked to places that exist for that alone.
+// Thieves find work at places: tasks in the run queues, and forks at all workers on the place's
+// **roster**. These are the holder, and the workers that have lent the place and have forks that can
+// be stolen. Guests have no place, because they need neither queues nor a turn; there are rosters
+// for them alone (guest.go).
 
 // place is the right to compute.
 type place struct {
@@ -36,7 +36,6 @@ type place struct {
 
 	pool      *Pool
 	index     int        // in Pool.places; constant
-	rank      int        // among the places of workers; -1 for a place of guests; constant
 	placement *placement // where the holder may run; constant
 
 	// The run queues; the pointers are constant. Holder pushes, thieves take too.
@@ -49,6 +48,7 @@ type place struct {
 	tick        tick
 	search      policy.Search
 	victim      int  // the last place from which something was stolen; -1 at first
+	from, tier  int  // the victim of the last steal, as in StealMatrix, and its tier
 	firstVictim int  // the place that the next look visits first, because the waker saw work there; -1 for none
 	searching   bool // the holder counts as a searcher
 	woken       bool // the place was woken, and its worker has not run yet
@@ -79,23 +79,21 @@ type place struct {
 
 	_ pad.Line
 
-	top  atomic.Pointer[Worker] // the first of the workers that are linked here; under mu, any goroutine reads
-	owed atomic.Int32           // len(back); under mu, any goroutine reads
+	roster
 
+	owed    atomic.Int32 // len(back); under mu, any goroutine reads
 	letters atomic.Int32 // len(mail); under mu, any goroutine reads
-
-	mu   sync.Mutex
-	back []*Worker // workers that lent the place and compute again without it, the first to return first; under mu
-	free []*Worker // guests that have left; under mu
-	mail []letter  // of broadcasts, for the holder, the oldest first; under mu
+	back    []*Worker    // workers that lent the place and compute again without it, the first to return first; under mu
+	mail    []letter     // of broadcasts, for the holder, the oldest first; under mu
 
 	open bool // the place is not closed; under workerSet.mu
 
 	_ pad.Line
 }
 
-func newPlace(p *Pool, index, rank int) *place {
-	pl := &place{pool: p, index: index, rank: rank, placement: &p.placements[p.placementOf[index]], victim: -1, firstVictim: -1}
+func newPlace(p *Pool, index int) *place {
+	pl := &place{pool: p, index: index, placement: &p.placements[p.placementOf[index]], victim: -1, firstVictim: -1}
+	pl.roster.of = pl
 	pl.search.Init(p.victimOrder, index, &p.search, heist.RandomSeed())
 	pl.search.Backoff.Spin, pl.search.Backoff.Yields = p.spin, p.yields
 	pl.stealStats.init(p)
@@ -111,9 +109,6 @@ func (pl *place) injector() *heist.Injector[task] {
 	return pl.pool.nodes[pl.placement.node].queues[PriorityNormal]
 }
 
-// ofGuests says whether the place is one of guests, whose queues are always empty.
-func (pl *place) ofGuests() bool { return pl.rank < 0 }
-
 // queued returns how many tasks lie in the place's queues.
 func (pl *place) queued() int {
 	n := pl.ring.Len() + pl.batch.Len()
@@ -123,23 +118,33 @@ func (pl *place) queued() int {
 	return n
 }
 
-// link shows the worker's forks to thieves that come to the place. Under mu.
-func (pl *place) link(w *Worker) {
+// roster lists workers whose forks thieves can find there.
+type roster struct {
+	of *place // nil for a roster of guests; constant
+
+	mu  sync.Mutex
+	top atomic.Pointer[Worker] // the first of the workers; under mu, any goroutine reads
+
+	free []*Worker // guests that have left; under mu
+}
+
+// link shows the worker's forks to thieves that come to the roster. Under mu.
+func (r *roster) link(w *Worker) {
 	if !w.linked {
 		w.linked = true
-		w.below.Store(pl.top.Load())
-		pl.top.Store(w)
+		w.below.Store(r.top.Load())
+		r.top.Store(w)
 	}
 }
 
 // unlink undoes link. A thief that has come to the worker goes on from there, perhaps to workers of
-// another place. That does no harm: it would have looked at their forks later. Under mu.
-func (pl *place) unlink(w *Worker) {
+// another roster. That does no harm: it would have looked at their forks later. Under mu.
+func (r *roster) unlink(w *Worker) {
 	if !w.linked {
 		return
 	}
 	w.linked = false
-	at := &pl.top
+	at := &r.top
 	for at.Load() != w {
 		at = &at.Load().below
 	}
@@ -148,24 +153,47 @@ func (pl *place) unlink(w *Worker) {
 
 // anyFork is Worker.anyFork for the workers that are linked here. If forks count, which they do if the
 // pool is hungry, and there are none, it raises the alarm.
-func (pl *place) anyFork(forks bool) bool {
-	for w := pl.top.Load(); w != nil; w = w.below.Load() {
+func (r *roster) anyFork(forks bool) bool {
+	for w := r.top.Load(); w != nil; w = w.below.Load() {
 		if w.anyFork(forks) {
 			return true
 		}
 	}
 	if forks {
-		pl.alarm()
+		r.alarm()
 	}
 	return false
 }
 
 // alarm has the workers that are linked here publish their forks (fork.go). The caller counts as a
 // searcher, or its place as asleep.
-func (pl *place) alarm() {
-	for w := pl.top.Load(); w != nil; w = w.below.Load() {
+func (r *roster) alarm() {
+	for w := r.top.Load(); w != nil; w = w.below.Load() {
 		w.alarm()
 	}
+}
+
+// stealFork takes the oldest child or, if forks is set, the oldest fork of a worker that is linked here, for a
+// thief on the node. Children come first: they may be meant for the node, and forks are often parts of them.
+func (r *roster) stealFork(forks bool, node int) (j job, result heist.StealResult) {
+	for v := r.top.Load(); v != nil; v = v.below.Load() {
+		j, this := v.robChild(node)
+		if this == heist.Success {
+			return j, this
+		}
+		result = max(result, this)
+		if !forks {
+			continue
+		}
+		for _, s := range v.forkStacks() {
+			index, this := s.claim()
+			if this == heist.Success {
+				return job{forks: s, index: index}, this
+			}
+			result = max(result, this)
+		}
+	}
+	return job{}, result
 }
 
 // doze puts the place, which has no holder any more, to sleep, and wakes it again if there is work, or a worker
@@ -257,7 +285,7 @@ func (pl *place) occupy() {
 	pl.pool.active.Add(1)
 	w := pl.placement.pop()
 	if w == nil {
-		pl.pool.hire(pl, nil)
+		pl.pool.hire(pl)
 		return
 	}
 	w.granted.Store(pl)
@@ -291,9 +319,13 @@ func (pl *place) giveBack(asleep bool) bool {
 	return true
 }
 
-// forgo takes w off the list of workers that want the place back: its job has ended, or it waits again. It
-// returns the place if w was given it just now, and else nil.
-func (pl *place) forgo(w *Worker) *place {
+// forgo takes the worker off the list of those that want their place back: its job has ended, or it waits again. It
+// returns the place if the worker was given it just now, and else nil.
+func (w *Worker) forgo() *place {
+	pl := w.home.of
+	if pl == nil { // it never had one
+		return nil
+	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	pl.back = slices.DeleteFunc(pl.back, func(other *Worker) bool { return other == w })

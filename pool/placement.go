@@ -17,7 +17,7 @@ import (
 // same L3, same package or node, then the other nodes by their distance.
 //
 // Each node has its own injectors, for tasks from outside, and its own bitmap of sleeping places. A task goes to
-// the node of its submitter, and the wake-up to a sleeping place there, if there is one. Guests take a place of the
+// the node of its submitter, and the wake-up to a sleeping place there, if there is one. Guests are on a roster of the
 // node on which they run.
 //
 // A pool whose workers are all on one node, or not bound, has one node, and pays nothing for all this.
@@ -37,19 +37,21 @@ type placement struct {
 
 // node is the part of a pool on one memory node. All fields are constant.
 type node struct {
-	id      int   // the system's number
-	nearby  []int // all nodes of the pool, nearest first, as indices into Pool.nodes
-	workers int   // how many of the first workers are here
-	guests  []*place
-	queues  [priorities]*heist.Injector[task]
+	id      int      // the system's number
+	nearby  []int    // all nodes of the pool, nearest first, as indices into Pool.nodes
+	workers int      // how many of the first workers are here
+	guests  []guests // the list itself is constant
+	// guestsAt is the placement of its guests, as an index into Pool.placements.
+	guestsAt int
+	queues   [priorities]*heist.Injector[task]
 }
 
 // layOut finds the nodes of the pool and the placements of its places.
 func (p *Pool) layOut() {
 	p.layOutNodes()
-	p.placementOf = make([]int, p.maxWorkers+p.nGuests)
+	p.placementOf = make([]int, p.maxWorkers)
 	known := make(map[string]int) // key -> index into p.placements
-	put := func(index int, cpus []int, node, width int) *placement {
+	find := func(cpus []int, node, width int) int {
 		key := fmt.Sprint(cpus, node, width)
 		i, ok := known[key]
 		if !ok {
@@ -57,31 +59,32 @@ func (p *Pool) layOut() {
 			known[key] = i
 			p.placements = append(p.placements, placement{cpus: cpus, node: node, width: width})
 		}
-		p.placementOf[index] = i
-		return &p.placements[i]
+		return i
 	}
-	for rank := range p.maxWorkers {
-		var s *placement
+	for place := range p.placementOf {
+		var i int
 		if p.cpus == nil {
-			s = put(p.indexOf(rank), nil, 0, policy.SameNode)
+			i = find(nil, 0, policy.SameNode)
 		} else {
-			cpus := p.bindings[rank%len(p.bindings)]
-			s = put(p.indexOf(rank), cpus, p.nodeOf(cpus[0]), p.pinning.width())
+			cpus := p.bindings[place%len(p.bindings)]
+			i = find(cpus, p.nodeOf(cpus[0]), p.pinning.width())
 		}
+		p.placementOf[place] = i
+		s := &p.placements[i]
 		s.places++
-		if rank < p.first {
+		if place < p.first {
 			p.nodes[s.node].workers++
-			p.bindTo(s, rank)
+			p.bindTo(s, place)
 		}
 	}
-	for i := range p.nGuests {
-		node := i % len(p.nodes)
-		put(p.first+i, p.cpusOn(node), node, policy.SameNode)
+	for i := range p.nodes {
+		p.nodes[i].guests = make([]guests, guestRosters)
+		p.nodes[i].guestsAt = find(p.cpusOn(i), i, policy.SameNode)
 	}
 }
 
 // bindTo notes the first worker that is bound to one CPU alone.
-func (p *Pool) bindTo(s *placement, rank int) {
+func (p *Pool) bindTo(s *placement, place int) {
 	if len(s.cpus) != 1 {
 		return
 	}
@@ -89,7 +92,7 @@ func (p *Pool) bindTo(s *placement, rank int) {
 		p.onCPU = append(p.onCPU, -1)
 	}
 	if p.onCPU[s.cpus[0]] < 0 {
-		p.onCPU[s.cpus[0]] = rank
+		p.onCPU[s.cpus[0]] = place
 	}
 }
 

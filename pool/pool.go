@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"strings"
 	"sync"
@@ -43,12 +44,11 @@ var errNoPool = errors.New("pool: the pool or worker is nil, or a pool that was 
 type Pool struct {
 	config // constant
 
-	// places holds the places of the first workers, then those for guests, then those that [Pool.Resize] adds. The
-	// places below reach have been made, see victims. Constant below reach, under workerSet.mu from there on.
-	places  []*place
-	reach   atomic.Int32 // written under workerSet.mu
-	first   int          // initial number of workers; constant
-	nGuests int          // number of places for guests; constant
+	// places holds the places of the first workers, then those that [Pool.Resize] adds. The places below reach have
+	// been made, see victims. Constant below reach, under workerSet.mu from there on.
+	places []*place
+	reach  atomic.Int32 // written under workerSet.mu
+	first  int          // initial number of workers; constant
 
 	placements  []placement      // the list itself is constant
 	placementOf []int            // place -> placement; constant
@@ -100,6 +100,7 @@ type Pool struct {
 	delayed    atomic.Int64            // tasks that wait for their time; submitters and timers write
 	cancelled  atomic.Int64            // cancelled calls that are not over; the canceller adds, the end of the call subtracts
 	skipped    atomic.Int64            // tasks that were cancelled before they began; the goroutine that skips one writes
+	beside     atomic.Int64            // tasks that began in a worker without a place; the goroutine that hires it adds
 	dropped    atomic.Int64            // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
 	refused    atomic.Int64            // tasks and callers that were not accepted; the goroutine that refuses one writes
 	late       atomic.Int64            // tasks that were not begun by their deadline; the worker that finds one writes
@@ -168,9 +169,8 @@ func New(options ...Option) (*Pool, error) {
 // makePool makes a pool without starting its workers.
 func makePool(c *config) *Pool {
 	p := &Pool{
-		config:  *c,
-		first:   c.workers,
-		nGuests: guestPlaces(c.workers),
+		config: *c,
+		first:  c.workers,
 
 		ticksGiveWay:      heist.TicksIn(giveWayPeriod),
 		ticksSpareGiveWay: heist.TicksIn(spareGiveWayPeriod),
@@ -200,26 +200,18 @@ func makePool(c *config) *Pool {
 	p.workerSet.changed.L = &p.workerSet.mu
 	p.workerSet.size.Store(int32(p.first))
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
-	p.places = make([]*place, p.maxWorkers+p.nGuests)
+	p.places = make([]*place, p.maxWorkers)
 	p.layOut()
 	p.victimOrder = p.newOrder()
 	if !p.looksGiven && len(p.victimOrder.Tiers) == 1 {
 		p.search.Uniform = 0
 	}
 	p.sleep.Init(p.nodesOfPlaces(), len(p.nodes))
-	for i := range p.first + p.nGuests {
-		rank := i
-		if i >= p.first {
-			rank = -1
-		}
-		pl := newPlace(p, i, rank)
-		p.places[i], pl.open = pl, true
-		if rank < 0 {
-			n := &p.nodes[pl.placement.node]
-			n.guests = append(n.guests, pl)
-		}
+	for i := range p.first {
+		p.places[i] = newPlace(p, i)
+		p.places[i].open = true
 	}
-	p.reach.Store(int32(p.first + p.nGuests))
+	p.reach.Store(int32(p.first))
 	return p
 }
 
@@ -239,8 +231,26 @@ func (p *Pool) usable() error {
 	return nil
 }
 
-// victims returns the places that may have something to steal.
+// victims returns the places that have been made: those that may have something to steal.
 func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
+
+// rosters returns all rosters, with their nodes.
+func (p *Pool) rosters() iter.Seq2[*roster, int] {
+	return func(yield func(*roster, int) bool) {
+		for _, pl := range p.victims() {
+			if !yield(&pl.roster, pl.placement.node) {
+				return
+			}
+		}
+		for node := range p.nodes {
+			for i := range p.nodes[node].guests {
+				if !yield(&p.nodes[node].guests[i].roster, node) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Workers returns the number of workers, which follows [Pool.Resize] at once and GOMAXPROCS a little later, see [New]. That many workers
 // compute at a time; guests are not counted.
@@ -252,9 +262,11 @@ func (p *Pool) Workers() int {
 func (p *Pool) size() int { return int(p.workerSet.size.Load()) }
 
 // Slots returns a number above every [Worker.ID] so far. It is also above all later IDs as long as no more workers
-// wait at a time than the pool has, and no more guests call than it has places for. Beyond that IDs are higher;
-// [Local] holds data per worker in any case.
-func (p *Pool) Slots() int { return max(2*len(p.places), p.workers.len()) }
+// wait at a time than the pool has, and no more than 64 guests call. Beyond that IDs are higher; [Local] holds data per
+// worker in any case.
+func (p *Pool) Slots() int {
+	return max(2*len(p.places)+64+keptGuests*guestRosters*len(p.nodes), p.workers.len())
+}
 
 // Pinned says whether each worker is bound to CPUs.
 func (p *Pool) Pinned() bool { return p.cpus != nil }

@@ -245,7 +245,7 @@ func TestCloseTwice(t *testing.T) {
 			case errors.Is(err, ErrClosed):
 				again.Add(1)
 			}
-			if state := p.sleep.Load(); state != 2 || p.active.Load() != 0 {
+			if state := p.sleep.Load(); state.Sleepers() != 2 || state.Searching() != 0 || p.active.Load() != 0 {
 				t.Errorf("Close returned while somebody worked: %x", state)
 			}
 		})()

@@ -73,7 +73,7 @@ func TestRecursiveAllocatesNothing(t *testing.T) {
 			run()
 		}
 		for range 2 * workers {
-			testutil.Together(p.nGuests, func(int) { run() })()
+			testutil.Together(4*guestRosters, func(int) { run() })()
 		}
 		allowed := 0.1
 		if goroutineIDAllocates {

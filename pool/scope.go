@@ -241,7 +241,7 @@ func (s *Scope) stray(c stray) {
 		node = c.node - 1
 	}
 	if p := s.owner.pool; p.sleep.Load().Searching() == 0 {
-		p.wakeOne(node, s.owner.home.index)
+		p.wakeOne(node, s.owner.homeIndex())
 	}
 }
 

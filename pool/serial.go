@@ -17,8 +17,7 @@ import (
 // Cost: that of a guest, 40 ns for each call; no goroutine.
 func Serial() Place { return serial() }
 
-// serial makes a pool without workers. It has only places for guests: no place sleeps, so it is never hungry, and
-// there are no thieves.
+// serial makes a pool without workers, for guests alone: no place sleeps, so it is never hungry, and there are no thieves.
 var serial = sync.OnceValue(func() *Pool {
 	p := makePool(&config{search: policy.Defaults, machine: thisMachine, pinning: PinNone, why: "the place has no workers"})
 	p.workerSet.size.Store(1) // the caller

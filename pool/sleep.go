@@ -79,12 +79,20 @@ func (p *Pool) wakeOne(node, firstVictim int) bool {
 // system's timer slack. But a P takes a goroutine from the global queue at once. So w gives its P to the woken
 // worker, and goes on on the other P.
 func (w *Worker) wakeHelper() {
-	if !w.pool.wakeOne(w.placement.node, w.home.index) || w.parker.channel == nil {
+	if !w.pool.wakeOne(w.placement.node, w.homeIndex()) || w.parker.channel == nil {
 		return
 	}
 	if now := heist.Ticks(); now >= w.politeAfter {
 		w.gosched(now)
 	}
+}
+
+// homeIndex returns the index of the place at whose roster the worker is, or -1 for one of guests.
+func (w *Worker) homeIndex() int {
+	if pl := w.home.of; pl != nil {
+		return pl.index
+	}
+	return -1
 }
 
 // placeHere returns the first place that is bound to the CPU on which the caller runs, or -1.
@@ -156,7 +164,7 @@ func (p *Pool) worthWaking(state policy.State) bool {
 }
 
 // anyWork says whether there is a task or a child of a scope, or, if forks count, a fork, and where: on which
-// node, and at which place, or -1 for an injector.
+// node, and at which place, or -1 for an injector or a guest.
 func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 	for node := range p.nodes {
 		for _, q := range p.nodes[node].queues {
@@ -166,8 +174,17 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 		}
 	}
 	for i, pl := range p.victims() {
-		if !pl.ofGuests() && pl.queued() > 0 || pl.top.Load() != nil && pl.anyFork(forks) {
+		if pl.queued() > 0 || pl.top.Load() != nil && pl.anyFork(forks) {
 			return pl.placement.node, i, true
+		}
+	}
+	if p.sleep.Load().HasGuests() {
+		for node := range p.nodes {
+			for i := range p.nodes[node].guests {
+				if g := &p.nodes[node].guests[i]; g.top.Load() != nil && g.anyFork(forks) {
+					return node, -1, true
+				}
+			}
 		}
 	}
 	return 0, -1, false

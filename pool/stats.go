@@ -22,7 +22,8 @@ func (p *Pool) Stats() inspect.Stats {
 		Waiting:   int(p.waits.Load()),
 		Cancelled: max(0, int(p.cancelled.Load())),
 
-		Submitted: uint64(p.inInjectors().Total()) + uint64(max(0, p.delayed.Load())) + uint64(p.dropped.Load()),
+		Beside:    uint64(p.beside.Load()),
+		Submitted: uint64(p.inInjectors().Total()) + uint64(p.beside.Load()) + uint64(max(0, p.delayed.Load())) + uint64(p.dropped.Load()),
 		Refused:   uint64(p.refused.Load()),
 		Late:      uint64(p.late.Load()),
 		Skipped:   uint64(p.skipped.Load()),
@@ -67,10 +68,7 @@ func (p *Pool) Stats() inspect.Stats {
 }
 
 func (pl *place) role() inspect.Role {
-	switch {
-	case pl.rank < 0:
-		return inspect.RoleGuest
-	case pl.rank < pl.pool.first:
+	if pl.index < pl.pool.first {
 		return inspect.RoleWorker
 	}
 	return inspect.RoleAdded
@@ -78,14 +76,14 @@ func (pl *place) role() inspect.Role {
 
 // state says what goes on in the place. It follows the chain of linked workers, as thieves do, and reads what they publish.
 func (pl *place) state() inspect.State {
-	if pl.rank >= 0 && pl.pool.sleep.Parked(pl.index) {
+	if pl.pool.sleep.Parked(pl.index) {
 		return inspect.Parked
 	}
 	state := inspect.Away
 	for w := pl.top.Load(); w != nil; w = w.below.Load() {
 		switch {
 		case w.waitsFor.Load() != nil:
-		case w.job.load() != nil || w.forWhom.load() != nil || w.guest && w.code.load() != 0:
+		case w.job.load() != nil || w.forWhom.load() != nil:
 			return inspect.Runs
 		default:
 			state = inspect.Searches
@@ -113,7 +111,7 @@ func (p *Pool) Load() inspect.Load {
 	}
 	for _, pl := range p.victims() {
 		l.Queued.Normal += pl.queued()
-		if pl.rank >= 0 && p.sleep.Parked(pl.index) {
+		if p.sleep.Parked(pl.index) {
 			l.Parked++
 		}
 	}
@@ -152,20 +150,22 @@ func (p *Pool) queued() int {
 }
 
 // StealMatrix returns how often the workers in each place have stolen from each place:
-// steals[thief][victim], in the order of [inspect.Stats].Workers.
+// steals[thief][victim], in the order of [inspect.Stats].Workers. The last row and column are for all
+// guests together, who steal nothing.
 func (p *Pool) StealMatrix() [][]uint64 {
 	if err := p.usable(); err != nil {
 		panic(err)
 	}
 	workers := p.victims()
-	steals := make([][]uint64, len(workers))
+	steals := make([][]uint64, len(workers)+1)
+	for i := range steals {
+		steals[i] = make([]uint64, len(workers)+1)
+	}
 	for i, w := range workers {
-		steals[i] = make([]uint64, len(workers))
-		for victim := range steals[i] {
-			if page := w.stealStats.pages[victim/victimsPerPage].Load(); page != nil {
-				steals[i][victim] = page[victim%victimsPerPage].Load()
-			}
+		for victim := range workers {
+			steals[i][victim] = w.stealStats.from(victim)
 		}
+		steals[i][len(workers)] = w.stealStats.from(len(p.places))
 	}
 	return steals
 }
@@ -173,8 +173,8 @@ func (p *Pool) StealMatrix() [][]uint64 {
 // stealStats is a place's account of the victims that its holder tried to steal from. Holder writes, observers read.
 type stealStats struct {
 	tiers []tierCounts
-	// pages hold the number of steals by victim. A page of victims from which nothing was stolen is nil:
-	// in a large pool most pages are.
+	// pages hold the number of steals by victim: an index into Pool.places, or its length for guests. A page of victims
+	// from which nothing was stolen is nil: in a large pool most pages are.
 	pages []atomic.Pointer[[victimsPerPage]heist.Counter]
 }
 
@@ -184,7 +184,15 @@ const victimsPerPage = 64
 
 func (t *stealStats) init(p *Pool) {
 	t.tiers = pad.Slice[tierCounts](len(p.victimOrder.Tiers))
-	t.pages = make([]atomic.Pointer[[victimsPerPage]heist.Counter], (len(p.places)+victimsPerPage-1)/victimsPerPage)
+	t.pages = make([]atomic.Pointer[[victimsPerPage]heist.Counter], len(p.places)/victimsPerPage+1)
+}
+
+// from returns the number of steals from a victim.
+func (t *stealStats) from(victim int) uint64 {
+	if page := t.pages[victim/victimsPerPage].Load(); page != nil {
+		return page[victim%victimsPerPage].Load()
+	}
+	return 0
 }
 
 func (t *stealStats) failed(tier int, lost bool) {

@@ -111,7 +111,7 @@ func (p *Pool) lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
-			v.waitsFor.Store(&waitsFor{what, of, v.home, heist.Ticks()})
+			v.waitsFor.Store(&waitsFor{what, of, v.home.of, heist.Ticks()})
 			v.region = region("heist: wait")
 			v.inside.own().waits(v)
 			v.lend()
@@ -150,7 +150,7 @@ func (w *Worker) lend() {
 	p, home := w.pool, w.home
 	pl := w.place
 	if pl == nil && !w.guest { // it came back from an earlier wait, and has not got its place yet
-		pl = home.forgo(w)
+		pl = w.forgo()
 	}
 	w.place = nil
 	shows := w.branch.Load() != nil || w.anyFork(true) // a scope may get strays meanwhile
@@ -197,15 +197,19 @@ func (w *Worker) comeBack() {
 		return
 	}
 	p.waits.Add(-1)
+	pl := home.of
+	if pl == nil { // it never had a place
+		return
+	}
 	// The list first, then the bit: the worker that puts the place to sleep does it in the opposite order.
-	home.back = append(home.back, w)
-	home.owed.Store(int32(len(home.back)))
-	if p.sleep.Choose(home.index) {
-		home.back[len(home.back)-1] = nil
-		home.back = home.back[:len(home.back)-1]
-		home.owed.Store(int32(len(home.back)))
+	pl.back = append(pl.back, w)
+	pl.owed.Store(int32(len(pl.back)))
+	if p.sleep.Choose(pl.index) {
+		pl.back[len(pl.back)-1] = nil
+		pl.back = pl.back[:len(pl.back)-1]
+		pl.owed.Store(int32(len(pl.back)))
 		p.sleep.Resumed()
-		w.place = home
+		w.place = pl
 		w.endGap()
 	}
 }
@@ -214,6 +218,6 @@ func (w *Worker) comeBack() {
 type waitsFor struct {
 	what  string
 	of    any    // the future, group or latch; nil for anything else
-	home  *place // the place that it has lent
+	home  *place // the place that it has lent; nil for guests
 	since int64  // in heist.Ticks
 }

@@ -32,7 +32,7 @@ type Worker struct {
 
 	// Owner only.
 
-	home         *place    // where it is linked, or was before it waited; nil if it is idle
+	home         *roster   // where it is linked, or was before it waited; nil if it is idle
 	away         int       // nested waits that it is in
 	outer        *Worker   // the worker that its goroutine was before: of another pool, or around a Block
 	goroutine    uintptr   // see goroutineID
@@ -89,7 +89,7 @@ type Worker struct {
 	kept   bool                   // it is on its placement's list of idle workers, where wakers find it; owner only
 
 	// granted is a place that was given to the worker, which has not taken it up yet. A waker gives one
-	// to an idle worker; the holder of home gives home to a worker that computes without a place.
+	// to an idle worker; the holder of a place gives it back to a worker that has lent it and computes again.
 	granted atomic.Pointer[place]
 
 	_ pad.Line
@@ -168,7 +168,7 @@ func (w *Worker) queue(f func(*Worker)) {
 		}
 	} else if !p.nodes[w.placement.node].queues[PriorityNormal].Push(t) { // the pool closes
 		p.active.Add(1)
-		p.hire(w.home, &job{task: t})
+		p.hireFor(w.placement.node, job{task: t})
 		return
 	}
 	p.notifyTask(w.placement.node)
@@ -186,8 +186,8 @@ func (w *Worker) hasPlace() bool {
 // occupy takes up a place.
 func (w *Worker) occupy(pl *place) {
 	w.place = pl
-	if w.home != pl {
-		w.home = pl
+	if w.home != &pl.roster {
+		w.home = &pl.roster
 		pl.mu.Lock()
 		pl.link(w)
 		pl.mu.Unlock()
@@ -256,13 +256,16 @@ func (w *Worker) settle() bool {
 		if w.hasPlace() {
 			return true
 		}
-		if pl := w.home.forgo(w); pl != nil { // home was given back just now
+		if pl := w.forgo(); pl != nil { // it was given back just now
 			w.place = pl
 			return true
 		}
 		w.home.mu.Lock()
 		w.home.unlink(w)
 		w.home.mu.Unlock()
+		if w.home.of == nil {
+			w.pool.sleep.Add(-policy.OneGuest)
+		}
 		w.beIdle(nil)
 	}
 	if w.kept {
@@ -306,7 +309,7 @@ func (w *Worker) step() {
 		runtime.Gosched()
 	}
 	if j, ok := w.findWork(); ok {
-		again := j.forks != nil && !w.search.Drawn() && w.search.Tier(w.victim) == 0
+		again := j.forks != nil && !w.search.Drawn() && w.tier == 0
 		w.run(j)
 		if again {
 			w.stealOn(j.forks)
@@ -339,7 +342,7 @@ func (w *Worker) stealOn(forks forkStack) {
 		if r != heist.Success {
 			return
 		}
-		w.stole(w.victim, 1)
+		w.stole(w.from, w.tier, 1)
 		w.run(job{forks: forks, index: index})
 	}
 }
@@ -460,15 +463,24 @@ func (w *Worker) searchWork() (job, bool) {
 	}
 }
 
-// stealWork visits the other places once, and then looks at the injectors again. It goes from tier to
-// tier, and begins the tier of the last victim with that victim; or it draws places at random. At each
-// place it takes a fork before tasks, because a worker waits for each fork.
+// stealWork visits the guests of its node, the other places, and the guests of other nodes once, and then looks at the
+// injectors again. It goes through the places from tier to tier, and begins the tier of the last victim with that
+// victim; or it draws places at random. At each place it takes a fork before tasks, because a worker waits for each fork.
 func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	p := w.pool
 	result := heist.Empty
 	w.looks.Add(1)
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
-	forks := p.sleep.Load().Sleepers() >= 0
+	state := p.sleep.Load()
+	forks := state.Sleepers() >= 0
+	nearby := p.nodes[w.placement.node].nearby
+	if state.HasGuests() {
+		j, r := w.stealFromGuests(nearby[:1], forks)
+		if r == heist.Success {
+			return j, r
+		}
+		result = r
+	}
 	places := p.victims()
 	firstVictim := w.firstVictim
 	w.firstVictim = -1
@@ -488,7 +500,8 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 		if pl.top.Load() != nil {
 			j, r := pl.stealFork(forks, w.placement.node)
 			if r == heist.Success {
-				w.stole(k, 1)
+				w.stole(k, w.search.Tier(k), 1)
+				w.victim = k
 				return j, r
 			}
 			lost = r == heist.Retry
@@ -496,10 +509,11 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 				pl.alarm()
 			}
 		}
-		if pl != w.place && !pl.ofGuests() {
+		if pl != w.place {
 			t, moved, r := pl.stealTasks(w.place.ring, slots)
 			if r == heist.Success {
-				w.stole(k, moved)
+				w.stole(k, w.search.Tier(k), moved)
+				w.victim = k
 				if moved > 1 && !w.searching { // the other tasks were in no queue for a moment
 					p.notifyTask(w.place.placement.node)
 				}
@@ -513,6 +527,13 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 		}
 	}
 	if !w.search.Near() {
+		if state.HasGuests() {
+			j, r := w.stealFromGuests(nearby[1:], forks)
+			if r == heist.Success {
+				return j, r
+			}
+			result = max(result, r)
+		}
 		t, r := w.nextRemoteTaskAnywhere()
 		if r == heist.Success {
 			return job{task: t}, r
@@ -520,29 +541,6 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 		result = max(result, r)
 	}
 	return job{}, result
-}
-
-// stealFork takes the oldest child or, if forks is set, the oldest fork of a worker that is linked here, for a
-// thief on the node. Children come first: they may be meant for the node, and forks are often parts of them.
-func (pl *place) stealFork(forks bool, node int) (j job, r heist.StealResult) {
-	for v := pl.top.Load(); v != nil; v = v.below.Load() {
-		j, this := v.robChild(node)
-		if this == heist.Success {
-			return j, this
-		}
-		r = max(r, this)
-		if !forks {
-			continue
-		}
-		for _, s := range v.forkStacks() {
-			index, this := s.claim()
-			if this == heist.Success {
-				return job{forks: s, index: index}, this
-			}
-			r = max(r, this)
-		}
-	}
-	return job{}, r
 }
 
 // stealTasks steals half of the tasks of one of the place's queues. It returns one for the thief to run, and
@@ -563,12 +561,38 @@ func (pl *place) stealTasks(into *heist.Ring[task], slots bool) (t *task, moved 
 	return t, 1, heist.Success
 }
 
-func (w *Worker) stole(victim, items int) {
+// stealFromGuests takes a child or, if forks is set, a fork of a guest of one of the nodes.
+func (w *Worker) stealFromGuests(nodes []int, forks bool) (j job, result heist.StealResult) {
+	p := w.pool
+	for _, node := range nodes {
+		n := &p.nodes[node]
+		tier := w.search.TierOf(n.guestsAt)
+		for i := range n.guests {
+			g := &n.guests[(w.index+i)%len(n.guests)] // not all thieves begin at the same
+			if g.top.Load() == nil {
+				continue
+			}
+			j, r := g.stealFork(forks, w.placement.node)
+			if r == heist.Success {
+				w.stole(len(p.places), tier, 1)
+				return j, r
+			}
+			result = max(result, r)
+			if forks && w.searching {
+				g.alarm()
+			}
+			w.stealStats.failed(tier, r == heist.Retry)
+		}
+	}
+	return job{}, result
+}
+
+func (w *Worker) stole(victim, tier, items int) {
 	if trace.IsEnabled() {
 		trace.Logf(context.Background(), "heist: steal", "%d from %d", items, victim)
 	}
-	w.victim = victim
-	w.stealStats.succeeded(w.search.Tier(victim), victim, items)
+	w.from, w.tier = victim, tier
+	w.stealStats.succeeded(tier, victim, items)
 }
 
 // start makes the calling goroutine the worker. If the worker is to be bound, start locks it to its thread,

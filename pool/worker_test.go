@@ -95,9 +95,6 @@ func TestStatsAddUp(t *testing.T) {
 		}
 		require.Equal(t, sum, reflect.ValueOf(total).FieldByIndex(field.Index).Uint(), field.Name)
 	}
-	for i, w := range p.victims() {
-		require.True(t, w.rank >= 0 || s.Workers[i].Tasks == 0, "guests run no tasks")
-	}
 }
 
 // TestTasksOfABusyWorkerAreStolen: the worker that queued them stays busy until the

@@ -75,10 +75,10 @@ func (rec *record) column(c column, x int) string {
 		height = 1
 	}
 	for i, r := range rec.rows {
-		if r.place >= len(c.shares) {
+		if r.worker >= len(c.shares) {
 			continue
 		}
-		s := c.shares[r.place]
+		s := c.shares[r.worker]
 		bottom := float64(i) + 0.5 + height/2
 		for _, part := range []struct {
 			to *area
@@ -153,15 +153,14 @@ func (rec *record) heat() string {
 	places := make([]int, 0, len(rec.steals))
 	names := make([]string, 0, len(rec.steals))
 	nodes := make([]int, 0, len(rec.steals))
+	guests := len(rec.steals) - 1
 	for _, r := range rec.rows {
-		if r.place < len(rec.steals) {
-			places, names, nodes = append(places, r.place), append(names, fmt.Sprint(r.worker)), append(nodes, r.node)
+		if r.worker < guests {
+			places, names, nodes = append(places, r.worker), append(names, fmt.Sprint(r.worker)), append(nodes, r.node)
 		}
 	}
-	for place, w := range rec.stats.Workers {
-		if w.Role == inspect.RoleGuest && place < len(rec.steals) && rec.stole(place) {
-			places, names, nodes = append(places, place), append(names, "guests"), append(nodes, -1)
-		}
+	if guests >= 0 && slices.ContainsFunc(rec.steals, func(from []uint64) bool { return from[guests] > 0 }) {
+		places, names, nodes = append(places, guests), append(names, "guests"), append(nodes, -1)
 	}
 	n := len(places)
 	var least, most uint64
@@ -183,7 +182,7 @@ func (rec *record) heat() string {
 	fmt.Fprintf(&b, "<svg class=\"heat\" role=\"img\" aria-label=\"steals by thief and victim\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %[1]d %[2]d\">", left+size+4, top+size+4)
 	fmt.Fprintf(&b, "<text x=\"%d\" y=\"11\">victim</text><text x=\"0\" y=\"%d\">thief</text>", left, top+11)
 	for i, name := range names {
-		if i%every == 0 || name == "guests" && (i == 0 || names[i-1] != "guests") && cell >= labelHeight {
+		if i%every == 0 || name == "guests" && cell >= labelHeight {
 			at := (float64(i) + 0.5) * cell
 			column := name
 			if name == "guests" {
@@ -256,16 +255,6 @@ func step(least float64) int {
 		n *= 2
 	}
 	return n
-}
-
-// stole reports whether a place stole, or was stolen from.
-func (rec *record) stole(place int) bool {
-	for other := range rec.steals {
-		if rec.steals[other][place] > 0 || rec.steals[place][other] > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // histogram draws all durations, and in front of them those of the last minute, each as shares of the fullest bar. A

@@ -235,7 +235,7 @@ func TestTheRecorderEndsWhenNobodyWatches(t *testing.T) {
 }
 
 func TestAColumnStacksShares(t *testing.T) {
-	rec := &record{rows: []row{{worker: 0, place: 0}, {worker: 1, place: 1}}}
+	rec := &record{rows: []row{{worker: 0}, {worker: 1}}}
 	c := column{tick: 3, samples: 10, shares: []shares{{runs: 10}, {runs: 5, searches: 5}}}
 	html := rec.column(c, 7)
 	require.Contains(t, html, `data-tick="3" transform="translate(7 0)"`)

@@ -36,8 +36,7 @@ type record struct {
 
 // row is the row of a worker in the chart.
 type row struct {
-	worker int
-	place  int // index in inspect.Stats.Workers
+	worker int // index in inspect.Stats.Workers
 	node   int
 	cpus   []int // that the worker is bound to
 }
@@ -80,11 +79,8 @@ func newRecord(p Pool, now time.Time) *record {
 func (rec *record) configure() {
 	rec.config = rec.Config()
 	var rows []row
-	for place, w := range rec.stats.Workers {
-		if w.Role == inspect.RoleGuest {
-			continue
-		}
-		r := row{worker: len(rows), place: place}
+	for worker := range rec.stats.Workers {
+		r := row{worker: worker}
 		if r.worker < len(rec.config.Workers) {
 			seat := rec.config.Workers[r.worker]
 			r.node, r.cpus = seat.Node, seat.CPUs
@@ -95,7 +91,7 @@ func (rec *record) configure() {
 		return cmp.Or(cmp.Compare(a.node, b.node), slices.Compare(a.cpus, b.cpus), cmp.Compare(a.worker, b.worker))
 	})
 	same := slices.EqualFunc(rows, rec.rows, func(a, b row) bool {
-		return a.worker == b.worker && a.place == b.place && a.node == b.node && slices.Equal(a.cpus, b.cpus)
+		return a.worker == b.worker && a.node == b.node && slices.Equal(a.cpus, b.cpus)
 	})
 	if !same {
 		rec.rows = rows
@@ -151,10 +147,8 @@ func (rec *record) complete(tick uint64, now time.Time) {
 		return float64(now64-min(then64, now64)) / max(now.Sub(rec.at).Seconds(), 1e-3)
 	}
 	runs := 0
-	for i, w := range rec.stats.Workers {
-		if w.Role != inspect.RoleGuest {
-			runs += int(c.shares[i].runs)
-		}
+	for _, s := range c.shares {
+		runs += int(s.runs)
 	}
 	total, before := rec.stats.Total(), then.Total()
 	c.numbers = [...]float64{

@@ -24,7 +24,7 @@ type Order struct {
 type list struct {
 	places []uint16 // tier after tier
 	ends   []int32  // by tier: the index in places where it ends
-	tierOf []uint8  // by place
+	tierOf []uint8  // by placement
 }
 
 // MaxTiers bounds the number of tiers. Distances beyond it share the last one.
@@ -32,8 +32,8 @@ const MaxTiers = 16
 
 // NewOrder makes an order for places at these placements, which are numbers from 0 to placements-1.
 // distance returns how far apart two placements are, also for a placement and itself; distances up
-// to near count as near. NewOrder calls it once for each pair of placements. The order takes three
-// bytes for each place and placement.
+// to near count as near. NewOrder calls it once for each pair of placements. There may be no place at a placement.
+// The order takes two bytes for each place and placement.
 func NewOrder(placementOf []int, placements int, distance func(thief, victim int) int, near int) *Order {
 	o := &Order{placementOf: placementOf, lists: make([]list, placements)}
 	distances := make([][]int, placements)
@@ -61,16 +61,19 @@ func (o *Order) list(distances []int) list {
 	l := list{
 		places: make([]uint16, len(o.placementOf)),
 		ends:   make([]int32, len(o.Tiers)),
-		tierOf: make([]uint8, len(o.placementOf)),
+		tierOf: make([]uint8, len(distances)),
 	}
-	for place, placement := range o.placementOf {
-		tier, _ := slices.BinarySearch(o.Tiers, distances[placement])
+	for placement, distance := range distances {
+		tier, _ := slices.BinarySearch(o.Tiers, distance)
+		l.tierOf[placement] = uint8(min(tier, len(o.Tiers)-1))
+	}
+	for place := range l.places {
 		l.places[place] = uint16(place)
-		l.tierOf[place] = uint8(min(tier, len(o.Tiers)-1))
 	}
-	slices.SortStableFunc(l.places, func(a, b uint16) int { return cmp.Compare(l.tierOf[a], l.tierOf[b]) })
+	tierOf := func(place uint16) uint8 { return l.tierOf[o.placementOf[place]] }
+	slices.SortStableFunc(l.places, func(a, b uint16) int { return cmp.Compare(tierOf(a), tierOf(b)) })
 	for i, place := range l.places {
-		l.ends[l.tierOf[place]] = int32(i + 1)
+		l.ends[tierOf(place)] = int32(i + 1)
 	}
 	for tier := 1; tier < len(l.ends); tier++ {
 		l.ends[tier] = max(l.ends[tier], l.ends[tier-1])

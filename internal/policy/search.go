@@ -50,6 +50,7 @@ type Search struct {
 	Backoff heist.Backoff
 
 	list       *list
+	placements []int // by place
 	near       int
 	parameters *Parameters
 	rand       heist.FastRand
@@ -73,7 +74,7 @@ type Search struct {
 
 // Init makes s the search of the worker in a place. The same seed gives the same victims.
 func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
-	s.list, s.near, s.parameters = &o.lists[o.placementOf[place]], o.Near, p
+	s.list, s.placements, s.near, s.parameters = &o.lists[o.placementOf[place]], o.placementOf, o.Near, p
 	s.rand, s.own = heist.NewFastRand(seed), uint32(place)
 	s.Backoff.Seed(seed)
 }
@@ -154,7 +155,10 @@ func (s *Search) Victim() int {
 }
 
 // Tier returns the tier of a victim.
-func (s *Search) Tier(victim int) int { return int(s.list.tierOf[victim]) }
+func (s *Search) Tier(victim int) int { return s.TierOf(s.placements[victim]) }
+
+// TierOf returns the tier of a placement.
+func (s *Search) TierOf(placement int) int { return int(s.list.tierOf[placement]) }
 
 // start begins at a random one of the places from lo to hi-1.
 func (s *Search) start() {

@@ -6,26 +6,31 @@ import (
 	"github.com/seed53057037/heist/internal/pad"
 )
 
-// State is the state of a [Sleep] at one moment. It packs two numbers, so that one load tells
-// whether a worker should be woken for a fork:
+// State is the state of a [Sleep] at one moment. It packs three numbers, so that one load tells
+// whether a worker should be woken for a fork, and where thieves have to look:
 //
-//	searching << 32 + (parked - guests)
+//	searching << 48 + (parked - computing) << 24 + guests
 //
 // searching counts the workers that look for work in others' queues, parked the places that
-// sleep, and guests the guests that compute. The lower half is signed.
+// sleep, guests the workers from whom forks can be stolen but that are at no place, and computing
+// those of them that do not wait. The middle number is signed.
 type State int64
 
-// The changes for [Sleep.Add] that count one more searcher or sleeper.
+// The changes for [Sleep.Add] that count one more searcher, sleeper or guest.
 const (
-	OneSearching State = 1 << 32
-	OneSleeper   State = 1
+	OneSearching State = 1 << 48
+	OneSleeper   State = 1 << 24
+	OneGuest     State = 1
 )
 
 // Searching returns how many workers search.
-func (s State) Searching() int { return int((s + 1<<31) >> 32 & 0xffff) }
+func (s State) Searching() int { return int((s + OneSearching/2) >> 48 & 0xffff) }
 
 // Sleepers returns how many more places sleep than guests compute.
-func (s State) Sleepers() int { return int(int32(s)) }
+func (s State) Sleepers() int { return int(s << 16 >> 40) }
+
+// HasGuests says whether there are guests.
+func (s State) HasGuests() bool { return s&(OneSleeper-1) != 0 }
 
 // WantsForks reports whether a fork should wake a worker: more places sleep than guests
 // compute, and the searchers are at most an eighth of the difference. If only one worker were
@@ -65,9 +70,9 @@ func (s *Sleep) Load() State { return State(s.state.Load()) }
 func (s *Sleep) Add(change State) State { return State(s.state.Add(int64(change))) }
 
 // Hungry reports whether the pool is hungry: a worker searches, or more places sleep than
-// guests compute. The word is positive if and only if its upper half is, or the upper half is 0
-// and the lower positive.
-func (s *Sleep) Hungry() bool { return s.state.Load() > 0 }
+// guests compute. Without the lowest number the word is positive if and only if the highest is, or that is 0
+// and the middle one positive.
+func (s *Sleep) Hungry() bool { return s.Load() >= OneSleeper }
 
 // StartSearching makes the caller a searcher and returns true, unless half of the n workers
 // search already.

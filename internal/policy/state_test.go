@@ -6,14 +6,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHungryIsWhoSearchesOrSleeps: guests make the lower half negative, and that must not hide
-// a searcher in the upper half.
+// TestHungryIsWhoSearchesOrSleeps: guests make the middle number negative, and that must not hide a searcher, nor may
+// their own number count.
 func TestHungryIsWhoSearchesOrSleeps(t *testing.T) {
 	for _, searching := range []State{0, 1, 2, 1 << 14} {
 		for _, sleepers := range []State{-1 << 14, -2, -1, 0, 1, 2, 1 << 14} {
-			var s Sleep
-			s.Add(searching*OneSearching + sleepers*OneSleeper)
-			require.Equal(t, searching > 0 || sleepers > 0, s.Hungry(), "%d searching, %d sleepers", searching, sleepers)
+			for _, guests := range []State{0, 1, 1<<24 - 1} {
+				var s Sleep
+				state := s.Add(searching*OneSearching + sleepers*OneSleeper + guests*OneGuest)
+				require.Equal(t, searching > 0 || sleepers > 0, s.Hungry(), "%d searching, %d sleepers, %d guests", searching, sleepers, guests)
+				require.Equal(t, guests > 0, state.HasGuests())
+				require.EqualValues(t, searching, state.Searching())
+				require.EqualValues(t, sleepers, state.Sleepers())
+			}
 		}
 	}
 }

@@ -5,8 +5,8 @@ import "time"
 // Stats counts what a pool has done since it was made. While the pool works, the
 // numbers may be of slightly different moments.
 type Stats struct {
-	// Workers has an entry for each place: those of the first workers, those for
-	// guests, and those that Resize has added. See [WorkerStats].Role.
+	// Workers has an entry for each place: those of the first workers, and those that Resize has added. See
+	// [WorkerStats].Role.
 	Workers []WorkerStats
 
 	// Tiers has the sums over all thieves for each tier of victims, the nearest first, see
@@ -21,6 +21,7 @@ type Stats struct {
 	Late      uint64 // tasks that were not begun by their deadline (StartBy)
 	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
+	Beside    uint64 // tasks that a worker without a place began, because a coroutine of iter.Pull waited
 	Published uint64 // times that a worker published forks, perhaps several at once
 
 	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched. Measured with
@@ -34,7 +35,6 @@ type Role string
 const (
 	RoleWorker Role = "worker" // one of the workers that the pool began with
 	RoleAdded  Role = "added"  // a worker that Resize, or GOMAXPROCS, has added
-	RoleGuest  Role = "guest"  // goroutines from outside, perhaps several
 )
 
 // WorkerStats counts what the workers have done in one place. A worker that waits lends its place; what its stand-in
@@ -57,8 +57,8 @@ type WorkerStats struct {
 	Displaced uint64 // times that the system took it off the CPUs that it was bound to
 }
 
-// TierStats counts what thieves did at victims that are equally far away. The victims are places, those for guests too,
-// which are mostly empty. Idle workers look again and again, so shares of steals tell more than numbers of attempts.
+// TierStats counts what thieves did at victims that are equally far away. The victims are places, and rosters of guests
+// that are not empty. Idle workers look again and again, so shares of steals tell more than numbers of attempts.
 type TierStats struct {
 	Name      string // such as "same core" or "nodes at distance 21"
 	Attempts  uint64 // victims that were tried
@@ -67,9 +67,9 @@ type TierStats struct {
 	Items     uint64 // forks and tasks that were taken
 }
 
-// Total returns the sums over all workers and guests.
+// Total returns the sums over all places, and the tasks that were run beside them.
 func (s Stats) Total() WorkerStats {
-	var t WorkerStats
+	t := WorkerStats{Tasks: s.Beside}
 	for _, w := range s.Workers {
 		t.Queued += w.Queued
 		t.Tasks += w.Tasks

@@ -133,9 +133,12 @@ func (s *simulated) Timings() (t inspect.Timings) {
 func (s *simulated) StealMatrix() [][]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([][]uint64, s.workers)
+	all := make([][]uint64, s.workers+1) // the last is for guests
 	for i := range all {
-		all[i] = append([]uint64(nil), s.steals[i]...)
+		all[i] = make([]uint64, s.workers+1)
+		if i < s.workers {
+			copy(all[i], s.steals[i])
+		}
 	}
 	return all
 }

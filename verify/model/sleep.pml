@@ -53,10 +53,10 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 */
 
 // stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
-// stands for: pool/place.go: place.queued place.link place.unlink place.anyFork place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork place.stealFork place.stealTasks
+// stands for: pool/place.go: place.queued roster.link roster.unlink roster.anyFork roster.stealFork place.doze place.wakeUp place.occupy place.giveBack Worker.forgo place.stopSearching
+// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
-// stands for: pool/control.go: Worker.isControlled Pool.held place.isTooMany Worker.obeyControl Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume placement.push placement.pop Pool.hire placement.close
+// stands for: pool/control.go: Worker.isControlled Pool.held place.isTooMany Worker.obeyControl Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume placement.push placement.pop Pool.hire Pool.start placement.close
 // stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.allRest Pool.end
 // stands for: pool/guest.go: Pool.admitGuest Pool.releaseGuest Pool.freePlace
 // stands for: pool/parker.go: parker parker.park parker.unpark
@@ -159,6 +159,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // mutant MUTANT_LEAVE_FORGETS_WHO_WAITS, in two guests: if all places sleep, it wakes none, though a process with forks waits
 // mutant MUTANT_WAITING_GUEST_IS_FORGOTTEN, in two guests: if all places sleep, it wakes none, though a guest with forks waits
 // mutant MUTANT_WAITING_GUEST_COMPUTES, in a guest that waits: a guest that waits counts as one that computes
+// mutant MUTANT_GUEST_COUNTS_LATE, in two guests and a fork: a guest counts after its fork is visible, so the woken worker's look leaves it out
 // mutant MUTANT_BUSY_AFTER_UNPARK, in the end: a worker is counted as busy after it was given a place
 // mutant MUTANT_QUIET_COUNTS_ONCE, in several tasks, a wait and the end: the busy workers are not counted again after the look at the queues
 // mutant MUTANT_INJECTOR_STAYS_OPEN, in the end: only the doors are closed
@@ -306,6 +307,15 @@ hidden byte w, seen; // each use is within one step
 #define HELD (hold && waits == 0)
 #endif
 
+// A look leaves out the rosters of guests if there are none.
+#if GUESTS > 0
+byte guests;
+#define isGuest(forker) (forker >= WORKERS)
+#else
+#define isGuest(forker) false
+#define guests 0
+#endif
+
 #if WAITING
 #define OWED(pl) (len(back[pl]) > 0)
 #else
@@ -451,7 +461,7 @@ inline anyWork() {
 #ifdef MUTANT_LOOK_AT_OWN_NODE_ONLY
 				&& n == node
 #endif
-			: (n >= QUEUES -> forkCounts(forksToo) && forkAt(n - QUEUES)
+			: (n >= QUEUES -> forkCounts(forksToo) && (!isGuest(n - QUEUES) || guests > 0) && forkAt(n - QUEUES)
 			: (kindAt == 0 -> ring[placeAt] > 0
 			: slot[placeAt]
 #ifdef MUTANT_LOOK_NOT_AT_SLOTS
@@ -889,11 +899,14 @@ inline look() {
 #if FORKING && !defined(SCOPE)
 	mayFork = sleepers >= 0;
 #endif
+#if GUESTS > 0
+	noGuests = guests == 0;
+#endif
 	do
 	:: job == NOTHING && v < FORKERS ->
 #if FORKING
 		if
-		:: forkCounts(mayFork) -> claim(v)
+		:: forkCounts(mayFork) && !(isGuest(v) && noGuests) -> claim(v)
 		:: else
 		fi;
 #endif
@@ -904,7 +917,7 @@ inline look() {
 		v++
 	:: else -> break
 	od;
-	atomic { v = 0; mayFork = false };
+	atomic { v = 0; mayFork = false; noGuests = false };
 	do
 #ifdef MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY
 	:: job == NOTHING && v < 1 -> pull(nodeOf(place)); v++
@@ -1307,7 +1320,7 @@ proctype worker(byte me) {
 	byte home = NONE;
 	byte lent = NONE;
 	byte n, word, chosen, node, moved, v, victim;
-	bool ok, hunts, stands, last, mayFork, forksToo, kept;
+	bool ok, hunts, stands, last, mayFork, noGuests, forksToo, kept;
 	mtype how = NOBODY;
 	mtype job = NOTHING;
 
@@ -1488,6 +1501,7 @@ proctype submitter(byte at) {
 inline freePlace() {
 	d_step {
 		sleepers++;
+		guests--;
 		if
 		:: sleepers > 0 && searching <= sleepers / 8 -> how = SEEN; ok = sleepers >= SIZE
 		:: else
@@ -1535,11 +1549,19 @@ proctype visitor(byte me) {
 	bool ok, forksToo;
 	mtype how = NOBODY;
 
-	sleepers--;
+	d_step {
+		sleepers--;
+#ifndef MUTANT_GUEST_COUNTS_LATE
+		guests++
+#endif
+	};
 	if
 	:: atomic { forks > 0 -> forks-- };
 		children[me] = 1;
 		publish(me);
+#ifdef MUTANT_GUEST_COUNTS_LATE
+		guests++;
+#endif
 #ifdef PATIENT
 		!fork[me];
 #endif
@@ -1560,6 +1582,9 @@ proctype visitor(byte me) {
 			latch[me] = pending
 		fi
 	:: true
+#ifdef MUTANT_GUEST_COUNTS_LATE
+		-> guests++
+#endif
 	fi;
 	freePlace()
 }

@@ -50,7 +50,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 */
 
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Pool.wait Pool.lend loan.comeBack Worker.lend Worker.comeBack
-// stands for: pool/place.go: place place.doze place.wakeUp place.occupy place.giveBack place.forgo place.stopSearching
+// stands for: pool/place.go: place place.doze place.wakeUp place.occupy place.giveBack Worker.forgo place.stopSearching
 // stands for: pool/worker.go: Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork
 // stands for: pool/future.go: waiters.release waiters.wait Future.task Future.runInPlace Future.Wait
 // stands for: pool/parker.go: parker parker.park parker.unpark
