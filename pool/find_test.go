@@ -31,8 +31,7 @@ func onlyWorker(t testing.TB, p *Pool, f func(w *Worker)) {
 	requireAtRest(t, p)
 }
 
-// occupyAll keeps all workers busy, in tasks that have begun, until the function that it
-// reenterAdmission is called.
+// occupyAll keeps all workers busy, in tasks that have begun, until release is called.
 func occupyAll(t testing.TB, p *Pool) (release func()) {
 	t.Helper()
 	begun := newBarrier(p.Workers() + 1)

@@ -66,6 +66,20 @@ import (
 // recovered left behind. The owner then waits until the latches of all these frames are done
 // (waiting.go), and moves top, split and bottom back to d. No thief changes public meanwhile,
 // because it says that there is nothing to steal.
+//
+// What each operation leaves behind, with d the depth that it is given. Public frames before top are stolen.
+//
+//	operation   bottom   public frames                frames
+//	push        d+1      as before, or all (alarm)    one more; d is bottom
+//	pop         d        split at most d              d run, by the owner or by its thief
+//	newest      d        split at most d              d taken back, unless it was stolen: then pop's settle follows
+//	takeBack    as was   split at most d              the same, when the owner has moved bottom already
+//	withdraw    d        only stolen ones above d     those above d taken back that were not stolen
+//	reclaim     d        none from d on               those from d on that were stolen are done, their panics returned
+//	cut         d        none from d on               withdraw and reclaim, for a panic: the call keeps what was lost
+//	tidy        d        none from d on               cut at the end of a join, and trim after the outermost
+//	trim        as was   as before                    no references in unused ones; only the first block if none is in use
+//	unwind      each at its mark                      cut of all stacks of a worker
 
 const (
 	// blockLen is how many frames a fork stack's array grows by. Programs that halve

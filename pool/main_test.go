@@ -70,8 +70,7 @@ func untilGiveWayIsDue() {
 	}
 }
 
-// collectAllTheTime keeps the garbage collector running until the function that it
-// reenterAdmission is called.
+// collectAllTheTime keeps the garbage collector running until stop is called.
 func collectAllTheTime() (stop func()) {
 	var enough atomic.Bool
 	wait := testutil.Together(1, func(int) {

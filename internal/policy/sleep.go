@@ -106,7 +106,7 @@ func (s *Sleep) Announce(place int, searching bool) State {
 }
 
 // Choose chooses a place to be woken, if it sleeps; the caller then has the place. The caller
-// must call Woken and wake the place, or call Taken and go on in it.
+// must call Woken and wake the place, or call Resumed and go on in it.
 func (s *Sleep) Choose(place int) bool { return s.parked[s.nodeOf[place]].Clear(place) }
 
 // ChooseNear chooses a sleeping place from the first of the nodes that has one. It chooses

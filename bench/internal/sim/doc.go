@@ -50,5 +50,5 @@
 //
 // Two threads of a core are as fast as two cores. Memory bandwidth, frequencies and the
 // garbage collector set no limits. The system never takes a CPU away. There are no guests,
-// priorities, doormen, spare workers or panics.
+// priorities, spare workers or panics.
 package sim

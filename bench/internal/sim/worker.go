@@ -6,7 +6,7 @@ import (
 )
 
 // worker is a goroutine of the pool's, or the source of the work from outside. Its methods
-// are the pool's of the same name, without guests, priorities, doormen and panics, and with
+// are the pool's of the same name, without guests, priorities and panics, and with
 // their cost in time.
 type worker struct {
 	clock
