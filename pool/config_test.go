@@ -14,7 +14,7 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-func setting(t *testing.T, p *Pool, name string) inspect.Setting {
+func settingOf(t *testing.T, p *Pool, name string) inspect.Setting {
 	t.Helper()
 	s, ok := p.Config().Setting(name)
 	require.True(t, ok, name)
@@ -37,11 +37,11 @@ func TestConfigSaysWhatWasAskedWhatWasChosenAndWhy(t *testing.T) {
 		{Name: "Tuning.UniformLooks", Asked: "0.5", Chosen: "0.5"},
 		{Name: "Tuning.Patience", Asked: "4", Chosen: "4"},
 	} {
-		require.Equal(t, want, setting(t, p, want.Name))
+		require.Equal(t, want, settingOf(t, p, want.Name))
 	}
 	require.Len(t, p.Config().Workers, 2)
 	require.NoError(t, p.Resize(4))
-	require.Equal(t, inspect.Setting{Name: "WithWorkers", Asked: "2", Chosen: "4", Why: "Resize"}, setting(t, p, "WithWorkers"))
+	require.Equal(t, inspect.Setting{Name: "WithWorkers", Asked: "2", Chosen: "4", Why: "Resize"}, settingOf(t, p, "WithWorkers"))
 	require.Len(t, p.Config().Workers, 4)
 	require.Contains(t, p.String(), `pool "thumbs": 4 workers`)
 	require.Contains(t, p.Config().String(), "PinNone")
@@ -144,9 +144,9 @@ func TestWhatIsChosenWithoutAnOptionSaysWhy(t *testing.T) {
 		made, err := configure(c.options)
 		require.NoError(t, err)
 		p := makePool(made)
-		require.Equal(t, c.why, setting(t, p, "WithWorkers").Why)
-		require.Equal(t, c.workers, setting(t, p, "WithWorkers").Chosen)
-		require.Equal(t, c.most, setting(t, p, "Tuning.MaxWorkers").Chosen)
+		require.Equal(t, c.why, settingOf(t, p, "WithWorkers").Why)
+		require.Equal(t, c.workers, settingOf(t, p, "WithWorkers").Chosen)
+		require.Equal(t, c.most, settingOf(t, p, "Tuning.MaxWorkers").Chosen)
 	}
 	onMachine(t, pretended(1, 8)) // more CPUs than Ps: the workers may follow up to these
 	require.Equal(t, "4", configured(t)["Tuning.MaxWorkers"].Chosen)
@@ -190,11 +190,11 @@ func TestWhatAPoolReportsIsTheCallersOwn(t *testing.T) {
 
 func TestConfigOfTheDefaultsGivesReasons(t *testing.T) {
 	p := newPool(t)
-	require.Equal(t, "follows GOMAXPROCS", setting(t, p, "WithWorkers").Why)
-	require.NotEmpty(t, setting(t, p, "WithPinning").Why)
-	require.Equal(t, "10µs", setting(t, p, "Tuning.Spin").Chosen)
-	require.Equal(t, "adapts", setting(t, p, "Tuning.PollPeriod").Chosen)
-	require.Equal(t, "none", setting(t, p, "WithName").Chosen)
+	require.Equal(t, "follows GOMAXPROCS", settingOf(t, p, "WithWorkers").Why)
+	require.NotEmpty(t, settingOf(t, p, "WithPinning").Why)
+	require.Equal(t, "10µs", settingOf(t, p, "Tuning.Spin").Chosen)
+	require.Equal(t, "adapts", settingOf(t, p, "Tuning.PollPeriod").Chosen)
+	require.Equal(t, "none", settingOf(t, p, "WithName").Chosen)
 	for _, s := range p.Config().Settings {
 		require.NotEmpty(t, s.Chosen, s.Name)
 		require.Empty(t, s.Asked, s.Name)
@@ -207,7 +207,7 @@ func TestConfigSaysToWhichCPUsEachWorkerIsBound(t *testing.T) {
 	}
 	all := allowed(t)
 	p := newPool(t, WithWorkers(2), WithCPUs(all[0]))
-	require.Equal(t, inspect.CPUList(all[:1]), setting(t, p, "WithCPUs").Chosen)
+	require.Equal(t, inspect.CPUList(all[:1]), settingOf(t, p, "WithCPUs").Chosen)
 	for _, w := range p.Config().Workers {
 		require.Equal(t, all[:1], w.CPUs)
 	}
@@ -243,11 +243,11 @@ func TestOptionsFromEnvSetWhatTheirNamesSay(t *testing.T) {
 		"WithSlowTask": "50ms", "Tuning.MaxWorkers": "6", "Tuning.Spin": "20µs", "Tuning.FreePs": "0", "Tuning.PollPeriod": "61",
 		"Tuning.UniformLooks": "0.25", "Tuning.Patience": "2", "Tuning.HotWorker": "false", "Tuning.Isolate": "false",
 	} {
-		s := setting(t, p, name)
+		s := settingOf(t, p, name)
 		require.Equal(t, chosen, s.Chosen, name)
 		require.Contains(t, s.Asked, "(POOLTEST_", name)
 	}
-	require.Equal(t, "a document (POOLTEST_LATENCIES)", setting(t, p, "Tuning.Latencies").Asked)
+	require.Equal(t, "a document (POOLTEST_LATENCIES)", settingOf(t, p, "Tuning.Latencies").Asked)
 }
 
 // TestTheEnvironmentNamesWhatItHasSet, in each of its forms, and the program's later options are its own again.
@@ -291,7 +291,7 @@ func TestOptionsFromEnvBindToTheListedCPUs(t *testing.T) {
 	list := inspect.CPUList(allowed(t))
 	p, err := fromEnv(t, map[string]string{"CPUS": list, "PINNING": "Cores"})
 	require.NoError(t, err)
-	require.Equal(t, list, setting(t, p, "WithCPUs").Chosen)
+	require.Equal(t, list, settingOf(t, p, "WithCPUs").Chosen)
 }
 
 func TestAWrongVariableIsAnErrorThatNamesIt(t *testing.T) {

@@ -3,7 +3,6 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -27,24 +26,25 @@ import (
 //	HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
 //
 // A variable with an empty value counts as none, whatever its name. A malformed value is an error, and so is a value of
-// a variable whose name begins with the prefix and an underscore but is not in this list. For a value that is out of range New returns the error.
+// a variable whose name begins with the prefix and an underscore but is not in this list. For a value that is out of
+// range New returns the error.
 func OptionsFromEnv(prefix string) ([]Option, error) {
 	if prefix == "" || strings.HasSuffix(prefix, "_") {
 		return nil, fmt.Errorf("pool: OptionsFromEnv was given the prefix %q; it is what stands before the underscore, such as HEIST for HEIST_WORKERS", prefix)
 	}
 	var options []Option
-	for _, variable := range slices.Sorted(slices.Values(os.Environ())) {
-		name, value, _ := strings.Cut(variable, "=")
-		setting, ours := strings.CutPrefix(name, prefix+"_")
+	for _, entry := range slices.Sorted(slices.Values(os.Environ())) {
+		name, value, _ := strings.Cut(entry, "=")
+		variable, ours := strings.CutPrefix(name, prefix+"_")
 		if !ours || value == "" {
 			continue
 		}
-		parse, ok := variables[setting]
-		if !ok {
+		i := slices.IndexFunc(settings, func(s setting) bool { return s.variable == variable })
+		if i < 0 || variable == "" {
 			return nil, fmt.Errorf("pool: the environment has %s, which is no setting of a pool; there are %s",
-				name, strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
+				name, strings.Join(variables(), ", "))
 		}
-		option, err := parse(value)
+		option, err := settings[i].parse(value)
 		if err != nil {
 			return nil, fmt.Errorf("pool: the environment has %s=%s: %w", name, value, err)
 		}
@@ -60,25 +60,15 @@ func OptionsFromEnv(prefix string) ([]Option, error) {
 	return options, nil
 }
 
-// variables holds a parser for each variable that OptionsFromEnv reads, by its name without the prefix.
-var variables = map[string]func(value string) (Option, error){
-	"NAME":          func(v string) (Option, error) { return WithName(v), nil },
-	"WORKERS":       number(WithWorkers),
-	"PINNING":       pinningNamed,
-	"CPUS":          cpusListed,
-	"QUEUE_BOUND":   number(WithQueueBound),
-	"CALLERS":       number(WithCallers),
-	"TIMINGS":       onOrOff("WithTimings", func(c *config) *bool { return &c.timed }),
-	"SLOW_TASK":     slowTaskAfter,
-	"MAX_WORKERS":   tuned(positive, func(t *Tuning, n int) { t.MaxWorkers = n }),
-	"HOT_WORKER":    onOrOff("Tuning.HotWorker", func(c *config) *bool { return &c.latency }),
-	"ISOLATE":       onOrOff("Tuning.Isolate", func(c *config) *bool { return &c.isolate }),
-	"SPIN":          tuned(duration, func(t *Tuning, d time.Duration) { t.Spin = d }),
-	"FREE_PS":       tuned(integer, func(t *Tuning, n int) { t.FreePs = n }),
-	"POLL_PERIOD":   tuned(positive, func(t *Tuning, n int) { t.PollPeriod = n }),
-	"LATENCIES":     latenciesIn,
-	"UNIFORM_LOOKS": tuned(fraction, func(t *Tuning, p float64) { t.UniformLooks = p }),
-	"PATIENCE":      tuned(positive, func(t *Tuning, n int) { t.Patience = n }),
+// variables returns the names of all variables without the prefix, in order.
+func variables() (names []string) {
+	for _, s := range settings {
+		if s.variable != "" {
+			names = append(names, s.variable)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func integer(s string) (int, error) {
