@@ -9,20 +9,16 @@ import (
 
 // # Admission
 //
-// [WithCallers] bounds how many guests compute at a time. Callers beyond the bound wait in their order. A guest that
-// waits does not count, because its wait may not end before others do. When it ends, the guest goes on at once, as a
-// worker does (waiting.md): then more guests than the bound may compute for a while, and no caller is let in. Heist does
-// not see that a guest waits for a coroutine of iter.Pull; while such a coroutine waits, a caller is let in each
-// millisecond beside the bound (coroutine.go). So the bound makes no caller wait for something that waits for this caller:
-// a program hangs only if it would without it.
+// [WithCallers] bounds how many guests compute at a time, by turns (turns.go). Heist does not see that a guest waits for
+// a coroutine of iter.Pull; while such a coroutine waits, a caller is let in each millisecond beside the bound
+// (coroutine.go).
 //
 // A short loop needs admission too, so it does not run in its caller alone before it comes to the pool (probe).
 
 // admission lets guests in. Its fields are under mu, and unused without WithCallers.
 type admission struct {
-	mu     sync.Mutex
-	inside int             // guests that compute
-	queue  []chan struct{} // of the callers that wait, in their order; closed when the caller is let in
+	mu                   sync.Mutex
+	turns[chan struct{}] // of guests; the channels of callers that wait are closed when they are let in
 }
 
 // WithCallers bounds to n how many goroutines from outside compute in the pool at a time, see [Pool.Run]. It applies
@@ -47,8 +43,7 @@ func WithCallers(n int) Option {
 func (p *Pool) admit(ctx context.Context, try bool) error {
 	a := &p.admission
 	a.mu.Lock()
-	if a.inside < p.callers && len(a.queue) == 0 {
-		a.inside++
+	if a.take() {
 		a.mu.Unlock()
 		return nil
 	}
@@ -57,7 +52,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 		return p.refuse(ErrFull)
 	}
 	turn := make(chan struct{})
-	a.queue = append(a.queue, turn)
+	a.waiting = append(a.waiting, turn)
 	a.mu.Unlock()
 	p.wait("a pool that has as many callers as WithCallers allows", nil, func() { // the caller may be a task of another pool
 		select {
@@ -85,25 +80,18 @@ func (p *Pool) admitBeside() {
 	a := &p.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.queue) > 0 {
-		a.admitFirst()
+	if turn, ok := a.next(); ok {
+		close(turn)
 	}
-}
-
-// admitFirst is called under mu, while callers wait.
-func (a *admission) admitFirst() {
-	close(a.queue[0])
-	a.queue = slices.Delete(a.queue, 0, 1)
-	a.inside++
 }
 
 // notAdmitted is called by a caller that gives up, and may have been let in just now.
 func (p *Pool) notAdmitted(turn chan struct{}) {
 	a := &p.admission
 	a.mu.Lock()
-	i := slices.Index(a.queue, turn)
+	i := slices.Index(a.waiting, turn)
 	if i >= 0 {
-		a.queue = slices.Delete(a.queue, i, i+1)
+		a.waiting = slices.Delete(a.waiting, i, i+1)
 	}
 	a.mu.Unlock()
 	if i < 0 {
@@ -119,8 +107,8 @@ func (p *Pool) exitAdmission() {
 	a := &p.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.inside--; a.inside < p.callers && len(a.queue) > 0; {
-		a.admitFirst()
+	if turn, ok := a.end(); ok {
+		close(turn)
 	}
 }
 
@@ -130,7 +118,7 @@ func (p *Pool) reenterAdmission() {
 		return
 	}
 	p.admission.mu.Lock()
-	p.admission.inside++
+	p.admission.taken++
 	p.admission.mu.Unlock()
 }
 

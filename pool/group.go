@@ -16,16 +16,9 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 
 // # Groups
 //
-// AtMost(n) makes a group a part of a pool: at most n of its functions compute at a time. Each of these has a
-// **turn**. A function without a turn waits in the group's **backlog**, not in the pool's queues.
-//
-//  1. A function that ends gives its turn to the first function of the backlog.
-//  2. A function that waits does so too, for it may wait for that function.
-//  3. A function whose wait is over goes on at once. Until others have ended, more than n may compute.
-//
-// The law of turns: while the backlog is not empty, all n turns are taken, and each function that has a turn
-// is in one of the pool's queues, or runs. So the pool does not come to rest before the backlog is empty, and
-// Close waits for it.
+// AtMost(n) makes a group a part of a pool: at most n of its functions compute at a time, by turns (turns.go). Functions
+// that wait for one do so in the group, its **backlog**, and not in the pool's queues. By the law of turns the pool does not
+// come to rest before the backlog is empty, and Close waits for it.
 //
 // # Who counts a function out
 //
@@ -61,7 +54,6 @@ type Group struct {
 	parent context.Context // constant while tasks run, like cancel
 	cancel context.CancelCauseFunc
 	limit  int // how many tasks there may be; negative for any number; constant while tasks run
-	turns  int // how many tasks may compute; 0 for any number; constant while tasks run
 
 	tasks   atomic.Int64 // functions that count, plus begun for each that has begun, plus abandoned; see the head of the file
 	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes, under mu
@@ -70,12 +62,11 @@ type Group struct {
 	room    waiters      // callers of Go, until there are fewer tasks than the limit
 
 	mu       sync.Mutex
-	err      error           // the first
-	joins    bool            // a function's error does not end the group; constant while tasks run
-	errs     []error         // with joins, the functions' errors in the order in which they came
-	panicked *PanicError     // the first
-	busy     int             // tasks that have a turn
-	backlog  []func(*Worker) // tasks that wait for a turn, in order
+	err      error                // the first
+	joins    bool                 // a function's error does not end the group; constant while tasks run
+	errs     []error              // with joins, the functions' errors in the order in which they came
+	panicked *PanicError          // the first
+	turns    turns[func(*Worker)] // of tasks, under mu; most is constant while tasks run
 }
 
 const (
@@ -144,7 +135,7 @@ func (g *Group) AtMost(n int) {
 	if n < 1 {
 		panic(fmt.Errorf("pool: Group.AtMost was given %d; it must be at least 1", n))
 	}
-	g.turns = n
+	g.turns.most = n
 }
 
 // Reset makes a group that has ended as good as new and returns its next context, as [Pool.Group] does. The settings
@@ -326,7 +317,7 @@ func (g *Group) skip(n int) {
 // submit queues a function that was counted in; without a turn it goes into the backlog. of is the user's function.
 func (g *Group) submit(of *task, f func(*Worker)) {
 	f = carry(f, of, "")
-	if g.turns > 0 && !g.takeTurn(f) {
+	if g.turns.most > 0 && !g.takeTurn(f) {
 		return
 	}
 	var err error
@@ -352,33 +343,29 @@ func (g *Group) submit(of *task, f func(*Worker)) {
 func (g *Group) takeTurn(f func(*Worker)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.busy < g.turns || g.pool.closing.Load() {
-		g.busy++
+	if g.turns.take() {
 		return true
 	}
-	g.backlog = append(g.backlog, f)
+	if g.pool.closing.Load() {
+		g.turns.taken++
+		return true
+	}
+	g.turns.waiting = append(g.turns.waiting, f)
 	return false
 }
 
 // endTurn ends a turn of worker w, and queues there the function that has the next turn. In a group that has failed
 // no more functions begin, so endTurn drops the backlog.
 func (g *Group) endTurn(w *Worker) {
-	if g.turns == 0 {
+	if g.turns.most == 0 {
 		return
 	}
 	g.mu.Lock()
-	g.busy--
-	dropped := false
-	switch {
-	case len(g.backlog) == 0 || g.busy >= g.turns:
-	case g.failed.Load():
+	dropped := g.failed.Load() && len(g.turns.waiting) > 0
+	if dropped {
 		g.drop(g.clearBacklog())
-		dropped = true
-	default:
-		f := g.backlog[0]
-		g.backlog[0] = nil
-		g.backlog = g.backlog[1:]
-		g.busy++
+	}
+	if f, ok := g.turns.end(); ok {
 		w.queue(f)
 	}
 	g.mu.Unlock()
@@ -389,8 +376,8 @@ func (g *Group) endTurn(w *Worker) {
 
 // clearBacklog returns how many functions the backlog had. Under mu.
 func (g *Group) clearBacklog() int {
-	n := len(g.backlog)
-	g.backlog = nil
+	n := len(g.turns.waiting)
+	g.turns.waiting = nil
 	g.pool.dropped.Add(int64(n))
 	return n
 }
@@ -414,9 +401,9 @@ func (in *inside) waits(w *Worker) {
 // goesOn counts these functions as having turns again, since the wait is over.
 func (in *inside) goesOn() {
 	for ; in != nil; in = in.outer {
-		if g, ok := in.of.(*Group); ok && g.turns > 0 {
+		if g, ok := in.of.(*Group); ok && g.turns.most > 0 {
 			g.mu.Lock()
-			g.busy++
+			g.turns.taken++
 			g.mu.Unlock()
 		}
 	}

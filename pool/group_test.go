@@ -659,7 +659,7 @@ func TestAResetGroupIsAsGoodAsNew(t *testing.T) {
 	require.Error(t, before.Err(), "the old context has ended")
 	require.NoError(t, ctx.Err())
 	require.NoError(t, g.Wait(), "the errors are gone")
-	require.Equal(t, [3]int{3, 2, 0}, [3]int{g.limit, g.turns, g.Skipped()})
+	require.Equal(t, [3]int{3, 2, 0}, [3]int{g.limit, g.turns.most, g.Skipped()})
 	require.True(t, g.joins)
 
 	unused := g.Reset(parent)
@@ -700,7 +700,7 @@ func TestAFunctionThatWaitsGivesItsTurnsInAllGroups(t *testing.T) {
 			t.Error(err)
 		}
 	}), "it hangs")
-	require.Equal(t, [2]int{0, 0}, [2]int{outer.busy, inner.busy})
+	require.Equal(t, [2]int{0, 0}, [2]int{outer.turns.taken, inner.turns.taken})
 }
 
 // TestAGroupsFunctionCannotWaitForItsGroupAsAGuestElsewhere: the group would wait for it.

@@ -195,6 +195,7 @@ func makePool(c *config) *Pool {
 		closed:   make(chan struct{}),
 	}
 	p.relief.only = p
+	p.admission.most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.room.made = make(chan struct{}, 1)
 	p.workerSet.changed.L = &p.workerSet.mu
@@ -252,8 +253,8 @@ func (p *Pool) rosters() iter.Seq2[*roster, int] {
 	}
 }
 
-// Workers returns the number of workers, which follows [Pool.Resize] at once and GOMAXPROCS a little later, see [New]. That many workers
-// compute at a time; guests are not counted.
+// Workers returns the number of workers, which follows [Pool.Resize] at once and GOMAXPROCS a little later, see [New].
+// That many workers compute at a time; guests are not counted.
 func (p *Pool) Workers() int {
 	p.follow(heist.Ticks())
 	return p.size()

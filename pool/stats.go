@@ -123,7 +123,7 @@ func (p *Pool) Load() inspect.Load {
 	})
 	if p.callers > 0 {
 		p.admission.mu.Lock()
-		l.CallersWaiting = len(p.admission.queue)
+		l.CallersWaiting = len(p.admission.waiting)
 		p.admission.mu.Unlock()
 	}
 	return l
