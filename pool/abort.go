@@ -20,11 +20,12 @@ import (
 //     just taken has begun: the worker runs it.
 //  5. The pool resumes. It finishes what has begun, and then ends.
 //
-// So each task either begins or goes to the caller. Until step 4 has emptied the queues, tasks begin as before, and a waiter
-// of step 2 may have its answer by then. A hold before step 2 would not change that: while a task waits, a held pool goes
-// on. A task that is queued only after step 4, because its submission or delay ended between the steps, begins. In step 2
-// a waiter may race with the start of the function that it waits for. Then one word says who was first: begun of the future, tasks of the group (group.go, "Who counts a function
-// out"). A task whose function lost that race does nothing, in a worker or at the caller.
+// So each task either begins or goes to the caller. Until step 4 has emptied the queues, tasks begin as before, and a
+// waiter of step 2 may have its answer by then. A hold before step 2 would not change that: while a task waits, a held
+// pool goes on. A task that is queued only after step 4, because its submission or delay ended between the steps, begins.
+// In step 2 a waiter may race with the start of the function that it waits for. Then one word says who was first: begun
+// of the future, tasks of the group (group.go, "Who counts a function out"). A task whose function lost that race does
+// nothing, in a worker or at the caller.
 
 // Abort is [Pool.Shutdown], but takes functions that have not begun out of the pool. It returns them, delayed tasks
 // included, for the caller to run elsewhere or to drop. Until Abort has emptied the queues, which takes some microseconds,

@@ -213,8 +213,9 @@ var raised struct {
 
 // Yield is for a long function to call now and then: it offers all forks to thieves and gives way. If tasks are
 // queued, another worker begins with them in the caller's place, and the caller goes on behind the goroutines that
-// are ready, after 100 microseconds at the latest: by then the task may not have begun, or not have ended. Otherwise the other goroutines of the process get the P, unless the worker is bound. Nothing runs on
-// top of the caller. If the call to which the function belongs was cancelled, Yield unwinds, as a fork does.
+// are ready, after 100 microseconds at the latest: by then the task may not have begun, or not have ended. Otherwise the
+// other goroutines of the process get the P, unless the worker is bound. Nothing runs on top of the caller. If the call to
+// which the function belongs was cancelled, Yield unwinds, as a fork does.
 //
 // Cost: a look at the pool's queues and at the clock, and the time of what runs meanwhile.
 func (w *Worker) Yield() {

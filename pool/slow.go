@@ -29,9 +29,8 @@ import (
 //
 // A goroutine of the pool calls f with one report after the other. Close waits for that goroutine, so f must not call
 // Close; it may call Dump and the like. A panic in f ends the process. In a bubble of testing/synctest [New] refuses the
-// option. Cost: two looks at the clock for each task, some
-// 6 ns, a goroutine, and for each report of a task that still runs a stop of all goroutines, for as long as it takes to
-// write down their stacks.
+// option. Cost: two looks at the clock for each task, some 6 ns, a goroutine, and for each report of a task that still
+// runs a stop of all goroutines, for as long as it takes to write down their stacks.
 func WithSlowTask(d time.Duration, f func(s inspect.Slow)) Option {
 	return func(c *config) error {
 		if d <= 0 {
