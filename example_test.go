@@ -401,11 +401,6 @@ func ExampleSpin() {
 	// Output:
 }
 
-func ExamplePauseCost() {
-	fmt.Println(heist.PauseCost() > 0)
-	// Output: true
-}
-
 func ExampleYield() {
 	var taken atomic.Bool
 	for !taken.CompareAndSwap(false, true) {

@@ -38,10 +38,8 @@ func Pause(n int) {
 //go:noinline
 func burst(n int64) { pause(n) }
 
-// PauseCost returns the cost of one pause on this machine, in nanoseconds. The first call
+// pauseCost returns the cost of one pause on this machine, in nanoseconds. The first call
 // measures it, which takes some 50 microseconds.
-func PauseCost() float64 { return pauseCost() }
-
 var pauseCost = sync.OnceValue(calibratePause)
 
 // Spin keeps the CPU busy for about d, without a system call, a timer or reading the
@@ -56,7 +54,7 @@ func Spin(d time.Duration) {
 // pausesFor returns how many pauses take d, at least one. Its upper bound fits into an
 // int on every system, and is far more than any thread should spin.
 func pausesFor(d time.Duration) int {
-	return int(min(max(float64(d)/PauseCost(), 1), math.MaxInt32))
+	return int(min(max(float64(d)/pauseCost(), 1), math.MaxInt32))
 }
 
 // measurePause returns the cost of one call of hint(1), in nanoseconds: the least

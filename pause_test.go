@@ -15,11 +15,11 @@ func TestPauseComesBack(t *testing.T) {
 }
 
 func TestPauseCostIsPositiveAndTheSameEveryTime(t *testing.T) {
-	cost := PauseCost()
+	cost := pauseCost()
 	require.Greater(t, cost, 0.0)
 	require.Less(t, cost, 1e9, "a second")
 	for range 10 {
-		require.Equal(t, cost, PauseCost())
+		require.Equal(t, cost, pauseCost())
 	}
 }
 
@@ -45,7 +45,7 @@ func TestLongerWaitsAreMorePauses(t *testing.T) {
 	for d := time.Nanosecond; d <= time.Second; d *= 10 {
 		n := pausesFor(d)
 		require.GreaterOrEqual(t, n, last)
-		require.InDelta(t, float64(d)/PauseCost(), float64(n), 1.5)
+		require.InDelta(t, float64(d)/pauseCost(), float64(n), 1.5)
 		last = n
 	}
 	// Longer than any spin should be, but not so long that the number overflows and the wait turns

@@ -87,7 +87,7 @@ func TestAStreamThatIsNotTakenFromHoldsUpNoCaller(t *testing.T) {
 			go func() { done <- For(p, 10, func(int) {}) }()
 			require.NoError(t, <-done)
 		}
-		require.NoError(t, p.TryRun(func(*pool.Worker) {}))
+		require.NoError(t, p.Try().Run(func(*pool.Worker) {}))
 	}
 }
 

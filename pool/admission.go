@@ -26,7 +26,7 @@ type admission struct {
 // never come to the pool, such as a sort of some elements. Other callers wait, in their order, until a guest leaves or
 // waits for something that heist knows of; or until the place's context ends, whose cause they return. (While a coroutine
 // of iter.Pull waits, another caller is let in each millisecond: a guest may wait for the coroutine, unseen.) Calls at
-// [View.Try] and [Pool.TryRun] return [ErrFull] instead. Calls inside the pool's tasks, bodies and forks need no
+// [Pool.Try] and [View.Try] return [ErrFull] instead. Calls inside the pool's tasks, bodies and forks need no
 // admission. By default there is no bound.
 func WithCallers(n int) Option {
 	return func(c *config) error {
@@ -122,14 +122,8 @@ func (p *Pool) reenterAdmission() {
 	p.admission.mu.Unlock()
 }
 
-// TryRun is [Pool.Run], but where that would wait for other callers, see [WithCallers], it returns [ErrFull] and does
-// not call f.
-func (p *Pool) TryRun(f func(w *Worker)) error {
-	if f == nil {
-		return errNilFunc("Pool.TryRun")
-	}
-	return (&View{p: p, try: true}).Run(f)
-}
+// Try is [View.Try] for the pool.
+func (p *Pool) Try() *View { return &View{p: p, try: true} }
 
 // Try returns the place as one whose calls return [ErrFull] where they would wait for other callers, see
 // [WithCallers].

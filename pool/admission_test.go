@@ -92,7 +92,7 @@ func TestCallersAreLetInInTheirOrder(t *testing.T) {
 				require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == i-i/3 }))
 			}
 		}
-		require.Same(t, ErrFull, inGoroutine(func() error { return p.TryRun(func(*Worker) { t.Error("it has no room") }) }))
+		require.Same(t, ErrFull, inGoroutine(func() error { return p.Try().Run(func(*Worker) { t.Error("it has no room") }) }))
 		require.Same(t, ErrFull, inGoroutine(func() error {
 			return ForRange(p.With(t.Context()).Try(), 10, func(int, int) { t.Error("it has no room") })
 		}))
@@ -106,15 +106,15 @@ func TestCallersAreLetInInTheirOrder(t *testing.T) {
 			defer cancel(nil)
 			return Do(at, func(*Worker) { t.Error("it has no room") })
 		}))
-		require.NoError(t, p.TryRun(func(*Worker) {}), "it is in already")
+		require.NoError(t, p.Try().Run(func(*Worker) {}), "it is in already")
 	}))
 	all.Wait()
 	require.Equal(t, []int{0, 2, 3, 5}, order)
-	require.NoError(t, p.TryRun(func(*Worker) {}))
+	require.NoError(t, p.Try().Run(func(*Worker) {}))
 	require.Nil(t, (*View)(nil).Try())
 	require.ErrorContains(t, (*View)(nil).Try().Run(func(*Worker) {}), "nil")
-	require.ErrorContains(t, p.TryRun(nil), "nil")
-	require.ErrorContains(t, (*Pool)(nil).TryRun(func(*Worker) {}), "not made by New")
+	require.ErrorContains(t, p.Try().Run(nil), "nil")
+	require.ErrorContains(t, (*Pool)(nil).Try().Run(func(*Worker) {}), "not made by New")
 }
 
 func inGoroutine(f func() error) error {
@@ -239,7 +239,7 @@ func TestCallersWhoGiveUpLoseNobodysTurn(t *testing.T) {
 	all.Wait()
 	require.Zero(t, p.admission.taken)
 	require.Zero(t, p.admission.queued())
-	require.NoError(t, p.TryRun(func(*Worker) {}))
+	require.NoError(t, p.Try().Run(func(*Worker) {}))
 }
 
 func TestCallersWaitInABubble(t *testing.T) {

@@ -13,7 +13,7 @@
 //	run something without waiting for it        Pool.Go; inside a task Worker.Go
 //	  with a priority, delay, deadline,
 //	  node, context or bound                    Pool.Submit, TrySubmit, SubmitAll
-//	refuse callers when there are too many      WithCallers, and TryRun or View.Try
+//	refuse callers when there are too many      WithCallers, and Try
 //	run something once on each worker           Pool.Broadcast; where a worker begins: WithHooks
 //	bound open files or connections             Group.SetLimit, or the window of par.Stream
 //	wait for something that heist does not know Worker.Block; without a worker Pool.Block

@@ -24,7 +24,8 @@ func ExampleNew() {
 	}
 	defer p.Close()
 	fmt.Println("workers:", p.Workers())
-	fmt.Println("pinned:", p.Pinned())
+	pinning, _ := p.Pinning()
+	fmt.Println("pinned:", pinning != pool.PinNone)
 
 	_, err = pool.New(pool.WithWorkers(0))
 	fmt.Println(err)

@@ -46,7 +46,6 @@ func TestANilArgumentIsNamed(t *testing.T) {
 			"ResultGroup.TryGo":    resultsError(p, func(g *ResultGroup[int]) { assert.True(t, g.TryGo(nil)) }),
 			"ResultGroup.Reset":    resultsError(p, func(g *ResultGroup[int]) { g.fail(panicOf(func() { g.Reset(none) })) }),
 			"GroupOf":              panicOf(func() { GroupOf[int](p, none) }),
-			"Pool.TryRun":          p.TryRun(nil),
 			"Worker.Go":            w.Go(nil),
 			"Pool.Go":              p.Go(nil),
 			"Pool.TrySubmit":       p.TrySubmit(nil),

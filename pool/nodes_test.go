@@ -689,6 +689,6 @@ func TestMachinesThatCannotBindSaySo(t *testing.T) {
 	_, err := New(WithTuning(Tuning{Isolate: true}), WithWorkers(1))
 	require.ErrorIs(t, err, heist.ErrPinning)
 	p := newPool(t)
-	require.False(t, p.Pinned())
+	require.False(t, isPinned(p))
 	require.Equal(t, []int{0}, p.Nodes())
 }

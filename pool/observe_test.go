@@ -358,7 +358,7 @@ func TestEachRefusalIsCountedOnce(t *testing.T) {
 		{"TryAsync", 1, func(p *Pool, _ *Worker) error { _, err := TryAsync(p, future); return err }},
 	}
 	callers := []refused{
-		{"TryRun", 1, func(p *Pool, _ *Worker) error { return p.TryRun(nothing) }},
+		{"Try", 1, func(p *Pool, _ *Worker) error { return p.Try().Run(nothing) }},
 		{"Try", 1, func(p *Pool, _ *Worker) error { return Do(p.With(ctx).Try(), nothing) }},
 	}
 	others := []refused{

@@ -269,9 +269,6 @@ func (p *Pool) Slots() int {
 	return max(2*len(p.places)+64+keptGuests*guestRosters*len(p.nodes), p.workers.len())
 }
 
-// Pinned says whether each worker is bound to CPUs.
-func (p *Pool) Pinned() bool { return p.cpus != nil }
-
 // Go queues f, which the pool runs once, and returns. It never blocks, and it returns [ErrClosed] if the pool is
 // closed. No caller waits for f, so a panic in it ends the process, as a panic in a goroutine does, unless the pool
 // has a handler ([WithPanicHandler]).

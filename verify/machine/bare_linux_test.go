@@ -48,7 +48,8 @@ func liveWithoutFiles() error {
 	if err != nil {
 		return err
 	}
-	b.Pinned = p.Pinned()
+	pinning, _ := p.Pinning()
+	b.Pinned = pinning != pool.PinNone
 	if err := p.Close(); err != nil {
 		return err
 	}

@@ -133,7 +133,8 @@ func tryToPin() error {
 	if err != nil {
 		return err
 	}
-	a.Pinned = p.Pinned()
+	pinning, _ := p.Pinning()
+	a.Pinned = pinning != pool.PinNone
 	if _, err := load.Pool(p); err != nil {
 		return err
 	}
