@@ -157,6 +157,24 @@ func TestAFutureThatNeedsNoTaskLeavesTheRoomToOthers(t *testing.T) {
 	}
 }
 
+// TestCancelledFuturesDoNotFillTheQueue of a bounded pool without end: each keeps its memory until its turn comes.
+func TestCancelledFuturesDoNotFillTheQueue(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(8))
+	release := occupyAll(t, p)
+	defer release()
+	refused := 0
+	for range 10_000 {
+		f, err := TryAsync(p, func(*Worker) (int, error) { return 0, nil })
+		if err != nil {
+			require.ErrorIs(t, err, ErrFull)
+			refused++
+			continue
+		}
+		require.True(t, f.Cancel())
+	}
+	require.Equal(t, 10_000-8-maxStale, refused)
+}
+
 // TestAsyncKeepsToTheBound: Async waits for room, as Submit does.
 func TestAsyncKeepsToTheBound(t *testing.T) {
 	p, release := boundedPool(t, 1)

@@ -139,10 +139,11 @@ func (p *Pool) releaseGuest(w *Worker) {
 const keptGuests = 4
 
 // freePlace is called by a guest that computes no longer. A worker may have left a fork alone because
-// of this guest. If all places sleep, no worker waits and there is no other guest, there is no fork either.
+// of this guest. If all places sleep, no worker waits and there is no other guest, not even one that waits, there is no
+// fork either.
 func (p *Pool) freePlace() {
 	state := p.sleep.Add(policy.OneSleeper - policy.OneGuest)
-	nobody := state.Sleepers() >= p.size() && p.waits.Load() == 0
+	nobody := state.Sleepers() >= p.size() && !state.HasGuests() && p.waits.Load() == 0
 	if state.WantsForks() && !nobody {
 		p.notifySeen()
 	}

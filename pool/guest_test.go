@@ -140,6 +140,42 @@ func TestNoForkOutlivesItsRunInsideATask(t *testing.T) {
 	}
 }
 
+// TestAGuestThatLeavesWakesSomebodyForTheForksOfOneThatWaits: while it computed, they were left alone.
+func TestAGuestThatLeavesWakesSomebodyForTheForksOfOneThatWaits(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.True(t, whenParked(p))
+	inside, leave := make(chan struct{}), make(chan struct{})
+	left := testutil.Together(1, func(int) { _ = p.Run(func(*Worker) { close(inside); <-leave }) })
+	<-inside
+	waits, stolen := make(chan struct{}), make(chan struct{})
+	waited := testutil.Together(1, func(int) {
+		_ = p.Run(func(w *Worker) {
+			both(w,
+				func(w *Worker) int { w.Block(func() { close(waits); <-stolen }); return 0 },
+				func(*Worker) int { close(stolen); return 0 })
+		})
+	})
+	<-waits
+	require.True(t, testutil.Eventually(func() bool { return p.sleep.Parked(0) && p.sleep.Load().Searching() == 0 }))
+	close(leave)
+	left()
+	require.True(t, testutil.Returns(waited))
+	requireAtRest(t, p)
+}
+
+// TestAGuestIsSpareOnlyIfAWorkerSleepsOrSearches, and not because it is a guest itself.
+func TestAGuestIsSpareOnlyIfAWorkerSleepsOrSearches(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.True(t, whenParked(p))
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.True(t, w.isSpare())
+		release := occupy(p)
+		spare := w.isSpare()
+		release()
+		require.False(t, spare)
+	}))
+}
+
 func TestRunInsideRun(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	var nest func(w *Worker, n int) []int

@@ -293,7 +293,7 @@ func child(t *testing.T, environment ...string) (string, error) {
 // setState sets the pool's state, for a worker that is alone or a test that takes the liberty. If the
 // pool is hungry then, it raises the worker's alarm, as a thief would.
 func setState(w *Worker, state policy.State) {
-	if w.pool.sleep.Add(state-w.pool.sleep.Load()) > 0 {
+	if w.pool.sleep.Add(state-w.pool.sleep.Load()) >= policy.OneSleeper {
 		w.alarm()
 	}
 }

@@ -134,13 +134,14 @@ func (r *room) offer(p *Pool) {
 
 func (p *Pool) hasRoom() bool { return p.bound == 0 || p.waiting() < p.bound }
 
-// waiting returns how many tasks of normal priority wait in the injectors, without those that do nothing. A worker may
-// have taken some of the latter into its own queues, which can let in as many tasks too many.
+// waiting returns how many tasks of normal priority wait in the injectors, without those that do nothing: up to maxStale
+// of these, for they need memory, too. A worker may have taken some of them into its own queues, which can let in as many
+// tasks too many.
 func (p *Pool) waiting() (n int) {
 	for i := range p.nodes {
 		n += p.nodes[i].queues[PriorityNormal].Len()
 	}
-	return max(0, n-int(p.room.stale.Load()))
+	return max(0, n-min(int(p.room.stale.Load()), maxStale))
 }
 
 // Submit queues f to be run by the pool, once, as the options say. If the pool is at its

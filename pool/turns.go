@@ -47,6 +47,8 @@ func (t *turns[T]) next() (next T, ok bool) {
 	t.taken++
 	var none T
 	next, t.waiting[0] = t.waiting[0], none
-	t.waiting = t.waiting[1:]
+	if t.waiting = t.waiting[1:]; len(t.waiting) == 0 {
+		t.waiting = nil // it would keep its array
+	}
 	return next, true
 }

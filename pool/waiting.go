@@ -75,7 +75,7 @@ func (w *Worker) isSpare() bool {
 	if w.guest {
 		state += policy.OneSleeper
 	}
-	return state > 0
+	return state >= policy.OneSleeper // as Sleep.Hungry
 }
 
 // latchPauses is the number of pauses between two looks at a latch: some 100 ns, as long as the

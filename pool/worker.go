@@ -473,6 +473,8 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
 	state := p.sleep.Load()
 	forks := state.Sleepers() >= 0
+	firstVictim := w.firstVictim
+	w.firstVictim = -1
 	nearby := p.nodes[w.placement.node].nearby
 	if state.HasGuests() {
 		j, r := w.stealFromGuests(nearby[:1], forks)
@@ -482,8 +484,6 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 		result = r
 	}
 	places := p.victims()
-	firstVictim := w.firstVictim
-	w.firstVictim = -1
 	w.search.Look(firstVictim, w.victim, len(places))
 	if w.search.Drawn() {
 		// Workers that lent this place may have forks here. They are the place's own, so this is no steal.

@@ -86,8 +86,7 @@ func TestGo20395WorkerOutlivesItsThread(t *testing.T) {
 // bound to.
 func boundWorkers(t *testing.T, p *pool.Pool, n int) int {
 	t.Helper()
-	var mu sync.Mutex
-	masks := map[unix.CPUSet]bool{}
+	var bound atomic.Int32
 	var meeting sync.WaitGroup
 	meeting.Add(n)
 	g, _ := p.Group(context.Background())
@@ -99,10 +98,8 @@ func boundWorkers(t *testing.T, p *pool.Pool, n int) int {
 			if err := unix.SchedGetaffinity(0, &mask); err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			if mask.Count() == 1 {
-				masks[mask] = true
+				bound.Add(1)
 			}
 			return nil
 		})
@@ -112,7 +109,7 @@ func boundWorkers(t *testing.T, p *pool.Pool, n int) int {
 			t.Error(err)
 		}
 	})
-	return len(masks)
+	return int(bound.Load())
 }
 
 func threadsOf(t *testing.T) (tids []int) {

@@ -156,8 +156,8 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // mutant MUTANT_WAIT_WITH_LATCH_PENDING, in a fork: the latch is not moved to waiting before the wait
 // mutant MUTANT_COMPLETE_WITHOUT_UNPARK, in a fork: a thief that completes a latch does not unpark the owner
 // mutant MUTANT_LEAVE_WITHOUT_LOOK, in two guests and a fork: a guest that leaves wakes no place for the forks that were left alone because of it
-// mutant MUTANT_LEAVE_FORGETS_WHO_WAITS, in two guests: if all places sleep, it wakes none, though a process with forks waits
-// mutant MUTANT_WAITING_GUEST_IS_FORGOTTEN, in two guests: if all places sleep, it wakes none, though a guest with forks waits
+// mutant MUTANT_LEAVE_FORGETS_WHO_WAITS, in two guests: if all places sleep, it wakes none, though a guest with forks waits, or a worker does
+// mutant MUTANT_WAITING_GUEST_IS_FORGOTTEN, in two guests: if all places sleep, it looks only for workers that wait
 // mutant MUTANT_WAITING_GUEST_COMPUTES, in a guest that waits: a guest that waits counts as one that computes
 // mutant MUTANT_GUEST_COUNTS_LATE, in two guests and a fork: a guest counts after its fork is visible, so the woken worker's look leaves it out
 // mutant MUTANT_BUSY_AFTER_UNPARK, in the end: a worker is counted as busy after it was given a place
@@ -1503,7 +1503,13 @@ inline freePlace() {
 		sleepers++;
 		guests--;
 		if
-		:: sleepers > 0 && searching <= sleepers / 8 -> how = SEEN; ok = sleepers >= SIZE
+		:: sleepers > 0 && searching <= sleepers / 8 ->
+			how = SEEN;
+#if defined(MUTANT_LEAVE_FORGETS_WHO_WAITS) || defined(MUTANT_WAITING_GUEST_IS_FORGOTTEN)
+			ok = sleepers >= SIZE
+#else
+			ok = sleepers >= SIZE && guests == 0
+#endif
 		:: else
 		fi
 	};
@@ -1527,9 +1533,6 @@ inline freePlace() {
 }
 
 inline guestWaits(condition_) {
-#ifndef MUTANT_WAITING_GUEST_IS_FORGOTTEN
-	waits++;
-#endif
 #ifndef MUTANT_WAITING_GUEST_COMPUTES
 	sleepers++;
 	how = SEEN;
@@ -1537,10 +1540,7 @@ inline guestWaits(condition_) {
 #endif
 	condition_;
 #ifndef MUTANT_WAITING_GUEST_COMPUTES
-	sleepers--;
-#endif
-#ifndef MUTANT_WAITING_GUEST_IS_FORGOTTEN
-	waits--
+	sleepers--
 #endif
 }
 

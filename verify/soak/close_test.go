@@ -205,6 +205,9 @@ func closeUnderWork(t *testing.T, seed uint64) int64 {
 		others.Go(func() { b.disturb(own, most) })
 	}
 	mustEnd(t, func() {
+		if random.IntN(2) == 0 { // on one CPU nothing is submitted otherwise
+			runtime.Gosched()
+		}
 		spinFor(time.Duration(random.IntN(300)) * time.Microsecond)
 		if err := b.closeIt(random); err != nil {
 			b.fail("Close: %w", err)
