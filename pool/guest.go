@@ -27,6 +27,7 @@ import (
 // guestRosters is how many rosters a node has for guests.
 const guestRosters = 8
 
+// guests is a roster of guests, on lines of its own: guests on other rosters come and go at the same time.
 type guests struct {
 	_ pad.Line
 

@@ -118,7 +118,8 @@ type room struct {
 	waiting atomic.Int32 // callers that wait; they write
 	// made holds a token for one waiter when there may be room. It is a hint.
 	made chan struct{}
-	// stale is how many of the tasks that wait are of futures that ran in place or were cancelled. It changes with Pool.stale.
+	// stale is how many of the tasks that wait are of futures that ran in place or were cancelled: those of Pool.stale that
+	// count for the bound. Waiters and cancellers add, takers subtract, each after it has changed the future.
 	stale atomic.Int64
 }
 
