@@ -42,14 +42,15 @@ import (
 // cancelScope is a blocking call that can end early, because its context has ended. Nil is a call
 // that cannot.
 type cancelScope struct {
-	pool     *Pool                   // constant
-	outer    *cancelScope            // the call in which it is nested; may be nil; constant
-	ctx      context.Context         // constant
-	stopWith context.CancelCauseFunc // cancels ctx, if the place is one of WithCancel; constant
-	stop     func() bool             // stops the wait for ctx's end; constant
-	state    atomic.Uint32
-	told     atomic.Bool                // a function of the call was told to stop; the worker that tells it writes
-	panicked atomic.Pointer[PanicError] // see keep
+	pool      *Pool                   // constant
+	outer     *cancelScope            // the call in which it is nested; may be nil; constant
+	ctx       context.Context         // constant
+	stopWith  context.CancelCauseFunc // cancels ctx, or the one that View.With replaced, if the place is one of WithCancel; constant
+	stop      func() bool             // stops the wait for ctx's end; constant
+	state     atomic.Uint32
+	told      atomic.Bool                // a function of the call was told to stop; the worker that tells it writes
+	stoppedBy atomic.Pointer[error]      // what Stop was given first; its caller writes
+	panicked  atomic.Pointer[PanicError] // see keep
 }
 
 const (
@@ -84,9 +85,13 @@ func (c *cancelScope) finish() {
 }
 
 // err returns the error of a cancelled call. Its workers may have seen that the deadline has passed
-// before the context's own timer got a P; it gets one as soon as the caller waits.
+// before the context's own timer got a P; it gets one as soon as the caller waits. Stop may not have ended the context at
+// all, but the one that View.With replaced.
 func (c *cancelScope) err() error {
 	if c.ctx.Err() == nil {
+		if e := c.stoppedBy.Load(); e != nil {
+			return *e
+		}
 		c.pool.wait("the end of its context", nil, func() {
 			select {
 			case <-c.ctx.Done():

@@ -266,3 +266,41 @@ func TestAnyPlaceHasAContextAndBlocks(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 }
+
+// TestStopEndsACallWhoseContextWasReplaced at once and with its error, whether the context was derived from that of WithCancel or
+// not; and it ends the context of WithCancel.
+func TestStopEndsACallWhoseContextWasReplaced(t *testing.T) {
+	type key struct{}
+	found := errors.New("found")
+	p := newPool(t, WithWorkers(2))
+	other, cancelOther := context.WithCancel(context.Background())
+	defer cancelOther()
+	for name, replace := range map[string]func(ctx context.Context) context.Context{
+		"derived":            func(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, 1) },
+		"other":              func(context.Context) context.Context { return other },
+		"never ends":         func(context.Context) context.Context { return context.Background() },
+		"without the cancel": context.WithoutCancel,
+	} {
+		for at, place := range map[string]func(f func(at Place)){
+			"pool":   func(f func(at Place)) { f(p) },
+			"worker": func(f func(at Place)) { require.NoError(t, p.Run(func(w *Worker) { f(w) })) },
+		} {
+			t.Run(name+" at a "+at, func(t *testing.T) {
+				place(func(at Place) {
+					inner, ctx, cancel := WithCancel(at)
+					defer cancel(nil)
+					var looks atomic.Int64
+					_, err := endless.Run(inner.With(replace(ctx)), func(w *Worker) {
+						if looks.Add(1) == 10 {
+							w.Stop(found)
+							t.Error("it has stopped and goes on")
+						}
+					})
+					require.Equal(t, found, err)
+					require.Equal(t, found, context.Cause(ctx))
+					require.NoError(t, other.Err())
+				})
+			})
+		}
+	}
+}

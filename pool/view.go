@@ -37,7 +37,7 @@ type View struct {
 	p      *Pool
 	w      *Worker
 	ctx    context.Context
-	cancel context.CancelCauseFunc // of ctx, if WithCancel made it
+	cancel context.CancelCauseFunc // of ctx, or of the one that With replaced, if WithCancel made it
 	try    bool                    // calls do not wait for admission
 }
 
@@ -75,7 +75,8 @@ func (w *Worker) With(ctx context.Context) *View {
 }
 
 // With is [Pool.With] for a view. Ctx replaces the context of the view; if both should end calls, derive ctx from
-// that one.
+// that one. The place is still one of [WithCancel] if the view was: [Worker.Stop] ends the call and the context that
+// WithCancel made, but ctx only if it is derived from that.
 func (v *View) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("View.With"))
@@ -139,6 +140,7 @@ func (w *Worker) Stop(err error) {
 	for c := w.cancelScope; c != nil; c = c.outer {
 		if c.stopWith != nil {
 			c.stopWith(err)
+			c.stoppedBy.CompareAndSwap(nil, &err)
 			c.cancel()
 			w.cancelScope.check()
 		}
@@ -240,7 +242,7 @@ func enter(at Place) (v visit, err error) {
 	}
 	view := at.view()
 	p, w, ctx := view.p, view.w, view.ctx
-	if ctx == context.Background() || ctx == context.TODO() {
+	if view.cancel == nil && (ctx == context.Background() || ctx == context.TODO()) {
 		ctx = nil // it is never cancelled, and has no values
 	}
 	var outer *cancelScope
