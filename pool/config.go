@@ -99,9 +99,7 @@ func given(is bool, otherwise string) any {
 // where each worker runs. The number of workers, GOMAXPROCS and the CPUs that the process may use are the present
 // ones.
 func (p *Pool) Config() inspect.Config {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	c := inspect.Config{Name: p.name}
 	for _, s := range settings {
 		why := ""

@@ -39,9 +39,7 @@ func (p *Pool) Dump(to io.Writer) error {
 
 // Snapshot returns what goes on in the pool. Cost: some microseconds for a few workers, and no worker is held up.
 func (p *Pool) Snapshot() inspect.Snapshot {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	s := inspect.Snapshot{Pool: p.String(), At: time.Now(), Load: p.Load(), Slow: p.slow.list()}
 	seen := p.lookAround()
 	own := len(seen)

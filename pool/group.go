@@ -78,9 +78,7 @@ const (
 // or panic cancels that context, and so does Wait when it returns. After an error or a panic, and
 // once ctx has ended, functions of the group that have not begun never begin: see [Group.Skipped].
 func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	if ctx == nil {
 		panic(errNilContext("Pool.Group"))
 	}

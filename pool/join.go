@@ -19,7 +19,8 @@ package pool
 // Join may be called by the function that was given w. Cost: no allocation and 3 to 5 ns on top
 // of the calls of f and g, if g is not stolen; arguments and results are copied, so
 // large ones are better passed by pointer. To join closures, pass them as the arguments
-// of a function that calls its argument.
+// of a function that calls its argument. An outermost join, and one whose g is stolen, names a nil function in
+// its panic; to look for one in each join, or for a nil w, would cost 3%, so elsewhere it is a nil dereference in Join.
 func Join[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*Worker, B) Y, b B) (x X, y Y) {
 	w.debug("Join")
 	if s, ok := w.hot.(*frames[application[B, Y], Y]); ok {
@@ -46,6 +47,9 @@ func joinInPublic[A, B, X, Y any](w *Worker, f func(*Worker, A) X, a A, g func(*
 	if f == nil || g == nil {
 		panic(errNilFunc("Join"))
 	}
+	if w.pool == nil {
+		w.mustBeMine("Join")
+	}
 	s := applications[B, Y](w)
 	w.hot = s
 	d := s.bottom
@@ -64,7 +68,12 @@ type application[B, Y any] struct {
 func applications[B, Y any](w *Worker) *frames[application[B, Y], Y] {
 	s := stackOf[frames[application[B, Y], Y]](w)
 	if s.body == nil {
-		s.body = func(w *Worker, g application[B, Y]) Y { return g.f(w, g.arg) }
+		s.body = func(w *Worker, g application[B, Y]) Y {
+			if g.f == nil { // the fast path has not looked
+				panic(errNilFunc("Join"))
+			}
+			return g.f(w, g.arg)
+		}
 	}
 	return s
 }

@@ -81,13 +81,23 @@ func TestWhatNobodyMadeAndNoWorkerAreNamed(t *testing.T) {
 		{"not made by Recursive", func() { new(Recursion[int, int]).Call(new(Worker), 1) }},
 		{"Recursion.Call was called with a worker that is nil", func() { forkFib.Call(nil, 1) }},
 		{"Local.Of was called with a worker that is nil", func() { new(Local[int]).Of(nil) }},
+		{"not made by GroupOf", func() { (*ResultGroup[int])(nil).Go(func() (int, error) { return 0, nil }) }},
+		{"not made by GroupOf", func() { _, _ = new(ResultGroup[int]).Wait() }},
+		{"not made by GroupOf", func() { new(ResultGroup[int]).Reset(context.Background()) }},
+		{"not made by New", func() { (*Pool)(nil).Workers() }},
+		{"not made by New", func() { new(Pool).Nodes() }},
+		{"not made by New", func() { new(Pool).Pinning() }},
+		{"not made by New", func() { new(Pool).Slots() }},
+		{"Join was called with a worker that is nil, or that no pool has made", func() { Join(new(Worker), forkFib.Call, 1, forkFib.Call, 1) }},
+		{"Fork.Join was called ", func() { new(Fork[int, int]).Join(1, 1) }},
+		{"Fork.JoinAll was called on a Fork that is nil", func() { (*Fork[int, int])(nil).JoinAll(make([]int, 2), make([]int, 2)) }},
 	} {
 		assert.ErrorContains(t, panicOf(c.use), c.says)
 	}
 	require.True(t, new(Future[int]).Done(), "Wait would not wait")
 }
 
-// TestAJoinOfANilFunctionIsNamed where it costs nothing: on the slow path, which the outermost joins take.
+// TestAJoinOfANilFunctionIsNamed where it costs nothing: on the slow path, which the outermost joins take, and in a thief.
 func TestAJoinOfANilFunctionIsNamed(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
@@ -95,6 +105,12 @@ func TestAJoinOfANilFunctionIsNamed(t *testing.T) {
 		for _, join := range []func(){func() { Join(w, none, 1, fib, 1) }, func() { Join(w, fib, 1, none, 1) }} {
 			require.EqualError(t, panicOf(join), "pool: Join was given a nil function")
 		}
+		s := applications[int, int](w)
+		require.EqualError(t, panicOf(func() { s.body(w, application[int, int]{}) }), "pool: Join was given a nil function")
+	}))
+	require.NoError(t, p.Run(func(w *Worker) { // the worker is as good as before
+		x, y := Join(w, fib, 10, fib, 10)
+		require.Equal(t, 110, x+y)
 	}))
 }
 

@@ -165,9 +165,7 @@ func WithTimings() Option {
 
 // Timings returns how long tasks waited and ran. They are empty without [WithTimings].
 func (p *Pool) Timings() inspect.Timings {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	_, t := p.workers.accounts()
 	return inspect.Timings{Wait: p.histogram(&t.wait), Run: p.histogram(&t.run)}
 }

@@ -115,7 +115,10 @@ func (p Pinning) String() string {
 }
 
 // Pinning returns how the pool's workers are bound, which is never [PinAuto], and why.
-func (p *Pool) Pinning() (pinning Pinning, why string) { return p.pinning, p.why }
+func (p *Pool) Pinning() (pinning Pinning, why string) {
+	p.mustBeMade()
+	return p.pinning, p.why
+}
 
 // maxWorkers stays below the 10,000 threads at which the Go runtime ends a process
 // (debug.SetMaxThreads), and above the CPUs of any machine.

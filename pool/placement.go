@@ -179,6 +179,7 @@ func (p *Pool) newOrder() *policy.Order {
 // Nodes returns the system's numbers of the memory nodes on which the pool has workers. A pool whose workers are
 // not bound has one node, with the number 0.
 func (p *Pool) Nodes() []int {
+	p.mustBeMade()
 	ids := make([]int, len(p.nodes))
 	for i, n := range p.nodes {
 		ids[i] = n.id

@@ -232,6 +232,13 @@ func (p *Pool) usable() error {
 	return nil
 }
 
+// mustBeMade panics if the pool is not usable.
+func (p *Pool) mustBeMade() {
+	if err := p.usable(); err != nil {
+		panic(err)
+	}
+}
+
 // victims returns the places that have been made: those that may have something to steal.
 func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
 
@@ -256,6 +263,7 @@ func (p *Pool) rosters() iter.Seq2[*roster, int] {
 // Workers returns the number of workers, which follows [Pool.Resize] at once and GOMAXPROCS a little later, see [New].
 // That many workers compute at a time; guests are not counted.
 func (p *Pool) Workers() int {
+	p.mustBeMade()
 	p.follow(heist.Ticks())
 	return p.size()
 }
@@ -266,6 +274,7 @@ func (p *Pool) size() int { return int(p.workerSet.size.Load()) }
 // wait at a time than the pool has, and no more than 64 guests call. Beyond that IDs are higher; [Local] holds data per
 // worker in any case.
 func (p *Pool) Slots() int {
+	p.mustBeMade()
 	return max(2*len(p.places)+64+keptGuests*guestRosters*len(p.nodes), p.workers.len())
 }
 

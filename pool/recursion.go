@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/seed53057037/heist/internal/pad"
 )
@@ -97,6 +98,14 @@ func (f *Fork[A, R]) change(r *Recursion[A, R]) {
 	}
 }
 
+// mustBeMade panics if no recursion has made the fork. The fast path of a join does not look.
+func (f *Fork[A, R]) mustBeMade(method string) {
+	if f == nil || f.owner == nil {
+		panic(fmt.Errorf("pool: %s was called on a Fork that is nil, or that no Recursion has made; "+
+			"the function of a Recursion is given its Fork as an argument", method))
+	}
+}
+
 // Worker returns the worker that runs the function.
 func (f *Fork[A, R]) Worker() *Worker { return f.owner }
 
@@ -131,6 +140,7 @@ func (f *Fork[A, R]) Join(a, b A) (x, y R) {
 //
 //go:noinline
 func (f *Fork[A, R]) joinInPublic(a, b A) (x, y R) {
+	f.mustBeMade("Fork.Join")
 	d := f.bottom
 	defer f.tidy(d)
 	f.push(argument[A]{b})
@@ -147,6 +157,7 @@ func (f *Fork[A, R]) JoinAll(args []A, results []R) {
 	if len(args) == 0 {
 		return
 	}
+	f.mustBeMade("Fork.JoinAll")
 	defer f.tidy(f.bottom)
 	for i := len(args) - 1; i > 0; i-- {
 		f.offer(argument[A]{args[i]})

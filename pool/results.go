@@ -24,6 +24,12 @@ func GroupOf[T any](p *Pool, ctx context.Context) (*ResultGroup[T], context.Cont
 	return &ResultGroup[T]{Group: g}, derived
 }
 
+func (g *ResultGroup[T]) mustBeMade() {
+	if g == nil || g.Group == nil {
+		panic(errors.New("pool: the ResultGroup is nil, or was not made by GroupOf"))
+	}
+}
+
 // Go is [Group.Go] for a function with a result.
 //
 // Cost: three allocations beyond the closure f, and an element of a slice.
@@ -89,6 +95,7 @@ func (g *ResultGroup[T]) Reset(ctx context.Context) context.Context {
 	if ctx == nil {
 		panic(errNilContext("ResultGroup.Reset"))
 	}
+	g.mustBeMade()
 	ctx = g.Group.Reset(ctx)
 	g.results = nil
 	return ctx
@@ -97,6 +104,7 @@ func (g *ResultGroup[T]) Reset(ctx context.Context) context.Context {
 // Wait is [Group.Wait], and also returns the results, in the order in which the functions were added. The result of a
 // function that failed or never began is zero; if Wait returns no error, there is no such function.
 func (g *ResultGroup[T]) Wait() ([]T, error) {
+	g.mustBeMade()
 	err := g.Group.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()

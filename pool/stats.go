@@ -10,9 +10,7 @@ import (
 
 // Stats returns the pool's counters. On 32-bit systems they wrap at 2^32.
 func (p *Pool) Stats() inspect.Stats {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	places := p.victims()
 	published, t := p.workers.accounts()
 	s := inspect.Stats{
@@ -94,9 +92,7 @@ func (pl *place) state() inspect.State {
 
 // Load returns what the pool does at the moment; all is zero when the pool has ended. Cost: a look at all places.
 func (p *Pool) Load() inspect.Load {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	select {
 	case <-p.closed:
 		return inspect.Load{}
@@ -153,9 +149,7 @@ func (p *Pool) queued() int {
 // steals[thief][victim], in the order of [inspect.Stats].Workers. The last row and column are for all
 // guests together, who steal nothing.
 func (p *Pool) StealMatrix() [][]uint64 {
-	if err := p.usable(); err != nil {
-		panic(err)
-	}
+	p.mustBeMade()
 	workers := p.victims()
 	steals := make([][]uint64, len(workers)+1)
 	for i := range steals {

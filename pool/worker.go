@@ -15,7 +15,8 @@ import (
 // Worker is the goroutine that a function of the pool runs in: one of the pool's own, or one from
 // outside that is a guest for the length of a [Pool.Run]. A function gets its worker as an
 // argument and passes it on to what forks, because Go has no thread-local storage. Only the
-// function that was given a worker may use it, only until it returns, and never in another goroutine.
+// function that was given a worker may use it, only until it returns, and never in another goroutine. Methods of a nil
+// Worker say so in their panic or error, except those that only load something, such as Context and Cancelled.
 type Worker struct {
 	_ pad.Line
 
