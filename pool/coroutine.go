@@ -20,7 +20,9 @@ import (
 //   - a queued item: a task, a child of a scope, or the letter of a broadcast if nothing else is queued; in a worker that
 //     has no place;
 //   - a caller that waits for admission. A guest that waits for a coroutine keeps its turn, as a task keeps its place, and
-//     the coroutine may be that caller, or wait for it.
+//     the coroutine may be that caller, or wait for it;
+//   - a function of each group whose functions wait for turns ([Group.AtMost]), unless a turn of the group has ended in that
+//     millisecond: a function that waits for a coroutine keeps its turn, too.
 //
 // They begin in each pool of the process, for the task may belong to any pool, and another pool's tasks may wait for it. (A
 // pool in a bubble of testing/synctest must be used only inside it, and nothing tells which pools are in the same
@@ -59,7 +61,7 @@ func (w *Worker) isCoroutine() bool {
 	return w.coroutine
 }
 
-// relief begins queued items and admits callers while coroutines wait.
+// relief begins queued items and functions of groups, and admits callers, while coroutines wait.
 type relief struct {
 	only *Pool // the pool, in a bubble; nil for all pools outside bubbles; constant
 
@@ -92,7 +94,7 @@ func (p *Pool) relieve() (stop func()) {
 	}
 }
 
-// run begins an item and admits a caller every reliefPeriod while coroutines wait.
+// run begins items and admits a caller every reliefPeriod while coroutines wait.
 func (r *relief) run() {
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for {
@@ -114,30 +116,54 @@ func (r *relief) run() {
 			return
 		}
 		if r.only != nil {
-			r.only.admitBeside()
-			r.only.runBeside(loot)
+			r.only.relieved(loot)
 			continue
 		}
 		for _, o := range census.Pools[*Pool]() {
 			if !o.InBubble {
-				o.Pool.admitBeside()
-				o.Pool.runBeside(loot)
+				o.Pool.relieved(loot)
 			}
 		}
+	}
+}
+
+// relieved begins what may begin in the pool beside the others.
+func (p *Pool) relieved(loot *heist.Ring[task]) {
+	p.admitBeside()
+	p.runBeside(loot)
+	for _, g := range p.backlogs.all() {
+		p.runTurnBeside(g)
+	}
+}
+
+// mayRunBeside says whether a worker without a place may begin something. If so, it counts as active, and the caller
+// hires it or calls rest.
+func (p *Pool) mayRunBeside() bool {
+	c := &p.workerSet
+	c.mu.Lock() // a Pause that has not returned waits for the worker; after one that has, nothing begins
+	defer c.mu.Unlock()
+	if !c.atRest {
+		p.active.Add(1) // before the look: either Close waits for the worker as well, or nothing is taken
+	}
+	return !c.atRest
+}
+
+// runTurnBeside has a worker without a place run the function of the group that has the next turn, if there is one.
+func (p *Pool) runTurnBeside(g *Group) {
+	if !p.mayRunBeside() {
+		return
+	}
+	if f, ok := g.takeBeside(); ok {
+		p.hireFor(0, job{task: p.taskOf(f)})
+	} else {
+		p.rest()
 	}
 }
 
 // runBeside has a worker without a place run a queued item, if there is one. loot is an empty ring,
 // and is empty again afterwards.
 func (p *Pool) runBeside(loot *heist.Ring[task]) {
-	c := &p.workerSet
-	c.mu.Lock() // a Pause that has not returned waits for the worker; after one that has, nothing begins
-	atRest := c.atRest
-	if !atRest {
-		p.active.Add(1) // before the look: either Close waits for the worker as well, or nothing is taken
-	}
-	c.mu.Unlock()
-	if atRest {
+	if !p.mayRunBeside() {
 		return
 	}
 	j, ok := p.takeAnywhere(loot)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,7 +20,8 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 //
 // AtMost(n) makes a group a part of a pool: at most n of its functions compute at a time, by turns (turns.go). Functions
 // that wait for one do so in the group, its **backlog**, and not in the pool's queues. By the law of turns the pool does not
-// come to rest before the backlog is empty, and Close waits for it.
+// come to rest before the backlog is empty, and Close waits for it. The pool lists the groups that have a backlog: while
+// coroutines wait, functions of these begin beside the bound (coroutine.go).
 //
 // # Who counts a function out
 //
@@ -67,6 +70,7 @@ type Group struct {
 	errs     []error              // with joins, the functions' errors in the order in which they came
 	panicked *PanicError          // the first
 	turns    turns[func(*Worker)] // of tasks, under mu; most is constant while tasks run
+	moved    bool                 // a turn has ended since relief last looked; under mu
 }
 
 const (
@@ -124,10 +128,11 @@ func (g *Group) SetLimit(n int) {
 // A function whose wait is over goes on at once, perhaps beside n others. The pool's workers may begin functions
 // that have a turn in any order. So n = 1 runs functions that do not wait one after the other, in the order of Go,
 // but it is no lock across a wait. A task that waits for a coroutine of iter.Pull counts, because heist does not
-// know which task that is. Functions that wait in the group when the pool is aborted never begin, and
+// know which task that is. So while such a coroutine waits for something that heist knows of, another function begins
+// beside the n after each millisecond in which none ended. Functions that wait in the group when the pool is aborted never begin, and
 // [Pool.Abort] does not return them.
 //
-// Cost: two locks for each function.
+// Cost: two locks for each function, and one more when the first of them begins to wait in the group, or the last one ends that.
 func (g *Group) AtMost(n int) {
 	g.mustBeEmpty("AtMost")
 	if n < 1 {
@@ -348,7 +353,9 @@ func (g *Group) takeTurn(f func(*Worker)) bool {
 		g.turns.taken++
 		return true
 	}
-	g.turns.waiting = append(g.turns.waiting, f)
+	if g.turns.waiting = append(g.turns.waiting, f); len(g.turns.waiting) == 1 {
+		g.pool.backlogs.add(g)
+	}
 	return false
 }
 
@@ -359,11 +366,13 @@ func (g *Group) endTurn(w *Worker) {
 		return
 	}
 	g.mu.Lock()
+	g.moved = true
 	dropped := g.failed.Load() && len(g.turns.waiting) > 0
 	if dropped {
 		g.drop(g.clearBacklog())
 	}
 	if f, ok := g.turns.end(); ok {
+		g.unlist()
 		w.queue(f)
 	}
 	g.mu.Unlock()
@@ -375,9 +384,64 @@ func (g *Group) endTurn(w *Worker) {
 // clearBacklog returns how many functions the backlog had. Under mu.
 func (g *Group) clearBacklog() int {
 	n := len(g.turns.waiting)
-	g.turns.waiting = nil
-	g.pool.dropped.Add(int64(n))
+	if n > 0 {
+		g.turns.waiting = nil
+		g.unlist()
+		g.pool.dropped.Add(int64(n))
+	}
 	return n
+}
+
+// unlist is called when functions have left the backlog. If it is empty, the pool no longer lists the group. Under mu.
+func (g *Group) unlist() {
+	if len(g.turns.waiting) == 0 {
+		g.pool.backlogs.remove(g)
+	}
+}
+
+// takeBeside gives the first function of the backlog a turn, whatever the bound, unless a turn has ended since the last
+// such call: functions that end make room for others.
+func (g *Group) takeBeside() (f func(*Worker), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	moved := g.moved
+	if g.moved = false; moved || g.pool.aborted.Load() {
+		return nil, false
+	}
+	if f, ok = g.turns.next(); ok {
+		g.unlist()
+	}
+	return f, ok
+}
+
+// backlogs lists the groups of a pool that have a backlog.
+type backlogs struct {
+	mu     sync.Mutex
+	groups map[*Group]struct{} // under mu
+}
+
+// add is called with the group's mu held, as remove is.
+func (b *backlogs) add(g *Group) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.groups == nil {
+		b.groups = make(map[*Group]struct{})
+	}
+	b.groups[g] = struct{}{}
+}
+
+func (b *backlogs) remove(g *Group) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.groups, g); len(b.groups) == 0 {
+		b.groups = nil // a map does not shrink
+	}
+}
+
+func (b *backlogs) all() []*Group {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.groups))
 }
 
 // drop counts out n functions that never begin, and notes that they were skipped. Under mu, so that Wait sees both.

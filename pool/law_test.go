@@ -1148,3 +1148,51 @@ func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
 	}
 	require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, down(w, 3*policy.AlwaysPublic)) }))
 }
+
+// TestACoroutineMayWaitForItsGroupsBacklog: the function that waits for the coroutine keeps its turn, and what the coroutine
+// waits for waits for that turn, or for that of another group.
+func TestACoroutineMayWaitForItsGroupsBacklog(t *testing.T) {
+	for name, groups := range map[string]int{"the same group": 1, "another group": 2} {
+		t.Run(name, func(t *testing.T) {
+			forLawPools(t, func(t *testing.T, p *Pool) {
+				a := newGroup(p)
+				a.AtMost(1)
+				b := a
+				if groups == 2 {
+					b = newGroup(p)
+					b.AtMost(1)
+				}
+				sent, held := make(chan struct{}), make(chan struct{})
+				a.Go(func() error {
+					next, stop := iter.Pull(func(yield func(int) bool) {
+						p.Block(func() { <-sent })
+						yield(1)
+					})
+					defer stop()
+					next()
+					return nil
+				})
+				if groups == 2 {
+					b.Go(func() error { // as the first one does, for another coroutine
+						next, stop := iter.Pull(func(yield func(int) bool) {
+							p.Block(func() { <-held })
+							yield(1)
+						})
+						defer stop()
+						next()
+						return nil
+					})
+				}
+				for range 3 {
+					b.Go(func() error { return nil })
+				}
+				b.Go(func() error { close(sent); close(held); return nil })
+				require.NoError(t, a.Wait())
+				require.NoError(t, b.Wait())
+				require.Empty(t, p.backlogs.all())
+				require.Zero(t, a.turns.taken)
+				require.Zero(t, b.turns.taken)
+			})
+		})
+	}
+}

@@ -107,6 +107,7 @@ type Pool struct {
 	panicked   atomic.Int64            // functions that panicked; the goroutine that recovers the panic writes
 	stale      atomic.Int64            // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
 	relief     relief                  // of a pool in a bubble
+	backlogs   backlogs                // groups whose functions wait for turns
 	delays     sync.Map                // *delay -> nil; the delays that have not ended
 	room       room
 	admission  admission

@@ -10,7 +10,8 @@ package pool
 //  3. Who comes back from a wait goes on at once. Until others have ended, there may be more turns than the bound.
 //
 // The law of turns: while any wait, all turns are taken, by what computes or has been queued in the pool. So a bound makes
-// nothing wait for something that waits for it: a program hangs only if it would without the bound.
+// nothing wait for something that waits for it: a program hangs only if it would without the bound. A wait for a coroutine
+// is the one that heist does not know of, so while coroutines wait, turns are given beside the bound (coroutine.go).
 //
 // [Group.SetLimit], [WithQueueBound] and [Granularity.AtMost] have other laws. The first two count what waits, too, since they
 // bound memory, files and connections, and the third bounds how far a loop is divided.
