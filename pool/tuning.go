@@ -34,7 +34,8 @@ type Tuning struct {
 	// Spin is how long a worker that finds nothing to do spins before it yields its CPU a few times and goes to
 	// sleep; negative is not at all. A task that comes while the worker spins starts at once; a wake-up takes 4 to
 	// 10 microseconds. A worker stops spinning where that has been in vain, until work comes as soon as that again.
-	// The default is heist.DefaultSpin, 10 microseconds, and an idle pool sleeps.
+	// A worker that spins so counts as busy for [Pool.WaitIdle], which waits for its sleep. The default is
+	// heist.DefaultSpin, 10 microseconds, and an idle pool sleeps.
 	Spin time.Duration
 
 	// FreePs is by how much GOMAXPROCS is raised while the pool is open. The additional Ps are there beside those

@@ -21,7 +21,7 @@ type Stats struct {
 	Late      uint64 // tasks that were not begun by their deadline (StartBy)
 	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
-	Beside    uint64 // tasks that a worker without a place began, because a coroutine of iter.Pull waited
+	Beside    uint64 // tasks for which a worker without a place was hired: a coroutine of iter.Pull waited, or the pool closed
 	Published uint64 // times that a worker published forks, perhaps several at once
 
 	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched. Measured with
