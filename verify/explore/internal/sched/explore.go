@@ -186,17 +186,19 @@ func (r *random) begin() bool {
 	r.seed++
 	r.priorities, r.lowest, r.seen = map[int]int{}, 0, 0
 	r.at = r.at[:0]
-	for range r.changes {
-		r.at = append(r.at, r.rand.IntN(guessedSteps))
+	for i := 0; i < r.changes && r.choices > 0; i++ {
+		r.at = append(r.at, 1+r.rand.IntN(r.choices))
 	}
 	return true
 }
 
-// guessedSteps is how many choices an execution is taken to have. It does not depend on earlier
-// executions, so that a seed stands for one execution.
-const guessedSteps = 64
+func (r *random) end(*execution) {
+	if r.choices < 0 {
+		r.choices = max(r.seen, 1)
+		r.seed-- // the seed's own execution is yet to come
+	}
+}
 
-func (r *random) end(*execution)                {}
 func (r *random) executed(*execution, int) bool { return true }
 
 func (r *random) choose(x *execution, options []int, _ func(int) bool) int {

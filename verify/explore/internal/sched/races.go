@@ -26,11 +26,10 @@ func (c *clock) join(o clock) {
 }
 
 type clocks struct {
-	of      []clock // by goroutine
-	words   map[unsafe.Pointer]clock
-	plain   map[unsafe.Pointer]*accesses
-	names   []string
-	joining bool
+	of    []clock // by goroutine
+	words map[unsafe.Pointer]clock
+	plain map[unsafe.Pointer]*accesses
+	names []string
 }
 
 // accesses are the last ones to a piece of memory: of each goroutine.
