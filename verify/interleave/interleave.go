@@ -45,7 +45,7 @@ func kernelConfig() rewrite.Config {
 		Constants: map[string]string{"firstSegment": "2", "maxSegment": "4"},
 		// Stores that are plain in assembly, on amd64.
 		Release: []string{
-			"deque.portablePush atomic.StorePointer(d.array.Load().at(b), item)",
+			"deque.portablePush atomic.StorePointer(",
 			"deque.portablePush d.bottom.Store(b + 1)",
 			"deque.portablePop d.bottom.Store(b + 1)",
 			"storeSlot atomic.StorePointer",
@@ -55,7 +55,33 @@ func kernelConfig() rewrite.Config {
 	}
 }
 
-var kernel = program{name: "kernel", pkg: "./verify/interleave/kernel", rewrites: []rewrite.Config{kernelConfig()}}
+// poolConfig is how package pool is rewritten. Sleep, wake-ups, places and labels are left out; so is package policy, whose state
+// here only says whether the pool is hungry.
+func poolConfig() rewrite.Config {
+	return rewrite.Config{
+		Dir:       "pool",
+		Tags:      []string{"purego"},
+		DropTests: true,
+		Add:       map[string]string{"programs_test.go": "verify/interleave/testdata/pool/programs_test.go"},
+		Bodies: map[string]string{
+			"Worker.await":      `for !l.done() { w.expose(); w.trim(); explore.Block("wait for a latch", l.done) }`,
+			"Worker.mustBeMine": "",
+			"Worker.isMine":     "return true",
+			"Worker.wakeHelper": "",
+			"Pool.wakeOne":      "return false",
+			"Worker.helps":      "out := help{cancelScope: w.cancelScope}; w.cancelScope = c; return out",
+			"Worker.helped":     "w.cancelScope = out.cancelScope",
+			"fatal":             "panic(broken)",
+		},
+		Constants: map[string]string{"blockLen": "8"},
+		Plain:     []string{"fork.go:what", "fork.go:body", "fork.go:cancelScope", "fork.go:result", "fork.go:ending", "fork.go:outcome"},
+	}
+}
+
+var (
+	forks  = program{name: "pool", pkg: "./pool", rewrites: []rewrite.Config{kernelConfig(), poolConfig()}}
+	kernel = program{name: "kernel", pkg: "./verify/interleave/kernel", rewrites: []rewrite.Config{kernelConfig()}}
+)
 
 // build builds the programs' tests into a binary, in a directory. Changed files replace those of the checkout, by their names
 // from its root.
@@ -69,9 +95,11 @@ func (p program) build(root, dir string, changed map[string]string) (binary stri
 				c.Sources[filepath.Base(name)] = path
 			}
 		}
+		added := map[string]string{}
 		for name, from := range c.Add {
-			c.Add[name] = filepath.Join(root, from)
+			added[name] = filepath.Join(root, from)
 		}
+		c.Add = added
 		out := filepath.Join(dir, strconv.Itoa(i))
 		if err := os.MkdirAll(out, 0o777); err != nil {
 			return "", err

@@ -26,3 +26,15 @@ func TestQueuesHoldInAllInterleavings(t *testing.T) {
 	require.Empty(t, o.failed, o.output)
 	claim.Amount(t, "%s interleavings", claim.Count(o.interleavings))
 }
+
+func TestForksAndScopesHoldInAllInterleavings(t *testing.T) {
+	claim.That(t, "a fork, and a child of a scope, runs once, and no join or scope ends before",
+		"an explorer runs small programs over the code of fork stacks and scopes in all interleavings with few preemptions")
+	binary, err := forks.build(root(t), t.TempDir(), nil)
+	require.NoError(t, err)
+	o, err := forks.run(binary, ".*")
+	t.Log(o.output)
+	require.NoError(t, err)
+	require.Empty(t, o.failed, o.output)
+	claim.Amount(t, "%s interleavings", claim.Count(o.interleavings))
+}

@@ -71,19 +71,37 @@ func (m mutant) gitApply(dir string, options ...string) error {
 // overlay applies the patch to copies of the files that it changes, in a directory, and
 // returns the name of the overlay that puts them in the place of the originals.
 func (r *repository) overlay(m mutant, dir string) (string, error) {
-	replace := map[string]string{}
-	for _, file := range m.files {
-		original, changed := filepath.Join(r.root, file), filepath.Join(dir, file)
-		if err := copyFile(original, changed); err != nil {
-			return "", err
-		}
-		replace[original] = changed
-	}
-	if err := m.gitApply(dir); err != nil {
+	changed, err := m.apply(r.root, dir)
+	if err != nil {
 		return "", err
+	}
+	replace := map[string]string{}
+	for file, copied := range changed {
+		replace[filepath.Join(r.root, file)] = copied
 	}
 	name := filepath.Join(dir, "overlay.json")
 	return name, overlay.Write(name, replace)
+}
+
+// Apply applies the patch of a mutant to copies of the files that it changes, in a directory, and returns the copies by
+// the names of the originals from root.
+func Apply(patch, root, dir string) (map[string]string, error) {
+	m, err := read(patch)
+	if err != nil {
+		return nil, err
+	}
+	return m.apply(root, dir)
+}
+
+func (m mutant) apply(root, dir string) (map[string]string, error) {
+	changed := map[string]string{}
+	for _, file := range m.files {
+		changed[file] = filepath.Join(dir, file)
+		if err := copyFile(filepath.Join(root, file), changed[file]); err != nil {
+			return nil, err
+		}
+	}
+	return changed, m.gitApply(dir)
 }
 
 // build builds the catcher's tests into a binary.

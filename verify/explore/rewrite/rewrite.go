@@ -258,7 +258,7 @@ func (f *file) walk(root ast.Node) {
 				f.replace(n, "explore.Yield")
 				return false
 			}
-			if key := f.name + ":" + n.Sel.Name; slices.Contains(f.Plain, key) && !taken[n] {
+			if key := f.name + ":" + n.Sel.Name; slices.Contains(f.Plain, key) && !taken[n] && !hasCall(n.X) {
 				f.names[key], f.explorer = true, true
 				access := "(*explore.Read(&"
 				if written[n] {
@@ -280,6 +280,12 @@ func (f *file) goes(n *ast.GoStmt) bool {
 		f.edits = append(f.edits,
 			edit{f.offset(n.Go), f.offset(n.Call.Pos()), `explore.Go("", `},
 			edit{f.offset(n.Call.Lparen), f.offset(n.Call.End()), ")"})
+		return true
+	}
+	if id, ok := n.Call.Fun.(*ast.Ident); ok && (id.Name == "panic" || id.Name == "close") {
+		f.insert(n.Go, `explore.Go("", func() { `)
+		f.edits = append(f.edits, edit{f.offset(n.Go), f.offset(n.Call.Pos()), ""})
+		f.insert(n.End(), " })")
 		return true
 	}
 	names, values, args := []string{"explored"}, []string{f.source(n.Call.Fun)}, []string(nil)
@@ -304,6 +310,16 @@ func (f *file) goes(n *ast.GoStmt) bool {
 		strings.Join(names, ", "), strings.Join(values, ", "), name, strings.Join(args, ", ")+dots)
 	f.replace(n, text+strings.Repeat("\n", max(strings.Count(f.source(n), "\n")-strings.Count(text, "\n"), 0)))
 	return false
+}
+
+// hasCall says whether an expression contains a call, so that its fields may have no address.
+func hasCall(x ast.Expr) (found bool) {
+	ast.Inspect(x, func(n ast.Node) bool {
+		_, call := n.(*ast.CallExpr)
+		found = found || call
+		return !found
+	})
+	return found
 }
 
 // releases marks a store that has no fence.

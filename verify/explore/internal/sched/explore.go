@@ -45,7 +45,9 @@ func Explore(o Options, program func()) (r Result) {
 		r.Complete = s.done
 	}
 	if o.Random > 0 {
-		s := &random{seed: o.Seed, changes: o.Changes, left: o.Random}
+		measure := o.execution(&replay{})
+		measure.run(program) // the same whatever the seed is, so that a seed stands for an execution
+		s := &random{seed: o.Seed, changes: o.Changes, left: o.Random, choices: max(len(measure.schedule), 1)}
 		if o.all(s, program, &r) {
 			r.Strategy, r.Seed = "random", s.seed-1
 		}
@@ -165,7 +167,7 @@ type random struct {
 	seed    uint64 // of the next execution
 	changes int
 	left    int
-	choices int // of an execution without changes, so many as one is taken to have; 0 at first, negative while it runs
+	choices int // so many an execution is taken to have
 
 	rand       *rand.Rand
 	at         []int // steps of changes
@@ -178,26 +180,18 @@ func (r *random) begin() bool {
 	if r.left == 0 {
 		return false
 	}
-	if r.left--; r.choices == 0 { // the first execution measures
-		r.left++
-		r.choices = -1
-	}
+	r.left--
 	r.rand = rand.New(rand.NewPCG(r.seed, 0))
 	r.seed++
 	r.priorities, r.lowest, r.seen = map[int]int{}, 0, 0
 	r.at = r.at[:0]
-	for i := 0; i < r.changes && r.choices > 0; i++ {
+	for range r.changes {
 		r.at = append(r.at, 1+r.rand.IntN(r.choices))
 	}
 	return true
 }
 
-func (r *random) end(*execution) {
-	if r.choices < 0 {
-		r.choices = max(r.seen, 1)
-		r.seed-- // the seed's own execution is yet to come
-	}
-}
+func (r *random) end(*execution) {}
 
 func (r *random) executed(*execution, int) bool { return true }
 

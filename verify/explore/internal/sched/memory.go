@@ -13,7 +13,7 @@ type Word interface {
 // Load is an atomic load. ok is false if no program is explored; the caller then does it itself. So it is with the
 // others.
 func Load[T Word](p *T) (v T, ok bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return v, false
 	}
@@ -35,7 +35,7 @@ func Load[T Word](p *T) (v T, ok bool) {
 
 // Store is a sequentially consistent store.
 func Store[T Word](p *T, v T) bool {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return false
 	}
@@ -54,7 +54,7 @@ func Store[T Word](p *T, v T) bool {
 // StoreRelease is a store that others may see later, after loads that follow it. It never overtakes another store of
 // its goroutine.
 func StoreRelease[T Word](p *T, v T) bool {
-	x := active.Load()
+	x := running()
 	if x == nil || !x.buffers {
 		return Store(p, v)
 	}
@@ -137,7 +137,7 @@ func modify[T Word](x *execution, what string, p *T, change func(old T) (T, bool
 
 // Swap is an atomic exchange.
 func Swap[T Word](p *T, v T) (old T, ok bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return old, false
 	}
@@ -147,7 +147,7 @@ func Swap[T Word](p *T, v T) (old T, ok bool) {
 
 // CompareAndSwap is an atomic compare-and-swap. It does not fail spuriously.
 func CompareAndSwap[T Word](p *T, old, v T) (swapped, ok bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return false, false
 	}
@@ -162,7 +162,7 @@ type Integer interface {
 
 // Add is an atomic addition.
 func Add[T Integer](p *T, delta T) (sum T, ok bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return sum, false
 	}
@@ -172,7 +172,7 @@ func Add[T Integer](p *T, delta T) (sum T, ok bool) {
 
 // And is an atomic and.
 func And[T Integer](p *T, mask T) (old T, ok bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return old, false
 	}
@@ -182,7 +182,7 @@ func And[T Integer](p *T, mask T) (old T, ok bool) {
 
 // Or is an atomic or.
 func Or[T Integer](p *T, mask T) (old T, ok bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return old, false
 	}
@@ -192,7 +192,7 @@ func Or[T Integer](p *T, mask T) (old T, ok bool) {
 
 // Fence empties the store buffer of the current goroutine.
 func Fence() {
-	if x := active.Load(); x != nil {
+	if x := running(); x != nil {
 		x.point(op{what: "fence"})
 		x.drain(x.current)
 	}
@@ -201,7 +201,7 @@ func Fence() {
 // Access is a point before an access to memory that is not atomic. Two accesses race if one of them writes and
 // nothing orders them.
 func Access(p unsafe.Pointer, write bool) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return
 	}
@@ -241,7 +241,7 @@ func Block(what string, object unsafe.Pointer, ready func() bool, take func()) {
 
 // Yield says that the goroutine waits for another one in a loop.
 func Yield() {
-	if x := active.Load(); x != nil {
+	if x := running(); x != nil {
 		if x.aborting {
 			panic(abort{})
 		}
@@ -253,7 +253,7 @@ func Yield() {
 
 // Go begins a goroutine. It returns false if no program is explored.
 func Go(name string, f func()) bool {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		return false
 	}
@@ -283,7 +283,7 @@ func Others() {
 
 // Fail ends the execution as a failure.
 func Fail(reason string) {
-	x := active.Load()
+	x := running()
 	if x == nil {
 		panic(reason)
 	}

@@ -84,6 +84,7 @@ type execution struct {
 	options    []int
 	schedule   []int // what was chosen where there was a choice
 	aborting   bool
+	looking    bool // whether a goroutine can go on
 	pruned     bool
 	failure    *Failure
 	tracer     *tracer // nil unless the execution is a replay
@@ -94,8 +95,17 @@ type execution struct {
 // meanwhile, so whoever executes one is the current goroutine.
 var active atomic.Pointer[execution]
 
+// running returns the execution that an operation belongs to. What a goroutine waits for is evaluated by others, and no
+// operation of theirs.
+func running() *execution {
+	if x := active.Load(); x != nil && !x.looking {
+		return x
+	}
+	return nil
+}
+
 // Active says whether a program is explored.
-func Active() bool { return active.Load() != nil }
+func Active() bool { return running() != nil }
 
 // abort unwinds the goroutines of an execution that is given up.
 type abort struct{}
@@ -207,8 +217,14 @@ func (x *execution) switchAway() {
 	x.choose()
 }
 
-func (g *goroutine) enabled() bool {
-	return !g.over && (g.pending.ready == nil || g.pending.ready())
+// canRun says whether the goroutine can go on.
+func (x *execution) canRun(g *goroutine) bool {
+	if g.over || g.pending.ready == nil {
+		return !g.over
+	}
+	x.looking = true
+	defer func() { x.looking = false }()
+	return g.pending.ready()
 }
 
 // choose makes the goroutine current that comes next.
@@ -251,7 +267,7 @@ func (x *execution) choose() {
 
 func (x *execution) enabled() (s set) {
 	for i, g := range x.goroutines {
-		if g.enabled() {
+		if x.canRun(g) {
 			s |= 1 << i
 		}
 	}
@@ -287,7 +303,7 @@ func (x *execution) whereabouts() string {
 		state := "is about to " + g.pending.what
 		if g.over {
 			state = "has ended"
-		} else if !g.enabled() {
+		} else if !x.canRun(g) {
 			state = "waits to " + g.pending.what
 		}
 		text += fmt.Sprintf("  %s %s\n", g.name, state)
