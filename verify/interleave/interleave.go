@@ -127,13 +127,14 @@ func (p program) build(root, dir string, changed map[string]string) (binary stri
 type outcome struct {
 	failed        string // the test that failed, or ""
 	how           string // the first line of the failure
+	at            int    // in which interleaving of its program
 	interleavings int
 	output        string
 }
 
 var (
 	failedTest   = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-	failure      = regexp.MustCompile(`(?m)(interleaving \d+ \(\w+\) fails: .*)$`)
+	failure      = regexp.MustCompile(`(?m)interleaving (\d+) \(\w+\) fails: .*$`)
 	visited      = regexp.MustCompile(`(?m)=== ATTR +\S+ interleavings (\d+)`)
 	skippedTests = regexp.MustCompile(`(?m)^--- SKIP`)
 )
@@ -151,7 +152,8 @@ func (p program) run(binary, tests string) (o outcome, err error) {
 		o.failed = m[1]
 	}
 	if m := failure.FindStringSubmatch(o.output); m != nil {
-		o.how = m[1]
+		o.how = m[0]
+		o.at, _ = strconv.Atoi(m[1])
 	}
 	switch {
 	case err == nil && (skippedTests.MatchString(o.output) || !strings.Contains(o.output, "--- PASS")):

@@ -22,7 +22,8 @@ type Options struct {
 
 // Result is what an exploration has done.
 type Result struct {
-	Executions int // interleavings
+	Executions int // different interleavings
+	visits     int
 	Pruned     int // that were begun, and given up because they differ from others only in the order of what commutes
 	Steps      int // operations in all of them
 	Longest    int // operations of the longest
@@ -37,12 +38,15 @@ type Result struct {
 // Explore runs the program again and again: each interleaving within the bound, and then some at random.
 func Explore(o Options, program func()) (r Result) {
 	if o.Executions > 0 {
-		s := &search{bound: o.Preemptions, unbounded: o.Preemptions < 0, reduce: o.Preemptions < 0 && !o.Buffers, left: o.Executions}
-		if o.all(s, program, &r) {
-			r.Strategy = "search"
-			return r
+		// First those with the fewest preemptions, so that a failure is as simple as can be.
+		for bound := min(0, o.Preemptions); bound <= o.Preemptions; bound++ {
+			s := &search{bound: bound, unbounded: bound < 0, reduce: bound < 0 && !o.Buffers, left: o.Executions - r.visits}
+			if o.all(s, program, &r) {
+				r.Strategy = "search"
+				return r
+			}
+			r.Complete = s.done
 		}
-		r.Complete = s.done
 	}
 	if o.Random > 0 {
 		measure := o.execution(&replay{})
@@ -60,9 +64,12 @@ func (o Options) all(s strategy, program func(), r *Result) (failed bool) {
 	for s.begin() {
 		x := o.execution(s)
 		x.run(program)
-		s.end(x)
+		r.visits++
 		if x.pruned {
 			r.Pruned++
+			continue
+		}
+		if x.failure == nil && !s.isNew() {
 			continue
 		}
 		r.Executions++
@@ -143,6 +150,7 @@ func decode(schedule string) (choices []int, err error) {
 // replay chooses by a schedule, and the first option after its end.
 type replay struct{ left []int }
 
+func (r *replay) isNew() bool                   { return true }
 func (r *replay) begin() bool                   { return true }
 func (r *replay) end(*execution)                {}
 func (r *replay) executed(*execution, int) bool { return true }
@@ -193,6 +201,7 @@ func (r *random) begin() bool {
 
 func (r *random) end(*execution) {}
 
+func (r *random) isNew() bool                   { return true }
 func (r *random) executed(*execution, int) bool { return true }
 
 func (r *random) choose(x *execution, options []int, _ func(int) bool) int {

@@ -82,6 +82,8 @@ type execution struct {
 	current    *goroutine
 	steps      int
 	options    []int
+	goesOn     bool  // the current goroutine could go on
+	drained    set   // those whose stores were seen since a goroutine has run
 	schedule   []int // what was chosen where there was a choice
 	aborting   bool
 	looking    bool // whether a goroutine can go on
@@ -120,8 +122,8 @@ type strategy interface {
 	choose(x *execution, options []int, preempts func(option int) bool) int
 	// executed tells what comes next, if there was a choice or not. False gives the execution up.
 	executed(x *execution, option int) bool
-	// end is called at the end of the execution.
-	end(x *execution)
+	// isNew says, at the end of an execution, whether it may differ from all others.
+	isNew() bool
 }
 
 // run runs the program once.
@@ -257,8 +259,10 @@ func (x *execution) choose() {
 		if option < 0 {
 			g := x.goroutines[^option]
 			x.drainOne(g)
+			x.drained |= 1 << g.id
 			continue
 		}
+		x.drained = 0
 		x.fair(enabled, option)
 		x.current = x.goroutines[option]
 		return
@@ -276,25 +280,39 @@ func (x *execution) enabled() (s set) {
 
 // offer lists the options: the current goroutine first, if it can go on, then the others in the order of
 // their numbers from there on, then the buffers.
+//
+// A store that leaves its buffer is noticed only by other goroutines. So one of those comes next: it would be the same if
+// the goroutine went on and the store left later.
 func (x *execution) offer(enabled set) {
 	x.options = x.options[:0]
-	n, from := len(x.goroutines), x.current.id
+	from := x.current.id
+	x.goesOn = enabled.has(from) && x.mayRun(from, enabled)
+	mayRun := enabled
+	if mayRun &^= x.drained; mayRun == 0 {
+		mayRun = enabled
+	}
+	n := len(x.goroutines)
 	for i := range n {
 		j := (from + i) % n
-		if enabled.has(j) && x.mayRun(j, enabled) {
+		if mayRun.has(j) && x.mayRun(j, enabled) {
 			x.options = append(x.options, j)
 		}
 	}
-	for i, g := range x.goroutines {
-		if len(g.buffer) > 0 {
-			x.options = append(x.options, ^i)
+	if x.buffers {
+		for i, g := range x.goroutines {
+			if len(g.buffer) > 0 && (enabled == 0 || enabled&^(1<<i) != 0) {
+				x.options = append(x.options, ^i)
+			}
 		}
 	}
 }
 
 // preempts says whether the option takes the processor from a goroutine that could go on.
 func (x *execution) preempts(option int) bool {
-	return option >= 0 && option != x.current.id && x.options[0] == x.current.id
+	if x.drained.has(x.current.id) { // it has lost it already
+		return false
+	}
+	return x.goesOn && option != x.current.id && (option >= 0 || ^option == x.current.id)
 }
 
 func (x *execution) whereabouts() string {

@@ -50,7 +50,8 @@ func (s *search) begin() bool {
 	return true
 }
 
-func (s *search) end(*execution) {}
+// isNew is false for what a search with a smaller bound has visited.
+func (s *search) isNew() bool { return s.unbounded || s.spent == s.bound }
 
 // backtrack goes to the next branch.
 func (s *search) backtrack() bool {
