@@ -12,6 +12,8 @@
 //   - model: Promela models of the protocols, searched exhaustively, with mutants.
 //   - linear: histories of the real queues, recorded while threads race, are checked
 //     against sequential specifications, in every build.
+//   - interleave: small programs over the real code in all their interleavings; explore is the
+//     explorer that runs them, for code of any Go program.
 //   - mutants: mutants of the real code; each must be caught by a test.
 //   - mutate: a program that makes mutants by itself, and prints how many of a sample the
 //     tests catch. Verify checks only its explanations of survivors.

@@ -3,9 +3,12 @@ package sched
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Options say how a program is explored. See explore.Options.
@@ -37,6 +40,8 @@ type Result struct {
 
 // Explore runs the program again and again: each interleaving within the bound, and then some at random.
 func Explore(o Options, program func()) (r Result) {
+	stop := watch()
+	defer stop()
 	if o.Executions > 0 {
 		// First those with the fewest preemptions, so that a failure is as simple as can be.
 		for bound := min(0, o.Preemptions); bound <= o.Preemptions; bound++ {
@@ -59,10 +64,39 @@ func Explore(o Options, program func()) (r Result) {
 	return r
 }
 
+// patience is how long an execution may take. One takes milliseconds.
+const patience = 30 * time.Second
+
+// begun counts executions, for watch.
+var begun atomic.Int64
+
+// watch ends the process if an execution does not end: a goroutine waits for something that is not rewritten, or
+// loops without an operation.
+func watch() (stop func()) {
+	over := make(chan struct{})
+	go func() {
+		for last := int64(-1); ; {
+			select {
+			case <-over:
+				return
+			case <-time.After(patience):
+			}
+			now := begun.Load()
+			if now == last {
+				debug.SetTraceback("all")
+				panic("explore: an execution does not end: a goroutine waits for something that is not rewritten, or loops without an operation of the explorer's")
+			}
+			last = now
+		}
+	}()
+	return func() { close(over) }
+}
+
 // all runs executions until the strategy is done, or one fails.
 func (o Options) all(s strategy, program func(), r *Result) (failed bool) {
 	for s.begin() {
 		x := o.execution(s)
+		begun.Add(1)
 		x.run(program)
 		r.visits++
 		if x.pruned {
