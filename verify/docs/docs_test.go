@@ -105,10 +105,11 @@ func TestTheReadmeIsOnePage(t *testing.T) {
 
 // packages are what Go code in the documents may use without an import clause.
 var packages = []string{
-	"context", "errors", "fmt", "maps", "net/http", "os", "path/filepath", "runtime", "slices", "strings", "sync/atomic", "time",
+	"context", "errors", "fmt", "maps", "net/http", "os", "path/filepath", "runtime", "slices", "strings", "sync/atomic", "testing", "time",
 	"github.com/seed53057037/heist", "github.com/seed53057037/heist/numa", "github.com/seed53057037/heist/par",
 	"github.com/seed53057037/heist/pool", "github.com/seed53057037/heist/pool/poolhttp/debug",
 	"github.com/seed53057037/heist/jetstream", "github.com/nats-io/nats.go", "github.com/nats-io/nats.go/jetstream",
+	"github.com/seed53057037/heist/verify/explore",
 	"golang.org/x/sync/errgroup", "github.com/sourcegraph/conc/iter", "github.com/alitto/pond/v2", "github.com/panjf2000/ants/v2",
 }
 

@@ -1,6 +1,8 @@
 package explore_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,8 +99,14 @@ func TestDelayedStoresStayInOrder(t *testing.T) {
 func TestTwoLocksInOppositeOrderAreADeadlock(t *testing.T) {
 	r := explore.Explore(explore.Options{}, func() {
 		var a, b sync.Mutex
-		explore.Go("ab", func() { a.Lock(); b.Lock(); b.Unlock(); a.Unlock() })
-		explore.Go("ba", func() { b.Lock(); a.Lock(); a.Unlock(); b.Unlock() })
+		both := func(first, second *sync.Mutex) {
+			first.Lock()
+			defer first.Unlock()
+			second.Lock()
+			defer second.Unlock()
+		}
+		explore.Go("ab", func() { both(&a, &b) })
+		explore.Go("ba", func() { both(&b, &a) })
 		explore.Wait()
 	})
 	requireFailure(t, r, "deadlock")
@@ -254,4 +262,73 @@ func TestSeedsAndSchedulesReplayTheSameTrace(t *testing.T) {
 func TestScheduleOfAnotherProgramIsRefused(t *testing.T) {
 	requireFailure(t, explore.Replay(explore.Options{}, "0,7", lostUpdate), "does not fit")
 	requireFailure(t, explore.Replay(explore.Options{}, "x", lostUpdate), "word")
+}
+
+// A random program must have the same outcomes in a search that leaves out what commutes, and in one that leaves out nothing.
+func TestReductionLosesNoOutcome(t *testing.T) {
+	compared, saved := 0, 0
+	for seed := range uint64(60) {
+		outcomes := func(preemptions int) (seen map[string]bool, r explore.Result) {
+			seen = map[string]bool{}
+			o := explore.Options{Preemptions: preemptions, Executions: 2000}
+			r = explore.Explore(o, randomProgram(seed, func(outcome string) { seen[outcome] = true }))
+			require.Nil(t, r.Failure, "seed %d: %v", seed, r.Failure)
+			return seen, r
+		}
+		all, unreduced := outcomes(1000)
+		if !unreduced.Complete {
+			continue // too large
+		}
+		some, reduced := outcomes(explore.Unbounded)
+		require.True(t, reduced.Complete)
+		require.Equal(t, all, some, "seed %d", seed)
+		compared++
+		saved += unreduced.Executions - reduced.Executions
+	}
+	require.Greater(t, compared, 10)
+	require.Positive(t, saved)
+	t.Log(compared, saved)
+}
+
+// randomProgram makes goroutines of loads, stores, additions, compare-and-swaps and critical sections over three words, and
+// reports all that they have seen.
+func randomProgram(seed uint64, report func(string)) func() {
+	r := rand.New(rand.NewPCG(seed, 1))
+	type step struct{ what, word, value int }
+	plan := make([][]step, 2+r.IntN(2))
+	for i := range plan {
+		for range 2 + r.IntN(5-len(plan)) {
+			plan[i] = append(plan[i], step{r.IntN(5), r.IntN(3), 1 + r.IntN(3)})
+		}
+	}
+	return func() {
+		var words [3]atomic.Int32
+		var lock sync.Mutex
+		seen := make([][]int32, len(plan))
+		for i, steps := range plan {
+			explore.Go("", func() {
+				for _, s := range steps {
+					w, v := &words[s.word], int32(s.value)
+					switch s.what {
+					case 0:
+						seen[i] = append(seen[i], w.Load())
+					case 1:
+						w.Store(v)
+					case 2:
+						seen[i] = append(seen[i], w.Add(v))
+					case 3:
+						if w.CompareAndSwap(0, v) {
+							seen[i] = append(seen[i], -v)
+						}
+					case 4:
+						lock.Lock()
+						w.Store(w.Load() + 10)
+						lock.Unlock()
+					}
+				}
+			})
+		}
+		explore.Wait()
+		report(fmt.Sprint(seen, words[0].Load(), words[1].Load(), words[2].Load()))
+	}
 }

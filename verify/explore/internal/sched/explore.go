@@ -50,7 +50,9 @@ func Explore(o Options, program func()) (r Result) {
 				r.Strategy = "search"
 				return r
 			}
-			r.Complete = s.done
+			if r.Complete = s.done; !s.cut {
+				break // a larger bound would add nothing
+			}
 		}
 	}
 	if o.Random > 0 {
@@ -186,7 +188,6 @@ type replay struct{ left []int }
 
 func (r *replay) isNew() bool                   { return true }
 func (r *replay) begin() bool                   { return true }
-func (r *replay) end(*execution)                {}
 func (r *replay) executed(*execution, int) bool { return true }
 func (r *replay) choose(x *execution, options []int, _ func(int) bool) int {
 	if len(r.left) == 0 {
@@ -233,7 +234,6 @@ func (r *random) begin() bool {
 	return true
 }
 
-func (r *random) end(*execution) {}
 
 func (r *random) isNew() bool                   { return true }
 func (r *random) executed(*execution, int) bool { return true }

@@ -20,6 +20,7 @@ type search struct {
 	left      int  // executions
 	begun     bool
 	done      bool
+	cut       bool // the bound has left something out
 
 	path  []node // choices of the last execution
 	depth int    // in path
@@ -86,7 +87,11 @@ func (s *search) choose(x *execution, options []int, preempts func(int) bool) in
 	n := node{spent: s.spent, sleep: s.sleep}
 	for _, o := range options {
 		cost := preempts(o)
-		if cost && s.spent >= s.bound && !s.unbounded || s.reduce && s.sleep.has(o) {
+		if cost && s.spent >= s.bound && !s.unbounded {
+			s.cut = true
+			continue
+		}
+		if s.reduce && s.sleep.has(o) {
 			continue
 		}
 		n.options = append(n.options, o)
