@@ -33,7 +33,7 @@ func passes(t *testing.T, p program, tests string) int {
 
 func TestQueuesHoldInAllInterleavings(t *testing.T) {
 	claim.That(t, "the queues' own code loses no item, gives none twice, and keeps its orders",
-		"an explorer runs small programs over it in all interleavings with few preemptions, also with amd64's store buffers, and larger ones at random")
+		"an explorer runs small programs over it in all interleavings, or in all with few preemptions, also with amd64's store buffers, and larger ones at random")
 	tests := ".*"
 	if testutil.Short() {
 		tests = "TestItemsOf.*"

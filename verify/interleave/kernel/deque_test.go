@@ -55,21 +55,21 @@ func (p dequeProgram) run() {
 }
 
 func TestLastItemOfADequeIsTakenOnce(t *testing.T) {
-	check(t, explore.Options{Preemptions: 3}, dequeProgram{push: 1, thieves: 2, steals: 1}.run)
+	check(t, all, dequeProgram{push: 1, thieves: 2, steals: 1}.run)
 }
 
 func TestItemsOfADequeAreTakenOnce(t *testing.T) {
-	check(t, explore.Options{}, dequeProgram{push: 2, pop: 1, pushAgain: 1, thieves: 1, steals: 2}.run)
-	check(t, explore.Options{}, dequeProgram{push: 2, thieves: 2, steals: 1}.run)
+	check(t, all, dequeProgram{push: 2, pop: 1, pushAgain: 1, thieves: 1, steals: 2}.run)
+	check(t, all, dequeProgram{push: 2, thieves: 2, steals: 1}.run)
 }
 
 func TestSlotOfADequeIsReadBeforeItIsUsedAgain(t *testing.T) {
-	check(t, explore.Options{}, dequeProgram{config: heist.DequeConfig{Capacity: 2, Limit: 0}, push: 1, pop: 1, pushAgain: 3, thieves: 1, steals: 2}.run)
+	check(t, all, dequeProgram{config: heist.DequeConfig{Capacity: 2, Limit: 0}, push: 1, pop: 1, pushAgain: 3, thieves: 1, steals: 2}.run)
 }
 
 func TestDequeGrowsInTheMiddleOfSteals(t *testing.T) {
-	check(t, explore.Options{}, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 3, thieves: 1, steals: 3}.run)
-	check(t, explore.Options{}, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 1, pop: 1, pushAgain: 3, thieves: 2, steals: 1}.run)
+	check(t, all, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 3, thieves: 1, steals: 3}.run)
+	check(t, few, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 1, pop: 1, pushAgain: 3, thieves: 2, steals: 1}.run)
 }
 
 // The stores of push, and of a pop that puts bottom back, have no fence in assembly.
@@ -81,7 +81,7 @@ func TestDequeWithStoreBuffersLosesNothing(t *testing.T) {
 }
 
 func TestDequeKeepsItsLimit(t *testing.T) {
-	check(t, explore.Options{}, func() {
+	check(t, all, func() {
 		d := must(heist.NewDeque[item](heist.DequeConfig{Capacity: 2, Limit: 2}))
 		l := newLedger(4)
 		explore.Go("thief", func() {

@@ -11,6 +11,14 @@ import (
 	"github.com/seed53057037/heist/verify/explore"
 )
 
+// all interleavings, and for programs that have too many of them, those with few preemptions.
+var (
+	all          = explore.Options{Preemptions: explore.Unbounded}
+	allWithRaces = explore.Options{Preemptions: explore.Unbounded, Races: true}
+	few          = explore.Options{Preemptions: 2}
+	fewWithRaces = explore.Options{Preemptions: 2, Races: true}
+)
+
 // check explores a program.
 func check(t *testing.T, o explore.Options, program func()) {
 	t.Helper()

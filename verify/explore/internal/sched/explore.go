@@ -234,7 +234,6 @@ func (r *random) begin() bool {
 	return true
 }
 
-
 func (r *random) isNew() bool                   { return true }
 func (r *random) executed(*execution, int) bool { return true }
 
