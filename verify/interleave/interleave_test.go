@@ -43,7 +43,7 @@ func TestQueuesHoldInAllInterleavings(t *testing.T) {
 
 func TestForksAndScopesHoldInAllInterleavings(t *testing.T) {
 	claim.That(t, "the code of forks and scopes runs each fork and child once, before its join or scope ends",
-		"an explorer runs small programs over it in all interleavings with few preemptions, and checks that accesses to frames are ordered")
+		"an explorer runs small programs over it in all interleavings, or in all with few preemptions, and checks that accesses to frames are ordered")
 	if testutil.Short() {
 		t.Skip("package pool must be built")
 	}

@@ -13,6 +13,9 @@ import (
 // Small programs over the fork stacks and scopes. The owner and the thieves call what a worker calls, without the loop
 // of a worker and without sleep: a wait for a latch is a wait of the explorer's.
 
+// all interleavings.
+var all = explore.Options{Preemptions: explore.Unbounded}
+
 func explores(t *testing.T, o explore.Options, program func()) {
 	t.Helper()
 	r := explore.Check(t, o, program)
@@ -248,7 +251,7 @@ func (s *scopes) allOf(children ...int) {
 }
 
 func TestChildrenRunOnceBeforeTheirScopeEnds(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	explores(t, all, func() {
 		s := newScopes()
 		s.thief(2)
 		s.owner.Scope(func(sc *Scope) {
@@ -280,7 +283,7 @@ func TestStolenChildOfAnInnerScopeIsTheInnerScopes(t *testing.T) {
 
 // The child of the outer scope waits for something that comes after the inner scope.
 func TestInnerScopeLeavesTheChildrenOfTheOuterAlone(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	explores(t, all, func() {
 		s := newScopes()
 		innerOver := false
 		s.owner.Scope(func(outer *Scope) {
@@ -299,7 +302,7 @@ func TestInnerScopeLeavesTheChildrenOfTheOuterAlone(t *testing.T) {
 }
 
 func TestStolenChildEndsAfterTheChildrenThatItHasAdded(t *testing.T) {
-	explores(t, explore.Options{Preemptions: 2}, func() {
+	explores(t, all, func() {
 		s := newScopes()
 		thief := s.worker()
 		explore.Go("thief", func() {
