@@ -66,10 +66,8 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 		}
 		return true
 	})
-	p.workerSet.mu.Lock()
-	p.setControl(controlHold, true)
-	p.workerSet.mu.Unlock()
-	defer p.Resume()
+	p.core.Hold()
+	defer p.core.Resume()
 	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for p.queued() > 0 {
 		t := p.takeQueued(loot)

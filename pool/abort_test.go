@@ -32,6 +32,13 @@ func stuck(t *testing.T, options ...Option) (p *Pool, release func()) {
 	return p, release
 }
 
+// releaseWhenGivenBack calls release when an Abort has taken all that is queued.
+func releaseWhenGivenBack(p *Pool, release func()) {
+	<-p.abandons
+	testutil.Eventually(func() bool { return p.queued() == 0 })
+	release()
+}
+
 func TestAbortGivesBackWhatNeverBegan(t *testing.T) {
 	p, release := stuck(t, WithWorkers(2))
 	ctx := context.Background()
@@ -44,7 +51,7 @@ func TestAbortGivesBackWhatNeverBegan(t *testing.T) {
 		{StartBy(time.Now().Add(time.Hour), f)}} {
 		require.NoError(t, p.Submit(ctx, f, options...))
 	}
-	time.AfterFunc(time.Millisecond, release)
+	go releaseWhenGivenBack(p, release)
 	left, err := p.Abort(ctx)
 	require.NoError(t, err)
 	before := ran.Load() // the workers may have begun with some at the end
@@ -99,7 +106,7 @@ func TestAbortTakesWhatACloseWaitsFor(t *testing.T) {
 	require.NoError(t, p.Go(func(*Worker) { t.Error("it was given back") }))
 	closes := make(chan error, 1)
 	go func() { closes <- p.Close() }()
-	require.True(t, testutil.Eventually(p.closing.Load))
+	require.True(t, testutil.Eventually(p.core.Closing.Load))
 	var left []func(*Worker)
 	aborts := make(chan error, 1)
 	go func() {
@@ -252,7 +259,7 @@ func TestWhatWaitsInAPartNeverBeginsAfterAbort(t *testing.T) {
 		for range 5 {
 			g.Go(func() error { t.Error("the pool was aborted"); return nil })
 		}
-		time.AfterFunc(time.Millisecond, release)
+		go releaseWhenGivenBack(p, release)
 		left, err := p.Abort(context.Background())
 		require.NoError(t, err)
 		require.Len(t, left, n)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/seed53057037/heist/internal/core"
 )
 
 // # Admission
@@ -17,8 +19,8 @@ import (
 
 // admission lets guests in. Its fields are under mu, and unused without WithCallers.
 type admission struct {
-	mu                   sync.Mutex
-	turns[chan struct{}] // of guests; the channels of callers that wait are closed when they are let in
+	mu                        sync.Mutex
+	core.Turns[chan struct{}] // of guests; the channels of callers that wait are closed when they are let in
 }
 
 // WithCallers bounds to n how many goroutines from outside compute in the pool at a time, see [Pool.Run]. It applies
@@ -43,7 +45,7 @@ func WithCallers(n int) Option {
 func (p *Pool) admit(ctx context.Context, try bool) error {
 	a := &p.admission
 	a.mu.Lock()
-	if a.take() {
+	if a.Take() {
 		a.mu.Unlock()
 		return nil
 	}
@@ -52,7 +54,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 		return p.refuse(ErrFull)
 	}
 	turn := make(chan struct{})
-	a.waiting = append(a.waiting, turn)
+	a.Waiting = append(a.Waiting, turn)
 	a.mu.Unlock()
 	p.wait("a pool that has as many callers as WithCallers allows", nil, func() { // the caller may be a task of another pool
 		select {
@@ -62,7 +64,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 		}
 	})
 	switch {
-	case p.closing.Load():
+	case p.core.Closing.Load():
 		p.notAdmitted(turn)
 		return p.refuse(ErrClosed)
 	case ctx.Err() != nil:
@@ -80,7 +82,7 @@ func (p *Pool) admitBeside() {
 	a := &p.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if turn, ok := a.next(); ok {
+	if turn, ok := a.Next(); ok {
 		close(turn)
 	}
 }
@@ -89,9 +91,9 @@ func (p *Pool) admitBeside() {
 func (p *Pool) notAdmitted(turn chan struct{}) {
 	a := &p.admission
 	a.mu.Lock()
-	i := slices.Index(a.waiting, turn)
+	i := slices.Index(a.Waiting, turn)
 	if i >= 0 {
-		a.waiting = slices.Delete(a.waiting, i, i+1)
+		a.Waiting = slices.Delete(a.Waiting, i, i+1)
 	}
 	a.mu.Unlock()
 	if i < 0 {
@@ -107,7 +109,7 @@ func (p *Pool) exitAdmission() {
 	a := &p.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if turn, ok := a.end(); ok {
+	if turn, ok := a.End(); ok {
 		close(turn)
 	}
 }
@@ -118,7 +120,7 @@ func (p *Pool) reenterAdmission() {
 		return
 	}
 	p.admission.mu.Lock()
-	p.admission.taken++
+	p.admission.Taken++
 	p.admission.mu.Unlock()
 }
 

@@ -22,7 +22,7 @@ import (
 func (a *admission) queued() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.waiting)
+	return len(a.Waiting)
 }
 
 // TestNoMoreCallersComputeThanAreAllowed, whatever they call, short loops too, and all callers end.
@@ -65,7 +65,7 @@ func TestNoMoreCallersComputeThanAreAllowed(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, 40*testutil.Stress(30), ran.Load())
 		require.LessOrEqual(t, high.Load(), int64(most))
-		require.Zero(t, p.admission.taken)
+		require.Zero(t, p.admission.Taken)
 		require.Zero(t, p.admission.queued())
 	}
 }
@@ -150,7 +150,7 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 		}
 		require.NoError(t, p.Run(call))
 		require.Equal(t, 10, depth)
-		require.Zero(t, p.admission.taken)
+		require.Zero(t, p.admission.Taken)
 	}
 	// A call from a task needs no admission. A task of another pool that waits for admission lends its place.
 	require.NoError(t, p.Run(func(*Worker) {
@@ -182,7 +182,7 @@ func TestCallersLeaveHoweverTheyEnd(t *testing.T) {
 		cancel(nil)
 		require.Equal(t, 8, testutil.Caught(func() { _ = p.Run(func(w *Worker) { w.Block(func() { panic(8) }) }) }))
 	}
-	require.Zero(t, p.admission.taken)
+	require.Zero(t, p.admission.Taken)
 	for _, n := range []int{0, -1} {
 		_, err := New(WithCallers(n))
 		require.ErrorContains(t, err, "at least 1")
@@ -213,7 +213,7 @@ func TestCloseRefusesCallersWhoWait(t *testing.T) {
 	require.True(t, testutil.Eventually(func() bool { return p.admission.queued() == 0 }))
 	close(leave)
 	all.Wait()
-	require.Zero(t, p.admission.taken)
+	require.Zero(t, p.admission.Taken)
 }
 
 // TestCallersWhoGiveUpLoseNobodysTurn, at whatever moment they give up.
@@ -237,7 +237,7 @@ func TestCallersWhoGiveUpLoseNobodysTurn(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Zero(t, p.admission.taken)
+	require.Zero(t, p.admission.Taken)
 	require.Zero(t, p.admission.queued())
 	require.NoError(t, p.Try().Run(func(*Worker) {}))
 }
@@ -330,7 +330,7 @@ func TestAGuestThatWaitsForACoroutineHoldsUpNoCaller(t *testing.T) {
 		})
 		all()
 		require.EqualValues(t, callers, ran.Load())
-		require.Zero(t, p.admission.taken)
+		require.Zero(t, p.admission.Taken)
 		require.Zero(t, p.admission.queued())
 	}
 	for name, wait := range waits {

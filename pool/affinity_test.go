@@ -111,7 +111,7 @@ func TestTheCallerAloneRunsItsOwnNodesPiecesFirst(t *testing.T) {
 		const n, k = 8000, nodes * workers
 		var order []int // pieces
 		require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
-			require.Equal(t, here, w.placement.node)
+			require.Equal(t, here, w.core.Placement.Node)
 			piece := lo * k / n
 			require.LessOrEqual(t, hi, border(n, piece+1, k), "a range that belongs to two pieces")
 			if len(order) == 0 || order[len(order)-1] != piece {
@@ -137,7 +137,7 @@ func TestOnlyLongLoopsAreDividedAmongNodes(t *testing.T) {
 	p := newNodes(t, nodes, 1)
 	worth := func(n, chunk, grain int) bool {
 		s := span{hi: n, loop: &loop{grain: grain}}
-		s.pace.Probed(chunk, p.ticksLoop.Chunk, &p.ticksLoop)
+		s.pace.Probed(chunk, p.ticks.loop.Chunk, &p.ticks.loop)
 		return s.worthPieces(p)
 	}
 	require.False(t, worth(nodes*worthNodes-1, 1, 0))
@@ -270,7 +270,7 @@ func TestDividedLoopsInTasksOfAPoolThatCloses(t *testing.T) {
 		begun.Wait()
 		closed := make(chan error)
 		go func() { closed <- p.Close() }()
-		require.True(t, testutil.Eventually(func() bool { return p.closing.Load() }))
+		require.True(t, testutil.Eventually(func() bool { return p.core.Closing.Load() }))
 		pause()
 		closing.Done()
 		require.NoError(t, <-closed)
@@ -320,11 +320,11 @@ func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended
 		ended = testutil.Caught(func() {
 			err = ForRange(at, n, func(w *Worker, _, _ int) {
 				if goroutineID() == me {
-					here.Store(int32(w.placement.node) + 1)
+					here.Store(int32(w.core.Placement.Node) + 1)
 					begun.await()
 					return
 				}
-				if node := here.Load(); node == 0 || int(node) == w.placement.node+1 {
+				if node := here.Load(); node == 0 || int(node) == w.core.Placement.Node+1 {
 					return
 				}
 				once.Do(func() {
@@ -426,10 +426,10 @@ func (a *Affinity) runFor(t *testing.T, p *Pool, homes []int, patience time.Dura
 		if lo%each != 0 {
 			return
 		}
-		ran[lo/each] = w.placement.node
-		mine := begun[w.placement.node].Add(1)
+		ran[lo/each] = w.core.Placement.Node
+		mine := begun[w.core.Placement.Node].Add(1)
 		late := func(node int) bool { return begun[node].Load() < min(mine, all[node]) }
-		for deadline := time.Now().Add(patience); slices.ContainsFunc(p.nodes[w.placement.node].nearby, late); runtime.Gosched() {
+		for deadline := time.Now().Add(patience); slices.ContainsFunc(p.nodes[w.core.Placement.Node].nearby, late); runtime.Gosched() {
 			if time.Now().After(deadline) {
 				return
 			}
@@ -498,7 +498,7 @@ func TestPiecesRunOnTheirNode(t *testing.T) {
 				if lo != border(n, 0, 2) && lo != border(n, 1, 2) {
 					return
 				}
-				nodes[2*lo/n].Store(int32(w.placement.node))
+				nodes[2*lo/n].Store(int32(w.core.Placement.Node))
 				if both.missing.Add(-1) == 0 {
 					close(both.open)
 				}
@@ -531,7 +531,7 @@ func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 			came := make(gate)
 			arrive := sync.OnceFunc(came.open)
 			loop(func(w *Worker) {
-				if w.placement.node != here {
+				if w.core.Placement.Node != here {
 					arrive()
 				}
 				came.await()

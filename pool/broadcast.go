@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"slices"
+
+	"github.com/seed53057037/heist/internal/core"
 )
 
 // # Broadcasts
@@ -42,22 +44,18 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	}
 	p.delayed.Add(1) // before the look: drain looks in the opposite order
 	defer p.endDelay()
-	if p.closing.Load() {
+	if p.core.Closing.Load() {
 		return ErrClosed
 	}
 	g, _ := p.Group(ctx)
 	l := letter{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
 	var to []*place
-	p.workerSet.mu.Lock()
-	for _, pl := range p.victims() {
-		if pl.open {
-			g.tasks.Add(1)
-			pl.post(l)
-			to = append(to, pl)
-		}
-	}
-	p.workerSet.mu.Unlock()
-	p.forward()
+	p.core.EachOpen(func(pl *core.Place) {
+		g.tasks.Add(1)
+		p.placeOf(pl).post(l)
+		to = append(to, p.placeOf(pl))
+	})
+	p.core.Forward()
 	defer context.AfterFunc(ctx, func() {
 		g.fail(context.Cause(ctx))
 		for _, pl := range to {
@@ -78,55 +76,46 @@ type letter struct {
 	group *Group // in which it counts
 }
 
-// forward wakes the places that sleep and have letters, unless the pool is held.
-func (p *Pool) forward() {
-	for _, pl := range p.victims() {
-		if pl.letters.Load() > 0 && !p.held() && p.sleep.Choose(pl.index) {
-			pl.wakeUp()
-		}
-	}
-}
-
 func (pl *place) post(l letter) {
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
+	pl.core.Mu.Lock()
+	defer pl.core.Mu.Unlock()
 	pl.mail = append(pl.mail, l)
-	pl.letters.Store(int32(len(pl.mail)))
+	pl.core.Mail.Store(int32(len(pl.mail)))
 }
 
 // takeBack takes back a letter that has not been opened, and says whether it did.
 func (pl *place) takeBack(l letter) bool {
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
+	pl.core.Mu.Lock()
+	defer pl.core.Mu.Unlock()
 	i := slices.Index(pl.mail, l)
 	if i < 0 {
 		return false
 	}
 	pl.mail = slices.Delete(pl.mail, i, i+1)
-	pl.letters.Store(int32(len(pl.mail)))
+	pl.core.Mail.Store(int32(len(pl.mail)))
 	return true
 }
 
 // openLetter takes the task of the oldest letter, or returns nil if that was taken back.
 func (pl *place) openLetter() *task {
-	pl.mu.Lock()
-	defer pl.mu.Unlock()
+	pl.core.Mu.Lock()
+	defer pl.core.Mu.Unlock()
 	if len(pl.mail) == 0 {
 		return nil
 	}
 	l := pl.mail[0]
 	pl.mail = slices.Delete(pl.mail, 0, 1)
-	pl.letters.Store(int32(len(pl.mail)))
+	pl.core.Mail.Store(int32(len(pl.mail)))
 	return l.task
 }
 
 // dropLetters counts the letters of a place that closes as done.
 func (pl *place) dropLetters() {
-	pl.mu.Lock()
+	pl.core.Mu.Lock()
 	mail := pl.mail
 	pl.mail = nil
-	pl.letters.Store(0)
-	pl.mu.Unlock()
+	pl.core.Mail.Store(0)
+	pl.core.Mu.Unlock()
 	for _, l := range mail {
 		l.group.done(1)
 	}

@@ -104,7 +104,7 @@ func TestABroadcastThatItsContextEnds(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.EqualValues(t, 2, p.Stats().Skipped-before, "one for each place, once")
 	for _, pl := range p.victims() {
-		require.Zero(t, pl.letters.Load())
+		require.Zero(t, pl.core.Mail.Load())
 	}
 	release()
 }
@@ -190,7 +190,7 @@ func TestAPlaceThatClosesIsLeftOut(t *testing.T) {
 	var r reached
 	over := make(chan error, 1)
 	go func() { over <- p.Broadcast(context.Background(), r.here) }()
-	require.True(t, testutil.Eventually(func() bool { return p.places[1].letters.Load() > 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.places[1].core.Mail.Load() > 0 }))
 	require.NoError(t, p.Resize(1))
 	p.Resume()
 	require.NoError(t, <-over)

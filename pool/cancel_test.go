@@ -52,7 +52,7 @@ func forEntries(t *testing.T, test func(t *testing.T, p *Pool, enter func(contex
 			p := newPool(t, WithWorkers(3))
 			test(t, p, func(ctx context.Context, f func(*Worker)) error { return entry(p, ctx, f) })
 			requireAtRest(t, p)
-			if state := p.sleep.Load(); state != policy.State(p.Workers())*policy.OneSleeper {
+			if state := p.core.Sleep.Load(); state != policy.State(p.Workers())*policy.OneSleeper {
 				t.Errorf("the state is %x", state)
 			}
 		})
@@ -528,7 +528,7 @@ func TestScopeOfACancelledCall(t *testing.T) {
 // which took a frame of its own back meanwhile. When the inner call is cancelled, a thief that runs the
 // frames must not take them for frames of the inner call.
 func TestFramesKeepTheirCall(t *testing.T) {
-	w := loneWorker(&Pool{ticksGiveWay: math.MaxInt64})
+	w := loneWorker(&Pool{ticks: periods{giveWay: math.MaxInt64}})
 	thief := loneWorker(w.pool)
 	hungry := func(yes bool) {
 		setState(w, map[bool]policy.State{true: policy.OneSearching}[yes])
@@ -625,7 +625,7 @@ func TestDeadlinesOfManyCalls(t *testing.T) {
 		}
 	})()
 	requireAtRest(t, p)
-	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load())
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.core.Sleep.Load())
 }
 
 // TestCallsLeaveNothingBehind: no goroutine, nothing that waits for the context, no count.
@@ -635,7 +635,7 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 	requireAtRest(t, p)
 	workers := func() (n int) {
 		p.workers.each(func(w *Worker) {
-			if !w.guest {
+			if !w.core.Guest {
 				n++
 			}
 		})
@@ -659,11 +659,11 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 		return runtime.NumGoroutine()-workers()-pools <= before
 	}))
 	requireAtRest(t, p)
-	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load())
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.core.Sleep.Load())
 	stop()
 	runtime.Gosched()
 	requireAtRest(t, p)
-	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load())
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.core.Sleep.Load())
 }
 
 // TestWithCancelEndsCallsWithTheErrorThatItIsGiven, at each kind of place. Its context ends with that of the

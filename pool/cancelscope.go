@@ -39,6 +39,14 @@ import (
 // The goroutine that tells notes it first, in all calls from its own to the cancelled one, for it may be the only one that
 // knows. All of these calls wait for it, so they see the note when they end.
 
+// calls is what a worker knows of the calls that it is in. Owner only.
+type calls struct {
+	cancelScope *cancelScope // of the running function
+	around      *cancelScope // of the code that made the innermost call, or that waits for the innermost future; see Call
+	inPlace     int          // futures that the worker runs in place, on top of one another
+	lookedAt    int64        // when it last looked at the call's context, in heist.Ticks
+}
+
 // cancelScope is a blocking call that can end early, because its context has ended. Nil is a call
 // that cannot.
 type cancelScope struct {
@@ -148,7 +156,7 @@ func (c *cancelScope) look(w *Worker) {
 
 // poll looks at the contexts if w has not done so for lookPeriod.
 func (c *cancelScope) poll(w *Worker, now int64) {
-	if c == nil || now-w.lookedAt < w.pool.ticksLook {
+	if c == nil || now-w.lookedAt < w.pool.ticks.look {
 		return
 	}
 	w.lookedAt = now

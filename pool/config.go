@@ -19,7 +19,7 @@ var settings = []setting{
 	{"WithName", "NAME", func(v string) (Option, error) { return WithName(v), nil },
 		func(p *Pool) any { return cmp.Or(p.name, "none") }, nil},
 	{"WithWorkers", "WORKERS", number(WithWorkers),
-		func(p *Pool) any { return p.size() }, (*Pool).whyWorkers},
+		func(p *Pool) any { return p.core.Size() }, (*Pool).whyWorkers},
 	{"Tuning.MaxWorkers", "MAX_WORKERS", tuned(positive, func(t *Tuning, n int) { t.MaxWorkers = n }),
 		func(p *Pool) any { return p.maxWorkers }, nil},
 	{"WithPinning", "PINNING", pinningNamed,
@@ -109,8 +109,8 @@ func (p *Pool) Config() inspect.Config {
 		c.Settings = append(c.Settings, inspect.Setting{Name: s.name, Asked: p.asked[s.name], Chosen: fmt.Sprint(s.chosen(p)), Why: why})
 	}
 	for i, pl := range p.victims() {
-		if i < p.size() {
-			c.Workers = append(c.Workers, inspect.Seat{Worker: i, Node: p.nodes[pl.placement.node].id, CPUs: slices.Clone(pl.placement.cpus)})
+		if i < p.core.Size() {
+			c.Workers = append(c.Workers, inspect.Seat{Worker: i, Node: p.nodes[pl.placement.Node].id, CPUs: slices.Clone(pl.placement.CPUs)})
 		}
 	}
 	return c
@@ -124,7 +124,7 @@ func (p *Pool) allowed() []int {
 
 func (p *Pool) whyWorkers() string {
 	switch {
-	case p.resized():
+	case p.core.IsChosen():
 		return "Resize"
 	case p.follows:
 		return "follows GOMAXPROCS"
@@ -132,13 +132,6 @@ func (p *Pool) whyWorkers() string {
 		return "as many as CPUs"
 	}
 	return ""
-}
-
-// resized says whether Resize has chosen the number of workers.
-func (p *Pool) resized() bool {
-	p.workerSet.mu.Lock()
-	defer p.workerSet.mu.Unlock()
-	return p.workerSet.chosen
 }
 
 func (p *Pool) whyFreePs() string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -23,13 +24,20 @@ func within[T any](c <-chan T) bool {
 	}
 }
 
-// pass unlocks the mutex of c, for which others queue, so that each of them hands it to the next at
-// once and goes on only after that, as a mutex makes them do when a goroutine has waited too long.
-func (c *workerSet) pass() {
-	c.mu.Unlock()
-	c.mu.Lock() // before the first in the queue, which sees that and makes the mutex fair
-	time.Sleep(3 * time.Millisecond)
-	c.mu.Unlock()
+// underLock calls f under the lock of the size.
+func underLock(p *Pool, f func()) {
+	p.core.EachOpen(func(pl *core.Place) {
+		if pl.Index == 0 {
+			f()
+		}
+	})
+}
+
+// holdUp calls f under the lock of the size, and then has the goroutines that queue for it hand it to the next at
+// once and go on only after that, as a mutex makes them do when a goroutine has waited too long.
+func holdUp(p *Pool, f func()) {
+	underLock(p, f)
+	underLock(p, func() { time.Sleep(3 * time.Millisecond) }) // before the first in the queue, which sees that and makes the mutex fair
 }
 
 // TestForkOfABlockedGuestIsTaken has a guest wait for its own fork while all workers
@@ -101,7 +109,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 			}))
 			require.True(t, closed(blocked))
 			require.True(t, testutil.Eventually(func() bool { // the stand-in sleeps
-				state := p.sleep.Load()
+				state := p.core.Sleep.Load()
 				return state.Searching() == 0 && state.Sleepers() == 0
 			}))
 		}))
@@ -127,7 +135,6 @@ func TestWhoLeavesHandsOnWhatItSaw(t *testing.T) {
 // while the first is held up at the lock.
 func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	c := &p.workerSet
 	for range testutil.Stress(30) {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
 		for range 2 {
@@ -137,16 +144,17 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 		require.True(t, closed(begun))
 		require.NoError(t, p.Resize(1))
 
-		c.mu.Lock()
-		close(release)
-		time.Sleep(3 * time.Millisecond) // the second worker comes to the lock
-		wait := testutil.Together(1, func(int) {
-			if err := p.Resize(2); err != nil {
-				t.Error(err)
-			}
+		var wait func()
+		holdUp(p, func() {
+			close(release)
+			time.Sleep(3 * time.Millisecond) // the second worker comes to the lock
+			wait = testutil.Together(1, func(int) {
+				if err := p.Resize(2); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(3 * time.Millisecond) // and so does Resize
 		})
-		time.Sleep(3 * time.Millisecond) // and so does Resize
-		c.pass()
 		wait()
 
 		var unknown atomic.Int32
@@ -225,7 +233,7 @@ func requireHot(t *testing.T, p *Pool) {
 	t.Helper()
 	why := ""
 	hot := testutil.Eventually(func() bool {
-		if why = unrest(p); why == "" && !p.watched.Load() {
+		if why = unrest(p); why == "" && !p.core.IsWatched() {
 			why = "nobody watches"
 		}
 		return why == ""
@@ -248,7 +256,7 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 		}))
 		require.True(t, closed(blocked))
 		require.True(t, testutil.Eventually(func() bool { // the stand-in watches
-			return p.sleep.Load().Sleepers() == 1 && p.watched.Load()
+			return p.core.Sleep.Load().Sleepers() == 1 && p.core.IsWatched()
 		}))
 		close(release)
 		requireHot(t, p)

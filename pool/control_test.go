@@ -195,9 +195,9 @@ func TestBlockedGuestFreesItsPlace(t *testing.T) {
 		require.True(t, whenParked(p))
 		var inside, outside int
 		require.NoError(t, p.Run(func(w *Worker) {
-			outside = p.sleep.Load().Sleepers()
-			w.Block(func() { inside = p.sleep.Load().Sleepers() })
-			require.Equal(t, outside, p.sleep.Load().Sleepers())
+			outside = p.core.Sleep.Load().Sleepers()
+			w.Block(func() { inside = p.core.Sleep.Load().Sleepers() })
+			require.Equal(t, outside, p.core.Sleep.Load().Sleepers())
 		}))
 		require.EqualValues(t, 0, outside)
 		require.EqualValues(t, 1, inside)
@@ -283,7 +283,7 @@ func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 			require.True(t, closed(ended))
 		}
 		requireAtRest(t, p)
-		require.NoError(t, p.Run(func(*Worker) { require.False(t, p.sleep.Hungry()) }))
+		require.NoError(t, p.Run(func(*Worker) { require.False(t, p.core.Sleep.Hungry()) }))
 	}
 }
 
@@ -387,9 +387,7 @@ func TestNoMoreRunThanThereShouldBe(t *testing.T) {
 		require.True(t, testutil.Eventually(func() bool { return ran.Load() > 100 }))
 		require.NoError(t, p.Resize(n))
 		left := testutil.Eventually(func() bool { // workers that sleep leave as soon as they are woken
-			p.workerSet.mu.Lock()
-			defer p.workerSet.mu.Unlock()
-			return !p.anyTooMany()
+			return openPlaces(p) <= n
 		})
 		fewer := new(crowd)
 		inside.Store(fewer)
@@ -577,7 +575,7 @@ func TestResizeDuringClose(t *testing.T) {
 		require.True(t, testutil.Eventually(func() bool { // a worker that Resize woke at the last moment ends by itself
 			n := 0
 			p.workers.each(func(w *Worker) {
-				if !w.guest {
+				if !w.core.Guest {
 					n++
 				}
 			})
@@ -604,7 +602,7 @@ func TestPauseOutsideOnly(t *testing.T) {
 		_ = p.Run(func(*Worker) { result <- p.Pause(ctx) })
 	}))
 	refused(<-result)
-	require.Zero(t, p.control.Load()&controlHold)
+	require.False(t, p.core.IsPaused())
 
 	p.Resume() // does nothing
 	requireRunsTogether(t, p, 1)
@@ -695,7 +693,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	result := make(chan error, 1)
 	go func() { result <- p.Pause(ctx) }()
-	require.True(t, testutil.Eventually(func() bool { return p.control.Load()&controlHold != 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.core.IsPaused() }))
 	cancel(io.EOF)
 	select {
 	case err := <-result:
@@ -719,7 +717,7 @@ func TestResumeEndsAPauseThatStillWaits(t *testing.T) {
 		for range 3 {
 			go func() { results <- p.Pause(context.Background()) }()
 		}
-		require.True(t, testutil.Eventually(func() bool { return p.workerSet.waiting.Load() == 3 }))
+		require.True(t, testutil.Eventually(func() bool { return p.core.Awaiting() == 3 }))
 		p.Resume()
 		// A caller of Pause that looked only after others had paused again would wait on.
 		for range 3 {
@@ -760,7 +758,7 @@ func TestCloseEndsAPauseThatStillWaits(t *testing.T) {
 	require.True(t, closed(begun))
 	result := make(chan error, 1)
 	go func() { result <- p.Pause(context.Background()) }()
-	require.True(t, testutil.Eventually(func() bool { return p.workerSet.waiting.Load() == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return p.core.Awaiting() == 1 }))
 	wait := testutil.Together(1, func(int) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -817,7 +815,7 @@ func TestWhatARunningTaskWaitsForGoesOnInAPause(t *testing.T) {
 			require.True(t, closed(begun))
 			result := make(chan error, 1)
 			go func() { result <- p.Pause(context.Background()) }()
-			require.True(t, testutil.Eventually(func() bool { return p.control.Load()&controlHold != 0 }))
+			require.True(t, testutil.Eventually(func() bool { return p.core.IsPaused() }))
 			pause()
 			close(release)
 			require.True(t, testutil.Returns(func() {
@@ -1073,7 +1071,7 @@ func TestControlOnASingleP(t *testing.T) {
 
 // whenHot waits until one worker watches and the others sleep.
 func whenHot(p *Pool) bool {
-	return testutil.Eventually(func() bool { return p.watched.Load() && unrest(p) == "" })
+	return testutil.Eventually(func() bool { return p.core.IsWatched() && unrest(p) == "" })
 }
 
 func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
@@ -1084,9 +1082,9 @@ func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 			require.True(t, whenHot(p), unrest(p))
 			parks := p.Stats().Total().Parks
 			ran := make(chan struct{})
-			looked := p.searchedAt.Load()
+			looked := p.core.SearchedAt.Load()
 			require.NoError(t, p.Go(func(*Worker) { close(ran) }))
-			trusted := heist.Ticks()-looked <= p.ticksAnswer // otherwise the hot worker shared its CPU with the test, say
+			trusted := heist.Ticks()-looked <= p.core.TicksAnswer // otherwise the hot worker shared its CPU with the test, say
 			require.True(t, closed(ran))
 			require.True(t, whenHot(p), unrest(p))
 			if trusted {
@@ -1106,7 +1104,7 @@ func TestOneWorkerOfAnIdlePoolStaysHot(t *testing.T) {
 		require.LessOrEqual(t, woken, 1+rounds/4, "of %d tasks for which a worker was awake", rounds)
 		require.True(t, whenHot(p))
 		requireCloses(t, p)
-		require.False(t, p.watched.Load())
+		require.False(t, p.core.IsWatched())
 	}
 }
 
@@ -1149,25 +1147,30 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 		require.True(t, whenHot(p))
-		for i := 0; p.sleep.Parked(1); i++ { // until the second is the hot one
+		for i := 0; p.core.Sleep.Parked(1); i++ { // until the second is the hot one
 			require.Less(t, i, 1000)
 			requireRunsTogether(t, p, 2)
 			require.True(t, whenHot(p))
 		}
-		p.active.Add(1)       // a worker comes to rest a little later
-		p.workerSet.mu.Lock() // Resize(1) and Close at the same time
-		p.workerSet.size.Store(1)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = p.Close()
-		}()
-		closing := testutil.Eventually(p.closing.Load)
-		p.setControl(controlClose, true)
-		p.workerSet.mu.Unlock()
+		p.core.Enter() // a worker comes to rest a little later
+		done, resized := make(chan struct{}), make(chan struct{})
+		closing := false
+		underLock(p, func() { // Resize(1) and Close at the same time
+			go func() {
+				defer close(resized)
+				_ = p.Resize(1)
+			}()
+			time.Sleep(time.Millisecond)
+			go func() {
+				defer close(done)
+				_ = p.Close()
+			}()
+			closing = testutil.Eventually(p.core.Closing.Load)
+		})
 		require.True(t, closing)
+		<-resized
 		pause()
-		p.rest()
+		p.core.Leave()
 		require.True(t, closed(done), "Close hangs")
 	}
 }

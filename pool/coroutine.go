@@ -136,46 +136,36 @@ func (p *Pool) relieved(loot *heist.Ring[task]) {
 	}
 }
 
-// mayRunBeside says whether a worker without a place may begin something. If so, it counts as active, and the caller
-// hires it or calls rest.
-func (p *Pool) mayRunBeside() bool {
-	c := &p.workerSet
-	c.mu.Lock() // a Pause that has not returned waits for the worker; after one that has, nothing begins
-	defer c.mu.Unlock()
-	if !c.atRest {
-		p.active.Add(1) // before the look: either Close waits for the worker as well, or nothing is taken
-	}
-	return !c.atRest
-}
-
 // runTurnBeside has a worker without a place run the function of the group that has the next turn, if there is one.
 func (p *Pool) runTurnBeside(g *Group) {
-	if !p.mayRunBeside() {
+	if !p.core.EnterUnlessAtRest() {
 		return
 	}
 	if f, ok := g.takeBeside(); ok {
 		p.hireFor(0, job{task: p.taskOf(f)})
 	} else {
-		p.rest()
+		p.core.Leave()
 	}
 }
 
 // runBeside has a worker without a place run a queued item, if there is one. loot is an empty ring,
 // and is empty again afterwards.
 func (p *Pool) runBeside(loot *heist.Ring[task]) {
-	if !p.mayRunBeside() {
+	// A Pause that has not returned waits for the worker; after one that has, nothing begins. And Enter comes before the
+	// look: either Close waits for the worker as well, or nothing is taken.
+	if !p.core.EnterUnlessAtRest() {
 		return
 	}
 	j, ok := p.takeAnywhere(loot)
 	if !ok {
-		p.rest()
+		p.core.Leave()
 		return
 	}
 	for t := loot.Pop(); t != nil; t = loot.Pop() {
 		if p.nodes[0].queues[PriorityNormal].Push(t) {
-			p.notifyTask(0)
+			p.core.NotifyTask(0)
 		} else { // Close has begun, and the task was accepted before
-			p.active.Add(1)
+			p.core.Enter()
 			p.hireFor(0, job{task: t})
 		}
 	}
@@ -191,13 +181,13 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 		}
 	}
 	for r, node := range p.rosters() {
-		if j, result := r.stealFork(false, node); result == heist.Success {
+		if j, result := stealFork(r, false, node); result == heist.Success {
 			return j, true
 		}
 	}
 	t := p.takeSubmitted()
 	for _, pl := range p.victims() {
-		if t == nil && pl.letters.Load() > 0 {
+		if t == nil && pl.core.Mail.Load() > 0 {
 			t = pl.openLetter() // the place's worker may be the one that stands still
 		}
 	}

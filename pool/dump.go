@@ -51,7 +51,7 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 	for i := range seen[:own] {
 		if v := &seen[i]; v.busy() {
 			s.Workers = append(s.Workers, v.worker(seen))
-		} else if !v.w.guest {
+		} else if !v.w.core.Guest {
 			s.Idle++
 		}
 	}
@@ -99,11 +99,11 @@ func (p *Pool) lookAround() (seen []sight) {
 	holders := make(map[*Worker]*place)
 	lent := make(map[*place]bool)
 	for _, pl := range p.victims() {
-		pl.mu.Lock()
-		for w := pl.top.Load(); w != nil; w = w.below.Load() {
-			holders[w] = pl
+		pl.core.Mu.Lock()
+		for w := pl.core.First(); w != nil; w = w.Next() {
+			holders[workerOf(w)] = pl
 		}
-		pl.mu.Unlock()
+		pl.core.Mu.Unlock()
 	}
 	for i := range seen {
 		v := &seen[i]
@@ -115,25 +115,25 @@ func (p *Pool) lookAround() (seen []sight) {
 	}
 	for i := range seen {
 		v := &seen[i]
-		v.standIn = v.waits == nil && v.place != nil && !v.w.guest && lent[v.place]
+		v.standIn = v.waits == nil && v.place != nil && !v.w.core.Guest && lent[v.place]
 	}
 	return seen
 }
 
 // busy says whether the worker computes, waits or searches.
 func (v *sight) busy() bool {
-	if v.w.guest {
+	if v.w.core.Guest {
 		return v.code != 0
 	}
-	return v.waits != nil || v.job != nil || v.forWhom != nil || v.place != nil && !v.w.pool.sleep.Parked(v.place.index)
+	return v.waits != nil || v.job != nil || v.forWhom != nil || v.place != nil && !v.w.pool.core.Sleep.Parked(v.place.index)
 }
 
 // worker returns the sight in the form that callers get.
 func (v *sight) worker(seen []sight) inspect.Worker {
 	p := v.w.pool
-	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.placement.node].id, State: inspect.Runs, Does: v.does()}
+	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.core.Placement.Node].id, State: inspect.Runs, Does: v.does()}
 	switch {
-	case v.w.guest:
+	case v.w.core.Guest:
 		s.Role = "guest"
 	case v.standIn:
 		s.Role = "stand-in"
@@ -149,7 +149,7 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 	case v.waits != nil:
 		s.State, s.Waits, since = inspect.Waits, v.waits.what, v.waits.since
 		s.WaitsOn = v.waitsOn(seen)
-	case !v.w.guest && v.job == nil && v.forWhom == nil:
+	case !v.w.core.Guest && v.job == nil && v.forWhom == nil:
 		s.State = inspect.Searches
 	}
 	if since != 0 && s.State != inspect.Searches {
@@ -165,11 +165,11 @@ func (v *sight) does() string {
 		return v.inside.title()
 	case v.job != nil:
 		return nameOf(v.job.code)
-	case v.w.guest && v.code > someCode:
+	case v.w.core.Guest && v.code > someCode:
 		return nameOf(v.code)
 	case v.forWhom != nil:
 		return ""
-	case v.w.guest:
+	case v.w.core.Guest:
 		return "a guest"
 	}
 	return ""

@@ -325,7 +325,7 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 
 	s = p.Snapshot()
 	row := func(w *Worker, role string, state inspect.State, does string) inspect.Worker {
-		return inspect.Worker{ID: w.ID(), Role: role, Place: w.homeIndex(), Node: w.Node(), State: state, Does: does}
+		return inspect.Worker{ID: w.ID(), Role: role, Place: w.core.HomeIndex(), Node: w.Node(), State: state, Does: does}
 	}
 	waits := func(w inspect.Worker) inspect.Worker {
 		w.Waits, w.Known = "Worker.Block", true
@@ -339,12 +339,12 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 		s.Workers[i].For = 0
 	}
 	require.ElementsMatch(t, want, s.Workers)
-	require.Equal(t, lender.home, standIn.home)
+	require.Equal(t, lender.core.Home(), standIn.core.Home())
 	require.ElementsMatch(t, []int{0, 10}, []int{lender.Node(), other.Node()})
 	require.Zero(t, s.Idle)
 	require.ElementsMatch(t, []inspect.Queue{
 		{Name: "injector of node 10, normal", Length: 2}, {Name: "injector of node 10, high", Length: 3}, {Name: "injector of node 10, low", Length: 1},
-		{Name: fmt.Sprintf("place %d", other.homeIndex()), Length: 1},
+		{Name: fmt.Sprintf("place %d", other.core.HomeIndex()), Length: 1},
 	}, s.Queues)
 	close(release)
 	left()

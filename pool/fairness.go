@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed53057037/heist"
@@ -56,12 +57,28 @@ const (
 	turnTime = 100 * time.Microsecond
 )
 
+// rounds are a pool's looks at the rest of its process. Times are in heist.Ticks.
+type rounds struct {
+	network    atomic.Pointer[network] // nil until it is needed; a worker writes, once
+	networkDue atomic.Int64            // when the next look at it is due; the worker that takes the turn writes
+	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due; the goroutine that looks writes
+	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
+}
+
+// manners is what a worker remembers of giving way, in heist.Ticks. Owner only.
+type manners struct {
+	gaveWayAt   int64 // when giveWay was last considered
+	politeAfter int64 // it does not give way before this time
+	asideAfter  int64 // it does not step aside before this time
+	woke        bool  // its last job ended the wait of a goroutine, which is now the next one on its P
+}
+
 // giveWay lets other goroutines have the worker's P, if that is cheap and was not done just now.
 func (w *Worker) giveWay() { w.giveWayIfDue(heist.Ticks()) }
 
 // giveWayIfDue is giveWay for a caller that knows the time. It returns the time afterwards.
 func (w *Worker) giveWayIfDue(now int64) (after int64) {
-	if now-w.gaveWayAt < w.pool.ticksGiveWay {
+	if now-w.gaveWayAt < w.pool.ticks.giveWay {
 		return now
 	}
 	if w.gaveWayAt == 0 { // a guest that came just now
@@ -70,7 +87,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	}
 	p := w.pool
 	p.follow(now)
-	if w.parker.channel == nil || now < w.politeAfter || now-w.gaveWayAt < p.ticksSpareGiveWay && p.sparesPs() {
+	if w.core.Parker.Locked() || now < w.politeAfter || now-w.gaveWayAt < p.ticks.spareGiveWay && p.sparesPs() {
 		return now
 	}
 	if w.pollNetwork(now) {
@@ -85,8 +102,8 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 func (w *Worker) gosched(now int64) {
 	runtime.Gosched()
 	w.hasGivenWay()
-	if took := w.gaveWayAt - now; took > w.pool.ticksLongTurn {
-		w.politeAfter = w.gaveWayAt + min(politeness*took, w.pool.ticksMaxTurn)
+	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
+		w.politeAfter = w.gaveWayAt + min(politeness*took, w.pool.ticks.maxTurn)
 	}
 }
 
@@ -96,11 +113,11 @@ func (w *Worker) gosched(now int64) {
 // be the next on the submitter's P. So long turns take one percent of the time at most.
 func (w *Worker) stepAside() {
 	now := heist.Ticks()
-	if w.parker.channel == nil || now < w.asideAfter {
+	if w.core.Parker.Locked() || now < w.asideAfter {
 		return
 	}
 	w.gosched(now)
-	if took := w.gaveWayAt - now; took > w.pool.ticksLongTurn {
+	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
 		w.asideAfter = w.gaveWayAt + 100*took
 	}
 }
@@ -115,8 +132,8 @@ func (w *Worker) hasGivenWay() {
 
 // sparesPs says whether some P has nothing to do: it is idle, or a searcher runs on it, which gives it up soon.
 func (p *Pool) sparesPs() bool {
-	state := p.sleep.Load()
-	return state.Searching() > int(p.woken.Load()) || p.size()-state.Sleepers() < int(p.ps.Load())
+	state := p.core.Sleep.Load()
+	return state.Searching() > int(p.core.Woken.Load()) || p.core.Size()-state.Sleepers() < int(p.ps.Load())
 }
 
 // pollNetwork lets the worker's P poll the network, if the pool's next look at the network is due and finds an
@@ -124,21 +141,21 @@ func (p *Pool) sparesPs() bool {
 func (w *Worker) pollNetwork(now int64) bool {
 	p := w.pool
 	due := p.networkDue.Load()
-	if now < due || !p.networkDue.CompareAndSwap(due, now+p.ticksNetwork) {
+	if now < due || !p.networkDue.CompareAndSwap(due, now+p.ticks.network) {
 		return false
 	}
 	n := p.network.Load()
 	if n != nil {
 		return n.poll()
 	}
-	if w.guest || w.late || p.inBubble { // Close waits for no guest or late worker; in a bubble the goroutine would belong to it
+	if w.core.Guest || w.late || p.inBubble { // Close waits for no guest or late worker; in a bubble the goroutine would belong to it
 		return false
 	}
-	p.ended.Add(1)
-	n, err := newNetwork(p.ended.Done)
+	ended := p.core.BeforeEnd()
+	n, err := newNetwork(ended)
 	if err != nil { // the process may open no more files
-		p.ended.Done()
-	} else if !p.network.CompareAndSwap(nil, n) || p.exit.Load() { // end sets exit before it looks for n
+		ended()
+	} else if !p.network.CompareAndSwap(nil, n) || p.core.Exits() { // end sets exit before it looks for n
 		n.stop()
 	}
 	return false
@@ -227,16 +244,16 @@ func (w *Worker) Yield() {
 			continue
 		}
 		v.expose()
-		if _, _, ok := v.pool.anyWork(true); ok || !v.guest && !v.hasPlace() {
+		if _, _, ok := v.pool.anyWork(true); ok || !v.core.Guest && !v.hasPlace() {
 			w.pool.wait("Worker.Yield", nil, runtime.Gosched)
 			return
 		}
 	}
-	if _, _, ok := w.pool.anyWork(true); ok || !w.guest && !w.hasPlace() {
+	if _, _, ok := w.pool.anyWork(true); ok || !w.core.Guest && !w.hasPlace() {
 		w.giveTurn()
 		return
 	}
-	if w.guest && w.isCoroutine() { // it may call Yield again and again, for something of another pool
+	if w.core.Guest && w.isCoroutine() { // it may call Yield again and again, for something of another pool
 		w.pool.relieve()()
 	}
 	w.giveWay()
@@ -245,8 +262,8 @@ func (w *Worker) Yield() {
 // giveTurn has another worker run a task in the worker's place. It waits for the start of the task and for its end,
 // but no longer than turnTime: the task may be long, or wait for the caller in a way that heist does not see.
 func (w *Worker) giveTurn() {
-	end := heist.Ticks() + w.pool.ticksTurn
-	if w.guest {
+	end := heist.Ticks() + w.pool.ticks.turn
+	if w.core.Guest {
 		w.pool.wait("Worker.Yield", nil, runtime.Gosched)
 		return
 	}

@@ -128,17 +128,17 @@ func (k *tick) pause(perNanosecond float64) {
 func (w *Worker) endTick() {
 	p, k := w.pool, &w.tick
 	now := heist.Ticks()
-	k.measure(now, p.ticksPerNanosecond)
+	k.measure(now, p.ticks.perNanosecond)
 	took := max(now-k.began, 0)
-	if took >= p.ticksGiveWay {
+	if took >= p.ticks.giveWay {
 		w.trim() // no fork is in use between two tasks
 		k.began = w.giveWayIfDue(now)
 		k.since = k.began
-		p.notifyAgain()
+		p.core.NotifyAgain()
 		w.stay()
 		took = 0
 	}
-	k.budget = int(min(max(p.duration(uint64(p.ticksGiveWay-took))/k.average, 1), budget))
+	k.budget = int(min(max(p.duration(uint64(p.ticks.giveWay-took))/k.average, 1), budget))
 }
 
 // nextTask takes a task without a look at other workers.
@@ -208,7 +208,7 @@ func (w *Worker) nextLocalTask() *task {
 func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	p := w.pool
 	injector := p.nodes[node].queues[PriorityNormal]
-	n := max(leastPull, injector.Len()*len(p.nodes)/p.size()+1)
+	n := max(leastPull, injector.Len()*len(p.nodes)/p.core.Size()+1)
 	n = min(n, len(w.pulled), w.batch.Cap()-w.batch.Len()+1)
 	got, r := injector.PullBatch(w.pulled[:n])
 	if r != heist.Success {
@@ -217,7 +217,7 @@ func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	first := w.pulled[0]
 	if got > 1 {
 		w.batch.PushBatch(w.pulled[1:got])
-		p.notifyTask(w.placement.node)
+		p.core.NotifyTask(w.core.Placement.Node)
 	}
 	clear(w.pulled[:got])
 	p.room.offer(p)
@@ -228,13 +228,13 @@ func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 // otherNodes-th time another one. Otherwise a task there could wait for ever, if all workers of that
 // node always had tasks of their own, or had left.
 func (w *Worker) pollNode() int {
-	nearby := w.pool.nodes[w.placement.node].nearby
+	nearby := w.pool.nodes[w.core.Placement.Node].nearby
 	if len(nearby) == 1 {
-		return w.placement.node
+		return w.core.Placement.Node
 	}
 	k := &w.tick
 	if k.polls++; k.polls%otherNodes != 0 {
-		return w.placement.node
+		return w.core.Placement.Node
 	}
 	return nearby[k.polls/otherNodes%len(nearby)]
 }
@@ -256,7 +256,7 @@ func (w *Worker) popLow() *task { return w.popPriority(PriorityLow) }
 // popPriority takes a task of a priority, from the nearest node that has one; but every
 // otherNodes-th time it begins with another node, for the reason that pollNode gives.
 func (w *Worker) popPriority(priority Priority) *task {
-	nearby := w.pool.nodes[w.placement.node].nearby
+	nearby := w.pool.nodes[w.core.Placement.Node].nearby
 	first := 0
 	if len(nearby) > 1 {
 		k := &w.tick
@@ -276,7 +276,7 @@ func (w *Worker) popPriority(priority Priority) *task {
 // nextRemoteTask takes a task from an injector of the worker's node, whatever its priority. Urgent
 // ones do not come first: chooseTask has looked for them before, or has given this turn to others.
 func (w *Worker) nextRemoteTask() (*task, heist.StealResult) {
-	return w.nextRemoteTaskOf(w.placement.node)
+	return w.nextRemoteTaskOf(w.core.Placement.Node)
 }
 
 func (w *Worker) nextRemoteTaskOf(node int) (*task, heist.StealResult) {
@@ -291,7 +291,7 @@ func (w *Worker) nextRemoteTaskOf(node int) (*task, heist.StealResult) {
 
 // nextRemoteTaskAnywhere is nextRemoteTask for all nodes, the nearest first.
 func (w *Worker) nextRemoteTaskAnywhere() (t *task, r heist.StealResult) {
-	for _, node := range w.pool.nodes[w.placement.node].nearby {
+	for _, node := range w.pool.nodes[w.core.Placement.Node].nearby {
 		t, this := w.nextRemoteTaskOf(node)
 		if t != nil {
 			return t, heist.Success

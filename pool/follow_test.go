@@ -53,7 +53,7 @@ func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 	for range 10 {
 		require.NoError(t, p.Go(func(*Worker) { tasks.Add(1) }))
 	}
-	require.True(t, testutil.Eventually(func() bool { return p.size() == 2 && tasks.Load() == 10 }))
+	require.True(t, testutil.Eventually(func() bool { return p.core.Size() == 2 && tasks.Load() == 10 }))
 
 	var over atomic.Bool
 	defer over.Store(true)
@@ -65,7 +65,7 @@ func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 	}
 	require.NoError(t, p.Go(again))
 	runtime.GOMAXPROCS(1)
-	require.True(t, testutil.Eventually(func() bool { return p.size() == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return p.core.Size() == 1 }))
 }
 
 func TestAChosenNumberOfWorkersStays(t *testing.T) {

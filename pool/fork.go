@@ -188,7 +188,7 @@ type forkStack interface {
 }
 
 func (s *frames[W, R]) init(w *Worker) {
-	s.owner, s.sleep = w, &w.pool.sleep
+	s.owner, s.sleep = w, &w.pool.core.Sleep
 	s.levels = policy.AlwaysPublic
 	s.moveTo(0)
 	s.slow.Store(alarmed) // an alarm that was raised before the stack existed counts too
@@ -307,7 +307,7 @@ const mostLevels = 24
 // breathe is called for each of the oldest forks. One at depth 0 may begin a new tree, which starts
 // with the fewest levels.
 func (s *stack) breathe(w *Worker, d int) {
-	now, period := heist.Ticks(), w.pool.ticksGiveWay
+	now, period := heist.Ticks(), w.pool.ticks.giveWay
 	since := now - s.breathedAt
 	s.breathedAt = now
 	switch {

@@ -195,7 +195,7 @@ func takesBack(s *frames[int, int], d int) bool {
 // on it step by step.
 func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
-	s.init(loneWorker(&Pool{ticksGiveWay: math.MaxInt64}))
+	s.init(loneWorker(&Pool{ticks: periods{giveWay: math.MaxInt64}}))
 	s.body = func(_ *Worker, n int) int { return 10 * n }
 	s.owner.stacks.Store(&[]forkStack{s})
 	return s
@@ -365,7 +365,7 @@ func TestStolenForkRunsOnAnotherWorker(t *testing.T) {
 			f, g := stolenJoin(w,
 				func(w *Worker) *Worker { return w },
 				func(w *Worker) *Worker { return w })
-			return f == w && g != w && !g.guest
+			return f == w && g != w && !g.core.Guest
 		}
 		for range testutil.Stress(100) {
 			require.NoError(t, p.Run(func(w *Worker) { require.True(t, check(w)) }))
@@ -696,7 +696,9 @@ func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
 // loneWorker returns a worker that is the calling goroutine. Its pool needs only the fields that the
 // test uses.
 func loneWorker(p *Pool) *Worker {
-	w := &Worker{pool: p, guest: true, goroutine: goroutineID()}
+	w := &Worker{pool: p}
+	w.goroutine = goroutineID()
+	w.core.Guest = true
 	w.wearer()
 	return w
 }

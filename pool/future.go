@@ -136,7 +136,7 @@ func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options 
 	task = carry(task, o.of, o.name)
 	future.labels = submitterLabels()
 	if o.route == (route{}) {
-		if w := p.near(); w != nil && (!w.guest || w.inPlace > 0) { // any other guest may have to wait for room
+		if w := p.near(); w != nil && (!w.core.Guest || w.inPlace > 0) { // any other guest may have to wait for room
 			future.bounded = p.bound > 0 && !w.hasPlace()
 			return future, w.accept(task)
 		}
@@ -270,9 +270,9 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	if w == nil || p.aborted.Load() || w.inPlace >= maxInPlace || p.stale.Load() >= maxStale {
 		return
 	}
-	if w.guest { // before the function has begun, so that Close waits for it
-		p.active.Add(1)
-		defer p.rest()
+	if w.core.Guest { // before the function has begun, so that Close waits for it
+		p.core.Enter()
+		defer p.core.Leave()
 	}
 	f, ok := t.take()
 	if !ok {

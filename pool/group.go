@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist/internal/panics"
+
+	"github.com/seed53057037/heist/internal/core"
 )
 
 // ErrGoexit is the error of a function of a [Group] or a [Future] that did not return but
@@ -65,12 +67,12 @@ type Group struct {
 	room    waiters      // callers of Go, until there are fewer tasks than the limit
 
 	mu       sync.Mutex
-	err      error                // the first
-	joins    bool                 // a function's error does not end the group; constant while tasks run
-	errs     []error              // with joins, the functions' errors in the order in which they came
-	panicked *PanicError          // the first
-	turns    turns[func(*Worker)] // of tasks, under mu; most is constant while tasks run
-	moved    bool                 // a turn has ended since relief last looked; under mu
+	err      error                     // the first
+	joins    bool                      // a function's error does not end the group; constant while tasks run
+	errs     []error                   // with joins, the functions' errors in the order in which they came
+	panicked *PanicError               // the first
+	turns    core.Turns[func(*Worker)] // of tasks, under mu; most is constant while tasks run
+	moved    bool                      // a turn has ended since relief last looked; under mu
 }
 
 const (
@@ -138,7 +140,7 @@ func (g *Group) AtMost(n int) {
 	if n < 1 {
 		panic(fmt.Errorf("pool: Group.AtMost was given %d; it must be at least 1", n))
 	}
-	g.turns.most = n
+	g.turns.Most = n
 }
 
 // Reset makes a group that has ended as good as new and returns its next context, as [Pool.Group] does. The settings
@@ -320,7 +322,7 @@ func (g *Group) skip(n int) {
 // submit queues a function that was counted in; without a turn it goes into the backlog. of is the user's function.
 func (g *Group) submit(of *task, f func(*Worker)) {
 	f = carry(f, of, "")
-	if g.turns.most > 0 && !g.takeTurn(f) {
+	if g.turns.Most > 0 && !g.takeTurn(f) {
 		return
 	}
 	var err error
@@ -346,14 +348,14 @@ func (g *Group) submit(of *task, f func(*Worker)) {
 func (g *Group) takeTurn(f func(*Worker)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.turns.take() {
+	if g.turns.Take() {
 		return true
 	}
-	if g.pool.closing.Load() {
-		g.turns.taken++
+	if g.pool.core.Closing.Load() {
+		g.turns.Taken++
 		return true
 	}
-	if g.turns.waiting = append(g.turns.waiting, f); len(g.turns.waiting) == 1 {
+	if g.turns.Waiting = append(g.turns.Waiting, f); len(g.turns.Waiting) == 1 {
 		g.pool.backlogs.add(g)
 	}
 	return false
@@ -362,16 +364,16 @@ func (g *Group) takeTurn(f func(*Worker)) bool {
 // endTurn ends a turn of worker w, and queues there the function that has the next turn. In a group that has failed
 // no more functions begin, so endTurn drops the backlog.
 func (g *Group) endTurn(w *Worker) {
-	if g.turns.most == 0 {
+	if g.turns.Most == 0 {
 		return
 	}
 	g.mu.Lock()
 	g.moved = true
-	dropped := g.failed.Load() && len(g.turns.waiting) > 0
+	dropped := g.failed.Load() && len(g.turns.Waiting) > 0
 	if dropped {
 		g.drop(g.clearBacklog())
 	}
-	if f, ok := g.turns.end(); ok {
+	if f, ok := g.turns.End(); ok {
 		g.unlist()
 		w.queue(f)
 	}
@@ -383,9 +385,9 @@ func (g *Group) endTurn(w *Worker) {
 
 // clearBacklog returns how many functions the backlog had. Under mu.
 func (g *Group) clearBacklog() int {
-	n := len(g.turns.waiting)
+	n := len(g.turns.Waiting)
 	if n > 0 {
-		g.turns.waiting = nil
+		g.turns.Waiting = nil
 		g.unlist()
 		g.pool.dropped.Add(int64(n))
 	}
@@ -394,7 +396,7 @@ func (g *Group) clearBacklog() int {
 
 // unlist is called when functions have left the backlog. If it is empty, the pool no longer lists the group. Under mu.
 func (g *Group) unlist() {
-	if len(g.turns.waiting) == 0 {
+	if len(g.turns.Waiting) == 0 {
 		g.pool.backlogs.remove(g)
 	}
 }
@@ -408,7 +410,7 @@ func (g *Group) takeBeside() (f func(*Worker), ok bool) {
 	if g.moved = false; moved || g.pool.aborted.Load() {
 		return nil, false
 	}
-	if f, ok = g.turns.next(); ok {
+	if f, ok = g.turns.Next(); ok {
 		g.unlist()
 	}
 	return f, ok
@@ -463,9 +465,9 @@ func (in *inside) waits(w *Worker) {
 // goesOn counts these functions as having turns again, since the wait is over.
 func (in *inside) goesOn() {
 	for ; in != nil; in = in.outer {
-		if g, ok := in.of.(*Group); ok && g.turns.most > 0 {
+		if g, ok := in.of.(*Group); ok && g.turns.Most > 0 {
 			g.mu.Lock()
-			g.turns.taken++
+			g.turns.Taken++
 			g.mu.Unlock()
 		}
 	}

@@ -59,7 +59,7 @@ func TestWaitDoesNotMissTheTaskAfterALull(t *testing.T) {
 // whenOneParked waits until all workers but one sleep.
 func whenOneParked(p *Pool) bool {
 	return testutil.Eventually(func() bool {
-		state := p.sleep.Load()
+		state := p.core.Sleep.Load()
 		return state.Searching() == 0 && state.Sleepers() == p.Workers()-1
 	})
 }
@@ -369,7 +369,7 @@ func TestGoWorkerCanJoin(t *testing.T) {
 		results := make([]int, 20)
 		for i := range results {
 			g.GoWorker(func(w *Worker) error {
-				if w.guest {
+				if w.core.Guest {
 					return fmt.Errorf("a group's function ran on slot %d", w.ID())
 				}
 				results[i] = fib(w, i%15)
@@ -659,7 +659,7 @@ func TestAResetGroupIsAsGoodAsNew(t *testing.T) {
 	require.Error(t, before.Err(), "the old context has ended")
 	require.NoError(t, ctx.Err())
 	require.NoError(t, g.Wait(), "the errors are gone")
-	require.Equal(t, [3]int{3, 2, 0}, [3]int{g.limit, g.turns.most, g.Skipped()})
+	require.Equal(t, [3]int{3, 2, 0}, [3]int{g.limit, g.turns.Most, g.Skipped()})
 	require.True(t, g.joins)
 
 	unused := g.Reset(parent)
@@ -700,7 +700,7 @@ func TestAFunctionThatWaitsGivesItsTurnsInAllGroups(t *testing.T) {
 			t.Error(err)
 		}
 	}), "it hangs")
-	require.Equal(t, [2]int{0, 0}, [2]int{outer.turns.taken, inner.turns.taken})
+	require.Equal(t, [2]int{0, 0}, [2]int{outer.turns.Taken, inner.turns.Taken})
 }
 
 // TestAGroupsFunctionCannotWaitForItsGroupAsAGuestElsewhere: the group would wait for it.

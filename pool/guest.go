@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/pad"
-	"github.com/seed53057037/heist/internal/policy"
 )
 
 // # Guests
@@ -31,7 +31,7 @@ const guestRosters = 8
 type guests struct {
 	_ pad.Line
 
-	roster
+	core.Roster
 
 	_ pad.Line
 }
@@ -74,7 +74,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 // admitGuest returns the worker as which the calling goroutine computes: the one that it already is, or
 // a guest, for which releaseGuest must be called.
 func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
-	if p.closing.Load() {
+	if p.core.Closing.Load() {
 		return nil, false, p.refuse(ErrClosed)
 	}
 	goroutine := goroutineID()
@@ -91,17 +91,9 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	}
 	here := &p.nodes[p.here()]
 	g := &here.guests[hashOf(goroutine)%guestRosters]
-	g.mu.Lock()
-	if n := len(g.free); n > 0 {
-		w, g.free[n-1] = g.free[n-1], nil
-		g.free = g.free[:n-1]
-	} else {
-		w = p.newWorker(&p.placements[here.guestsAt], true, false)
-		w.home = &g.roster
-	}
-	g.link(w)
-	g.mu.Unlock()
-	p.sleep.Add(policy.OneGuest - policy.OneSleeper)
+	w = workerOf(p.core.EnterGuest(&g.Roster, func() *core.Worker {
+		return &p.newGuest(&p.core.Placements()[here.guestsAt], &g.Roster).core
+	}))
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
 	w.code.set(someCode)
@@ -122,30 +114,8 @@ func (p *Pool) releaseGuest(w *Worker) {
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.cancelScope, w.around, w.asked, w.gaveWayAt = nil, 0, nil, nil, false, 0
 	w.code.set(0)
-	g := w.home
-	g.mu.Lock()
-	g.unlink(w)
-	if keep := len(g.free) < keptGuests; keep {
-		g.free = append(g.free, w)
-		g.mu.Unlock()
-	} else {
-		g.mu.Unlock()
+	if !w.core.LeaveGuest() {
 		p.workers.remove(w)
 	}
 	p.exitAdmission()
-	p.freePlace()
-}
-
-// keptGuests is how many guests that have left a roster keeps for the next callers.
-const keptGuests = 4
-
-// freePlace is called by a guest that computes no longer. A worker may have left a fork alone because
-// of this guest. If all places sleep, no worker waits and there is no other guest, not even one that waits, there is no
-// fork either.
-func (p *Pool) freePlace() {
-	state := p.sleep.Add(policy.OneSleeper - policy.OneGuest)
-	nobody := state.Sleepers() >= p.size() && !state.HasGuests() && p.waits.Load() == 0
-	if state.WantsForks() && !nobody {
-		p.notifySeen()
-	}
 }

@@ -156,7 +156,7 @@ func TestAGuestThatLeavesWakesSomebodyForTheForksOfOneThatWaits(t *testing.T) {
 		})
 	})
 	<-waits
-	require.True(t, testutil.Eventually(func() bool { return p.sleep.Parked(0) && p.sleep.Load().Searching() == 0 }))
+	require.True(t, testutil.Eventually(func() bool { return p.core.Sleep.Parked(0) && p.core.Sleep.Load().Searching() == 0 }))
 	close(leave)
 	left()
 	require.True(t, testutil.Returns(waited))

@@ -20,7 +20,7 @@ func TestAGuestAsleepIsWokenWhenItsForkIsDone(t *testing.T) {
 			_ = p.Run(func(w *Worker) {
 				stolenJoin(w, nop[int], func(*Worker) int {
 					// The thief is awake, the other worker and the guest sleep.
-					asleep = testutil.Eventually(func() bool { return p.sleep.Load().Sleepers() == 1 })
+					asleep = testutil.Eventually(func() bool { return p.core.Sleep.Load().Sleepers() == 1 })
 					heist.Spin(time.Millisecond) // from the announcement to the sleep
 					return 0
 				})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 )
@@ -192,7 +193,7 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 				}
 				in(p, func(w *Worker) {
 					steps.Call(w, func(*Fork[step, any]) any {
-						require.True(t, testutil.Eventually(func() bool { return int(p.active.Load()) == busy })) // the worker that began last may still search
+						require.True(t, testutil.Eventually(func() bool { return p.core.Active() == busy })) // the worker that began last may still search
 						dive(w, depth, func(w *Worker) {
 							if len(private(w)) == 0 {
 								t.Error("nothing was private before")
@@ -226,21 +227,22 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 // before its place sleeps, finds no fork at a place, though a worker there may have private ones.
 func TestWhoIsHungryAsksForForksWhereThereAreNone(t *testing.T) {
 	s := lonelyStack()
-	pl := &place{pool: s.owner.pool}
-	pl.link(s.owner)
+	var pl core.Roster
+	s.owner.core.Init(&s.owner.pool.core, nil, (*shown)(s.owner), false)
+	pl.Link(&s.owner.core)
 	calm := func() {
 		s.push(1)
 		require.True(t, takesBack(s, 0))
 		require.NotEqualValues(t, alarmed, s.slow.Load())
 	}
 	calm()
-	require.False(t, pl.anyFork(false))
+	require.False(t, pl.AnyFork(false))
 	require.NotEqualValues(t, alarmed, s.slow.Load(), "nobody wants forks")
-	require.False(t, pl.anyFork(true))
+	require.False(t, pl.AnyFork(true))
 	require.EqualValues(t, alarmed, s.slow.Load())
 	calm()
 	s.push(1)
-	require.True(t, pl.anyFork(true))
+	require.True(t, pl.AnyFork(true))
 	require.NotEqualValues(t, alarmed, s.slow.Load(), "there is a fork")
 }
 
@@ -261,10 +263,10 @@ func TestASearcherAsksForForks(t *testing.T) {
 	require.NoError(t, p.Go(func(w *Worker) {
 		defer close(looked)
 		<-deep
-		w.searching = true
-		p.sleep.Add(policy.OneSearching)
+		w.place.core.Searching = true
+		p.core.Sleep.Add(policy.OneSearching)
 		_, result = w.stealWork(true)
-		w.stopSearching()
+		w.place.core.StopSearching()
 	}))
 	<-looked
 	require.Equal(t, heist.Empty, result)

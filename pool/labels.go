@@ -27,6 +27,13 @@ import (
 // labels are the labels of a goroutine.
 type labels = unsafe.Pointer
 
+// dress is which labels a worker's goroutine has, and why. Owner only, unless said otherwise.
+type dress struct {
+	worn   labels    // labels that the goroutine has for what it runs, see wear
+	merged [2]merged // see withName; thieves read them as they read labels
+	title  string    // the name of the worker's task, or of what it began last by Named in a task without one
+}
+
 // labelsOffset is the offset of the labels in the runtime's record of a goroutine, or 0 if it was not found.
 var labelsOffset = findLabels()
 
@@ -60,7 +67,7 @@ func (w *Worker) wearer() {
 		return
 	}
 	w.labels = &w.worn
-	if w.guest {
+	if w.core.Guest {
 		w.worn = goroutineLabels()
 	}
 }
@@ -77,7 +84,7 @@ func (w *Worker) carries() labels {
 
 // dressed returns the labels that the worker's goroutine has while it runs something with the labels others.
 func (w *Worker) dressed(others labels) labels {
-	if w.guest {
+	if w.core.Guest {
 		return others
 	}
 	return w.withName(others)
@@ -99,7 +106,7 @@ func submitterLabels() labels {
 	if ls == nil {
 		return nil
 	}
-	if w := goroutines.find(goroutineID()); w != nil && !w.guest {
+	if w := goroutines.find(goroutineID()); w != nil && !w.core.Guest {
 		return w.withoutName(ls)
 	}
 	return ls
@@ -118,7 +125,7 @@ const labelPool, labelWorker = "heist_pool", "heist_worker"
 // call of wear. That call discards labels that the goroutine's function has set meanwhile.
 func (w *Worker) wear(others labels) (before labels) {
 	before = w.worn
-	if w.guest || others == before {
+	if w.core.Guest || others == before {
 		return before
 	}
 	w.worn = others

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/numa"
 )
@@ -95,10 +96,10 @@ func tiersOf(sorted []float64) (firsts []float64) {
 const unmeasured = math.MaxInt32
 
 // between returns how far apart two placements are.
-func (l latencies) between(t *numa.Topology, a, b *placement) int {
-	x, y := a.cpus[0], b.cpus[0]
+func (l latencies) between(t *numa.Topology, a, b *core.Placement) int {
+	x, y := a.CPUs[0], b.CPUs[0]
 	if l == nil {
-		return max(policy.Distance(t, x, y), a.width, b.width)
+		return max(policy.Distance(t, x, y), a.Width, b.Width)
 	}
 	if x == y {
 		return policy.SameCore

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/numa"
 )
 
@@ -32,7 +33,7 @@ func FuzzReadLatencies(f *testing.F) {
 		for pair, level := range o {
 			require.Positive(t, level)
 			require.Less(t, level, unmeasured)
-			distance := o.between(&topology, &placement{cpus: pair[:1]}, &placement{cpus: pair[1:]})
+			distance := o.between(&topology, &core.Placement{CPUs: pair[:1]}, &core.Placement{CPUs: pair[1:]})
 			require.Equal(t, level, distance)
 			require.NotEmpty(t, o.name(distance))
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,7 +69,7 @@ func TestLatenciesWithinAQuarterAreOneTier(t *testing.T) {
 
 	o, err := readLatencies(strings.NewReader(`{"cpus": [0, 1, 2, 3], "ns": [[0, 48, 97, 90], [60, 0, 96, 99], [97, 96, 0, 50], [99, 99, 50, 0]]}`))
 	require.NoError(t, err)
-	at := func(cpu int) *placement { return &placement{cpus: []int{cpu}} }
+	at := func(cpu int) *core.Placement { return &core.Placement{CPUs: []int{cpu}} }
 	between := func(a, b int) int { return o.between(nil, at(a), at(b)) }
 	require.Zero(t, between(2, 2))
 	for _, pair := range [][2]int{{0, 1}, {1, 0}, {2, 3}, {3, 2}} {
@@ -235,7 +236,8 @@ func TestALookAllocatesNothing(t *testing.T) {
 	p := newNodes(t, 3, 2)
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
-	w := &Worker{pool: p, place: p.places[0], placement: p.places[0].placement} // the worker of this place is held, so the test may act as it
+	w := &Worker{pool: p, place: p.places[0]} // the worker of this place is held, so the test may act as it
+	w.core.Placement = p.places[0].placement
 	for _, slots := range []bool{false, true} {
 		require.Zero(t, allocsPerRun(100, func() {
 			for range 4 {

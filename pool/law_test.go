@@ -362,7 +362,7 @@ func TestCloseWaitsForAFutureThatAGuestRunsInPlace(t *testing.T) {
 				t.Error("Close has returned")
 			}
 		})
-		require.True(t, testutil.Eventually(p.closing.Load))
+		require.True(t, testutil.Eventually(p.core.Closing.Load))
 		close(over)
 		guest()
 		closing()
@@ -497,7 +497,7 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 					alarms++
 				}
 			}
-			return alarms == 0 && !p.sleep.Hungry()
+			return alarms == 0 && !p.core.Sleep.Hungry()
 		}))
 	}))
 	close(release)
@@ -578,7 +578,7 @@ func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 func TestAWaiterIsSpareWhereOthersLookForWorkInVain(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	spare := func(w *Worker, state policy.State) bool {
-		before := p.sleep.Load()
+		before := p.core.Sleep.Load()
 		defer setState(w, before)
 		setState(w, state)
 		return w.isSpare()
@@ -1024,12 +1024,12 @@ func TestAcceptedTasksThatNobodyElseSeesKeepTheWorkerInItsPlace(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	done := make(chan [2]bool)
 	require.NoError(t, p.Go(func(w *Worker) {
-		w.owed.Add(1)
+		w.place.core.Mail.Add(1)
 		without := w.isControlled()
 		w.stash = append(w.stash, new(task))
 		with := w.isControlled()
 		w.stash = nil
-		w.owed.Add(-1)
+		w.place.core.Mail.Add(-1)
 		done <- [2]bool{without, with}
 	}))
 	require.Equal(t, [2]bool{true, false}, <-done)
@@ -1089,7 +1089,7 @@ func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
 	for range tasks { // a steal may take several tasks
 		p.runBeside(loot)
 	}
-	require.True(t, testutil.Eventually(func() bool { return ran.Load() == tasks && p.active.Load() == 1 }))
+	require.True(t, testutil.Eventually(func() bool { return ran.Load() == tasks && p.core.Active() == 1 }))
 	select {
 	case <-closed:
 		require.Fail(t, "a task still runs")
@@ -1190,8 +1190,8 @@ func TestACoroutineMayWaitForItsGroupsBacklog(t *testing.T) {
 				require.NoError(t, a.Wait())
 				require.NoError(t, b.Wait())
 				require.Empty(t, p.backlogs.all())
-				require.Zero(t, a.turns.taken)
-				require.Zero(t, b.turns.taken)
+				require.Zero(t, a.turns.Taken)
+				require.Zero(t, b.turns.Taken)
 			})
 		})
 	}

@@ -261,7 +261,7 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) 
 		}
 	}()
 	p, ok := at.(*Pool)
-	if !ok || n <= 0 || len(g) > 0 || p == nil || p.closing.Load() || len(p.nodes) == 0 || p.callers > 0 {
+	if !ok || n <= 0 || len(g) > 0 || p == nil || p.core.Closing.Load() || len(p.nodes) == 0 || p.callers > 0 {
 		var err error
 		if p, err = checkLoop(at, n, g); err != nil || n == 0 {
 			return nil, err
@@ -284,10 +284,10 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) 
 		took := max(now-last, 1)
 		last = now
 		next = times(16, done, n)
-		if float64(took)*float64(n-done) >= float64(p.ticksLoop.Alone)*float64(items) {
-			if now-start >= p.ticksLoop.Alone/probeTime {
+		if float64(took)*float64(n-done) >= float64(p.ticks.loop.Alone)*float64(items) {
+			if now-start >= p.ticks.loop.Alone/probeTime {
 				r := restOf(at, done, n, policy.Pace{}, g)
-				r.pace.Probed(items, took, &p.ticksLoop)
+				r.pace.Probed(items, took, &p.ticks.loop)
 				return r, nil
 			}
 			next = times(2, done, n)
@@ -348,7 +348,7 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil
 	if how.share > 0 { // a share of all items: nothing has been probed
-		left.grain = (left.hi-1)/times(how.share, v.w.pool.size(), left.hi) + 1
+		left.grain = (left.hi-1)/times(how.share, v.w.pool.core.Size(), left.hi) + 1
 	}
 	left.limited = how.most > 0
 	left.seats.Store(int32(how.most - 1))
@@ -428,8 +428,8 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 	p := w.pool
 	start := heist.Ticks()
 	for s.lo < s.hi && !s.over(w) {
-		if p.sleep.Hungry() && !forks.visible() {
-			for n := s.pace.Parts(s.hi-s.lo, max(p.idle(), 1), &p.ticksLoop); n > 0 && s.give(s.lo+(s.hi-s.lo)/2, forks); n-- {
+		if p.core.Sleep.Hungry() && !forks.visible() {
+			for n := s.pace.Parts(s.hi-s.lo, max(p.idle(), 1), &p.ticks.loop); n > 0 && s.give(s.lo+(s.hi-s.lo)/2, forks); n-- {
 			}
 			start = heist.Ticks() // the time of a wake-up is not that of the items
 		}
@@ -437,7 +437,7 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		s.body(w, s.lo, next)
 		now := heist.Ticks()
 		w.cancelScope.poll(w, now)
-		s.pace.Measured(next-s.lo, now-start, &p.ticksLoop)
+		s.pace.Measured(next-s.lo, now-start, &p.ticks.loop)
 		start, s.lo = w.giveWayIfDue(now), next
 	}
 }

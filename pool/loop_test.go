@@ -337,16 +337,16 @@ func TestShortLoopLeavesTheOthersAsleep(t *testing.T) {
 	short := 0
 	for range 200 {
 		requireAtRest(t, p)
-		state, before := p.sleep.Load(), p.Stats().Total()
+		state, before := p.core.Sleep.Load(), p.Stats().Total()
 		start := heist.Ticks()
 		require.NoError(t, For(p, len(s), func(i int) { s[i]++ }))
 		require.NoError(t, ForRange(p, len(s), func(lo, hi int) { s[lo]++ }))
-		if heist.Ticks()-start >= p.ticksLoop.Alone/probeTime {
+		if heist.Ticks()-start >= p.ticks.loop.Alone/probeTime {
 			continue // the system interrupted it, or is an emulator
 		}
 		short++
 		after := p.Stats().Total()
-		require.Equal(t, state, p.sleep.Load())
+		require.Equal(t, state, p.core.Sleep.Load())
 		require.Equal(t, before.Parks, after.Parks)
 		require.Equal(t, before.Looks, after.Looks)
 	}
@@ -878,7 +878,7 @@ func TestCancellationRacesWithTheEnd(t *testing.T) {
 		wait()
 	}
 	require.True(t, whenParked(p))
-	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.sleep.Load(), "a cancelled call is still counted")
+	require.Equal(t, policy.State(p.Workers())*policy.OneSleeper, p.core.Sleep.Load(), "a cancelled call is still counted")
 }
 
 func TestShortLoopAllocatesNothing(t *testing.T) {
@@ -963,7 +963,7 @@ func TestASeatIsFreeAgain(t *testing.T) {
 		var last [64]atomic.Int64 // by worker: where its last range ended
 		require.NoError(t, ForRange(p, 1000, func(w *Worker, lo, hi int) {
 			switch {
-			case w.guest:
+			case w.core.Guest:
 				time.Sleep(100 * time.Microsecond) // the others do the rest as soon as they may
 			case last[w.ID()].Swap(int64(hi)) != int64(lo):
 				parts.Add(1)

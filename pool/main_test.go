@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 )
@@ -100,7 +101,7 @@ func newPool(t testing.TB, options ...Option) *Pool {
 	p, err := New(options...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if p.closing.Load() {
+		if p.core.Closing.Load() {
 			return
 		}
 		if t.Failed() { // leave nothing behind that disturbs others
@@ -147,18 +148,16 @@ func requireAtRest(t testing.TB, p *Pool) {
 
 // unrest says what keeps a pool from being at rest.
 func unrest(p *Pool) string {
-	p.workerSet.mu.Lock()
-	defer p.workerSet.mu.Unlock()
-	state := p.sleep.Load()
-	hot, size := 0, p.size() // Workers may resize
+	state := p.core.Sleep.Load()
+	hot, size := 0, p.core.Size() // Workers may resize
 	if p.latency {
 		hot = 1
 	}
 	switch {
-	case p.waits.Load() != 0:
-		return fmt.Sprintf("%d workers wait", p.waits.Load())
-	case p.active.Load() != 0:
-		return fmt.Sprintf("%d workers are not idle", p.active.Load())
+	case p.core.Waits() != 0:
+		return fmt.Sprintf("%d workers wait", p.core.Waits())
+	case p.core.Active() != 0:
+		return fmt.Sprintf("%d workers are not idle", p.core.Active())
 	case state.Searching() != hot:
 		return fmt.Sprintf("%d workers search", state.Searching())
 	case state.Sleepers() != size-hot:
@@ -167,25 +166,20 @@ func unrest(p *Pool) string {
 		return "a task lies in a queue"
 	case state.HasGuests():
 		return "there are guests"
-	case p.control.Load()&controlClose != 0:
-		return "there are too many places"
-	case (p.control.Load()&controlHold != 0) != p.workerSet.paused:
-		return fmt.Sprintf("control is %b", p.control.Load())
+	case openPlaces(p) != size:
+		return fmt.Sprintf("%d places of %d are open", openPlaces(p), size)
 	}
 	parked := 0
 	for i, pl := range p.victims() {
-		switch {
-		case pl.open != (i < size):
-			return fmt.Sprintf("place %d is open: %v", i, pl.open)
-		case pl.owed.Load() != 0:
-			return fmt.Sprintf("%d want place %d back", pl.owed.Load(), i)
+		if n := pl.core.Owed(); n != 0 {
+			return fmt.Sprintf("%d want place %d back", n, i)
 		}
-		asleep := p.sleep.Parked(pl.index)
+		asleep := p.core.Sleep.Parked(pl.index)
 		if asleep {
 			parked++
 		}
-		if asleep && !pl.open || pl.top.Load() != nil && (asleep || hot == 0) {
-			return fmt.Sprintf("place %d is open %v, asleep %v, and somebody is linked to it: %v", i, pl.open, asleep, pl.top.Load() != nil)
+		if linked := pl.core.First() != nil; asleep && i >= size || linked && (asleep || hot == 0) {
+			return fmt.Sprintf("place %d of %d is asleep %v, and somebody is linked to it: %v", i, size, asleep, linked)
 		}
 	}
 	if parked != size-hot {
@@ -193,13 +187,19 @@ func unrest(p *Pool) string {
 	}
 	for r, node := range p.rosters() {
 		switch {
-		case r.anyFork(true):
+		case r.AnyFork(true):
 			return "a fork lies in a fork stack"
-		case r.of == nil && r.top.Load() != nil:
+		case r.Place() == nil && r.First() != nil:
 			return fmt.Sprintf("a guest is on a roster of node %d", node)
 		}
 	}
 	return ""
+}
+
+// openPlaces returns how many places are open.
+func openPlaces(p *Pool) (n int) {
+	p.core.EachOpen(func(*core.Place) { n++ })
+	return n
 }
 
 // leftovers says what is wrong with the fork stack of a pool at rest: its indices
@@ -226,7 +226,7 @@ func (s *frames[W, R]) leftovers() string {
 // whenParked waits until all workers sleep, and looks at nothing else.
 func whenParked(p *Pool) bool {
 	return testutil.Eventually(func() bool {
-		state := p.sleep.Load()
+		state := p.core.Sleep.Load()
 		return state.Searching() == 0 && state.Sleepers() == p.Workers()
 	})
 }
@@ -293,7 +293,7 @@ func child(t *testing.T, environment ...string) (string, error) {
 // setState sets the pool's state, for a worker that is alone or a test that takes the liberty. If the
 // pool is hungry then, it raises the worker's alarm, as a thief would.
 func setState(w *Worker, state policy.State) {
-	if w.pool.sleep.Add(state-w.pool.sleep.Load()) >= policy.OneSleeper {
+	if w.pool.core.Sleep.Add(state-w.pool.core.Sleep.Load()) >= policy.OneSleeper {
 		w.alarm()
 	}
 }

@@ -140,8 +140,8 @@ func TestAPoolPollsTheNetworkWhenItIsDueOnly(t *testing.T) {
 		}))
 		return <-done
 	}
-	require.Equal(t, p.ticksNetwork, polls(p.ticksNetwork), "it is not due for that long")
+	require.Equal(t, p.ticks.network, polls(p.ticks.network), "it is not due for that long")
 	require.Nil(t, p.network.Load())
-	require.Equal(t, p.ticksNetwork, polls(-1))
+	require.Equal(t, p.ticks.network, polls(-1))
 	require.NotNil(t, p.network.Load())
 }

@@ -525,7 +525,7 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 	machine := topologyOf(t)
 	for _, thief := range p.places[:p.first] {
 		for _, victim := range p.places[:p.first] {
-			a, b := machine.CPUs[thief.placement.cpus[0]], machine.CPUs[victim.placement.cpus[0]]
+			a, b := machine.CPUs[thief.placement.CPUs[0]], machine.CPUs[victim.placement.CPUs[0]]
 			want := "nodes at distance 21"
 			switch {
 			case a.Core == b.Core:
@@ -539,7 +539,7 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 		}
 		for node, n := range p.nodes {
 			want := "same node"
-			if node != thief.placement.node {
+			if node != thief.placement.Node {
 				want = "nodes at distance 21"
 			}
 			require.Equal(t, want, p.Stats().Tiers[thief.search.TierOf(n.guestsAt)].Name)
@@ -663,7 +663,7 @@ func TestPinningsBindWorkersToWhatIsShared(t *testing.T) {
 			var want [][]int
 			for rank, cpu := range c.order {
 				want = append(want, c.bound(cpu))
-				require.Equal(t, c.bound(cpu), p.places[rank].placement.cpus, "worker %d", rank)
+				require.Equal(t, c.bound(cpu), p.places[rank].placement.CPUs, "worker %d", rank)
 			}
 			require.ElementsMatch(t, want, bound())
 		})

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/trace"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed53057037/heist"
@@ -170,6 +171,29 @@ func (p *Pool) Timings() inspect.Timings {
 	return inspect.Timings{Wait: p.histogram(&t.wait), Run: p.histogram(&t.run)}
 }
 
+// meter is what a worker measures. Owner only.
+type meter struct {
+	jobs       uint64        // how many it has begun
+	waited     int64         // how long it has waited in all, in heist.Ticks, if the pool measures
+	waitedThen int64         // waited when its job began
+	region     *trace.Region // of the wait that it is in; nil if no trace is on
+}
+
+// display is what a worker shows of itself. Owner writes, observers read. It is on the owner's lines, because observers
+// seldom read.
+type display struct {
+	job       published[task]   // the task that the worker runs; nil if its job is no task
+	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if the guest has left
+	inside    published[inside] // the innermost future or group whose function it is in
+	forWhom   published[Worker] // the worker whose fork or child it runs; nil for none
+	latch     published[latch]  // of that fork or child
+	publishes heist.Counter     // how often it has published forks
+	since     atomic.Int64      // when its job began, in heist.Ticks; 0 if it has none, or the pool does not measure
+	slowSince atomic.Int64      // the last job that took too long, by its since; see slow.go
+	number    atomic.Uint64     // of its goroutine, with WithSlowTask
+	timings   *timings          // nil without WithTimings; constant
+}
+
 // timings are what a worker has measured. Owner writes, observers read.
 type timings struct {
 	_ pad.Line
@@ -233,7 +257,7 @@ func (p *Pool) histogram(counts *histogram) (h inspect.Histogram) {
 
 // duration returns how long a stretch of heist.Ticks is.
 func (p *Pool) duration(ticks uint64) time.Duration {
-	return time.Duration(float64(ticks) / p.ticksPerNanosecond)
+	return time.Duration(float64(ticks) / p.ticks.perNanosecond)
 }
 
 // measuredWaits: the wait of one task in so many is measured, because to measure it takes a closure.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
@@ -172,8 +173,8 @@ func TestStatsTellWakeUpsThatFoundNothing(t *testing.T) {
 	after := p.Stats().Total()
 	require.GreaterOrEqual(t, after.Wakes-before.Wakes, uint64(10))
 	require.GreaterOrEqual(t, after.Parks, after.Fruitless)
-	if p.sleep.Choose(0) {
-		p.places[0].wakeUp()
+	if p.core.Sleep.Choose(0) {
+		p.places[0].core.WakeUp()
 	}
 	requireAtRest(t, p)
 	require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Fruitless > before.Fruitless }))
@@ -185,7 +186,9 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	c, err := configure([]Option{WithPinning(PinCores), WithWorkers(2), WithTimings()})
 	require.NoError(t, err)
 	p := makePool(c)
-	p.waits.Store(1)
+	waiter := p.newWorker(p.places[0].placement)
+	waiter.core.BeginBeside(&p.places[0].core.Roster)
+	waiter.core.Lend(nil, false)
 	p.cancelled.Store(2)
 	p.refused.Store(3)
 	p.late.Store(4)
@@ -193,7 +196,9 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	p.panicked.Store(6)
 	p.dropped.Store(70)
 	p.delayed.Store(800)
-	p.active.Store(9)
+	for p.core.Active() < 9 {
+		p.core.Enter()
+	}
 	nothing := taskOf(func(*Worker) {})
 	for i, n := range map[Priority]int{PriorityHigh: 1, PriorityNormal: 2, PriorityLow: 3} {
 		for range n {
@@ -201,10 +206,10 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 		}
 		require.True(t, p.nodes[0].queues[i].Push(nothing))
 	}
-	p.sleep.Add(3 * policy.OneSearching)
+	p.core.Sleep.Add(3 * policy.OneSearching)
 	for waits, n := range map[*waitsFor]int{nil: 2, {what: "anything"}: 1} {
 		for range n {
-			guest := p.newWorker(&p.placements[p.nodes[0].guestsAt], true, false)
+			guest := p.newGuest(&p.core.Placements()[p.nodes[0].guestsAt], &p.nodes[0].guests[0].Roster)
 			guest.code.set(someCode)
 			guest.waitsFor.Store(waits)
 		}
@@ -212,7 +217,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	pl := p.places[1]
 	require.True(t, pl.ring.Push(nothing))
 	pl.lifoSlot.Store(nothing)
-	for i, counter := range []interface{ Add(int) }{&pl.tasks, &pl.looks, &pl.parks, &pl.wakes, &pl.fruitless, &pl.lends, &pl.gaveWay, &pl.displaced} {
+	for i, counter := range []interface{ Add(int) }{&pl.tasks, &pl.looks, &pl.core.Parks, &pl.core.Wakes, &pl.core.Fruitless, &pl.core.Lends, &pl.gaveWay, &pl.displaced} {
 		counter.Add(10 + i)
 	}
 	pl.stealStats.succeeded(0, 0, 3)
@@ -223,7 +228,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	// Half of what was counted and measured is of a worker that has ended.
 	second := heist.TicksIn(time.Second)
 	for range 2 {
-		w := p.newWorker(pl.placement, false, false)
+		w := p.newWorker(pl.placement)
 		w.publishes.Add(20)
 		w.timings.computing.Add(int(30 * second))
 		w.timings.searching.Add(int(40 * second))
@@ -325,7 +330,7 @@ func TestComputingIsOfTasksAndForksWithoutTheirWaits(t *testing.T) {
 
 // TestWhatWorkersAndGuestsPublishedIsCountedWhenTheyAreGone.
 func TestWhatWorkersAndGuestsPublishedIsCountedWhenTheyAreGone(t *testing.T) {
-	const guests = 4 * keptGuests
+	const guests = 4 * core.KeptGuests
 	p := newPool(t, WithWorkers(2))
 	var published atomic.Int64
 	f := func(w *Worker) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool/inspect"
@@ -122,7 +123,7 @@ func (p *Pool) Pinning() (pinning Pinning, why string) {
 
 // maxWorkers stays below the 10,000 threads at which the Go runtime ends a process
 // (debug.SetMaxThreads), and above the CPUs of any machine.
-const maxWorkers = 1 << 13
+const maxWorkers = core.MostBound
 
 // WithWorkers sets the number of workers, from 1 to 8192. More workers than CPUs are allowed; they share the CPUs.
 func WithWorkers(n int) Option {

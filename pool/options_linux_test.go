@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -89,11 +90,15 @@ func TestNobodyElseIsBound(t *testing.T) {
 }
 
 func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
-	boundWorkers.Add(mostBound - 1)
-	defer boundWorkers.Add(1 - mostBound)
+	p, many := newPool(t, WithWorkers(1)), core.Placement{CPUs: []int{0}, Places: core.MostBound}
+	for more := true; more; {
+		bound, late := many.Begins(&p.core)
+		defer many.Ends(&p.core, bound, late)
+		more = bound
+	}
 	_, err := New(WithWorkers(2), WithPinning(PinCores))
 	require.ErrorContains(t, err, "10,000 threads; use fewer workers, or PinNone")
-	p := newPool(t, WithWorkers(2)) // PinAuto goes on without pinning
+	p = newPool(t, WithWorkers(2)) // PinAuto goes on without pinning
 	require.NoError(t, p.Run(func(w *Worker) { fib(w, 10) }))
 }
 

@@ -3,9 +3,9 @@ package pool
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/numa"
 )
@@ -22,19 +22,6 @@ import (
 //
 // A pool whose workers are all on one node, or not bound, has one node, and pays nothing for all this.
 
-// placement is where the thread of a place may run, with the idle workers there.
-type placement struct {
-	cpus  []int // ascending; nil for any; constant
-	node  int   // index into Pool.nodes; constant
-	width int   // the distance between two places of it; constant
-
-	mu     sync.Mutex
-	idle   []*Worker // workers without a place, ready to take one; the newest last
-	places int       // how many places of workers may be here; constant
-	bound  int       // how many workers are bound
-	closed bool      // the pool has ended
-}
-
 // node is the part of a pool on one memory node. All fields are constant.
 type node struct {
 	id      int      // the system's number
@@ -46,8 +33,17 @@ type node struct {
 	queues   [priorities]*heist.Injector[task]
 }
 
+// layout is where the places of a pool are. All fields are constant.
+type layout struct {
+	placementOf []int // place -> placement
+	nodes       []node
+	nodeOfCPU   []int // CPU -> node, nil if there is one node
+	onCPU       []int // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is
+	victimOrder *policy.Order
+}
+
 // layOut finds the nodes of the pool and the placements of its places.
-func (p *Pool) layOut() {
+func (p *Pool) layOut() (placements []core.Placement) {
 	p.layOutNodes()
 	p.placementOf = make([]int, p.maxWorkers)
 	known := make(map[string]int) // key -> index into p.placements
@@ -55,9 +51,9 @@ func (p *Pool) layOut() {
 		key := fmt.Sprint(cpus, node, width)
 		i, ok := known[key]
 		if !ok {
-			i = len(p.placements)
+			i = len(placements)
 			known[key] = i
-			p.placements = append(p.placements, placement{cpus: cpus, node: node, width: width})
+			placements = append(placements, core.Placement{CPUs: cpus, Node: node, Width: width})
 		}
 		return i
 	}
@@ -70,10 +66,10 @@ func (p *Pool) layOut() {
 			i = find(cpus, p.nodeOf(cpus[0]), p.pinning.width())
 		}
 		p.placementOf[place] = i
-		s := &p.placements[i]
-		s.places++
+		s := &placements[i]
+		s.Places++
 		if place < p.first {
-			p.nodes[s.node].workers++
+			p.nodes[s.Node].workers++
 			p.bindTo(s, place)
 		}
 	}
@@ -81,18 +77,19 @@ func (p *Pool) layOut() {
 		p.nodes[i].guests = make([]guests, guestRosters)
 		p.nodes[i].guestsAt = find(p.cpusOn(i), i, policy.SameNode)
 	}
+	return placements
 }
 
 // bindTo notes the first worker that is bound to one CPU alone.
-func (p *Pool) bindTo(s *placement, place int) {
-	if len(s.cpus) != 1 {
+func (p *Pool) bindTo(s *core.Placement, place int) {
+	if len(s.CPUs) != 1 {
 		return
 	}
-	for s.cpus[0] >= len(p.onCPU) {
+	for s.CPUs[0] >= len(p.onCPU) {
 		p.onCPU = append(p.onCPU, -1)
 	}
-	if p.onCPU[s.cpus[0]] < 0 {
-		p.onCPU[s.cpus[0]] = place
+	if p.onCPU[s.CPUs[0]] < 0 {
+		p.onCPU[s.CPUs[0]] = place
 	}
 }
 
@@ -156,20 +153,28 @@ func (p *Pool) here() int {
 	return p.nodeOf(numa.CurrentCPU())
 }
 
+// nearby returns all nodes for each node, nearest first.
+func (p *Pool) nearby() (nearby [][]int) {
+	for i := range p.nodes {
+		nearby = append(nearby, p.nodes[i].nearby)
+	}
+	return nearby
+}
+
 // nodesOfPlaces returns each place's node.
-func (p *Pool) nodesOfPlaces() []int {
+func (p *Pool) nodesOfPlaces(placements []core.Placement) []int {
 	nodes := make([]int, len(p.placementOf))
 	for place, placement := range p.placementOf {
-		nodes[place] = p.placements[placement].node
+		nodes[place] = placements[placement].Node
 	}
 	return nodes
 }
 
 // newOrder makes the order in which thieves go through the places.
-func (p *Pool) newOrder() *policy.Order {
-	return policy.NewOrder(p.placementOf, len(p.placements), func(thief, victim int) int {
-		a, b := &p.placements[thief], &p.placements[victim]
-		if p.topology == nil || len(a.cpus) == 0 || len(b.cpus) == 0 {
+func (p *Pool) newOrder(placements []core.Placement) *policy.Order {
+	return policy.NewOrder(p.placementOf, len(placements), func(thief, victim int) int {
+		a, b := &placements[thief], &placements[victim]
+		if p.topology == nil || len(a.CPUs) == 0 || len(b.CPUs) == 0 {
 			return policy.SameNode
 		}
 		return p.latencies.between(p.topology, a, b)

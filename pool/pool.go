@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/census"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool/inspect"
@@ -44,26 +45,16 @@ var errNoPool = errors.New("pool: the pool or worker is nil, or a pool that was 
 type Pool struct {
 	config // constant
 
-	// places holds the places of the first workers, then those that [Pool.Resize] adds. The places below reach have
-	// been made, see victims. Constant below reach, under workerSet.mu from there on.
+	// places holds the places of the first workers, then those that [Pool.Resize] adds. Those that core.Pool.Places has
+	// have been made, see victims, and are constant.
 	places []*place
-	reach  atomic.Int32 // written under workerSet.mu
-	first  int          // initial number of workers; constant
+	first  int // initial number of workers; constant
 
-	placements  []placement      // the list itself is constant
-	placementOf []int            // place -> placement; constant
-	nodes       []node           // constant
-	nodeOfCPU   []int            // CPU -> node, nil if there is one node; constant
-	onCPU       []int            // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is; constant
-	victimOrder *policy.Order    // constant
-	isolation   *heist.Isolation // nil for none; New writes
-	unrestored  error            // why the isolation could not be ended; written before closed is closed, by the same goroutine
+	layout         // constant
+	ticks  periods // constant
 
-	// Periods, in heist.Ticks. Constant.
-	ticksGiveWay, ticksSpareGiveWay, ticksMaxTurn, ticksLongTurn, ticksNetwork, ticksFollow, ticksTurn int64
-	ticksSpin, ticksWatch, ticksAnswer, ticksRebind, ticksLook, ticksShortLook, ticksLongLook          int64
-	ticksLoop                                                                                          policy.PaceTimes
-	ticksPerNanosecond                                                                                 float64
+	isolation  *heist.Isolation // nil for none; New writes
+	unrestored error            // why the isolation could not be ended; written before closed is closed, by the same goroutine
 
 	shared bool // it is the pool of Default or Serial; constant
 
@@ -71,51 +62,50 @@ type Pool struct {
 	abandons chan struct{} // closed at the beginning of Abort
 	closed   chan struct{} // closed at the end of Close
 
-	// Workers and submitters read these fields for each task. In a pool that just works no goroutine writes them.
+	aborted atomic.Bool // Abort writes, once
+	gaveUp  atomic.Bool // a Shutdown returned before the end, and no later call has waited until the end yet
 
-	// control is not 0 if a worker must look at more than its queues between two tasks. Written under workerSet.mu.
-	control atomic.Uint32
-	closing atomic.Bool  // Close writes, once
-	exit    atomic.Bool  // end writes, once everything is done
-	aborted atomic.Bool  // Abort writes, once
-	urgent  atomic.Int64 // queued tasks of high priority; submitters add, takers subtract
+	core core.Pool
 
 	_ pad.Line
 
-	sleep policy.Sleep
+	urgent atomic.Int64 // queued tasks of high priority; submitters add, takers subtract
 
 	_ pad.Line
 
-	// These fields change when a worker goes to sleep or waits, or a guest comes.
+	// These fields change now and then.
 
-	watched    atomic.Bool             // a worker watches; that worker writes
-	woken      atomic.Int32            // woken places whose workers do not run yet; wakers add, these workers subtract
-	searchedAt atomic.Int64            // when a searcher last looked or was woken, in heist.Ticks; searchers and wakers write
-	network    atomic.Pointer[network] // nil until it is needed; a worker writes, once
-	networkDue atomic.Int64            // when the next look at it is due, in heist.Ticks; the worker that takes the turn writes
-	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due, in heist.Ticks; the goroutine that looks writes
-	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
-	active     atomic.Int32            // workers that are not idle; wakers add, a worker that becomes idle subtracts
-	waits      atomic.Int32            // of these, the workers that wait; they write
-	delayed    atomic.Int64            // tasks that wait for their time; submitters and timers write
-	cancelled  atomic.Int64            // cancelled calls that are not over; the canceller adds, the end of the call subtracts
-	skipped    atomic.Int64            // tasks that were cancelled before they began; the goroutine that skips one writes
-	beside     atomic.Int64            // tasks that began in a worker without a place; the goroutine that hires it adds
-	dropped    atomic.Int64            // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
-	refused    atomic.Int64            // tasks and callers that were not accepted; the goroutine that refuses one writes
-	late       atomic.Int64            // tasks that were not begun by their deadline; the worker that finds one writes
-	panicked   atomic.Int64            // functions that panicked; the goroutine that recovers the panic writes
-	stale      atomic.Int64            // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
-	relief     relief                  // of a pool in a bubble
-	backlogs   backlogs                // groups whose functions wait for turns
-	delays     sync.Map                // *delay -> nil; the delays that have not ended
-	room       room
-	admission  admission
-	slow       slowTasks
-	workerSet  workerSet
-	workers    workerList
+	rounds // looks at the rest of the process
+	counts
 
-	ended sync.WaitGroup // workers that have not ended, and network's goroutine
+	relief    relief   // of a pool in a bubble
+	backlogs  backlogs // groups whose functions wait for turns
+	delays    sync.Map // *delay -> nil; the delays that have not ended
+	room      room
+	admission admission
+	slow      slowTasks
+	workers   workerList
+}
+
+// counts has the numbers of what does not go the usual way of a task.
+type counts struct {
+	delayed   atomic.Int64 // tasks that wait for their time; submitters and timers write
+	cancelled atomic.Int64 // cancelled calls that are not over; the canceller adds, the end of the call subtracts
+	skipped   atomic.Int64 // tasks that were cancelled before they began; the goroutine that skips one writes
+	beside    atomic.Int64 // tasks that began in a worker without a place; the goroutine that hires it adds
+	dropped   atomic.Int64 // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
+	refused   atomic.Int64 // tasks and callers that were not accepted; the goroutine that refuses one writes
+	late      atomic.Int64 // tasks that were not begun by their deadline; the worker that finds one writes
+	panicked  atomic.Int64 // functions that panicked; the goroutine that recovers the panic writes
+	stale     atomic.Int64 // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
+}
+
+// periods are times that the pool's files name, in heist.Ticks.
+type periods struct {
+	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn int64
+	rebind, look, shortLook, longLook                               int64
+	loop                                                            policy.PaceTimes
+	perNanosecond                                                   float64
 }
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no more than there are CPUs that
@@ -132,15 +122,12 @@ func New(options ...Option) (*Pool, error) {
 	p := makePool(c)
 	freePs(c.freePs)
 	ready := make(chan error, p.first)
-	p.active.Store(int32(p.first))
 	for _, pl := range p.places[:p.first] {
-		bound := pl.placement.bind()
-		if !bound && p.cpus != nil && !p.auto {
-			err = errTooManyBound
+		w := p.newWorker(pl.placement)
+		if !w.core.Parker.Locked() && p.cpus != nil && !p.auto {
+			err = core.ErrTooManyBound
 		}
-		w := p.newWorker(pl.placement, false, bound)
-		w.granted.Store(pl)
-		p.ended.Add(1)
+		w.core.Grant(&pl.core)
 		go w.start(ready)
 	}
 	for range p.first {
@@ -156,7 +143,7 @@ func New(options ...Option) (*Pool, error) {
 		}
 	}
 	if err != nil {
-		p.closing.Store(true)
+		p.core.Closing.Store(true)
 		p.end()
 		return nil, err
 	}
@@ -173,47 +160,37 @@ func makePool(c *config) *Pool {
 		config: *c,
 		first:  c.workers,
 
-		ticksGiveWay:      heist.TicksIn(giveWayPeriod),
-		ticksSpareGiveWay: heist.TicksIn(spareGiveWayPeriod),
-		ticksNetwork:      heist.TicksIn(networkPeriod),
-		ticksFollow:       heist.TicksIn(followPeriod),
-		ticksTurn:         heist.TicksIn(turnTime),
-		ticksSpin:         heist.TicksIn(max(cmp.Or(c.spin, heist.DefaultSpin), 0) * 3 / 2), // with the yields
-		ticksWatch:        heist.TicksIn(watchTime),
-		ticksAnswer:       heist.TicksIn(answerTime),
-		ticksRebind:       heist.TicksIn(rebindPeriod),
-		ticksShortLook:    heist.TicksIn(shortLook),
-		ticksMaxTurn:      heist.TicksIn(maxTurn),
-		ticksLongTurn:     heist.TicksIn(longTurn),
-		ticksLongLook:     heist.TicksIn(longLook),
-		ticksLook:         heist.TicksIn(lookPeriod),
-
-		ticksPerNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
-		ticksLoop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
+		ticks: periods{
+			giveWay: heist.TicksIn(giveWayPeriod), spareGiveWay: heist.TicksIn(spareGiveWayPeriod),
+			maxTurn: heist.TicksIn(maxTurn), longTurn: heist.TicksIn(longTurn), turn: heist.TicksIn(turnTime),
+			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
+			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook),
+			loop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
+			perNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
+		},
 
 		refuses:  make(chan struct{}),
 		abandons: make(chan struct{}),
 		closed:   make(chan struct{}),
 	}
 	p.relief.only = p
-	p.admission.most = p.callers
+	p.admission.Most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.room.made = make(chan struct{}, 1)
-	p.workerSet.changed.L = &p.workerSet.mu
-	p.workerSet.size.Store(int32(p.first))
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
 	p.places = make([]*place, p.maxWorkers)
-	p.layOut()
-	p.victimOrder = p.newOrder()
+	placements := p.layOut()
+	p.victimOrder = p.newOrder(placements)
 	if !p.looksGiven && len(p.victimOrder.Tiers) == 1 {
 		p.search.Uniform = 0
 	}
-	p.sleep.Init(p.nodesOfPlaces(), len(p.nodes))
-	for i := range p.first {
-		p.places[i] = newPlace(p, i)
-		p.places[i].open = true
-	}
-	p.reach.Store(int32(p.first))
+	p.core.Init(core.Config{
+		Host: (*host)(p), Size: p.first, PlaceNodes: p.nodesOfPlaces(placements), Placements: placements,
+		Nearby: p.nearby(), OnCPU: p.onCPU, Hot: p.latency,
+		TicksAnswer: heist.TicksIn(core.AnswerTime),
+		TicksSpin:   heist.TicksIn(max(cmp.Or(c.spin, heist.DefaultSpin), 0) * 3 / 2), // with the yields
+		TicksWatch:  heist.TicksIn(watchTime),
+	})
 	return p
 }
 
@@ -241,19 +218,19 @@ func (p *Pool) mustBeMade() {
 }
 
 // victims returns the places that have been made: those that may have something to steal.
-func (p *Pool) victims() []*place { return p.places[:p.reach.Load()] }
+func (p *Pool) victims() []*place { return p.places[:len(p.core.Places())] }
 
 // rosters returns all rosters, with their nodes.
-func (p *Pool) rosters() iter.Seq2[*roster, int] {
-	return func(yield func(*roster, int) bool) {
+func (p *Pool) rosters() iter.Seq2[*core.Roster, int] {
+	return func(yield func(*core.Roster, int) bool) {
 		for _, pl := range p.victims() {
-			if !yield(&pl.roster, pl.placement.node) {
+			if !yield(&pl.core.Roster, pl.placement.Node) {
 				return
 			}
 		}
 		for node := range p.nodes {
 			for i := range p.nodes[node].guests {
-				if !yield(&p.nodes[node].guests[i].roster, node) {
+				if !yield(&p.nodes[node].guests[i].Roster, node) {
 					return
 				}
 			}
@@ -266,17 +243,15 @@ func (p *Pool) rosters() iter.Seq2[*roster, int] {
 func (p *Pool) Workers() int {
 	p.mustBeMade()
 	p.follow(heist.Ticks())
-	return p.size()
+	return p.core.Size()
 }
-
-func (p *Pool) size() int { return int(p.workerSet.size.Load()) }
 
 // Slots returns a number above every [Worker.ID] so far. It is also above all later IDs as long as no more workers
 // wait at a time than the pool has, and no more than 64 guests call. Beyond that IDs are higher; [Local] holds data per
 // worker in any case.
 func (p *Pool) Slots() int {
 	p.mustBeMade()
-	return max(2*len(p.places)+64+keptGuests*guestRosters*len(p.nodes), p.workers.len())
+	return max(2*len(p.places)+64+core.KeptGuests*guestRosters*len(p.nodes), p.workers.len())
 }
 
 // Go queues f, which the pool runs once, and returns. It never blocks, and it returns [ErrClosed] if the pool is
@@ -294,7 +269,7 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	if f == nil {
 		return errNilFunc("Pool.Go")
 	}
-	if p.closing.Load() {
+	if p.core.Closing.Load() {
 		return p.refuse(ErrClosed)
 	}
 	return p.enqueue(carry(f, taskOf(f), ""), PriorityNormal, p.here())
@@ -352,7 +327,7 @@ func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err e
 	if p.serves() {
 		return false, fmt.Errorf("pool: Close or %s was called inside a task of the same pool or a call at it, for which it may wait; call it from outside", method)
 	}
-	if first = p.closing.CompareAndSwap(false, true); first {
+	if first = p.core.Closing.CompareAndSwap(false, true); first {
 		close(p.refuses)
 	}
 	return first, nil
@@ -371,7 +346,7 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 	default:
 		return p.unfinished(ctx)
 	}
-	if !first && !p.workerSet.gaveUp.Swap(false) {
+	if !first && !p.gaveUp.Swap(false) {
 		return ErrClosed
 	}
 	return p.unrestored
@@ -395,7 +370,7 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 		return errors.New("pool: WaitIdle was called inside a task of the same pool or a call at it, for which it may wait; call it from outside")
 	}
 	p.wait("Pool.WaitIdle of another pool", nil, func() {
-		err = p.workerSet.awaitContext(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
+		err = p.core.Await(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
 	})
 	return err
 }
@@ -440,10 +415,10 @@ func (e *UnfinishedError) waiting() string {
 func (e *UnfinishedError) Unwrap() error { return e.cause }
 
 func (p *Pool) unfinished(ctx context.Context) error {
-	p.workerSet.gaveUp.Store(true)
+	p.gaveUp.Store(true)
 	s := p.Snapshot()
 	e := &UnfinishedError{
-		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: int(p.active.Load()),
+		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: p.core.Active(),
 		Snapshot: s, cause: context.Cause(ctx),
 	}
 	for _, w := range s.Workers {
@@ -464,9 +439,9 @@ func (p *Pool) eachQueue(f func(q *heist.Injector[task])) {
 
 // drain waits until nothing is left to do, and then ends the workers.
 func (p *Pool) drain() {
-	p.workerSet.await(func() bool { return p.delayed.Load() == 0 })
+	_ = p.core.Await(context.Background(), func() bool { return p.delayed.Load() == 0 })
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
-	p.workerSet.await(p.isQuiet)
+	_ = p.core.Await(context.Background(), p.isQuiet)
 	p.end()
 }
 
@@ -479,24 +454,16 @@ func (p *Pool) isQuiet() bool {
 	// A worker becomes idle only after it has found all queues empty, and when all workers are idle no task is left
 	// that could queue another. But a worker that is woken after the first count may take the last task before
 	// anyTask looks for it; the second count sees this worker.
-	return p.allRest() && !p.anyTask() && p.allRest()
+	return p.core.Rests() && !p.anyTask() && p.core.Rests()
 }
-
-// allRest says whether all workers are idle.
-func (p *Pool) allRest() bool { return p.active.Load() == 0 }
 
 // end tells the workers to exit and waits until they have.
 func (p *Pool) end() {
-	p.workerSet.mu.Lock()
-	p.exit.Store(true) // under the lock: from here on no place is opened
-	p.workerSet.mu.Unlock()
-	for i := range p.placements {
-		p.placements[i].close()
-	}
+	p.core.End()
 	if n := p.network.Load(); n != nil {
 		n.stop()
 	}
-	p.ended.Wait()
+	p.core.AwaitEnd()
 	if p.slowAfter > 0 {
 		close(p.slow.stop)
 		<-p.slow.over

@@ -189,7 +189,7 @@ func TestCloseWaitsForTheTaskThatRuns(t *testing.T) {
 			t.Error("Close returned while a task ran")
 		}
 	})
-	require.True(t, testutil.Eventually(p.closing.Load))
+	require.True(t, testutil.Eventually(p.core.Closing.Load))
 	require.ErrorIs(t, p.Go(func(*Worker) { t.Error("ran") }), ErrClosed)
 	close(release)
 	wait()
@@ -214,7 +214,7 @@ func TestClosedPoolRefusesEverything(t *testing.T) {
 	require.NoError(t, p.Run(func(w *Worker) { guest = w }))
 	<-begun
 	wait := testutil.Together(1, func(int) { _ = p.Close() })
-	require.True(t, testutil.Eventually(p.closing.Load))
+	require.True(t, testutil.Eventually(p.core.Closing.Load))
 	close(release)
 	for range 4 {
 		require.ErrorIs(t, <-inside, ErrClosed)
@@ -245,7 +245,7 @@ func TestCloseTwice(t *testing.T) {
 			case errors.Is(err, ErrClosed):
 				again.Add(1)
 			}
-			if state := p.sleep.Load(); state.Sleepers() != 2 || state.Searching() != 0 || p.active.Load() != 0 {
+			if state := p.core.Sleep.Load(); state.Sleepers() != 2 || state.Searching() != 0 || p.core.Active() != 0 {
 				t.Errorf("Close returned while somebody worked: %x", state)
 			}
 		})()

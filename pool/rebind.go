@@ -40,7 +40,7 @@ func (w *Worker) stay() {
 	case !b.away:
 		b.away = true
 		w.displaced.Add(1)
-	case !back && heist.Ticks()-b.tried < w.pool.ticksRebind:
+	case !back && heist.Ticks()-b.tried < w.pool.ticks.rebind:
 		return
 	}
 	// The worker may be on its CPU by chance: only a successful Rebind ends its absence.

@@ -124,7 +124,7 @@ func TestAWorkerThatStaysAwayIsCountedOnce(t *testing.T) {
 				require.EqualValues(t, i+1, displaced(p))
 			}
 			w.binding.cpus = real
-			w.binding.tried -= p.ticksRebind // so that it tries again
+			w.binding.tried -= p.ticks.rebind // so that it tries again
 			w.stay()
 			require.False(t, w.binding.away)
 		}
@@ -142,8 +142,8 @@ func TestARebindIsTriedNowAndThen(t *testing.T) {
 		w.stay()
 		tried := w.binding.tried
 		w.stay()
-		require.True(t, w.binding.tried == tried || w.binding.tried-tried >= p.ticksRebind)
-		w.binding.tried -= p.ticksRebind
+		require.True(t, w.binding.tried == tried || w.binding.tried-tried >= p.ticks.rebind)
+		w.binding.tried -= p.ticks.rebind
 		before := w.binding.tried
 		w.stay()
 		require.Greater(t, w.binding.tried, before)
@@ -163,7 +163,7 @@ func TestAWorkerThatIsBackByChanceIsBoundAgain(t *testing.T) {
 		both.Set(other)
 		require.True(t, testutil.Eventually(func() bool {
 			require.NoError(t, unix.SchedSetaffinity(0, &both))
-			w.binding.away, w.binding.tried = true, heist.Ticks()-p.ticksRebind
+			w.binding.away, w.binding.tried = true, heist.Ticks()-p.ticks.rebind
 			back := cpuNow(t) == mine
 			w.stay()
 			return back
@@ -178,7 +178,7 @@ func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 	for _, pinning := range []Pinning{PinL3, PinNodes} {
 		p := newPool(t, WithPinning(pinning), WithWorkers(1))
 		tid := threadOf(t, p)
-		for _, cpu := range p.places[0].placement.cpus {
+		for _, cpu := range p.places[0].placement.CPUs {
 			requireAtRest(t, p)
 			move(t, tid, cpu)
 			asWorker(t, p, func(w *Worker) { w.stay(); require.Equal(t, []int{cpu}, threadCPUs(t)) })

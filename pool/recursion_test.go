@@ -315,7 +315,7 @@ func TestRecursionsOfTheSameTypesNested(t *testing.T) {
 // same types, makes the other's frames public, and takes a frame of its own back meanwhile. A thief
 // must then run the frames as what they are.
 func TestFramesKeepTheirRecursion(t *testing.T) {
-	w := loneWorker(&Pool{ticksGiveWay: math.MaxInt64})
+	w := loneWorker(&Pool{ticks: periods{giveWay: math.MaxInt64}})
 	thief := loneWorker(w.pool)
 	s := stackOf[Fork[int, int]](w)
 	const depth = 3 * policy.AlwaysPublic

@@ -89,11 +89,20 @@ func (r *registry) set(goroutine uintptr, w *Worker) {
 	r.spilt.Add(1)
 }
 
+// itsGoroutine is what a worker knows of its goroutine. Owner only.
+type itsGoroutine struct {
+	goroutine uintptr // see goroutineID
+	outer     *Worker // the worker that the goroutine was before: of another pool, or around a Block
+	away      int     // nested waits that it is in
+	asked     bool    // coroutine is known; guests only
+	coroutine bool    // the guest is a coroutine
+}
+
 // current returns the pool's worker as which the calling goroutine runs, whether it has a place or
 // has lent it, or nil. A guest counts only while it runs a future in place.
 func (p *Pool) current() *Worker {
 	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
-		if w.pool == p && (!w.guest || w.inPlace > 0) {
+		if w.pool == p && (!w.core.Guest || w.inPlace > 0) {
 			return w
 		}
 	}

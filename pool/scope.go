@@ -92,6 +92,13 @@ type branch struct {
 	latch   latch // done when pending comes to 0
 }
 
+// inScopes is what thieves see of the scopes that a worker is in.
+type inScopes struct {
+	// children are children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
+	children atomic.Pointer[heist.Deque[task]]
+	branch   atomic.Pointer[branch] // the innermost open branch; owner writes, thieves read
+}
+
 // childCounts counts the children that a worker has put into its deque in its innermost branch, and
 // those that it has taken back. It is in the worker and not in the branch, so that no other worker reads
 // or writes its cache line. added is atomic because its store is a fence. Owner only.
@@ -223,7 +230,7 @@ func (w *Worker) addChild(f func(*Worker)) {
 	d.Push(taskOf(f))
 	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
 	// Guests do not count here, as for a task and unlike for a fork: a guest may wait for a child of its scope.
-	if w.pool.sleep.Load().Searching() == 0 {
+	if w.pool.core.Sleep.Load().Searching() == 0 {
 		w.wakeHelper()
 	}
 }
@@ -236,12 +243,12 @@ func (s *Scope) stray(c stray) {
 	s.strays = append(s.strays, c)
 	s.waiting.Add(1) // a full fence: sleep.md, "Nothing is missed"
 	s.mu.Unlock()
-	node := s.owner.placement.node
+	node := s.owner.core.Placement.Node
 	if c.node > 0 {
 		node = c.node - 1
 	}
-	if p := s.owner.pool; p.sleep.Load().Searching() == 0 {
-		p.wakeOne(node, s.owner.homeIndex())
+	if p := s.owner.pool; p.core.Sleep.Load().Searching() == 0 {
+		p.core.WakeOne(node, s.owner.core.HomeIndex())
 	}
 }
 

@@ -73,7 +73,7 @@ func TestChildOutlivesWhoAddedIt(t *testing.T) {
 				s.Go(w, func(w *Worker) {
 					gone := make(chan struct{})
 					s.Go(w, func(w *Worker) {
-						if !w.guest {
+						if !w.core.Guest {
 							s.Go(w, func(*Worker) { <-later(); <-gone; ended = parentGone })
 						} else {
 							<-gone
@@ -347,7 +347,7 @@ func TestScopeOfAClosingPool(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		require.True(t, testutil.Eventually(p.closing.Load))
+		require.True(t, testutil.Eventually(p.core.Closing.Load))
 		close(goOn)
 		closing()
 		guest()

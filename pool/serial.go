@@ -20,7 +20,6 @@ func Serial() Place { return serial() }
 // serial makes a pool without workers, for guests alone: no place sleeps, so it is never hungry, and there are no thieves.
 var serial = sync.OnceValue(func() *Pool {
 	p := makePool(&config{search: policy.Defaults, machine: thisMachine, pinning: PinNone, why: "the place has no workers"})
-	p.workerSet.size.Store(1) // the caller
 	p.shared = true
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
 	return p

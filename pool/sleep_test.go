@@ -218,7 +218,7 @@ func TestTaskIsRunInThePlaceOfAWorkerThatWaitsInAJoin(t *testing.T) {
 			})
 		}))
 		w := <-joining
-		require.True(t, testutil.Eventually(func() bool { return p.waits.Load() == 1 }))
+		require.True(t, testutil.Eventually(func() bool { return p.core.Waits() == 1 }))
 		require.NoError(t, p.Go(func(w *Worker) { ran <- w }))
 		require.NotSame(t, w, <-ran)
 		close(released)
@@ -308,11 +308,11 @@ func TestNoPlaceSleepsOverATask(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(100) {
 		require.True(t, whenParked(p))
-		require.True(t, p.sleep.Choose(0)) // the place is the test's
-		p.sleep.Resumed()
+		require.True(t, p.core.Sleep.Choose(0)) // the place is the test's
+		p.core.Sleep.Resumed()
 		ran := make(chan struct{})
 		require.True(t, p.nodes[0].queues[PriorityNormal].Push(taskOf(func(*Worker) { close(ran) })))
-		p.places[0].doze()
+		p.places[0].core.FallAsleep()
 		require.True(t, closed(ran))
 	}
 }
@@ -349,14 +349,14 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 					tasks[i] = taskOf(func(*Worker) {})
 					p.places[i].ring.Push(tasks[i])
 				}
-				p.sleep.Announce(w.index, false)
+				p.core.Sleep.Announce(w.index, false)
 				pl := w.place
-				i, ok := p.sleep.ChooseNear(p.nodes[0].nearby, -1)
-				p.sleep.Resumed()
-				pl.firstVictim = seen // as wakeOne does
+				i, ok := p.core.Sleep.ChooseNear(p.nodes[0].nearby, -1)
+				p.core.Sleep.Resumed()
+				pl.core.FirstVictim = seen // as wakeOne does
 				hinted := ok && i == w.index
 				j, _ := w.stealWork(false)
-				right = append(right, hinted && j.task == tasks[seen] && w.firstVictim == -1)
+				right = append(right, hinted && j.task == tasks[seen] && w.place.core.FirstVictim == -1)
 				p.places[3-seen].ring.Pop()
 			}
 			found <- right
@@ -370,9 +370,9 @@ func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 
 // phantom is a searcher that does not run.
 func phantom(p *Pool) (leave func()) {
-	p.sleep.Add(policy.OneSearching)
-	p.searchedAt.Store(heist.Ticks() - 2*p.ticksAnswer)
-	return func() { p.sleep.Add(-policy.OneSearching) }
+	p.core.Sleep.Add(policy.OneSearching)
+	p.core.SearchedAt.Store(heist.Ticks() - 2*p.core.TicksAnswer)
+	return func() { p.core.Sleep.Add(-policy.OneSearching) }
 }
 
 // TestASearcherThatDoesNotRunIsNotTrusted by the next submitter, which wakes another worker.
@@ -396,7 +396,7 @@ func TestASearcherShowsThatItRuns(t *testing.T) {
 			ended := make(chan int64)
 			require.NoError(t, p.Go(func(*Worker) { ended <- heist.Ticks() }))
 			end := <-ended // it searches once more before it sleeps
-			require.True(t, testutil.Eventually(func() bool { return p.searchedAt.Load() > end }))
+			require.True(t, testutil.Eventually(func() bool { return p.core.SearchedAt.Load() > end }))
 		})
 	}
 }
@@ -410,7 +410,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 	var second atomic.Bool
 	require.NoError(t, p.Go(func(w *Worker) {
 		leave = phantom(p)
-		p.searchedAt.Store(heist.Ticks() + p.ticksFollow) // so that the tasks trust it
+		p.core.SearchedAt.Store(heist.Ticks() + p.ticks.follow) // so that the tasks trust it
 		first.Store(w)
 		for range 200 { // what does not fit in the ring is pulled from the injector, with a look at the searchers
 			_ = w.Go(func(w *Worker) {
@@ -421,7 +421,7 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 				}
 			})
 		}
-		p.searchedAt.Store(heist.Ticks() - 2*p.ticksAnswer)
+		p.core.SearchedAt.Store(heist.Ticks() - 2*p.core.TicksAnswer)
 	}))
 	require.True(t, testutil.Eventually(func() bool { return p.Stats().Total().Tasks > 200 }))
 	require.True(t, second.Load())
@@ -440,31 +440,31 @@ func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
 		<-done
 	}
 	require.True(t, testutil.Eventually(func() bool {
-		sawGaps(p, p.ticksWatch)
+		sawGaps(p, p.core.TicksWatch)
 		one()
-		for start := heist.Ticks(); heist.Ticks()-start < p.ticksWatch; {
-			if p.watched.Load() {
+		for start := heist.Ticks(); heist.Ticks()-start < p.core.TicksWatch; {
+			if p.core.IsWatched() {
 				return true
 			}
 		}
 		return false
 	}))
-	sawGaps(p, p.ticksWatch+1)
+	sawGaps(p, p.core.TicksWatch+1)
 	one()
 	requireAtRest(t, p)
-	require.False(t, p.places[0].gaps.Watches())
+	require.False(t, p.places[0].core.Gaps.Watches())
 }
 
 // sawGaps has the places of a pool that comes to rest see so many gaps of that length that these decide.
 func sawGaps(p *Pool, ticks int64) {
 	for _, pl := range p.places[:p.first] {
-		testutil.Eventually(func() bool { return p.sleep.Choose(pl.index) }) // the place is the caller's
+		testutil.Eventually(func() bool { return p.core.Sleep.Choose(pl.index) }) // the place is the caller's
 		for range 10 {
-			pl.sawGap(ticks)
+			pl.core.Gaps.Saw(ticks, p.core.TicksSpin, p.core.TicksWatch)
 		}
-		pl.idleSince = heist.Ticks()
-		p.sleep.Resumed()
-		pl.doze()
+		pl.core.BeginGap()
+		p.core.Sleep.Resumed()
+		pl.core.FallAsleep()
 	}
 }
 
@@ -481,9 +481,9 @@ func TestAPlaceStopsSpinningWhereSpinsAreInVain(t *testing.T) {
 		return p.Stats().Total().Looks - before
 	}
 	requireAtRest(t, p)
-	sawGaps(p, p.ticksSpin+1)
+	sawGaps(p, p.core.TicksSpin+1)
 	require.LessOrEqual(t, looks(), uint64(2))
-	sawGaps(p, p.ticksSpin)
+	sawGaps(p, p.core.TicksSpin)
 	require.Greater(t, looks(), uint64(heist.DefaultYields))
 }
 
@@ -493,11 +493,11 @@ func TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	asleepFirst := func(asideAfter int64) int {
 		requireAtRest(t, p)
-		sawGaps(p, p.ticksSpin+1)
+		sawGaps(p, p.core.TicksSpin+1)
 		done := make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) { w.asideAfter = asideAfter; close(done) }))
 		<-done
-		return min(max(p.sleep.Load().Sleepers(), 0), 1)
+		return min(max(p.core.Sleep.Load().Sleepers(), 0), 1)
 	}
 	// Go may take the P away at any moment, so it is a matter of how often.
 	const rounds, clear = 200, 40
@@ -510,28 +510,4 @@ func TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, more, clear)
-}
-
-// TestAGapEndsWhenThePlaceIsWoken, not when its worker comes to run: the way there is no time for which to spin.
-func TestAGapEndsWhenThePlaceIsWoken(t *testing.T) {
-	p := &Pool{ticksSpin: 15, ticksWatch: 100}
-	pl := &place{pool: p}
-	for _, c := range []struct {
-		since, woken int64
-		spins        bool
-	}{
-		{100, 100 + p.ticksSpin, true},
-		{100, 101 + p.ticksSpin, false},
-	} {
-		pl.gaps = policy.Gaps{}
-		for range 4 {
-			pl.idleSince, pl.wokenAt = c.since, c.woken
-			pl.endGap()
-			require.Zero(t, pl.idleSince)
-			require.Zero(t, pl.wokenAt)
-		}
-		require.Equal(t, c.spins, pl.gaps.Spins())
-		pl.endGap() // there is none
-		require.Equal(t, c.spins, pl.gaps.Spins())
-	}
 }

@@ -17,7 +17,7 @@ func (p *Pool) Stats() inspect.Stats {
 		Workers: make([]inspect.WorkerStats, len(places)),
 		Tiers:   make([]inspect.TierStats, len(p.victimOrder.Tiers)),
 
-		Waiting:   int(p.waits.Load()),
+		Waiting:   p.core.Waits(),
 		Cancelled: max(0, int(p.cancelled.Load())),
 
 		Beside:    uint64(p.beside.Load()),
@@ -42,10 +42,10 @@ func (p *Pool) Stats() inspect.Stats {
 			Queued:    pl.queued(),
 			Tasks:     pl.tasks.Load(),
 			Looks:     pl.looks.Load(),
-			Parks:     pl.parks.Load(),
-			Wakes:     pl.wakes.Load(),
-			Fruitless: pl.fruitless.Load(),
-			Lent:      pl.lends.Load(),
+			Parks:     pl.core.Parks.Load(),
+			Wakes:     pl.core.Wakes.Load(),
+			Fruitless: pl.core.Fruitless.Load(),
+			Lent:      pl.core.Lends.Load(),
 			GaveWay:   pl.gaveWay.Load(),
 			Displaced: pl.displaced.Load(),
 		}
@@ -74,12 +74,12 @@ func (pl *place) role() inspect.Role {
 
 // state says what goes on in the place. It follows the chain of linked workers, as thieves do, and reads what they publish.
 func (pl *place) state() inspect.State {
-	if pl.pool.sleep.Parked(pl.index) {
+	if pl.pool.core.Sleep.Parked(pl.index) {
 		return inspect.Parked
 	}
 	state := inspect.Away
-	for w := pl.top.Load(); w != nil; w = w.below.Load() {
-		switch {
+	for at := pl.core.First(); at != nil; at = at.Next() {
+		switch w := workerOf(at); {
 		case w.waitsFor.Load() != nil:
 		case w.job.load() != nil || w.forWhom.load() != nil:
 			return inspect.Runs
@@ -99,27 +99,27 @@ func (p *Pool) Load() inspect.Load {
 	default:
 	}
 	l := inspect.Load{
-		Workers:   p.size(),
-		Searching: p.sleep.Load().Searching(),
-		Waiting:   int(p.waits.Load()),
+		Workers:   p.core.Size(),
+		Searching: p.core.Sleep.Load().Searching(),
+		Waiting:   p.core.Waits(),
 		Queued:    p.inInjectors(),
 		Delayed:   max(0, int(p.delayed.Load())),
 	}
 	for _, pl := range p.victims() {
 		l.Queued.Normal += pl.queued()
-		if p.sleep.Parked(pl.index) {
+		if p.core.Sleep.Parked(pl.index) {
 			l.Parked++
 		}
 	}
-	l.Running = max(0, int(p.active.Load())-l.Waiting-l.Searching)
+	l.Running = max(0, p.core.Active()-l.Waiting-l.Searching)
 	p.workers.each(func(w *Worker) {
-		if w.guest && w.code.load() != 0 && w.waitsFor.Load() == nil {
+		if w.core.Guest && w.code.load() != 0 && w.waitsFor.Load() == nil {
 			l.CallersInside++
 		}
 	})
 	if p.callers > 0 {
 		p.admission.mu.Lock()
-		l.CallersWaiting = len(p.admission.waiting)
+		l.CallersWaiting = len(p.admission.Waiting)
 		p.admission.mu.Unlock()
 	}
 	return l

@@ -13,7 +13,7 @@ func (p *Pool) String() string {
 	if p.isSerial() {
 		return "pool: the place of Serial"
 	}
-	n, workers := p.size(), "workers"
+	n, workers := p.core.Size(), "workers"
 	if n == 1 {
 		workers = "worker"
 	}
@@ -22,9 +22,7 @@ func (p *Pool) String() string {
 	if len(p.nodes) > 1 {
 		fmt.Fprintf(&b, ", on nodes %v", p.Nodes())
 	}
-	p.workerSet.mu.Lock()
-	paused := p.workerSet.paused
-	p.workerSet.mu.Unlock()
+	paused := p.core.IsPaused()
 	select {
 	case <-p.closed:
 		b.WriteString(", closed")
@@ -32,7 +30,7 @@ func (p *Pool) String() string {
 		switch {
 		case p.aborted.Load():
 			b.WriteString(", aborted")
-		case p.closing.Load():
+		case p.core.Closing.Load():
 			b.WriteString(", closing")
 		case paused:
 			b.WriteString(", paused")

@@ -220,7 +220,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 	if ctx == nil {
 		return 0, errNilContext("Pool.SubmitAll")
 	}
-	if p.closing.Load() {
+	if p.core.Closing.Load() {
 		return 0, p.refusal(len(fs))
 	}
 	var batch [heist.MaxPull]*task
@@ -240,7 +240,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		done := p.nodes[node].queues[PriorityNormal].PushBatch(batch[:n])
 		queued += done
 		if done > 0 {
-			p.notifyTask(node)
+			p.core.NotifyTask(node)
 		}
 		if done < n {
 			return queued, p.refusal(len(fs) - queued)
@@ -284,7 +284,7 @@ func (p *Pool) waitForRoom(ctx context.Context, n int) error {
 
 // isFull says whether the task would have to wait for room.
 func (p *Pool) isFull(o taskOptions) bool {
-	return o.counts() && !p.hasRoom() && !p.closing.Load() && p.current() == nil
+	return o.counts() && !p.hasRoom() && !p.core.Closing.Load() && p.current() == nil
 }
 
 // counts says whether the task counts for the bound.
@@ -339,7 +339,7 @@ func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker
 // accept queues a prepared function, at once or after its delay.
 func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 	if o.delay == 0 {
-		if p.closing.Load() {
+		if p.core.Closing.Load() {
 			return p.refuse(ErrClosed)
 		}
 		return p.enqueue(f, o.priority, p.nodeFor(o))
@@ -349,7 +349,7 @@ func (p *Pool) accept(f func(*Worker), o taskOptions) error {
 
 func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
 	p.delayed.Add(1) // before the look: drain looks in the opposite order
-	if p.closing.Load() || p.isSerial() {
+	if p.core.Closing.Load() || p.isSerial() {
 		p.endDelay()
 		return p.refusal(1)
 	}
@@ -408,7 +408,7 @@ func (p *Pool) refuse(err error) error {
 
 func (p *Pool) endDelay() {
 	p.delayed.Add(-1)
-	p.workerSet.signal()
+	p.core.Signal()
 }
 
 // nodeFor returns the node in whose injector a task belongs.
@@ -429,6 +429,6 @@ func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
 		}
 		return p.refusal(1)
 	}
-	p.notifyTask(node)
+	p.core.NotifyTask(node)
 	return nil
 }

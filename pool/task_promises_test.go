@@ -168,10 +168,10 @@ func TestSleepIsNotMeasuredAsWork(t *testing.T) {
 	require.NoError(t, p.Go(func(w *Worker) {
 		whenOneParked(p)
 		w.tick.since, w.tick.tasks = 1, 1
-		p.sleep.Add(policy.OneSearching) // a worker searches
+		p.core.Sleep.Add(policy.OneSearching) // a worker searches
 		_, found := w.searchWork()
-		p.sleep.Add(-policy.OneSearching)
-		if found || w.searching {
+		p.core.Sleep.Add(-policy.OneSearching)
+		if found || w.place.core.Searching {
 			t.Error("it searched")
 		}
 		since <- w.tick.since
@@ -236,7 +236,7 @@ func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
 			_, _ = future.Wait(ctx)
 			cancel()
 		}
-		left <- int(w.pool.waits.Load())
+		left <- w.pool.core.Waits()
 	}))
 	require.LessOrEqual(t, <-left, 1)
 }

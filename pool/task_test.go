@@ -35,7 +35,7 @@ func TestTasksOfGuestsRunOnWorkers(t *testing.T) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			for i := range n {
 				require.NoError(t, w.Go(func(v *Worker) {
-					if v.guest {
+					if v.core.Guest {
 						t.Error("run in a guest slot")
 					}
 					ran[i].Add(1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 )
@@ -180,18 +181,14 @@ func TestDefaultsOfSizeAndSpares(t *testing.T) {
 	inside.Wait()
 	close(release)
 	requireAtRest(t, p)
-	s := &p.placements[0]
-	idle := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.idle)
-	}
-	require.True(t, testutil.Eventually(func() bool { return idle() == s.places+sparesPerPlacement }), "%d are idle", idle())
+	s := &p.core.Placements()[0]
+	idle := s.Idle
+	require.True(t, testutil.Eventually(func() bool { return idle() == s.Places+core.Spares }), "%d are idle", idle())
 	n := 0
 	require.True(t, testutil.Eventually(func() bool {
 		n = 0
 		p.workers.each(func(w *Worker) {
-			if !w.guest {
+			if !w.core.Guest {
 				n++
 			}
 		})
@@ -206,28 +203,10 @@ func TestNegativeSpinIsNone(t *testing.T) {
 	require.Zero(t, p.places[0].search.Backoff.Spin, "the default")
 }
 
-// TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn: that worker continues what it was in the middle of, so
-// another place has to wake up for the queued task.
-func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
-	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
-	requireAtRest(t, p)
-	pl, back := p.places[0], new(Worker)
-	pl.mu.Lock()
-	pl.back = append(pl.back, back)
-	pl.owed.Store(1)
-	pl.mu.Unlock()
-	ran := make(chan struct{})
-	require.True(t, pl.injector().Push(taskOf(func(*Worker) { close(ran) })))
-	require.True(t, p.sleep.Choose(pl.index))
-	pl.wakeUp()
-	require.True(t, testutil.Returns(func() { <-ran }), "nobody runs what the waker saw")
-	require.Same(t, pl, back.granted.Load())
-	pl.doze()
-}
-
 // TestOneLookInEightIsAtTheInjectorOfAnotherNode, each in turn, where an injector comes first.
 func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
-	w := &Worker{pool: &Pool{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}, placement: &placement{node: 1}}
+	w := &Worker{pool: &Pool{layout: layout{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}}}
+	w.core.Placement = &core.Placement{Node: 1}
 	w.place = new(place)
 	looks := map[int]int{}
 	for range 24 * otherNodes {

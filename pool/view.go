@@ -229,7 +229,7 @@ func check(at Place) (*Pool, error) {
 	switch {
 	case over:
 		return p, context.Cause(ctx)
-	case w == nil && p.closing.Load():
+	case w == nil && p.core.Closing.Load():
 		return p, p.refuse(ErrClosed)
 	}
 	return p, nil
@@ -369,7 +369,7 @@ func (c Call) Outside(f func()) {
 		w.cancelScope = c.around
 		defer w.endInner(in)
 	}
-	if w.guest && w.pool.callers > 0 {
+	if w.core.Guest && w.pool.callers > 0 {
 		w.pool.exitAdmission()
 		defer w.pool.reenterAdmission()
 	}

@@ -152,7 +152,7 @@ func TestTheErrorOfAnEndedContextIsItsCause(t *testing.T) {
 				require.ErrorIs(t, c.call(p, ctx), why)
 				release()
 				cancel(nil)
-				if p.closing.Load() {
+				if p.core.Closing.Load() {
 					require.NoError(t, p.Close(), "the first one gave up")
 				}
 			})

@@ -8,7 +8,7 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// The rule of waiting, and why no program hangs because of it, are in waiting.md.
+// The rule of waiting, and why no program hangs because of it, are in internal/core/waiting.md.
 
 // latch is what one worker waits for: a stolen fork, or the children of a scope. The waiter moves it
 // from pending to waiting before it sleeps; another goroutine completes it.
@@ -26,7 +26,7 @@ func (l *latch) done() bool { return l.state.Load() == latchDone }
 // its memory is the waiter's again.
 func (l *latch) complete(w, waiter *Worker) {
 	if l.state.Swap(latchDone) == latchWaiting {
-		waiter.parker.unpark()
+		waiter.core.Parker.Unpark()
 		w.woke = true
 	}
 }
@@ -50,12 +50,12 @@ func (w *Worker) await(l *latch) {
 	w.expose() // lest forks lie hidden while their owner waits
 	p := w.pool
 	start := heist.Ticks()
-	if w.watchLatch(l, start+p.ticksShortLook) || w.isSpare() && w.watchLatch(l, start+p.ticksLongLook) ||
+	if w.watchLatch(l, start+p.ticks.shortLook) || w.isSpare() && w.watchLatch(l, start+p.ticks.longLook) ||
 		!l.state.CompareAndSwap(latchPending, latchWaiting) {
 		return
 	}
 	lent := p.lend("a fork or scope", l)
-	w.parker.park()
+	w.core.Parker.Park()
 	lent.comeBack()
 }
 
@@ -71,8 +71,8 @@ func (w *Worker) watchLatch(l *latch, until int64) bool {
 
 // isSpare says whether other workers look for work in vain, or could: a guest that waits makes room for one more.
 func (w *Worker) isSpare() bool {
-	state := w.pool.sleep.Load()
-	if w.guest {
+	state := w.pool.core.Sleep.Load()
+	if w.core.Guest {
 		state += policy.OneSleeper
 	}
 	return state >= policy.OneSleeper // as Sleep.Hungry
@@ -99,7 +99,7 @@ type loan struct {
 // ofWorker says whether the goroutine belongs to a pool, and is not one from outside.
 func (l loan) ofWorker() bool {
 	for v := l.w; v != nil; v = v.outer {
-		if !v.guest {
+		if !v.core.Guest {
 			return true
 		}
 	}
@@ -111,7 +111,7 @@ func (p *Pool) lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
-			v.waitsFor.Store(&waitsFor{what, of, v.home.of, heist.Ticks()})
+			v.waitsFor.Store(&waitsFor{what, of, v.homePlace(), heist.Ticks()})
 			v.region = region("heist: wait")
 			v.inside.own().waits(v)
 			v.lend()
@@ -147,70 +147,24 @@ func (w *Worker) lend() {
 	w.expose()
 	w.trim()
 	w.freeCells(false)
-	p, home := w.pool, w.home
 	pl := w.place
-	if pl == nil && !w.guest { // it came back from an earlier wait, and has not got its place yet
-		pl = w.forgo()
-	}
 	w.place = nil
 	shows := w.branch.Load() != nil || w.anyFork(true) // a scope may get strays meanwhile
-	if !shows {
-		home.mu.Lock()
-		home.unlink(w)
-		home.mu.Unlock()
+	if pl != nil {
+		w.core.Lend(&pl.core, shows)
+	} else {
+		w.core.Lend(nil, shows)
 	}
-	if w.guest {
-		p.sleep.Add(policy.OneSleeper)
-		p.exitAdmission()
-		p.notifySeen() // its forks, or those that were left alone because of it
-		return
+	if w.core.Guest {
+		w.pool.exitAdmission()
 	}
-	p.waits.Add(1)
-	if p.control.Load()&controlHold != 0 {
-		p.notifySeen() // what the worker waits for goes on
-		p.forward()
-	}
-	if pl == nil {
-		return
-	}
-	// Queued tasks come first, or two tasks that wait again and again would pass the place to each
-	// other for ever.
-	if pl.owed.Load() > 0 && !p.anyTask() && pl.giveBack(false) {
-		return
-	}
-	pl.lends.Add(1)
-	pl.standIn = true
-	pl.occupy()
 }
 
-// comeBack is called by a worker whose wait is over. If its place sleeps, the worker takes it back.
-// If a stand-in works there, both compute until the stand-in is between two jobs, and gives the
-// place back.
+// comeBack is called by a worker whose wait is over.
 func (w *Worker) comeBack() {
-	p, home := w.pool, w.home
-	home.mu.Lock()
-	defer home.mu.Unlock()
-	home.link(w)
-	if w.guest {
-		p.sleep.Add(-policy.OneSleeper)
-		p.reenterAdmission()
-		return
-	}
-	p.waits.Add(-1)
-	pl := home.of
-	if pl == nil { // it never had a place
-		return
-	}
-	// The list first, then the bit: the worker that puts the place to sleep does it in the opposite order.
-	pl.back = append(pl.back, w)
-	pl.owed.Store(int32(len(pl.back)))
-	if p.sleep.Choose(pl.index) {
-		pl.back[len(pl.back)-1] = nil
-		pl.back = pl.back[:len(pl.back)-1]
-		pl.owed.Store(int32(len(pl.back)))
-		p.sleep.Resumed()
-		w.place = pl
-		w.endGap()
+	w.place = w.pool.placeOf(w.core.ComeBack())
+	if w.core.Guest {
+		w.pool.reenterAdmission()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/internal/policy"
@@ -23,91 +24,64 @@ type Worker struct {
 	// place is the place that the worker has; nil while it waits, and for guests. Owner only.
 	*place
 
-	pool      *Pool
-	id        int        // constant
-	placement *placement // where it may run; constant
-	guest     bool       // it is a goroutine from outside; constant
-	late      bool       // it was hired after the end of the pool, for a guest that stayed longer; constant
-
-	parker parker
+	pool *Pool
+	id   int  // constant
+	late bool // it was hired after the end of the pool, for a guest that stayed longer; constant
 
 	// Owner only.
 
-	home         *roster   // where it is linked, or was before it waited; nil if it is idle
-	away         int       // nested waits that it is in
-	outer        *Worker   // the worker that its goroutine was before: of another pool, or around a Block
-	goroutine    uintptr   // see goroutineID
+	itsGoroutine
+	calls
+	manners
+	dress
+	meter
+
 	hot          forkStack // the fork stack that a Join used last, to find it quickly
 	unwindPoints []int
-	cancelScope  *cancelScope // of the running function
-	around       *cancelScope // of the code that made the innermost call, or that waits for the innermost future; see Call
-	inPlace      int          // futures that it runs in place, on top of one another
-	first        *job         // the job that it begins with, without a place; nearly always nil
-	lookedAt     int64        // when it last looked at the call's context, in heist.Ticks
+	counts       childCounts // of the innermost branch
+	first        *job        // the job that it begins with, without a place; nearly always nil
 	binding      binding
-	asked        bool          // coroutine is known; guests only
-	coroutine    bool          // the guest is a coroutine
-	gaveWayAt    int64         // when giveWay was last considered, in heist.Ticks
-	politeAfter  int64         // it does not give way before this time, in heist.Ticks
-	asideAfter   int64         // it does not step aside before this time, in heist.Ticks
-	woke         bool          // its last job ended the wait of a goroutine, which is now the next one on its P
-	counts       childCounts   // of the innermost branch
-	jobs         uint64        // how many it has begun
-	cells        *cellHead     // that it holds, see local.go
-	worn         labels        // labels that its goroutine has for what it runs, see wear
-	merged       [2]merged     // see withName; thieves read them as they read labels
-	title        string        // the name of its task, or of what it began last by Named in a task without one
-	waited       int64         // how long it has waited in all, in heist.Ticks, if the pool measures
-	waitedThen   int64         // waited when its job began
-	region       *trace.Region // of the wait that it is in; nil if no trace is on
+	cells        *cellHead // that it holds, see local.go
 
-	// Owner writes, observers read. They are on the owner's lines, because observers seldom read.
-
-	job       published[task]   // the task that it runs; nil if its job is no task
-	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if the guest has left
-	inside    published[inside] // the innermost future or group whose function it is in
-	forWhom   published[Worker] // the worker whose fork or child it runs; nil for none
-	latch     published[latch]  // of that fork or child
-	publishes heist.Counter     // how often it has published forks
-	since     atomic.Int64      // when its job began, in heist.Ticks; 0 if it has none, or the pool does not measure
-	slowSince atomic.Int64      // the last job that took too long, by its since; see slow.go
-	number    atomic.Uint64     // of its goroutine, with WithSlowTask
-	timings   *timings          // nil without WithTimings; constant
+	display // owner writes, observers read
 
 	_ pad.Line
 
 	stacks atomic.Pointer[[]forkStack] // owner replaces, thieves read
 	labels *labels                     // its goroutine's labels; owner writes, thieves read while they cannot change
 
-	// children are children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
-	children atomic.Pointer[heist.Deque[task]]
-	branch   atomic.Pointer[branch] // the innermost open branch; owner writes, thieves read
+	inScopes
 
 	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, observers read
 
-	below  atomic.Pointer[Worker] // the next of the workers linked to home; under home.mu, thieves read
-	linked bool                   // to home; under home.mu
-	kept   bool                   // it is on its placement's list of idle workers, where wakers find it; owner only
-
-	// granted is a place that was given to the worker, which has not taken it up yet. A waker gives one
-	// to an idle worker; the holder of a place gives it back to a worker that has lent it and computes again.
-	granted atomic.Pointer[place]
+	core core.Worker // its state, home and parker
 
 	_ pad.Line
 }
 
-// newWorker makes a worker. A bound worker sleeps on a futex.
-func (p *Pool) newWorker(s *placement, guest, bound bool) *Worker {
-	w := &Worker{pool: p, placement: s, guest: guest}
-	w.labels = &w.worn
-	if p.timed && !guest {
+// newWorker makes a worker, which is bound if the placement has room for one more. Its goroutine must run start.
+func (p *Pool) newWorker(s *core.Placement) *Worker {
+	bound, late := s.Begins(&p.core)
+	w := &Worker{pool: p, late: late}
+	w.core.Init(&p.core, s, (*shown)(w), bound)
+	if p.timed {
 		w.timings = new(timings)
 	}
-	if !bound {
-		w.parker.channel = make(chan struct{}, 1)
-	}
-	p.workers.add(w)
+	w.isNew()
 	return w
+}
+
+// newGuest makes a worker for guests of a roster.
+func (p *Pool) newGuest(s *core.Placement, r *core.Roster) *Worker {
+	w := &Worker{pool: p}
+	w.core.InitGuest(&p.core, s, (*shown)(w), r)
+	w.isNew()
+	return w
+}
+
+func (w *Worker) isNew() {
+	w.labels = &w.worn
+	w.pool.workers.add(w)
 }
 
 // ID returns the worker's number. At any time at most one goroutine has a given number. Numbers are
@@ -117,7 +91,7 @@ func (w *Worker) ID() int { return w.id }
 
 // Node returns the system's number of the memory node on which the worker runs: one of
 // [Pool.Nodes]. A guest counts as on the node on which it ran when its call began.
-func (w *Worker) Node() int { return w.pool.nodes[w.placement.node].id }
+func (w *Worker) Node() int { return w.pool.nodes[w.core.Placement.Node].id }
 
 // Pool returns the pool to which the worker belongs.
 func (w *Worker) Pool() *Pool { return w.pool }
@@ -136,7 +110,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 	if w == nil || w.pool == nil {
 		return errNoPool
 	}
-	if w.debug("Worker.Go"); w.place == nil && !w.isMine() && !w.pool.closing.Load() { // a closed pool refuses it in any case
+	if w.debug("Worker.Go"); w.place == nil && !w.isMine() && !w.pool.core.Closing.Load() { // a closed pool refuses it in any case
 		return errOthers("Worker.Go") // such a worker of a function that has returned is found without a cost for others
 	}
 	if ls := w.carries(); ls != nil || trace.IsEnabled() {
@@ -148,7 +122,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 // accept is Go for a function that already has its errand, if it needs one.
 func (w *Worker) accept(f func(*Worker)) error {
 	p := w.pool
-	if p.closing.Load() {
+	if p.core.Closing.Load() {
 		return p.refuse(ErrClosed)
 	}
 	if w.hasPlace() {
@@ -157,7 +131,7 @@ func (w *Worker) accept(f func(*Worker)) error {
 	}
 	// Close does not wait for guests, so the task goes to the injector: it alone refuses tasks from
 	// the moment at which it is closed.
-	return p.enqueue(f, PriorityNormal, w.placement.node)
+	return p.enqueue(f, PriorityNormal, w.core.Placement.Node)
 }
 
 // queue is Go for a task that the pool has accepted before. The worker is not a guest.
@@ -167,32 +141,21 @@ func (w *Worker) queue(f func(*Worker)) {
 		if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
 			w.stash = append(w.stash, t) // it was accepted before the pool began to close
 		}
-	} else if !p.nodes[w.placement.node].queues[PriorityNormal].Push(t) { // the pool closes
-		p.active.Add(1)
-		p.hireFor(w.placement.node, job{task: t})
+	} else if !p.nodes[w.core.Placement.Node].queues[PriorityNormal].Push(t) { // the pool closes
+		p.core.Enter()
+		p.hireFor(w.core.Placement.Node, job{task: t})
 		return
 	}
-	p.notifyTask(w.placement.node)
+	p.core.NotifyTask(w.core.Placement.Node)
 }
 
 // hasPlace says whether the worker has a place. If it has none, it takes up the place that it was
 // given meanwhile, if any.
 func (w *Worker) hasPlace() bool {
-	if w.place == nil && w.granted.Load() != nil {
-		w.occupy(w.granted.Swap(nil))
+	if w.place == nil {
+		w.place = w.pool.placeOf(w.core.TakeUp())
 	}
 	return w.place != nil
-}
-
-// occupy takes up a place.
-func (w *Worker) occupy(pl *place) {
-	w.place = pl
-	if w.home != &pl.roster {
-		w.home = &pl.roster
-		pl.mu.Lock()
-		pl.link(w)
-		pl.mu.Unlock()
-	}
 }
 
 // job is something to run: a task, the fork at an index of a fork stack, or a child of a scope.
@@ -207,7 +170,7 @@ type job struct {
 // run runs a job in the worker's place, not on top of another job.
 func (w *Worker) run(j job) {
 	w.woke = false
-	w.endGap()
+	w.place.core.EndGap()
 	if j.task != nil {
 		w.tasks.Add(1)
 		w.tick.begins()
@@ -253,32 +216,24 @@ func (w *Worker) main() {
 // settle is called between two jobs. A worker without a place sleeps until it is given one. settle
 // says whether it has one; if not, the goroutine has to end.
 func (w *Worker) settle() bool {
-	if w.home != nil { // it is not idle
-		if w.hasPlace() {
+	switch w.core.State() {
+	case core.Holding:
+		return true
+	case core.Beside:
+		if w.place = w.pool.placeOf(w.core.EndBeside()); w.place != nil {
 			return true
 		}
-		if pl := w.forgo(); pl != nil { // it was given back just now
-			w.place = pl
-			return true
-		}
-		w.home.mu.Lock()
-		w.home.unlink(w)
-		w.home.mu.Unlock()
-		if w.home.of == nil {
-			w.pool.sleep.Add(-policy.OneGuest)
-		}
-		w.beIdle(nil)
+		w.beIdle()
 	}
-	if w.kept {
+	if w.core.State() == core.Idle {
 		r := region("heist: park")
-		w.parker.park()
+		w.place = w.pool.placeOf(w.core.AwaitPlace())
 		endRegion(r)
-		w.kept = false
 	}
 	if !w.hasPlace() { // the pool has ended, or there are enough idle workers
 		return false
 	}
-	w.place.answer()
+	w.place.core.Answers()
 	w.stay()
 	w.gaveWayAt = heist.Ticks() // its P has just looked at everything else
 	w.tick.began = w.gaveWayAt
@@ -288,23 +243,20 @@ func (w *Worker) settle() bool {
 
 // step is one turn of a worker that has a place: own tasks first, then those of others, then sleep.
 func (w *Worker) step() {
-	if w.standIn {
-		// A queued task has its turn before the worker that lent the place, or two tasks that wait again
-		// and again would pass the place to each other for ever.
-		w.standIn = false
-		if !w.pool.held() && w.runOne() {
-			return
-		}
+	// A queued task has its turn before the worker that lent the place, or two tasks that wait again
+	// and again would pass the place to each other for ever.
+	if w.place.core.IsStandIn() && !w.pool.core.Held() && w.runOne() {
+		return
 	}
 	if w.isControlled() && w.obeyControl() {
 		return
 	}
 	if t := w.nextTask(); t != nil {
-		w.stopSearching() // woken as a searcher, it has found something
+		w.place.core.StopSearching() // woken as a searcher, it has found something
 		w.run(job{task: t})
 		return
 	}
-	if w.woke && w.parker.channel != nil {
+	if w.woke && !w.core.Parker.Locked() {
 		// A search would keep the woken goroutine waiting until another thread takes it over: some 40 microseconds.
 		w.woke = false
 		runtime.Gosched()
@@ -317,10 +269,10 @@ func (w *Worker) step() {
 		}
 		return
 	}
-	if !w.isControlled() && !w.pool.exit.Load() && w.watch() {
+	if !w.isControlled() && !w.pool.core.Exits() && w.watch() {
 		return
 	}
-	w.giveUp()
+	w.beIdle()
 }
 
 // stealOn runs more forks of the stack from which the worker has just run a stolen one. If there is no task and
@@ -329,11 +281,11 @@ func (w *Worker) step() {
 // 0.55 of the time that it takes through step: 190 to 270 ns instead of 330 to 470.
 func (w *Worker) stealOn(forks forkStack) {
 	p := w.pool
-	for until := heist.Ticks() + p.ticksGiveWay; heist.Ticks() < until; {
-		if w.place == nil || w.woke || w.isControlled() || w.queued()+len(w.stash) > 0 || p.sleep.Load().Sleepers() < 0 {
+	for until := heist.Ticks() + p.ticks.giveWay; heist.Ticks() < until; {
+		if w.place == nil || w.woke || w.isControlled() || w.queued()+len(w.stash) > 0 || p.core.Sleep.Load().Sleepers() < 0 {
 			return
 		}
-		for _, q := range p.nodes[w.placement.node].queues {
+		for _, q := range p.nodes[w.core.Placement.Node].queues {
 			if q.Ready() {
 				return
 			}
@@ -362,35 +314,17 @@ func (w *Worker) runOne() bool {
 	return r == heist.Success
 }
 
-// giveUp gives up the worker's place between two jobs. The place goes to the first worker that wants it
-// back; if there is none, it sleeps.
-func (w *Worker) giveUp() {
-	pl := w.place
-	pl.mu.Lock()
-	pl.unlink(w)
-	pl.mu.Unlock()
-	w.place = nil
-	w.beIdle(pl)
-}
-
-// beIdle puts the worker on the list of idle workers, unless that is full, and then lets go of pl, the place
-// that it had until now, if any. Once on the list, it may be given another place at any time.
-func (w *Worker) beIdle(pl *place) {
-	p := w.pool
+// beIdle makes the worker idle, between two jobs. The place that it has goes to the first worker that wants it back; if
+// there is none, it sleeps.
+func (w *Worker) beIdle() {
 	w.trim()
 	w.freeCells(true)
-	w.home = nil
-	w.kept = w.placement.push(w)
-	if pl != nil && !pl.giveBack(false) {
-		pl.doze()
+	if pl := w.place; pl != nil {
+		w.place = nil
+		w.core.BeIdle(&pl.core)
+	} else {
+		w.core.BeIdle(nil)
 	}
-	p.rest()
-}
-
-// rest counts one worker less that is not idle.
-func (p *Pool) rest() {
-	p.active.Add(-1)
-	p.workerSet.signal()
 }
 
 // findWork is searchWork with its time measured and traced.
@@ -409,49 +343,49 @@ func (w *Worker) findWork() (job, bool) {
 
 // searchWork looks for work of others until it finds some, or until its backoff says that it is
 // time to sleep. If half of the workers search already, or the place's gaps are too long for a spin, it
-// gives up after one look. If it finds nothing, the worker stays a searcher: doze ends that.
+// gives up after one look. If it finds nothing, the worker stays a searcher: falling asleep ends that.
 //
 // It leaves LIFO slots alone until the last look. Their owners are likely to come to them soon,
 // with the tasks' data in the cache, unless they are in the middle of something long. (In
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
 func (w *Worker) searchWork() (job, bool) {
-	w.tick.pause(w.pool.ticksPerNanosecond)
+	w.tick.pause(w.pool.ticks.perNanosecond)
 	w.search.Begin()
-	spins := w.gaps.Spins()
+	pl := &w.place.core
+	spins := pl.Gaps.Spins()
 	if !spins {
 		w.search.Backoff.End()
 	}
 	for {
-		if w.searching {
-			w.pool.searches()
+		if pl.Searching {
+			w.pool.core.Searches()
 		}
 		j, r := w.stealWork(w.search.Last())
 		if r == heist.Success {
-			w.stopSearching()
+			pl.StopSearching()
 			return j, true
 		}
 		if w.isControlled() {
 			return job{}, false
 		}
-		w.beginGap()
+		pl.BeginGap()
 		// The worker counts as a searcher only after the first look. That look often finds
 		// something, and to count is to change a word that all workers share, twice: a
 		// tenth of the time in the simulation of 512 CPUs.
-		if !w.searching {
+		if !pl.Searching {
 			if !spins && r == heist.Empty { // sleep.md, "Spinning"
 				w.stepAside()
 				heist.Yield()
 				return job{}, false
 			}
-			if !w.pool.sleep.StartSearching(w.pool.size()) {
+			if !pl.StartSearching() {
 				return job{}, false
 			}
-			w.searching = true
 			continue
 		}
 		switch action, spin := w.search.Next(r); action {
 		case policy.Spin:
-			if w.pool.closing.Load() { // the caller of Close waits for this worker to rest
+			if w.pool.core.Closing.Load() { // the caller of Close waits for this worker to rest
 				w.search.Backoff.End()
 			} else {
 				heist.Spin(spin)
@@ -472,11 +406,11 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	result := heist.Empty
 	w.looks.Add(1)
 	// With more guests than sleepers, forks are left alone: sleep.md, "Forks".
-	state := p.sleep.Load()
+	state := p.core.Sleep.Load()
 	forks := state.Sleepers() >= 0
-	firstVictim := w.firstVictim
-	w.firstVictim = -1
-	nearby := p.nodes[w.placement.node].nearby
+	firstVictim := w.place.core.FirstVictim
+	w.place.core.FirstVictim = -1
+	nearby := p.nodes[w.core.Placement.Node].nearby
 	if state.HasGuests() {
 		j, r := w.stealFromGuests(nearby[:1], forks)
 		if r == heist.Success {
@@ -488,7 +422,7 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	w.search.Look(firstVictim, w.victim, len(places))
 	if w.search.Drawn() {
 		// Workers that lent this place may have forks here. They are the place's own, so this is no steal.
-		if j, r := w.place.stealFork(forks, w.placement.node); r == heist.Success {
+		if j, r := stealFork(&w.place.core.Roster, forks, w.core.Placement.Node); r == heist.Success {
 			return j, r
 		}
 	}
@@ -498,16 +432,16 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 		}
 		pl := places[k]
 		lost := false
-		if pl.top.Load() != nil {
-			j, r := pl.stealFork(forks, w.placement.node)
+		if pl.core.First() != nil {
+			j, r := stealFork(&pl.core.Roster, forks, w.core.Placement.Node)
 			if r == heist.Success {
 				w.stole(k, w.search.Tier(k), 1)
 				w.victim = k
 				return j, r
 			}
 			lost = r == heist.Retry
-			if forks && w.searching {
-				pl.alarm()
+			if forks && w.place.core.Searching {
+				pl.core.Alarm()
 			}
 		}
 		if pl != w.place {
@@ -515,8 +449,8 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 			if r == heist.Success {
 				w.stole(k, w.search.Tier(k), moved)
 				w.victim = k
-				if moved > 1 && !w.searching { // the other tasks were in no queue for a moment
-					p.notifyTask(w.place.placement.node)
+				if moved > 1 && !w.place.core.Searching { // the other tasks were in no queue for a moment
+					p.core.NotifyTask(w.place.placement.Node)
 				}
 				return job{task: t}, r
 			}
@@ -570,17 +504,17 @@ func (w *Worker) stealFromGuests(nodes []int, forks bool) (j job, result heist.S
 		tier := w.search.TierOf(n.guestsAt)
 		for i := range n.guests {
 			g := &n.guests[(w.index+i)%len(n.guests)] // not all thieves begin at the same
-			if g.top.Load() == nil {
+			if g.First() == nil {
 				continue
 			}
-			j, r := g.stealFork(forks, w.placement.node)
+			j, r := stealFork(&g.Roster, forks, w.core.Placement.Node)
 			if r == heist.Success {
 				w.stole(len(p.places), tier, 1)
 				return j, r
 			}
 			result = max(result, r)
-			if forks && w.searching {
-				g.alarm()
+			if forks && w.place.core.Searching {
+				g.Alarm()
 			}
 			w.stealStats.failed(tier, r == heist.Retry)
 		}
@@ -603,12 +537,12 @@ func (w *Worker) stole(victim, tier, items int) {
 // A worker that is not bound is not locked either, so that giving way to other goroutines is cheaper.
 func (w *Worker) start(ready chan<- error) {
 	p := w.pool
-	bound := w.parker.channel == nil
+	bound := w.core.Parker.Locked()
 	var pinned *heist.Pinned
 	var err error
 	if bound {
 		runtime.LockOSThread()
-		if pinned, err = p.machine.pin(w.placement.cpus...); p.auto {
+		if pinned, err = p.machine.pin(w.core.Placement.CPUs...); p.auto {
 			err = nil
 		}
 	}
@@ -616,22 +550,17 @@ func (w *Worker) start(ready chan<- error) {
 		ready <- err
 	}
 	if err == nil || ready == nil {
-		w.binding = binding{pinned: pinned, cpus: w.placement.cpus}
+		w.binding = binding{pinned: pinned, cpus: w.core.Placement.CPUs}
 		w.live()
 	}
 	p.workers.remove(w)
-	if bound {
-		w.placement.unbind()
-	}
 	if pinned != nil {
 		_ = pinned.Unpin() // if it fails, the goroutine ends locked and the thread with it
 	}
 	if bound {
 		runtime.UnlockOSThread()
 	}
-	if !w.late {
-		p.ended.Done()
-	}
+	w.core.Placement.Ends(&p.core, bound, w.late)
 }
 
 // live runs main. A task may call runtime.Goexit, as testing's FailNow does. That ends the

@@ -4,7 +4,7 @@
 // sim) run the same code.
 //
 //	bitmap.go  a set of sleepers
-//	sleep.go   which places sleep and how many workers search; the protocol is in pool/sleep.md
+//	sleep.go   which places sleep and how many workers search; the protocol is in internal/core/sleep.md
 //	order.go   the places in tiers, nearest first
 //	search.go  one worker's search: victims and pauses
 //	pace.go    how long the chunks of a loop are

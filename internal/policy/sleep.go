@@ -41,7 +41,7 @@ func (s State) WantsForks() bool {
 }
 
 // Sleep holds which places of a pool sleep and how many workers search. A place is the right to
-// compute (pool/place.go). Any goroutine may call its methods.
+// compute (internal/core/place.go). Any goroutine may call its methods.
 type Sleep struct {
 	// state is a State. Written by workers, wakers and guests, by addition.
 	state atomic.Int64
@@ -90,11 +90,11 @@ func (s *Sleep) StartSearching(n int) bool {
 
 // StopSearching is for a searcher that found something. It says whether it was the last
 // searcher. The last one must wake a worker for what is left, since nobody was woken for
-// that while it searched (pool/sleep.md, "The last searcher").
+// that while it searched (internal/core/sleep.md, "The last searcher").
 func (s *Sleep) StopSearching() (last bool) { return s.Add(-OneSearching).Searching() == 0 }
 
 // Announce says that a place is about to sleep, and whether its worker was a searcher.
-// The caller must look at every queue once more afterwards (pool/sleep.md, "Nothing is
+// The caller must look at every queue once more afterwards (internal/core/sleep.md, "Nothing is
 // missed"). If it finds something, it must Choose the place and wake it as any waker does.
 func (s *Sleep) Announce(place int, searching bool) State {
 	s.parked[s.nodeOf[place]].Set(place)

@@ -123,7 +123,7 @@ func TestAPlaceThatIsChosenIsAnnouncedNoMore(t *testing.T) {
 	require.True(t, s.StopSearching(), "only this one is the last")
 }
 
-// TestNobodySleepsOverAnItem runs the protocol of pool/sleep.md with as little around it as
+// TestNobodySleepsOverAnItem runs the protocol of internal/core/sleep.md with as little around it as
 // possible: workers on several nodes that take items, announce their sleep and look again, and
 // submitters that look through the nodes in different orders and wait each for its item. If a
 // sleeper were overlooked, all would wait for ever.

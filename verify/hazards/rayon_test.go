@@ -74,7 +74,7 @@ func requireIdle(t *testing.T, p *pool.Pool) {
 // Here a thief takes what it needs before it completes the latch and touches nothing of the frame
 // afterwards (pool/waiting.go, complete, and pool/fork.go, run). Each park ends with one unpark, by
 // the thief that has claimed the sleeper, so no wake-up comes when its worker waits for something
-// else already (pool/parker.go).
+// else already (internal/core/park.go).
 //
 // The owners use the frame of a stolen fork at once for the next, which is stolen as well,
 // and now and then leave the pool, or close it, instead.

@@ -19,7 +19,7 @@ import (
 // however many workers were idle.
 //
 // Here a thief leaves slots alone while it spins, and takes them in its last look before it parks
-// (pool/worker.go, stealTasks; pool/sleep.md, "Nothing is missed").
+// (pool/worker.go, stealTasks; internal/core/sleep.md, "Nothing is missed").
 //
 // A task queues another one, alone or behind others, and does not end before that has run.
 func TestTokio4941LIFOSlotIsStolen(t *testing.T) {

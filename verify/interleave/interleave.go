@@ -55,6 +55,21 @@ func kernelConfig() rewrite.Config {
 	}
 }
 
+// coreConfig is how internal/core is rewritten: a worker sleeps in the explorer, and no time passes.
+func coreConfig() rewrite.Config {
+	return rewrite.Config{
+		Dir:       "internal/core",
+		Tags:      []string{"purego"},
+		DropTests: true,
+		Bodies: map[string]string{
+			"Parker.Park":    `explore.Block("park", func() bool { return k.word.Load() == 1 }); k.word.Store(0)`,
+			"Parker.Unpark":  "k.word.Store(1)",
+			"Pool.placeHere": "return -1",
+			"now":            "return 0",
+		},
+	}
+}
+
 // poolConfig is how package pool is rewritten. Sleep, wake-ups, places and labels are left out; so is package policy, whose state
 // here only says whether the pool is hungry.
 func poolConfig() rewrite.Config {
@@ -68,7 +83,6 @@ func poolConfig() rewrite.Config {
 			"Worker.mustBeMine": "",
 			"Worker.isMine":     "return true",
 			"Worker.wakeHelper": "",
-			"Pool.wakeOne":      "return false",
 			"Worker.helps":      "out := help{cancelScope: w.cancelScope}; w.cancelScope = c; return out",
 			"Worker.helped":     "w.cancelScope = out.cancelScope",
 			"fatal":             "panic(broken)",
@@ -78,9 +92,22 @@ func poolConfig() rewrite.Config {
 	}
 }
 
+// protocolConfig is coreConfig with the programs for it.
+func protocolConfig() rewrite.Config {
+	c := coreConfig()
+	c.Add = map[string]string{"programs_test.go": "verify/interleave/testdata/core/programs_test.go"}
+	return c
+}
+
+// policyConfig is how internal/policy is rewritten: the words by which places fall asleep and wake up.
+func policyConfig() rewrite.Config {
+	return rewrite.Config{Dir: "internal/policy", Tags: []string{"purego"}, DropTests: true}
+}
+
 var (
-	forks  = program{name: "pool", pkg: "./pool", rewrites: []rewrite.Config{kernelConfig(), poolConfig()}}
-	kernel = program{name: "kernel", pkg: "./verify/interleave/kernel", rewrites: []rewrite.Config{kernelConfig()}}
+	protocol = program{name: "core", pkg: "./internal/core", rewrites: []rewrite.Config{kernelConfig(), policyConfig(), protocolConfig()}}
+	forks    = program{name: "pool", pkg: "./pool", rewrites: []rewrite.Config{kernelConfig(), coreConfig(), poolConfig()}}
+	kernel   = program{name: "kernel", pkg: "./verify/interleave/kernel", rewrites: []rewrite.Config{kernelConfig()}}
 )
 
 // build builds the programs' tests into a binary, in a directory. Changed files replace those of the checkout, by their names

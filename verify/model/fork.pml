@@ -61,7 +61,7 @@ two atomic operations; a processor waits when its buffer is full.
 
 // stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.beginInner Worker.endInner Worker.alarm
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend
-// stands for: pool/parker.go: parker.park parker.unpark
+// stands for: internal/core/park.go: Parker.Park Parker.Unpark
 // stands for: pool/join.go: Join joinInPublic Worker.Do
 // stands for: pool/recursion.go: Fork.Join Fork.joinInPublic Fork.JoinAll
 // stands for: pool/cancelscope.go: cancelScope.cancel cancelScope.stopped cancelScope.look cancelScope.check

@@ -1,5 +1,5 @@
 /*
-Sleep and wake: pool/sleep.md has the protocol and its argument, pool/waiting.md what a place is.
+Sleep and wake: internal/core/sleep.md has the protocol and its argument, internal/core/waiting.md what a place is.
 
 Workers with places look for tasks, and put their places to sleep; submitters queue tasks and wake
 places. Tasks queue more tasks, fork, open scopes, and wait, for which they lend their places. Guests
@@ -52,14 +52,19 @@ node, guests, a pause, another size, the end. To keep them small, places sleep a
 except for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Worker.wakeHelper Pool.unanswered Pool.searches Pool.notifyAgain Worker.watch Pool.lacksWatch Pool.worthWaking Pool.anyWork Worker.anyFork
-// stands for: pool/place.go: place.queued roster.link roster.unlink roster.anyFork roster.stealFork place.doze place.wakeUp place.occupy place.giveBack Worker.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
+// stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork Worker.anyFork
+// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.Searches Pool.lacksWatch Pool.worthWaking Place.FallAsleep Place.WakeUp Place.StartSearching Place.StopSearching Place.BeginWatch Place.EndWatch
+// stands for: pool/place.go: place.queued stealFork
+// stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
+// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
+// stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.ClosePlace Worker.Lend Worker.ComeBack Worker.forgo Pool.EnterGuest Worker.LeaveGuest
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
-// stands for: pool/control.go: Worker.isControlled Pool.held place.isTooMany Worker.obeyControl Worker.closePlace Pool.anyTooMany Pool.Resize Pool.Pause Pool.Resume placement.push placement.pop Pool.hire Pool.start placement.close
-// stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.allRest Pool.end
-// stands for: pool/guest.go: Pool.admitGuest Pool.releaseGuest Pool.freePlace
-// stands for: pool/parker.go: parker parker.park parker.unpark
+// stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.closePlace Pool.Resize Pool.Pause Pool.Resume Pool.start
+// stands for: internal/core/core.go: Pool.Held Pool.anyTooMany Pool.Resize Pool.Pause Pool.AwaitPause Pool.Resume
+// stands for: internal/core/idle.go: Placement.push Placement.pop Placement.close Placement.Begins
+// stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.end
+// stands for: pool/guest.go: Pool.admitGuest Pool.releaseGuest
+// stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/find.go: Worker.nextLocalTask Worker.pullBatch Worker.nextRemoteTaskAnywhere
 // stands for: pool/fork.go: frames.publish
 // stands for: pool/scope.go: Worker.addChild Scope.stray Worker.anyChild Worker.robChild Scope.claim Scope.take
@@ -353,7 +358,7 @@ bool hides[FORKERS];
 #define forkAt(i) fork[i]
 #endif
 
-// # Waking: sleep.go, place.go
+// # Waking: internal/core/sleep.go
 
 // choose clears a place's bit, and sets ok if it was set: Sleep.Choose.
 inline choose(pl_) {
@@ -378,11 +383,11 @@ inline announce(pl_, searched_) {
 //
 //	SEEN    some place, if there is work: notifySeen
 //	SOME    some place, the node's if there is a choice: wakeOne
-//	DOZED   mine_, whose sleep was announced just now, if there is work: doze
+//	DOZED   mine_, whose sleep was announced just now, if there is work: FallAsleep
 //	OWN     mine_, as there is work
 //	WANTED  mine_, as a worker wants it back, or it must be closed
-//	CHOSEN  the place whose bit was cleared: wakeUp
-//	CHOSEN  the place whose bit was cleared: wakeUp
+//	CHOSEN  the place whose bit was cleared: WakeUp
+//	CHOSEN  the place whose bit was cleared: WakeUp
 mtype = { NOBODY, SEEN, SOME, DOZED, OWN, WANTED, CHOSEN };
 
 inline wake(mine_) {

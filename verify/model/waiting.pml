@@ -1,5 +1,5 @@
 /*
-The rule of waiting: pool/waiting.md has it, and the argument why no program hangs because of it.
+The rule of waiting: internal/core/waiting.md has it, and the argument why no program hangs because of it.
 
 A program of a few tasks, each of which may wait for others, runs in a few places. The model chooses
 the program when it begins: a task may wait for any task with a lower number, so no program has a
@@ -50,12 +50,14 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 */
 
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Pool.wait Pool.lend loan.comeBack Worker.lend Worker.comeBack
-// stands for: pool/place.go: place place.doze place.wakeUp place.occupy place.giveBack Worker.forgo place.stopSearching
-// stands for: pool/worker.go: Worker.hasPlace Worker.occupy Worker.main Worker.settle Worker.step Worker.runOne Worker.giveUp Worker.beIdle Worker.searchWork
+// stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.Lend Worker.ComeBack Worker.forgo
+// stands for: internal/core/place.go: Place Place.occupy Place.giveBack
+// stands for: pool/worker.go: Worker.hasPlace Worker.main Worker.settle Worker.step Worker.runOne Worker.beIdle Worker.searchWork
 // stands for: pool/future.go: waiters.release waiters.wait Future.task Future.runInPlace Future.Wait
-// stands for: pool/parker.go: parker parker.park parker.unpark
-// stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.Block placement.push placement.pop
-// stands for: pool/sleep.go: Pool.notifyTask Pool.notifySeen Pool.wakeOne Pool.worthWaking
+// stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
+// stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.Block
+// stands for: internal/core/idle.go: Placement.push Placement.pop
+// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.WakeOne Pool.worthWaking Place.FallAsleep Place.WakeUp Place.StopSearching
 // stands for: internal/policy/sleep.go: Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.Woken Sleep.Resumed
 
 // configuration (small): two tasks: -DPLACES=1 -DTASKS=2 -DLATE=1

@@ -25,7 +25,7 @@ import (
 // them, and they have the numbers just below its own. A node waits for others before it begins its
 // children, so they begin if all nodes below the lowest of them end. By induction, all nodes end.
 //
-// The forks of one computation must not wait for one another except by their joins (waiting.md). So a
+// The forks of one computation must not wait for one another except by their joins (internal/core/waiting.md). So a
 // node in a fork waits for nodes below the whole computation, or inside the same fork.
 //
 // A node that is no child is launched by a goroutine from outside, or by a node that was launched

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/verify/explore"
 	"github.com/seed53057037/heist/verify/explore/atomic"
@@ -28,20 +29,22 @@ func explores(t *testing.T, o explore.Options, program func()) {
 // party is a pool without places, and workers for an owner and thieves.
 type party struct {
 	pool  *Pool
-	place *placement
+	place *core.Placement
 }
 
-func newParty() *party { return &party{new(Pool), new(placement)} }
+func newParty() *party { return &party{new(Pool), new(core.Placement)} }
 
 func (p *party) worker() *Worker {
-	w := &Worker{pool: p.pool, placement: p.place, home: new(roster)}
+	w := &Worker{pool: p.pool}
+	w.core.Init(&p.pool.core, p.place, (*shown)(w), false)
+	w.core.BeginBeside(new(core.Roster))
 	w.labels = &w.worn
 	return w
 }
 
 // hunger makes the pool hungry, or not.
 func (p *party) hunger(searchers int) {
-	p.pool.sleep.Add(policy.OneSearching * policy.State(searchers))
+	p.pool.core.Sleep.Add(policy.OneSearching * policy.State(searchers))
 }
 
 // forks is an owner's fork stack whose forks square numbers, and counts how often each runs.

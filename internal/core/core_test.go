@@ -1,0 +1,269 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/policy"
+)
+
+// fake is a host whose work is a number, and whose workers do what the test says.
+type fake struct {
+	pool   Pool
+	work   bool
+	hired  []*Place // that need a worker
+	closed []*Place
+}
+
+func (h *fake) AnyWork(bool) (node, place int, ok bool) { return 0, -1, h.work }
+func (h *fake) Hire(pl *Place)                          { h.hired = append(h.hired, pl) }
+func (h *fake) Closes(pl *Place)                        { h.closed = append(h.closed, pl) }
+
+func (h *fake) NewPlace(index int) *Place {
+	pl := new(Place)
+	pl.Init(&h.pool, index, 0)
+	return pl
+}
+
+func newFake(size, most int) *fake {
+	h := new(fake)
+	h.pool.Init(Config{
+		Host: h, Size: size, PlaceNodes: make([]int, most), Placements: make([]Placement, 1), Nearby: [][]int{{0}},
+		TicksSpin: 15, TicksWatch: 100,
+	})
+	h.pool.placements[0].Places = size
+	return h
+}
+
+// worker makes a worker that has the place.
+func (h *fake) worker(pl *Place) *Worker {
+	w := new(Worker)
+	w.Init(&h.pool, pl.Placement, unseen{}, false)
+	w.Grant(pl)
+	w.TakeUp()
+	return w
+}
+
+// unseen is a worker without forks.
+type unseen struct{}
+
+func (unseen) AnyFork(bool) bool { return false }
+func (unseen) Alarm()            {}
+
+// newAsleep makes a fake whose places sleep, and their workers, which are idle.
+func newAsleep(size int) (h *fake, workers []*Worker) {
+	h = newFake(size, size)
+	for _, pl := range h.pool.Places() {
+		w := h.worker(pl)
+		w.BeIdle(pl)
+		workers = append(workers, w)
+	}
+	return h, workers
+}
+
+// TestAStepThatTheStateDoesNotAllowEndsTheProcess, and no other: the table above State has them.
+func TestAStepThatTheStateDoesNotAllowEndsTheProcess(t *testing.T) {
+	allowed := map[State][]State{
+		Fresh:   {Holding, Beside, Ended},
+		Holding: {Waiting, Idle, Ended},
+		Waiting: {Beside, Holding},
+		Beside:  {Holding, Waiting, Idle, Ended},
+		Idle:    {Holding, Beside, Ended},
+	}
+	for from := Fresh; from <= Ended; from++ {
+		for to := Fresh; to <= Ended; to++ {
+			step := func() { (&Worker{state: from}).become(to) }
+			if slices.Contains(allowed[from], to) {
+				require.NotPanics(t, step, "%v to %v", from, to)
+			} else {
+				require.PanicsWithValue(t, "heist: a worker that is "+from.String()+" cannot become "+to.String()+"; this is a bug of heist", step)
+			}
+		}
+	}
+}
+
+// TestAWorkerGoesThroughItsStates: it has a place, lends it, comes back beside the stand-in, and gets it when the
+// stand-in's job ends; then both are idle, and the place sleeps.
+func TestAWorkerGoesThroughItsStates(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	require.Equal(t, Holding, w.State())
+	require.Same(t, w, pl.First())
+
+	w.Lend(pl, false)
+	require.Equal(t, Waiting, w.State())
+	require.Equal(t, 1, h.pool.Waits())
+	require.Nil(t, pl.First(), "it shows nothing")
+	require.Equal(t, []*Place{pl}, h.hired)
+	standIn := h.worker(pl)
+	require.True(t, pl.IsStandIn())
+	require.False(t, pl.IsStandIn(), "it has begun")
+
+	require.Nil(t, w.ComeBack())
+	require.Equal(t, Beside, w.State())
+	require.Equal(t, 1, pl.Owed())
+	require.True(t, pl.HasOrders())
+	require.False(t, pl.MustClose())
+	require.Nil(t, w.TakeUp())
+
+	standIn.BeIdle(pl)
+	require.Equal(t, Idle, standIn.State())
+	require.Zero(t, pl.Owed())
+	require.False(t, h.pool.Sleep.Parked(0), "the worker has it")
+	require.Same(t, pl, w.TakeUp())
+	require.Equal(t, Holding, w.State())
+
+	w.BeIdle(pl)
+	require.True(t, h.pool.Sleep.Parked(0))
+	require.True(t, h.pool.Rests())
+	require.Equal(t, 2, pl.Placement.Idle())
+	h.pool.End()
+	require.Nil(t, w.AwaitPlace())
+	require.Equal(t, Ended, w.State())
+}
+
+// TestWhoComesBackToAPlaceThatSleepsTakesIt.
+func TestWhoComesBackToAPlaceThatSleepsTakesIt(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	w.Lend(pl, true)
+	require.Same(t, w, pl.First(), "it may show something while it waits")
+	h.worker(pl).BeIdle(pl)
+	require.True(t, h.pool.Sleep.Parked(0))
+	require.Same(t, pl, w.ComeBack())
+	require.Equal(t, Holding, w.State())
+	require.Zero(t, pl.Owed())
+	require.Equal(t, policy.State(0), h.pool.Sleep.Load())
+}
+
+// TestWhoEndsItsJobWithoutAPlaceWantsItNoLonger.
+func TestWhoEndsItsJobWithoutAPlaceWantsItNoLonger(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	w.Lend(pl, false)
+	standIn := h.worker(pl)
+	w.ComeBack()
+	require.Nil(t, w.EndBeside())
+	w.BeIdle(nil)
+	require.Zero(t, pl.Owed())
+	require.Nil(t, standIn.home.First().Next(), "the stand-in alone is on the roster")
+}
+
+// TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn: that worker continues what it was in the middle of, so
+// another place has to wake up for what the waker saw.
+func TestAWakeUpThatGoesToWhoWantsThePlaceBackIsPassedOn(t *testing.T) {
+	h, _ := newAsleep(2)
+	pl, back := h.pool.Places()[0], new(Worker)
+	pl.back = append(pl.back, back)
+	pl.owed.Store(1)
+	h.work = true
+	require.True(t, h.pool.Sleep.Choose(0))
+	pl.WakeUp()
+	require.Same(t, pl, back.granted.Load())
+	require.False(t, h.pool.Sleep.Parked(1))
+	require.Equal(t, 1, h.pool.Sleep.Load().Searching())
+}
+
+// TestOrdersEndWhenTheyAreObeyed: workers look at them between any two tasks.
+func TestOrdersEndWhenTheyAreObeyed(t *testing.T) {
+	h := newFake(2, 2)
+	places := h.pool.Places()
+	first, second := h.worker(places[0]), h.worker(places[1])
+	require.True(t, h.pool.Resize(1, true))
+	require.False(t, places[0].HasOrders())
+	require.True(t, places[1].HasOrders())
+	require.True(t, places[1].MustClose())
+	require.True(t, second.ClosePlace(places[1]))
+	require.Equal(t, []*Place{places[1]}, h.closed)
+	require.Equal(t, Idle, second.State())
+	require.Zero(t, h.pool.control.Load())
+
+	require.True(t, h.pool.Pause())
+	require.True(t, places[0].HasOrders())
+	require.True(t, h.pool.Held())
+	first.BeIdle(places[0])
+	resumed, err := h.pool.AwaitPause(context.Background())
+	require.NoError(t, err)
+	require.False(t, resumed)
+	require.False(t, h.pool.EnterUnlessAtRest())
+	h.pool.Resume()
+	require.Zero(t, h.pool.control.Load())
+	require.True(t, h.pool.EnterUnlessAtRest())
+	h.pool.Leave()
+	require.True(t, h.pool.Rests())
+	h.pool.Closing.Store(true)
+	require.False(t, h.pool.Pause())
+}
+
+// TestAChosenSizeStays for those who only follow, and an ended pool has none.
+func TestAChosenSizeStays(t *testing.T) {
+	h, _ := newAsleep(3)
+	require.True(t, h.pool.Resize(2, false))
+	require.Equal(t, 2, h.pool.Size())
+	require.True(t, h.pool.Resize(1, true))
+	require.True(t, h.pool.IsChosen())
+	require.True(t, h.pool.Resize(3, false))
+	require.Equal(t, 1, h.pool.Size())
+	h.pool.End()
+	require.False(t, h.pool.Resize(2, true))
+}
+
+// TestAGapEndsWhenThePlaceIsWoken, not when its worker comes to run: the way there is no time for which to spin.
+func TestAGapEndsWhenThePlaceIsWoken(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	for _, c := range []struct {
+		since, woken int64
+		spins        bool
+	}{
+		{100, 100 + h.pool.TicksSpin, true},
+		{100, 101 + h.pool.TicksSpin, false},
+	} {
+		pl.Gaps = policy.Gaps{}
+		for range 4 {
+			pl.idleSince, pl.wokenAt = c.since, c.woken
+			pl.EndGap()
+			require.Zero(t, pl.idleSince)
+			require.Zero(t, pl.wokenAt)
+		}
+		require.Equal(t, c.spins, pl.Gaps.Spins())
+		pl.EndGap() // there is none
+		require.Equal(t, c.spins, pl.Gaps.Spins())
+	}
+}
+
+// TestGuestsCountWhileTheyCompute, and a roster keeps some of those that are away.
+func TestGuestsCountWhileTheyCompute(t *testing.T) {
+	h, _ := newAsleep(1)
+	var r Roster
+	made := 0
+	newGuest := func() *Worker {
+		made++
+		w := new(Worker)
+		w.InitGuest(&h.pool, &h.pool.placements[0], unseen{}, &r)
+		return w
+	}
+	asleep := h.pool.Sleep.Load()
+	var inside []*Worker
+	for range KeptGuests + 1 {
+		inside = append(inside, h.pool.EnterGuest(&r, newGuest))
+	}
+	require.Equal(t, KeptGuests+1, made)
+	require.Equal(t, 1-(KeptGuests+1), h.pool.Sleep.Load().Sleepers())
+	inside[0].Lend(nil, false)
+	require.Equal(t, 1-KeptGuests, h.pool.Sleep.Load().Sleepers(), "who waits does not compute")
+	require.True(t, h.pool.Sleep.Load().HasGuests())
+	require.Nil(t, inside[0].ComeBack())
+	for i, w := range inside {
+		require.Equal(t, i < KeptGuests, w.LeaveGuest())
+	}
+	require.Equal(t, asleep, h.pool.Sleep.Load())
+	require.Nil(t, r.First())
+	require.Contains(t, inside, h.pool.EnterGuest(&r, newGuest))
+}

@@ -1,0 +1,350 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/seed53057037/heist/internal/policy"
+)
+
+// # States of a worker
+//
+// A worker is a goroutine that computes for the pool. It is always in one of these states, which it alone reads and
+// changes. What others tell it, they tell by Worker.granted, a place that is the worker's from then on.
+//
+//	state      has       is listed                               granted is written by               goes on as
+//	Fresh      nothing   nowhere                                 who hires it, before it begins      Holding, Beside
+//	Holding    a place   on the place's roster                   nobody                              Waiting, Idle, Ended
+//	Waiting    nothing   on its home, if it has forks to show    nobody                              Beside, Holding
+//	Beside     nothing   on its home, which owes it a place      the holder of that place            Holding, Waiting, Idle, Ended
+//	Idle       nothing   on its placement's list                 the waker that took it off          Holding, Ended
+//	Ended      nothing   nowhere                                 nobody
+//
+// Its **home** is the roster of the place that it has or had last. A worker in the state Beside computes without a place: it
+// has come back from a wait while a stand-in has its place.
+//
+// A guest is Idle while it is away, Beside while it computes, and Waiting. Its home is a roster of guests, which owes
+// nothing. A worker that was hired for one job that no place could run is like a guest, and then becomes idle.
+
+// State is the state of a worker.
+type State uint8
+
+// The states of a worker.
+const (
+	Fresh State = iota
+	Holding
+	Waiting
+	Beside
+	Idle
+	Ended
+)
+
+// follows has the states in which a worker may go on, as bits, for each state.
+var follows = [...]uint8{
+	Fresh:   1<<Holding | 1<<Beside | 1<<Ended,
+	Holding: 1<<Waiting | 1<<Idle | 1<<Ended,
+	Waiting: 1<<Beside | 1<<Holding,
+	Beside:  1<<Holding | 1<<Waiting | 1<<Idle | 1<<Ended,
+	Idle:    1<<Holding | 1<<Beside | 1<<Ended,
+	Ended:   0,
+}
+
+func (s State) String() string {
+	return [...]string{"fresh", "holding", "waiting", "beside", "idle", "ended"}[s]
+}
+
+// Worker is what the protocol knows of a worker. Only its goroutine may call the methods that change its state.
+type Worker struct {
+	// Thieves read the first two, and nothing else.
+
+	below atomic.Pointer[Worker] // the next of the workers linked to home; under home.Mu
+	shown Shown                  // what thieves see of it; constant
+
+	linked  bool                  // to home; under home.Mu
+	granted atomic.Pointer[Place] // see the table of states
+
+	Parker    Parker
+	Placement *Placement // where it may run; constant
+	Guest     bool       // it is a goroutine from outside; constant
+	pool      *Pool      // constant
+
+	// Owner only.
+
+	state State
+	home  *Roster // nil if it is idle and no guest
+}
+
+// Init makes a worker, which is Fresh. One that is locked to its thread sleeps on a futex.
+func (w *Worker) Init(p *Pool, s *Placement, shown Shown, locked bool) {
+	w.pool, w.Placement, w.shown = p, s, shown
+	w.Parker.Init(locked)
+}
+
+// InitGuest makes a guest of a roster, which is away.
+func (w *Worker) InitGuest(p *Pool, s *Placement, shown Shown, r *Roster) {
+	w.Init(p, s, shown, false)
+	w.Guest, w.home, w.state = true, r, Idle
+}
+
+// State returns the state. Owner only.
+func (w *Worker) State() State { return w.state }
+
+// Home returns the worker's home, or nil if it has none.
+func (w *Worker) Home() *Roster { return w.home }
+
+// HomeIndex returns the index of the place at whose roster the worker is, or -1 for one of guests.
+func (w *Worker) HomeIndex() int {
+	if pl := w.home.of; pl != nil {
+		return pl.Index
+	}
+	return -1
+}
+
+// Next returns the next worker on the roster, or nil.
+func (w *Worker) Next() *Worker { return w.below.Load() }
+
+// Shown returns what Init was given.
+func (w *Worker) Shown() Shown { return w.shown }
+
+func (w *Worker) become(s State) {
+	if follows[w.state]>>s&1 == 0 {
+		panic(fmt.Sprintf("heist: a worker that is %v cannot become %v; this is a bug of heist", w.state, s))
+	}
+	w.state = s
+}
+
+// # Beginning
+
+// Grant gives the place to a Fresh worker, before it begins.
+func (w *Worker) Grant(pl *Place) { w.granted.Store(pl) }
+
+// BeginBeside has a Fresh worker begin without a place, in the manner of a guest on the roster.
+func (w *Worker) BeginBeside(r *Roster) {
+	w.become(Beside)
+	w.home = r
+	r.Mu.Lock()
+	r.Link(w)
+	r.Mu.Unlock()
+	w.pool.Sleep.Add(policy.OneGuest)
+}
+
+// KeptGuests is how many guests that are away a roster keeps for the next callers.
+const KeptGuests = 4
+
+// EnterGuest has a guest of the roster compute: one that is away, or one that newGuest makes. It is on the roster, and then
+// counts, before it forks, since thieves look at the rosters of guests only if there are guests.
+func (p *Pool) EnterGuest(r *Roster, newGuest func() *Worker) (w *Worker) {
+	r.Mu.Lock()
+	if n := len(r.away); n > 0 {
+		w, r.away[n-1] = r.away[n-1], nil
+		r.away = r.away[:n-1]
+	} else {
+		w = newGuest()
+	}
+	w.become(Beside)
+	r.Link(w)
+	r.Mu.Unlock()
+	p.Sleep.Add(policy.OneGuest - policy.OneSleeper)
+	return w
+}
+
+// LeaveGuest has the guest be away, and says whether the roster keeps it for the next caller. A worker may have left a fork
+// alone because of this guest. If all places sleep, no worker waits and there is no other guest, not even one that waits,
+// there is no fork either.
+func (w *Worker) LeaveGuest() (kept bool) {
+	p, r := w.pool, w.home
+	r.Mu.Lock()
+	w.become(Idle)
+	r.Unlink(w)
+	if kept = len(r.away) < KeptGuests; kept {
+		r.away = append(r.away, w)
+	}
+	r.Mu.Unlock()
+	state := p.Sleep.Add(policy.OneSleeper - policy.OneGuest)
+	nobody := state.Sleepers() >= p.Size() && !state.HasGuests() && p.waits.Load() == 0
+	if state.WantsForks() && !nobody {
+		p.NotifySeen()
+	}
+	return kept
+}
+
+// # Between jobs
+
+// TakeUp takes up the place that the worker was granted, and returns it; nil if there is none.
+func (w *Worker) TakeUp() *Place {
+	if w.granted.Load() == nil {
+		return nil
+	}
+	pl := w.granted.Swap(nil)
+	w.become(Holding)
+	if w.home != &pl.Roster {
+		w.home = &pl.Roster
+		pl.Mu.Lock()
+		pl.Link(w)
+		pl.Mu.Unlock()
+	}
+	return pl
+}
+
+// EndBeside is called when the job of a worker without a place has ended. If the worker was granted its place just now,
+// that is returned. Else the worker is to become idle: BeIdle.
+func (w *Worker) EndBeside() *Place {
+	if pl := w.forgo(); pl != nil {
+		w.become(Holding)
+		return pl
+	}
+	w.home.unlink(w)
+	if w.home.of == nil {
+		w.pool.Sleep.Add(-policy.OneGuest)
+	}
+	return nil
+}
+
+// BeIdle puts the worker on the list of idle workers, unless that is full, and then lets go of pl, the place
+// that it had until now, if any. Once on the list, it may be granted another place at any time. The place goes to the first
+// worker that wants it back; if there is none, it sleeps.
+func (w *Worker) BeIdle(pl *Place) {
+	if pl != nil {
+		w.home.unlink(w)
+	}
+	w.listIdle()
+	if pl != nil && !pl.giveBack(false) {
+		pl.FallAsleep()
+	}
+	w.pool.Leave()
+}
+
+// listIdle makes the worker Idle, or Ended if the list is full.
+func (w *Worker) listIdle() {
+	w.home = nil
+	w.become(Idle) // before it is on the list, from which a waker may take it at once
+	if !w.Placement.push(w) {
+		w.become(Ended)
+	}
+}
+
+// AwaitPlace is called by an idle worker. It returns the place that the worker is granted; nil if the worker must end.
+func (w *Worker) AwaitPlace() *Place {
+	w.Parker.Park()
+	pl := w.TakeUp()
+	if pl == nil {
+		w.become(Ended)
+	}
+	return pl
+}
+
+// ClosePlace closes the place that the worker has, unless the pool needs it again by now. If it returns true the worker is
+// idle. Nothing may be left in the place's queues.
+func (w *Worker) ClosePlace(pl *Place) bool {
+	p := w.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pl.Index < p.Size() {
+		return false
+	}
+	pl.open = false
+	p.host.Closes(pl)
+	p.setControl(controlClose, p.anyTooMany())
+	w.home.unlink(w)
+	w.listIdle()
+	p.active.Add(-1)
+	p.changed.Broadcast()
+	// This worker leaves the work that it saw, and stayed awake for, to other workers. If it was the hot worker,
+	// another one must be.
+	if p.hot {
+		p.WakeOne(pl.Placement.Node, -1)
+	} else {
+		p.NotifySeen()
+	}
+	return true
+}
+
+// # Waiting: waiting.md
+
+// Lend is called by a worker that is about to wait, and has made its forks visible: another worker may work in its place,
+// pl, which is nil if it has none. If it shows forks or may do so while it waits, it stays on its home.
+func (w *Worker) Lend(pl *Place, shows bool) {
+	p := w.pool
+	if pl == nil && !w.Guest { // it came back from an earlier wait, and has not got its place yet
+		pl = w.forgo()
+	}
+	w.become(Waiting)
+	if !shows {
+		w.home.unlink(w)
+	}
+	if w.Guest {
+		p.Sleep.Add(policy.OneSleeper)
+		p.NotifySeen() // its forks, or those that were left alone because of it
+		return
+	}
+	p.waits.Add(1)
+	if p.control.Load()&controlHold != 0 {
+		p.NotifySeen() // what the worker waits for goes on
+		p.Forward()
+	}
+	if pl == nil {
+		return
+	}
+	// Queued tasks come first, or two tasks that wait again and again would pass the place to each
+	// other for ever.
+	if pl.owed.Load() > 0 && !p.anyTask() && pl.giveBack(false) {
+		return
+	}
+	pl.Lends.Add(1)
+	pl.standIn = true
+	pl.occupy()
+}
+
+// anyTask says whether there is a task or a child of a scope.
+func (p *Pool) anyTask() bool {
+	_, _, ok := p.host.AnyWork(false)
+	return ok
+}
+
+// ComeBack is called by a worker whose wait is over. If its place sleeps, the worker takes it back, and ComeBack returns it.
+// If a stand-in works there, both compute until the stand-in is between two jobs, and gives the
+// place back.
+func (w *Worker) ComeBack() *Place {
+	p, home := w.pool, w.home
+	home.Mu.Lock()
+	defer home.Mu.Unlock()
+	home.Link(w)
+	w.become(Beside)
+	if w.Guest {
+		p.Sleep.Add(-policy.OneSleeper)
+		return nil
+	}
+	p.waits.Add(-1)
+	pl := home.of
+	if pl == nil { // it never had a place
+		return nil
+	}
+	// The list first, then the bit: the worker that puts the place to sleep does it in the opposite order.
+	pl.back = append(pl.back, w)
+	pl.owed.Store(int32(len(pl.back)))
+	if !p.Sleep.Choose(pl.Index) {
+		return nil
+	}
+	pl.back[len(pl.back)-1] = nil
+	pl.back = pl.back[:len(pl.back)-1]
+	pl.owed.Store(int32(len(pl.back)))
+	p.Sleep.Resumed()
+	w.become(Holding)
+	pl.EndGap()
+	return pl
+}
+
+// forgo takes the worker off the list of those that want their place back: its job has ended, or it waits again. It
+// returns the place if the worker was given it just now, and else nil.
+func (w *Worker) forgo() *Place {
+	pl := w.home.of
+	if pl == nil { // it never had one
+		return nil
+	}
+	pl.Mu.Lock()
+	defer pl.Mu.Unlock()
+	pl.back = slices.DeleteFunc(pl.back, func(other *Worker) bool { return other == w })
+	pl.owed.Store(int32(len(pl.back)))
+	return w.granted.Swap(nil)
+}
