@@ -1,0 +1,325 @@
+package core
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/verify/explore"
+	"github.com/seed53057037/heist/verify/explore/atomic"
+)
+
+// Small programs over the protocol of sleep, wake-ups and waits. The host's work is a number of tasks, and its workers do what a
+// worker of package pool does between two tasks. A worker that sleeps over a task is a deadlock: nothing goes on.
+
+func explores(t *testing.T, o explore.Options, program func()) {
+	t.Helper()
+	r := explore.Check(t, o, program)
+	if !r.Complete && o.Random == 0 {
+		t.Errorf("the search did not come to its end in %d interleavings", r.Executions)
+	}
+	t.Attr("interleavings", strconv.Itoa(r.Executions))
+}
+
+// host has tasks, and one fork at most.
+type host struct {
+	pool  Pool
+	tasks atomic.Int32 // that are queued
+	ran   atomic.Int32
+	fork  atomic.Int32 // 1 while a fork can be stolen
+	stole atomic.Int32 // forks that were stolen
+
+	task func(w *Worker, pl *Place) *Place // what a task does; it returns the place that the worker has afterwards
+}
+
+func newHost(size int) *host {
+	h := &host{task: func(_ *Worker, pl *Place) *Place { return pl }}
+	h.pool.Init(Config{Host: h, Size: size, PlaceNodes: make([]int, size), Placements: []Placement{{Places: size}}, Nearby: [][]int{{0}}})
+	return h
+}
+
+func (h *host) AnyWork(forks bool) (node, place int, ok bool) {
+	return 0, -1, h.tasks.Load() > 0 || forks && h.fork.Load() > 0
+}
+
+func (h *host) NewPlace(index int) *Place {
+	pl := new(Place)
+	pl.Init(&h.pool, index, 0)
+	return pl
+}
+
+func (h *host) Hire(pl *Place) {
+	w := h.worker()
+	w.Grant(pl)
+	explore.Go("worker", func() { h.live(w, w.TakeUp()) })
+}
+
+func (h *host) Closes(pl *Place) { pl.Mail.Store(0) }
+
+func (h *host) worker() *Worker {
+	w := new(Worker)
+	w.Init(&h.pool, &h.pool.placements[0], hidden{}, false)
+	return w
+}
+
+// hidden is a worker whose forks the host shows.
+type hidden struct{}
+
+func (hidden) AnyFork(bool) bool { return false }
+func (hidden) Alarm()            {}
+
+// start hires a worker for each place.
+func (h *host) start() {
+	for _, pl := range h.pool.Places() {
+		h.Hire(pl)
+	}
+}
+
+// live is the loop of a worker.
+func (h *host) live(w *Worker, pl *Place) {
+	for {
+		if pl = h.step(w, pl); pl != nil {
+			continue
+		}
+		if w.State() == Beside {
+			if pl = w.EndBeside(); pl != nil {
+				continue
+			}
+			w.BeIdle(nil)
+		}
+		if w.State() == Ended {
+			return
+		}
+		if pl = w.AwaitPlace(); pl == nil {
+			return
+		}
+		pl.Answers()
+	}
+}
+
+// step does one thing in a place, and returns the place that the worker has afterwards.
+func (h *host) step(w *Worker, pl *Place) *Place {
+	if pl.IsStandIn() && h.take() {
+		return h.run(w, pl)
+	}
+	if pl.HasOrders() {
+		pl.StopSearching()
+		if pl.MayOpenMail() {
+			pl.Mail.Add(-1)
+			h.ran.Add(1)
+			return pl
+		}
+		if pl.MustClose() {
+			if w.ClosePlace(pl) {
+				return nil
+			}
+			return pl
+		}
+		w.BeIdle(pl)
+		return nil
+	}
+	if h.take() {
+		pl.StopSearching()
+		return h.run(w, pl)
+	}
+	if h.steal() || pl.Searching && h.steal() {
+		pl.StopSearching()
+		return pl
+	}
+	if !pl.Searching && pl.StartSearching() {
+		return pl // and looks once more
+	}
+	w.BeIdle(pl)
+	return nil
+}
+
+func (h *host) take() bool { return h.takeFrom(&h.tasks) }
+
+func (h *host) takeFrom(n *atomic.Int32) bool {
+	for k := n.Load(); k > 0; k = n.Load() {
+		if n.CompareAndSwap(k, k-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// steal takes the fork, unless more guests compute than places sleep.
+func (h *host) steal() bool {
+	if h.pool.Sleep.Load().Sleepers() < 0 || !h.takeFrom(&h.fork) {
+		return false
+	}
+	h.stole.Add(1)
+	return true
+}
+
+func (h *host) run(w *Worker, pl *Place) *Place {
+	pl = h.task(w, pl)
+	h.ran.Add(1)
+	return pl
+}
+
+// submit queues tasks one by one, each as Pool.Go does.
+func (h *host) submit(n int) {
+	for range n {
+		h.tasks.Add(1)
+		h.pool.NotifyTask(0)
+	}
+}
+
+// await waits until so many tasks have run, and then ends the pool.
+func (h *host) await(n int32) {
+	explore.Block("wait for the tasks", func() bool { return h.ran.Load() == n })
+	explore.Block("wait until the workers rest", h.pool.Rests)
+	state := h.pool.Sleep.Load()
+	explore.Assert(state == policy.State(h.pool.Size())*policy.OneSleeper, "at rest the state is %x", int64(state))
+	for i, pl := range h.pool.Places() {
+		explore.Assert(i >= h.pool.Size() || h.pool.Sleep.Parked(i), "place %d does not sleep", i)
+		explore.Assert(pl.Owed() == 0, "%d want the place back", pl.Owed())
+		explore.Assert(pl.First() == nil, "somebody is on the roster")
+	}
+	h.pool.End()
+	explore.Wait()
+}
+
+func TestNoPlaceSleepsOverATask(t *testing.T) {
+	explores(t, explore.Options{Preemptions: 3}, func() {
+		h := newHost(1)
+		h.start()
+		h.submit(2)
+		h.await(2)
+	})
+}
+
+func TestTwoPlacesDoNotSleepOverTasks(t *testing.T) {
+	explores(t, explore.Options{}, func() {
+		h := newHost(2)
+		h.start()
+		h.submit(2)
+		h.await(2)
+	})
+}
+
+// The first task waits for the second.
+func TestTheLastSearcherWakesAnotherForWhatIsLeft(t *testing.T) {
+	explores(t, explore.Options{}, func() {
+		h := newHost(2)
+		var begun atomic.Int32
+		h.task = func(_ *Worker, pl *Place) *Place {
+			if begun.Add(1) == 1 {
+				explore.Block("wait for the other task", func() bool { return begun.Load() == 2 })
+			}
+			return pl
+		}
+		h.start()
+		h.submit(2)
+		h.await(2)
+	})
+}
+
+// The first task to begin waits for the second, and lends its only place meanwhile.
+func TestATaskMayWaitForTheNextOneInOnePlace(t *testing.T) {
+	explores(t, explore.Options{}, func() {
+		h := newHost(1)
+		var begun atomic.Int32
+		h.task = func(w *Worker, pl *Place) *Place {
+			if begun.Add(1) > 1 {
+				return pl
+			}
+			w.Lend(pl, false)
+			explore.Block("wait for the other task", func() bool { return begun.Load() == 2 })
+			return w.ComeBack()
+		}
+		h.start()
+		h.submit(2)
+		h.await(2)
+	})
+}
+
+// Whoever waits comes back while the stand-in falls asleep, and gets the place.
+func TestWhoComesBackGetsItsPlace(t *testing.T) {
+	explores(t, explore.Options{Preemptions: 3}, func() {
+		h := newHost(1)
+		h.task = func(w *Worker, pl *Place) *Place {
+			w.Lend(pl, false)
+			pl = w.ComeBack()
+			if pl == nil {
+				explore.Block("wait for the place", func() bool { return w.granted.Load() != nil })
+				pl = w.TakeUp()
+			}
+			return pl
+		}
+		h.start()
+		h.submit(1)
+		h.await(1)
+	})
+}
+
+func TestNoPlaceSleepsOverItsMail(t *testing.T) {
+	explores(t, explore.Options{Preemptions: 3}, func() {
+		h := newHost(1)
+		h.start()
+		h.pool.EachOpen(func(pl *Place) { pl.Mail.Add(1) })
+		h.pool.Forward()
+		h.await(1)
+	})
+}
+
+// What comes for a place while the pool is paused waits, and the place wakes up for it when the pool resumes.
+func TestResumeWakesPlacesForTheirMail(t *testing.T) {
+	explores(t, explore.Options{}, func() {
+		h := newHost(1)
+		h.start()
+		h.pool.Pause()
+		h.pool.EachOpen(func(pl *Place) { pl.Mail.Add(1) })
+		h.pool.Forward()
+		h.pool.Resume()
+		h.await(1)
+	})
+}
+
+func TestPlacesCloseAndOpenWhileTasksCome(t *testing.T) {
+	explores(t, explore.Options{Preemptions: 1}, func() {
+		h := newHost(2)
+		h.start()
+		var resized atomic.Bool
+		explore.Go("resizes", func() {
+			h.pool.Resize(1, true)
+			h.pool.Resize(2, true)
+			resized.Store(true)
+		})
+		h.submit(1)
+		explore.Block("wait for the size", resized.Load)
+		h.await(1)
+	})
+}
+
+// The fork of a guest that waits is stolen, also if another guest leaves meanwhile.
+func TestTheForkOfAGuestThatWaitsIsStolen(t *testing.T) {
+	explores(t, explore.Options{}, func() {
+		h := newHost(1)
+		h.start()
+		var r Roster
+		newGuest := func() *Worker {
+			w := new(Worker)
+			w.InitGuest(&h.pool, &h.pool.placements[0], hidden{}, &r)
+			return w
+		}
+		var left atomic.Bool
+		explore.Go("another guest", func() {
+			h.pool.EnterGuest(&r, newGuest).LeaveGuest()
+			left.Store(true)
+		})
+		g := h.pool.EnterGuest(&r, newGuest)
+		h.fork.Store(1)
+		if h.pool.Sleep.Load().WantsForks() {
+			h.pool.WakeOne(0, -1)
+		}
+		g.Lend(nil, true)
+		explore.Block("wait for the thief", func() bool { return h.stole.Load() == 1 })
+		g.ComeBack()
+		g.LeaveGuest()
+		explore.Block("wait for the other guest", left.Load)
+		h.await(0)
+	})
+}
