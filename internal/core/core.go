@@ -78,7 +78,7 @@ type Pool struct {
 	watched    atomic.Bool  // a worker watches; that worker writes
 	Woken      atomic.Int32 // woken places whose workers do not run yet; wakers add, these workers subtract
 	SearchedAt atomic.Int64 // when a searcher last looked or was woken, in heist.Ticks; searchers and wakers write
-	active     atomic.Int32 // workers that are not idle; wakers add, a worker that becomes idle subtracts
+	active     atomic.Int32 // workers that are not idle; wakers and lenders add, a worker that becomes idle or watches subtracts
 	waits      atomic.Int32 // of these, the workers that wait; they write
 
 	mu      sync.Mutex   // the lock of the size
@@ -227,8 +227,8 @@ func (p *Pool) anyTooMany() bool {
 	return slices.ContainsFunc(places[min(p.Size(), len(places)):], func(pl *Place) bool { return pl.open })
 }
 
-// Resize changes the number of places. It returns false if the pool has ended. If the number was chosen, it stays for all
-// callers to whom it is not.
+// Resize changes the number of places. It returns false if the pool has ended. Once a caller has chosen the number,
+// calls that only follow the machine change nothing.
 func (p *Pool) Resize(n int, chosen bool) bool {
 	var opened []*Place
 	p.mu.Lock()
@@ -351,7 +351,7 @@ func (p *Pool) End() {
 // AwaitEnd waits until all workers have ended, and what else BeforeEnd has counted.
 func (p *Pool) AwaitEnd() { p.ended.Wait() }
 
-// BeforeEnd counts one thing that AwaitEnd waits for until the caller calls over. A worker must call it, or whoever else the end waits for.
+// BeforeEnd counts one thing that AwaitEnd waits for until the caller calls over. Only a goroutine that the end waits for may call it, such as a worker.
 func (p *Pool) BeforeEnd() (over func()) {
 	p.ended.Add(1)
 	return p.ended.Done

@@ -67,10 +67,10 @@ func newAsleep(size int) (h *fake, workers []*Worker) {
 // TestAStepThatTheStateDoesNotAllowEndsTheProcess, and no other: the table above State has them.
 func TestAStepThatTheStateDoesNotAllowEndsTheProcess(t *testing.T) {
 	allowed := map[State][]State{
-		Fresh:   {Holding, Beside, Ended},
-		Holding: {Waiting, Idle, Ended},
-		Waiting: {Beside, Holding},
-		Beside:  {Holding, Waiting, Idle, Ended},
+		Fresh:   {Holding, Beside},
+		Holding: {Waiting, Idle},
+		Waiting: {Beside},
+		Beside:  {Holding, Waiting, Idle},
 		Idle:    {Holding, Beside, Ended},
 	}
 	for from := Fresh; from <= Ended; from++ {

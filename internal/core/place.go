@@ -20,8 +20,8 @@ import (
 // an M.)
 //
 // At any time a place belongs to one of these, which alone touches the fields marked as the holder's:
-//   - its **holder**, a worker in the state Holding;
-//   - the waker that has cleared its bit among the sleepers, until a worker has it;
+//   - its **holder**, a worker in the state Holding, or one that is just letting go of it (Lend, BeIdle);
+//   - the waker that has cleared its bit among the sleepers, until the worker to which it is granted takes it up;
 //   - no goroutine, while it sleeps or is closed (Resize).
 //
 // Thieves find work at places: tasks in the run queues, and forks at all workers on the place's
@@ -177,7 +177,7 @@ func (r *Roster) Alarm() {
 
 // # Whose turn it is in a place
 
-// occupy gives the place to an idle worker, or to a new one.
+// occupy gives the place to an idle worker, or to a new one. The caller lends the place, or has cleared its bit.
 func (pl *Place) occupy() {
 	pl.pool.active.Add(1)
 	w := pl.Placement.pop()

@@ -18,10 +18,12 @@ const AnswerTime = 30 * time.Microsecond
 // # Who wakes
 //
 //	NotifyTask    after a task has become visible, unless a searcher will see it
-//	NotifySeen    when a searcher stops, a guest leaves or the pool resumes: whatever is visible
+//	NotifySeen    for whatever is visible: when a searcher stops, a guest leaves or waits, a worker waits in a paused pool, a place
+//	              closes or is given back, the pool is resized or resumes
 //	NotifyAgain   between two tasks, if no searcher seems to run
-//	Forward       after mail has come for certain places
-//	WakeOne       for forks and children, whose owner has looked at the state of Sleep itself
+//	Forward       after mail has come for certain places, or when the pool may go on
+//	WakeOne       for forks and children, whose owner has looked at the state of Sleep itself, and for a hot worker
+//	FallAsleep    the place itself, if there is work after it has announced its sleep
 
 // NotifyTask is called after a task has become visible in a queue of a node, by a push that
 // ends with a full fence.
@@ -50,7 +52,7 @@ func (p *Pool) NotifyAgain() {
 	}
 }
 
-// NotifySeen wakes a place if there is work. The last searcher calls it when it stops: what became
+// NotifySeen wakes a place if there is work. Above all the last searcher calls it when it stops: what became
 // visible while it searched woke no worker, because a searcher was there to find it (sleep.md,
 // "The last searcher").
 func (p *Pool) NotifySeen() {

@@ -15,10 +15,10 @@ import (
 //
 //	state      has       is listed                               granted is written by               goes on as
 //	Fresh      nothing   nowhere                                 who hires it, before it begins      Holding, Beside
-//	Holding    a place   on the place's roster                   nobody                              Waiting, Idle, Ended
-//	Waiting    nothing   on its home, if it has forks to show    nobody                              Beside, Holding
-//	Beside     nothing   on its home, which owes it a place      the holder of that place            Holding, Waiting, Idle, Ended
-//	Idle       nothing   on its placement's list                 the waker that took it off          Holding, Ended
+//	Holding    a place   on the place's roster                   nobody                              Waiting, Idle
+//	Waiting    nothing   on its home, if it has forks to show    nobody                              Beside
+//	Beside     nothing   on its home, which owes it a place      who gives that place back           Holding, Waiting, Idle
+//	Idle       nothing   on its placement's list                 who takes it off that list          Holding, Ended; guests: Beside
 //	Ended      nothing   nowhere                                 nobody
 //
 // Its **home** is the roster of the place that it has or had last. A worker in the state Beside computes without a place: it
@@ -42,10 +42,10 @@ const (
 
 // follows has the states in which a worker may go on, as bits, for each state.
 var follows = [...]uint8{
-	Fresh:   1<<Holding | 1<<Beside | 1<<Ended,
-	Holding: 1<<Waiting | 1<<Idle | 1<<Ended,
-	Waiting: 1<<Beside | 1<<Holding,
-	Beside:  1<<Holding | 1<<Waiting | 1<<Idle | 1<<Ended,
+	Fresh:   1<<Holding | 1<<Beside,
+	Holding: 1<<Waiting | 1<<Idle,
+	Waiting: 1 << Beside,
+	Beside:  1<<Holding | 1<<Waiting | 1<<Idle,
 	Idle:    1<<Holding | 1<<Beside | 1<<Ended,
 	Ended:   0,
 }

@@ -20,7 +20,7 @@ import (
 // asleep over a job.
 //
 // Here a worker compares nothing that could come again: it announces its sleep and then looks into
-// every queue (pool/place.go, doze), and a submitter wakes one worker at most (pool/sleep.go,
+// every queue (internal/core/sleep.go, Place.FallAsleep), and a submitter wakes one worker at most (pool/sleep.go,
 // notifyTask and wakeOne).
 func TestRayon746NobodySleepsOverAJob(t *testing.T) {
 	claim.That(t, "rayon#746: no worker sleeps over a job, a job wakes one worker and not all, and an idle pool does nothing",
