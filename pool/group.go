@@ -9,9 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/seed53057037/heist/internal/panics"
-
 	"github.com/seed53057037/heist/internal/core"
+	"github.com/seed53057037/heist/internal/panics"
 )
 
 // ErrGoexit is the error of a function of a [Group] or a [Future] that did not return but

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -197,7 +198,7 @@ func TestWhatCannotBeIsolatedIsAnErrorThatChangesNothing(t *testing.T) {
 
 	first := newPool(t, WithCPUs(other), WithTuning(Tuning{Isolate: true}))
 	for range 3 {
-		_, err := New(WithCPUs(other), WithTuning(Tuning{Isolate: true}))
+		_, err := New(WithCPUs(other), WithTuning(Tuning{Isolate: true}), WithSlowTask(time.Hour, nil))
 		require.ErrorContains(t, err, "isolated already; end that isolation first")
 	}
 	if len(allowed(t)) == 2 {

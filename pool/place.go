@@ -109,6 +109,8 @@ func (h *host) NewPlace(index int) *core.Place {
 	return &pl.core
 }
 
+func (h *host) Broken(what string) { fatal(what) }
+
 func (h *host) Closes(pl *core.Place) { h.places[pl.Index].dropLetters() }
 
 // shown is a worker as thieves see it.

@@ -142,13 +142,13 @@ func New(options ...Option) (*Pool, error) {
 			err = fmt.Errorf("pool: Tuning.Isolate: %w; a pool with fewer workers (WithWorkers) or CPUs (WithCPUs) leaves some", err)
 		}
 	}
+	if p.slowAfter > 0 {
+		go p.watchTasks() // end waits for it
+	}
 	if err != nil {
 		p.core.Closing.Store(true)
 		p.end()
 		return nil, err
-	}
-	if p.slowAfter > 0 {
-		go p.watchTasks()
 	}
 	census.Add(p, p.inBubble)
 	return p, nil

@@ -224,6 +224,8 @@ func (w *Worker) settle() bool {
 			return true
 		}
 		w.beIdle()
+	case core.Waiting:
+		fatal("a worker that waits is between two jobs")
 	}
 	if w.core.State() == core.Idle {
 		r := region("heist: park")

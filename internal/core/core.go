@@ -11,7 +11,8 @@
 //	turns.go     bounds that count what computes
 //
 // sleep.md and waiting.md say why nothing is missed and nothing hangs. verify/interleave runs small programs over this
-// package in all their interleavings. A worker that takes a step which its state does not allow panics.
+// package in all their interleavings. A step that a worker's state does not allow ends the
+// process.
 package core
 
 import (
@@ -35,6 +36,8 @@ type Host interface {
 	Hire(pl *Place)
 	// NewPlace makes what belongs to a place, and returns the place. Under the lock of the size.
 	NewPlace(index int) *Place
+	// Broken is called for a step that a worker's state does not allow, after which nothing can be trusted. It does not return.
+	Broken(what string)
 	// Closes is called when a place closes, for what its holder alone would have done. Under the lock of the size.
 	Closes(pl *Place)
 }

@@ -20,6 +20,7 @@ type fake struct {
 
 func (h *fake) AnyWork(bool) (node, place int, ok bool) { return 0, -1, h.work }
 func (h *fake) Hire(pl *Place)                          { h.hired = append(h.hired, pl) }
+func (h *fake) Broken(what string)                      { panic(what) }
 func (h *fake) Closes(pl *Place)                        { h.closed = append(h.closed, pl) }
 
 func (h *fake) NewPlace(index int) *Place {
@@ -73,13 +74,14 @@ func TestAStepThatTheStateDoesNotAllowEndsTheProcess(t *testing.T) {
 		Beside:  {Holding, Waiting, Idle},
 		Idle:    {Holding, Beside, Ended},
 	}
+	h := newFake(1, 1)
 	for from := Fresh; from <= Ended; from++ {
 		for to := Fresh; to <= Ended; to++ {
-			step := func() { (&Worker{state: from}).become(to) }
+			step := func() { (&Worker{pool: &h.pool, state: from}).become(to) }
 			if slices.Contains(allowed[from], to) {
 				require.NotPanics(t, step, "%v to %v", from, to)
 			} else {
-				require.PanicsWithValue(t, "heist: a worker that is "+from.String()+" cannot become "+to.String()+"; this is a bug of heist", step)
+				require.PanicsWithValue(t, "a worker that is "+from.String()+" cannot become "+to.String(), step)
 			}
 		}
 	}

@@ -127,7 +127,7 @@ func (pl *Place) FallAsleep() {
 	switch {
 	case pl.owed.Load() > 0,
 		pl.IsTooMany(), // Resize came between the look at control and the bit
-		!p.Held() && (pl.Mail.Load() > 0 || p.worthWaking(state) || p.lacksWatch()):
+		!p.Held() && (pl.Mail.Load() > 0 || p.anyWork(state.Sleepers() > 0) || p.lacksWatch()):
 	default:
 		return
 	}
@@ -138,10 +138,9 @@ func (pl *Place) FallAsleep() {
 	}
 }
 
-// worthWaking says whether there is work for a place whose sleep was announced; state is the one that
-// the announcement returned.
-func (p *Pool) worthWaking(state policy.State) bool {
-	_, _, ok := p.host.AnyWork(state.Sleepers() > 0)
+// anyWork says whether there is a task or a child of a scope, or, if forks count, a fork.
+func (p *Pool) anyWork(forks bool) bool {
+	_, _, ok := p.host.AnyWork(forks)
 	return ok
 }
 

@@ -109,7 +109,7 @@ func (w *Worker) Shown() Shown { return w.shown }
 
 func (w *Worker) become(s State) {
 	if follows[w.state]>>s&1 == 0 {
-		panic(fmt.Sprintf("heist: a worker that is %v cannot become %v; this is a bug of heist", w.state, s))
+		w.pool.host.Broken(fmt.Sprintf("a worker that is %v cannot become %v", w.state, s))
 	}
 	w.state = s
 }
@@ -288,18 +288,12 @@ func (w *Worker) Lend(pl *Place, shows bool) {
 	}
 	// Queued tasks come first, or two tasks that wait again and again would pass the place to each
 	// other for ever.
-	if pl.owed.Load() > 0 && !p.anyTask() && pl.giveBack(false) {
+	if pl.owed.Load() > 0 && !p.anyWork(false) && pl.giveBack(false) {
 		return
 	}
 	pl.Lends.Add(1)
 	pl.standIn = true
 	pl.occupy()
-}
-
-// anyTask says whether there is a task or a child of a scope.
-func (p *Pool) anyTask() bool {
-	_, _, ok := p.host.AnyWork(false)
-	return ok
 }
 
 // ComeBack is called by a worker whose wait is over. If its place sleeps, the worker takes it back, and ComeBack returns it.

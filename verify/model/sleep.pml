@@ -53,7 +53,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 */
 
 // stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork Worker.anyFork
-// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.Searches Pool.lacksWatch Pool.worthWaking Place.FallAsleep Place.WakeUp Place.StartSearching Place.StopSearching Place.BeginWatch Place.EndWatch
+// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.Searches Pool.lacksWatch Pool.anyWork Place.FallAsleep Place.WakeUp Place.StartSearching Place.StopSearching Place.BeginWatch Place.EndWatch
 // stands for: pool/place.go: place.queued stealFork
 // stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
 // stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks

@@ -57,7 +57,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 // stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.Block
 // stands for: internal/core/idle.go: Placement.push Placement.pop
-// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.WakeOne Pool.worthWaking Place.FallAsleep Place.WakeUp Place.StopSearching
+// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.WakeOne Pool.anyWork Place.FallAsleep Place.WakeUp Place.StopSearching
 // stands for: internal/policy/sleep.go: Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.Woken Sleep.Resumed
 
 // configuration (small): two tasks: -DPLACES=1 -DTASKS=2 -DLATE=1
