@@ -55,33 +55,33 @@ func (p dequeProgram) run() {
 }
 
 func TestLastItemOfADequeIsTakenOnce(t *testing.T) {
-	check(t, all, dequeProgram{push: 1, thieves: 2, steals: 1}.run)
+	explores(t, all, dequeProgram{push: 1, thieves: 2, steals: 1}.run)
 }
 
 func TestItemsOfADequeAreTakenOnce(t *testing.T) {
-	check(t, all, dequeProgram{push: 2, pop: 1, pushAgain: 1, thieves: 1, steals: 2}.run)
-	check(t, all, dequeProgram{push: 2, thieves: 2, steals: 1}.run)
+	explores(t, all, dequeProgram{push: 2, pop: 1, pushAgain: 1, thieves: 1, steals: 2}.run)
+	explores(t, all, dequeProgram{push: 2, thieves: 2, steals: 1}.run)
 }
 
 func TestSlotOfADequeIsReadBeforeItIsUsedAgain(t *testing.T) {
-	check(t, all, dequeProgram{config: heist.DequeConfig{Capacity: 2, Limit: 0}, push: 1, pop: 1, pushAgain: 3, thieves: 1, steals: 2}.run)
+	explores(t, all, dequeProgram{config: heist.DequeConfig{Capacity: 2, Limit: 0}, push: 1, pop: 1, pushAgain: 3, thieves: 1, steals: 2}.run)
 }
 
 func TestDequeGrowsInTheMiddleOfSteals(t *testing.T) {
-	check(t, all, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 3, thieves: 1, steals: 3}.run)
-	check(t, few, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 1, pop: 1, pushAgain: 3, thieves: 2, steals: 1}.run)
+	explores(t, all, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 3, thieves: 1, steals: 3}.run)
+	explores(t, few, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 1, pop: 1, pushAgain: 3, thieves: 2, steals: 1}.run)
 }
 
 // The stores of push, and of a pop that puts bottom back, have no fence in assembly.
 func TestDequeWithStoreBuffersLosesNothing(t *testing.T) {
 	o := explore.Options{StoreBuffers: true}
-	check(t, o, dequeProgram{push: 1, thieves: 2, steals: 1}.run)
-	check(t, o, dequeProgram{push: 2, pop: 1, pushAgain: 1, thieves: 1, steals: 2}.run)
-	check(t, o, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 3, thieves: 1, steals: 2}.run)
+	explores(t, o, dequeProgram{push: 1, thieves: 2, steals: 1}.run)
+	explores(t, o, dequeProgram{push: 2, pop: 1, pushAgain: 1, thieves: 1, steals: 2}.run)
+	explores(t, o, dequeProgram{config: heist.DequeConfig{Capacity: 1}, push: 3, thieves: 1, steals: 2}.run)
 }
 
 func TestDequeKeepsItsLimit(t *testing.T) {
-	check(t, all, func() {
+	explores(t, all, func() {
 		d := must(heist.NewDeque[item](heist.DequeConfig{Capacity: 2, Limit: 2}))
 		l := newLedger(4)
 		explore.Go("thief", func() {

@@ -88,24 +88,24 @@ func (p injectorProgram) take(in *heist.Injector[item], l *ledger, o order, who 
 
 func TestItemsOfAnInjectorAreTakenOnceAndInOrder(t *testing.T) {
 	o := allWithRaces
-	check(t, o, injectorProgram{producers: 2, pushes: 1, consumers: 1, pulls: 1, pull: 2}.run)
-	check(t, o, injectorProgram{producers: 1, pushes: 2, consumers: 2, pulls: 1, pull: 1}.run)
-	check(t, o, injectorProgram{producers: 1, pushes: 2, batch: true, consumers: 1, pulls: 2, pull: 2}.run)
+	explores(t, o, injectorProgram{producers: 2, pushes: 1, consumers: 1, pulls: 1, pull: 2}.run)
+	explores(t, o, injectorProgram{producers: 1, pushes: 2, consumers: 2, pulls: 1, pull: 1}.run)
+	explores(t, o, injectorProgram{producers: 1, pushes: 2, batch: true, consumers: 1, pulls: 2, pull: 2}.run)
 }
 
 func TestFullSegmentIsSealedBeforeTheNextIsUsed(t *testing.T) {
-	check(t, allWithRaces, injectorProgram{producers: 1, pushes: 4, consumers: 1, pulls: 2, pull: 2}.run)
-	check(t, fewWithRaces, injectorProgram{producers: 2, pushes: 2, consumers: 1, pulls: 1, pull: 1}.run)
-	check(t, allWithRaces, injectorProgram{producers: 2, pushes: 2, batch: true, consumers: 1, pulls: 1, pull: 1}.run)
+	explores(t, allWithRaces, injectorProgram{producers: 1, pushes: 4, consumers: 1, pulls: 2, pull: 2}.run)
+	explores(t, fewWithRaces, injectorProgram{producers: 2, pushes: 2, consumers: 1, pulls: 1, pull: 1}.run)
+	explores(t, allWithRaces, injectorProgram{producers: 2, pushes: 2, batch: true, consumers: 1, pulls: 1, pull: 1}.run)
 }
 
 // Without a bound, Close and Push can undo each other's steps for ever: the one seals each segment that the other links.
 func TestClosedInjectorLosesNoItemThatItAccepted(t *testing.T) {
-	check(t, fewWithRaces, injectorProgram{producers: 2, pushes: 1, consumers: 0, pull: 1, closes: true}.run)
-	check(t, fewWithRaces, injectorProgram{producers: 1, pushes: 3, consumers: 1, pulls: 1, pull: 1, closes: true}.run)
+	explores(t, fewWithRaces, injectorProgram{producers: 2, pushes: 1, consumers: 0, pull: 1, closes: true}.run)
+	explores(t, fewWithRaces, injectorProgram{producers: 1, pushes: 3, consumers: 1, pulls: 1, pull: 1, closes: true}.run)
 }
 
 // Consumers hand slots on by plain stores in builds with assembly.
 func TestInjectorWithStoreBuffersLosesNothing(t *testing.T) {
-	check(t, explore.Options{StoreBuffers: true}, injectorProgram{producers: 1, pushes: 3, consumers: 1, pulls: 2, pull: 1}.run)
+	explores(t, explore.Options{StoreBuffers: true}, injectorProgram{producers: 1, pushes: 3, consumers: 1, pulls: 2, pull: 1}.run)
 }

@@ -4,11 +4,11 @@ package kernel
 
 import (
 	"reflect"
-	"strconv"
 	"testing"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/verify/explore"
+	"github.com/seed53057037/heist/verify/interleave/programs"
 )
 
 // all interleavings, and for programs that have too many of them, those with few preemptions.
@@ -19,17 +19,13 @@ var (
 	fewWithRaces = explore.Options{Preemptions: 2, Races: true}
 )
 
-// check explores a program.
-func check(t *testing.T, o explore.Options, program func()) {
+// explores explores a program over the rewritten kernel.
+func explores(t *testing.T, o explore.Options, program func()) {
 	t.Helper()
 	if reflect.TypeOf(heist.FutexWake).In(0).Elem().PkgPath() == "sync/atomic" {
 		t.Skip("the kernel is not rewritten; the tests of verify/interleave do that")
 	}
-	r := explore.Check(t, o, program)
-	if !r.Complete && o.Random == 0 {
-		t.Errorf("the search did not come to its end in %d interleavings", r.Executions)
-	}
-	t.Attr("interleavings", strconv.Itoa(r.Executions))
+	programs.Explore(t, o, program)
 }
 
 // must returns what a constructor has made.

@@ -102,26 +102,26 @@ func (p ringProgram) run() {
 }
 
 func TestItemsOfARingAreTakenOnce(t *testing.T) {
-	check(t, all, ringProgram{capacity: 2, push: 2, thieves: 1, steals: 2}.run)
-	check(t, all, ringProgram{capacity: 2, push: 2, pops: 1, again: 1, thieves: 2, steals: 1}.run)
+	explores(t, all, ringProgram{capacity: 2, push: 2, thieves: 1, steals: 2}.run)
+	explores(t, all, ringProgram{capacity: 2, push: 2, pops: 1, again: 1, thieves: 2, steals: 1}.run)
 }
 
 func TestSlotsOfARingAreReadBeforeTheyAreUsedAgain(t *testing.T) {
-	check(t, all, ringProgram{capacity: 2, push: 2, pops: 1, again: 3, thieves: 1, steals: 1}.run)
+	explores(t, all, ringProgram{capacity: 2, push: 2, pops: 1, again: 3, thieves: 1, steals: 1}.run)
 }
 
 func TestHalfOfARingIsStolenOnce(t *testing.T) {
-	check(t, all, ringProgram{capacity: 4, push: 4, pops: 0, again: 1, thieves: 1, steals: 1}.run)
-	check(t, all, ringProgram{capacity: 4, push: 4, thieves: 1, steals: 1, secondThief: true}.run)
+	explores(t, all, ringProgram{capacity: 4, push: 4, pops: 0, again: 1, thieves: 1, steals: 1}.run)
+	explores(t, all, ringProgram{capacity: 4, push: 4, thieves: 1, steals: 1, secondThief: true}.run)
 }
 
 func TestFullRingSpillsOnce(t *testing.T) {
-	check(t, all, ringProgram{capacity: 2, push: 3, thieves: 1, steals: 1, overflow: true}.run)
-	check(t, all, ringProgram{capacity: 4, push: 5, again: 1, thieves: 1, steals: 2, overflow: true}.run)
+	explores(t, all, ringProgram{capacity: 2, push: 3, thieves: 1, steals: 1, overflow: true}.run)
+	explores(t, all, ringProgram{capacity: 4, push: 5, again: 1, thieves: 1, steals: 2, overflow: true}.run)
 }
 
 func TestRingWithoutAnInjectorHasRoomAgain(t *testing.T) {
-	check(t, all, func() {
+	explores(t, all, func() {
 		r := must(heist.NewRing[item](2, nil))
 		l := newLedger(3)
 		r.Push(l.item(0))
@@ -138,7 +138,7 @@ func TestRingWithoutAnInjectorHasRoomAgain(t *testing.T) {
 }
 
 func TestThiefWithAFullRingTakesOne(t *testing.T) {
-	check(t, all, func() {
+	explores(t, all, func() {
 		from, own := must(heist.NewRing[item](8, nil)), must(heist.NewRing[item](2, nil))
 		l := newLedger(9)
 		for i := range 8 {

@@ -1,25 +1,17 @@
 package core
 
 import (
-	"strconv"
+	"context"
 	"testing"
 
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/verify/explore"
 	"github.com/seed53057037/heist/verify/explore/atomic"
+	"github.com/seed53057037/heist/verify/interleave/programs"
 )
 
 // Small programs over the protocol of sleep, wake-ups and waits. The host's work is a number of tasks, and its workers do what a
 // worker of package pool does between two tasks. A worker that sleeps over a task is a deadlock: nothing goes on.
-
-func explores(t *testing.T, o explore.Options, program func()) {
-	t.Helper()
-	r := explore.Check(t, o, program)
-	if !r.Complete && o.Random == 0 {
-		t.Errorf("the search did not come to its end in %d interleavings", r.Executions)
-	}
-	t.Attr("interleavings", strconv.Itoa(r.Executions))
-}
 
 // host has tasks, and one fork at most.
 type host struct {
@@ -55,6 +47,8 @@ func (h *host) Hire(pl *Place) {
 }
 
 func (h *host) Closes(pl *Place) { pl.Mail.Store(0) }
+
+func (h *host) Broken(what string) { panic(what) }
 
 func (h *host) worker() *Worker {
 	w := new(Worker)
@@ -183,7 +177,7 @@ func (h *host) await(n int32) {
 }
 
 func TestNoPlaceSleepsOverATask(t *testing.T) {
-	explores(t, explore.Options{Preemptions: 3}, func() {
+	programs.Explore(t, explore.Options{Preemptions: 3}, func() {
 		h := newHost(1)
 		h.start()
 		h.submit(2)
@@ -192,7 +186,7 @@ func TestNoPlaceSleepsOverATask(t *testing.T) {
 }
 
 func TestTwoPlacesDoNotSleepOverTasks(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(2)
 		h.start()
 		h.submit(2)
@@ -202,7 +196,7 @@ func TestTwoPlacesDoNotSleepOverTasks(t *testing.T) {
 
 // The first task waits for the second.
 func TestTheLastSearcherWakesAnotherForWhatIsLeft(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(2)
 		var begun atomic.Int32
 		h.task = func(_ *Worker, pl *Place) *Place {
@@ -219,7 +213,7 @@ func TestTheLastSearcherWakesAnotherForWhatIsLeft(t *testing.T) {
 
 // The first task to begin waits for the second, and lends its only place meanwhile.
 func TestATaskMayWaitForTheNextOneInOnePlace(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(1)
 		var begun atomic.Int32
 		h.task = func(w *Worker, pl *Place) *Place {
@@ -238,7 +232,7 @@ func TestATaskMayWaitForTheNextOneInOnePlace(t *testing.T) {
 
 // Whoever waits comes back while the stand-in falls asleep, and gets the place.
 func TestWhoComesBackGetsItsPlace(t *testing.T) {
-	explores(t, explore.Options{Preemptions: 3}, func() {
+	programs.Explore(t, explore.Options{Preemptions: 3}, func() {
 		h := newHost(1)
 		h.task = func(w *Worker, pl *Place) *Place {
 			w.Lend(pl, false)
@@ -255,8 +249,48 @@ func TestWhoComesBackGetsItsPlace(t *testing.T) {
 	})
 }
 
+// Two tasks wait again and again in one place: both come to their ends, and the place to rest.
+func TestTwoWhoComeBackGetThePlaceInTurn(t *testing.T) {
+	programs.Explore(t, explore.Options{}, func() {
+		h := newHost(1)
+		h.task = func(w *Worker, pl *Place) *Place {
+			for range 2 {
+				w.Lend(pl, false)
+				pl = w.ComeBack()
+			}
+			return pl
+		}
+		h.start()
+		h.submit(2)
+		h.await(2)
+	})
+}
+
+// The first task to begin waits for the second, which may not have begun when the pool pauses: a Pause waits for both then.
+func TestAPausedPoolGoesOnForWhoWaits(t *testing.T) {
+	programs.Explore(t, explore.Options{}, func() {
+		h := newHost(1)
+		var begun atomic.Int32
+		h.task = func(w *Worker, pl *Place) *Place {
+			if begun.Add(1) > 1 {
+				return pl
+			}
+			w.Lend(pl, false)
+			explore.Block("wait for the other task", func() bool { return begun.Load() == 2 })
+			return w.ComeBack()
+		}
+		h.start()
+		h.submit(2)
+		h.pool.Pause()
+		_, err := h.pool.AwaitPause(context.Background())
+		explore.Assert(err == nil && h.ran.Load() != 1, "the pause ends with %v, and %d tasks have run", err, h.ran.Load())
+		h.pool.Resume()
+		h.await(2)
+	})
+}
+
 func TestNoPlaceSleepsOverItsMail(t *testing.T) {
-	explores(t, explore.Options{Preemptions: 3}, func() {
+	programs.Explore(t, explore.Options{Preemptions: 3}, func() {
 		h := newHost(1)
 		h.start()
 		h.pool.EachOpen(func(pl *Place) { pl.Mail.Add(1) })
@@ -267,7 +301,7 @@ func TestNoPlaceSleepsOverItsMail(t *testing.T) {
 
 // What comes for a place while the pool is paused waits, and the place wakes up for it when the pool resumes.
 func TestResumeWakesPlacesForTheirMail(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(1)
 		h.start()
 		h.pool.Pause()
@@ -279,7 +313,7 @@ func TestResumeWakesPlacesForTheirMail(t *testing.T) {
 }
 
 func TestPlacesCloseAndOpenWhileTasksCome(t *testing.T) {
-	explores(t, explore.Options{Preemptions: 1}, func() {
+	programs.Explore(t, explore.Options{Preemptions: 1}, func() {
 		h := newHost(2)
 		h.start()
 		var resized atomic.Bool
@@ -296,7 +330,7 @@ func TestPlacesCloseAndOpenWhileTasksCome(t *testing.T) {
 
 // The fork of a guest that waits is stolen, also if another guest leaves meanwhile.
 func TestTheForkOfAGuestThatWaitsIsStolen(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(1)
 		h.start()
 		var r Roster

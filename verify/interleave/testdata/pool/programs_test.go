@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/seed53057037/heist"
@@ -9,6 +8,7 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/verify/explore"
 	"github.com/seed53057037/heist/verify/explore/atomic"
+	"github.com/seed53057037/heist/verify/interleave/programs"
 )
 
 // Small programs over the fork stacks and scopes. The owner and the thieves call what a worker calls, without the loop
@@ -16,15 +16,6 @@ import (
 
 // all interleavings.
 var all = explore.Options{Preemptions: explore.Unbounded}
-
-func explores(t *testing.T, o explore.Options, program func()) {
-	t.Helper()
-	r := explore.Check(t, o, program)
-	if !r.Complete && o.Random == 0 {
-		t.Errorf("the search did not come to its end in %d interleavings", r.Executions)
-	}
-	t.Attr("interleavings", strconv.Itoa(r.Executions))
-}
 
 // party is a pool without places, and workers for an owner and thieves.
 type party struct {
@@ -131,14 +122,14 @@ func (f *forks) end() {
 
 func TestForksRunOnce(t *testing.T) {
 	o := explore.Options{Races: true}
-	explores(t, o, func() {
+	programs.Explore(t, o, func() {
 		f := newForks(true)
 		f.thief(1)
 		f.thief(1)
 		f.nest(1, 2)
 		f.end()
 	})
-	explores(t, o, func() {
+	programs.Explore(t, o, func() {
 		f := newForks(true)
 		f.thief(2)
 		f.nest(1, 2)
@@ -149,7 +140,7 @@ func TestForksRunOnce(t *testing.T) {
 
 // Frames from depth 4 on are private, until a thief raises an alarm.
 func TestPrivateForksArePublishedAfterAnAlarm(t *testing.T) {
-	explores(t, explore.Options{Races: true, Preemptions: 1}, func() {
+	programs.Explore(t, explore.Options{Races: true, Preemptions: 1}, func() {
 		f := newForks(false)
 		explore.Go("thief", func() {
 			f.hunger(1)
@@ -165,7 +156,7 @@ func TestPrivateForksArePublishedAfterAnAlarm(t *testing.T) {
 
 // The owner exposes its frames without an alarm, as a worker that begins to wait does.
 func TestForksOnTheFastPathArePublishedByTheirOwner(t *testing.T) {
-	explores(t, explore.Options{Races: true}, func() {
+	programs.Explore(t, explore.Options{Races: true}, func() {
 		f := newForks(false)
 		explore.Go("thief", func() {
 			w := f.worker()
@@ -190,7 +181,7 @@ func (f *forks) deep(n, depth int, bottom func()) {
 // A join that waits for a stolen fork trims its stack, as a worker that lends its place does. Here the fork at depth 1 and the one
 // at depth 0 can both be stolen, and a panic leaves the inner one behind.
 func TestFramesThatThievesWorkInAreKept(t *testing.T) {
-	explores(t, explore.Options{Races: true}, func() {
+	programs.Explore(t, explore.Options{Races: true}, func() {
 		f := newForks(true)
 		f.thief(1)
 		f.thief(1)
@@ -254,7 +245,7 @@ func (s *scopes) allOf(children ...int) {
 }
 
 func TestChildrenRunOnceBeforeTheirScopeEnds(t *testing.T) {
-	explores(t, all, func() {
+	programs.Explore(t, all, func() {
 		s := newScopes()
 		s.thief(2)
 		s.owner.Scope(func(sc *Scope) {
@@ -267,7 +258,7 @@ func TestChildrenRunOnceBeforeTheirScopeEnds(t *testing.T) {
 }
 
 func TestStolenChildOfAnInnerScopeIsTheInnerScopes(t *testing.T) {
-	explores(t, explore.Options{}, func() {
+	programs.Explore(t, explore.Options{}, func() {
 		s := newScopes()
 		s.thief(1)
 		s.thief(1)
@@ -286,7 +277,7 @@ func TestStolenChildOfAnInnerScopeIsTheInnerScopes(t *testing.T) {
 
 // The child of the outer scope waits for something that comes after the inner scope.
 func TestInnerScopeLeavesTheChildrenOfTheOuterAlone(t *testing.T) {
-	explores(t, all, func() {
+	programs.Explore(t, all, func() {
 		s := newScopes()
 		innerOver := false
 		s.owner.Scope(func(outer *Scope) {
@@ -305,7 +296,7 @@ func TestInnerScopeLeavesTheChildrenOfTheOuterAlone(t *testing.T) {
 }
 
 func TestStolenChildEndsAfterTheChildrenThatItHasAdded(t *testing.T) {
-	explores(t, all, func() {
+	programs.Explore(t, all, func() {
 		s := newScopes()
 		thief := s.worker()
 		explore.Go("thief", func() {
