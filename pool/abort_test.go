@@ -24,7 +24,7 @@ func stuck(t *testing.T, options ...Option) (p *Pool, release func()) {
 	var begun sync.WaitGroup
 	for range p.Workers() {
 		begun.Add(1)
-		require.NoError(t, p.Go(func(*Worker) { begun.Done(); <-gate }))
+		require.NoError(t, p.Go(func(*Worker) { begun.Done(); testutil.Compute(gate) }))
 	}
 	begun.Wait()
 	release = sync.OnceFunc(func() { close(gate) })

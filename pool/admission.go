@@ -56,6 +56,7 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	turn := make(chan struct{})
 	a.Waiting = append(a.Waiting, turn)
 	a.mu.Unlock()
+	p.core.MayWait()                                                              // the guests may wait for this one
 	p.wait("a pool that has as many callers as WithCallers allows", nil, func() { // the caller may be a task of another pool
 		select {
 		case <-turn:
@@ -85,6 +86,15 @@ func (p *Pool) admitBeside() {
 	if turn, ok := a.Next(); ok {
 		close(turn)
 	}
+}
+
+func (p *Pool) hasCallersWaiting() bool {
+	if p.callers == 0 {
+		return false
+	}
+	p.admission.mu.Lock()
+	defer p.admission.mu.Unlock()
+	return len(p.admission.Waiting) > 0
 }
 
 // notAdmitted is called by a caller that gives up, and may have been let in just now.

@@ -298,10 +298,10 @@ func TestStandInGivesThePlaceBack(t *testing.T) {
 		require.NoError(t, p.Go(func(w *Worker) {
 			w.Block(func() { <-inside })
 			close(back)
-			time.Sleep(time.Millisecond)
+			heist.Spin(time.Millisecond)
 			over.Store(true)
 		}))
-		require.NoError(t, p.Go(func(*Worker) { close(inside); <-back }))
+		require.NoError(t, p.Go(func(*Worker) { close(inside); testutil.Compute(back) }))
 		require.NoError(t, p.Go(func(*Worker) { early.Store(!over.Load()); close(ended) }))
 		require.True(t, closed(ended))
 		require.False(t, early.Load(), "the stand-in has begun something else")
@@ -885,7 +885,7 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 	for range 2 {
 		require.NoError(t, p.Go(func(w *Worker) {
 			begun <- struct{}{}
-			<-release
+			testutil.Compute(release)
 		}))
 	}
 	require.True(t, closed(begun))

@@ -92,7 +92,7 @@ func (p *Pool) lookAround() (seen []sight) {
 	now := heist.Ticks()
 	p.workers.each(func(w *Worker) {
 		seen = append(seen, sight{
-			w: w, waits: w.waitsFor.Load(), inside: w.inside.load(), job: w.job.load(), code: w.code.load(),
+			w: w, waits: w.waitsNow(), inside: w.inside.load(), job: w.job.load(), code: w.code.load(),
 			forWhom: w.forWhom.load(), latch: w.latch.load(), since: w.since.Load(), now: now,
 		})
 	})
@@ -246,7 +246,7 @@ func (p *Pool) circles(seen []sight) (found []string) {
 	var visit func(i int)
 	visit = func(i int) {
 		v := &seen[i]
-		if v.waits == nil || v.w.waitsFor.Load() != v.waits { // the worker goes on
+		if v.waits == nil || v.w.waitsNow() != v.waits { // the worker goes on
 			state[i] = over
 			return
 		}

@@ -156,7 +156,7 @@ func TestAChainOfWaitsIsNoCircle(t *testing.T) {
 func TestADumpTellsWhatNobodyHasBegunWith(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	release, held := make(chan struct{}), make(chan struct{})
-	require.NoError(t, p.Submit(context.Background(), func(*Worker) { close(held); <-release }, Named("the one before")))
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) { close(held); testutil.Compute(release) }, Named("the one before")))
 	<-held
 	f := Async(p, func(*Worker) (int, error) { return 0, nil })
 	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, PriorityLow))
@@ -181,7 +181,7 @@ func TestAStandInIsCalledSo(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	release := make(chan struct{})
 	require.NoError(t, p.Submit(context.Background(), func(w *Worker) { w.Block(func() { <-release }) }, Named("lender")))
-	require.NoError(t, p.Submit(context.Background(), func(*Worker) { <-release }, Named("other")))
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) { testutil.Compute(release) }, Named("other")))
 	requireDump(t, p, "stand-in", "lender waits in Worker.Block", "other\n")
 	close(release)
 }
@@ -287,17 +287,19 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 	require.NoError(t, p.Submit(ctx, func(w *Worker) {
 		lender = w
 		both.wait()
-		_ = w.Go(func(w *Worker) { w.Named("stands in", func() { standIn = w; close(standing); <-release }) })
+		_ = w.Go(func(w *Worker) {
+			w.Named("stands in", func() { standIn = w; close(standing); testutil.Compute(release) })
+		})
 		w.Block(func() { <-release })
 	}, Named("lender")))
 	queued := make(chan struct{})
 	require.NoError(t, p.Submit(ctx, func(w *Worker) {
 		other = w
 		both.wait()
-		<-standing
+		testutil.Compute(standing)
 		_ = w.Go(func(*Worker) {})
 		close(queued)
-		<-release
+		testutil.Compute(release)
 	}, Named("other")))
 	<-queued
 	inside := make(chan struct{})
@@ -307,7 +309,7 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 				if i == 0 {
 					guest = w
 					inside <- struct{}{}
-					<-release
+					testutil.Compute(release)
 				} else {
 					waiter = w
 					w.Block(func() { inside <- struct{}{}; <-release })

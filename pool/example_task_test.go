@@ -17,18 +17,23 @@ func ExamplePool_Submit() {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	busy, release := make(chan struct{}), make(chan struct{})
+	busy := make(chan struct{})
+	var release atomic.Bool
 	submit := func(name string, options ...pool.TaskOption) {
 		if err := p.Submit(ctx, func(*pool.Worker) { fmt.Println(name) }, options...); err != nil {
 			log.Fatal(err)
 		}
 	}
-	_ = p.Submit(ctx, func(*pool.Worker) { close(busy); <-release })
+	_ = p.Submit(ctx, func(*pool.Worker) {
+		close(busy)
+		for !release.Load() { // it computes; a task that waits makes room for the next
+		}
+	})
 	<-busy // the worker is busy, so the other tasks queue up
 	submit("some time", pool.PriorityLow)
 	submit("next")
 	submit("at once", pool.PriorityHigh)
-	close(release)
+	release.Store(true)
 	_ = p.Close()
 	// Output:
 	// at once
@@ -42,12 +47,17 @@ func ExamplePool_TrySubmit() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	busy, release := make(chan struct{}), make(chan struct{})
-	_ = p.Go(func(*pool.Worker) { close(busy); <-release })
+	busy := make(chan struct{})
+	var release atomic.Bool
+	_ = p.Go(func(*pool.Worker) {
+		close(busy)
+		for !release.Load() { // it computes; a task that waits makes room for the next
+		}
+	})
 	<-busy
 	fmt.Println(p.TrySubmit(func(*pool.Worker) {}))
 	fmt.Println(p.TrySubmit(func(*pool.Worker) {}))
-	close(release)
+	release.Store(true)
 	// Output:
 	// <nil>
 	// pool: as many tasks wait as WithQueueBound allows, or as many callers compute as WithCallers allows
@@ -200,8 +210,13 @@ func ExamplePool_Shutdown() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	busy, release := make(chan struct{}), make(chan struct{})
-	_ = p.Go(func(*pool.Worker) { close(busy); <-release })
+	busy := make(chan struct{})
+	var release atomic.Bool
+	_ = p.Go(func(*pool.Worker) {
+		close(busy)
+		for !release.Load() { // it computes; a task that waits makes room for the next
+		}
+	})
 	<-busy
 	_ = p.Go(func(*pool.Worker) {})
 
@@ -211,7 +226,7 @@ func ExamplePool_Shutdown() {
 	if errors.As(p.Shutdown(ctx), &left) {
 		fmt.Println(left.Running, "runs,", left.Queued, "waits")
 	}
-	close(release)
+	release.Store(true)
 	fmt.Println(p.Close())
 	// Output:
 	// 1 runs, 1 waits

@@ -125,7 +125,7 @@ func (w *Worker) stepAside() {
 // hasGivenWay notes that the worker has given way, and has a P again.
 func (w *Worker) hasGivenWay() {
 	w.gaveWayAt = heist.Ticks()
-	if w.place != nil {
+	if w.hasPlace() {
 		w.gaveWay.Add(1)
 	}
 }
@@ -267,7 +267,8 @@ func (w *Worker) giveTurn() {
 		w.pool.wait("Worker.Yield", nil, runtime.Gosched)
 		return
 	}
-	if pl := w.place; pl != nil {
+	if w.hasPlace() {
+		pl := w.place
 		before := pl.tasks.Load()
 		w.pool.wait("Worker.Yield", nil, func() {
 			for pl.tasks.Load() == before && heist.Ticks() < end {

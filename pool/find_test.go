@@ -34,12 +34,12 @@ func onlyWorker(t testing.TB, p *Pool, f func(w *Worker)) {
 // occupyAll keeps all workers busy, in tasks that have begun, until release is called.
 func occupyAll(t testing.TB, p *Pool) (release func()) {
 	t.Helper()
-	begun := newBarrier(p.Workers() + 1)
+	var begun atomic.Int32
 	done := make(chan struct{})
 	for range p.Workers() {
-		require.NoError(t, p.Go(func(*Worker) { begun.wait(); <-done }))
+		require.NoError(t, p.Go(func(*Worker) { begun.Add(1); testutil.Compute(done) }))
 	}
-	require.True(t, testutil.Returns(begun.wait))
+	require.True(t, testutil.Eventually(func() bool { return int(begun.Load()) == p.Workers() }))
 	return sync.OnceFunc(func() { close(done) })
 }
 

@@ -201,7 +201,7 @@ func (t *Future[T]) tookElsewhere() {
 func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 	var value T
 	in := w.beginInner()
-	w.job.set(taskFor(f))
+	w.begin(taskFor(f))
 	w.inside.set(&inside{of: t, f: taskFor(f), outer: w.inside.own()})
 	err, returned := ErrGoexit, false
 	defer func() {

@@ -356,11 +356,12 @@ func (g *Group) takeTurn(f func(*Worker)) bool {
 	}
 	if g.turns.Waiting = append(g.turns.Waiting, f); len(g.turns.Waiting) == 1 {
 		g.pool.backlogs.add(g)
+		g.pool.core.MayWait() // the functions that have turns may wait for this one
 	}
 	return false
 }
 
-// endTurn ends a turn of worker w, and queues there the function that has the next turn. In a group that has failed
+// endTurn ends a turn of worker w, and queues there the function that has the next turn; if w is nil, in an injector. In a group that has failed
 // no more functions begin, so endTurn drops the backlog.
 func (g *Group) endTurn(w *Worker) {
 	if g.turns.Most == 0 {
@@ -372,11 +373,17 @@ func (g *Group) endTurn(w *Worker) {
 	if dropped {
 		g.drop(g.clearBacklog())
 	}
-	if f, ok := g.turns.End(); ok {
+	f, ok := g.turns.End()
+	if ok {
 		g.unlist()
-		w.queue(f)
 	}
 	g.mu.Unlock()
+	switch {
+	case ok && w != nil:
+		w.queue(f)
+	case ok:
+		g.pool.queue(g.pool.taskOf(f), 0)
+	}
 	if dropped {
 		g.wake(g.count())
 	}
@@ -439,6 +446,12 @@ func (b *backlogs) remove(g *Group) {
 	}
 }
 
+func (b *backlogs) any() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.groups != nil
+}
+
 func (b *backlogs) all() []*Group {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -499,7 +512,8 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 		return
 	}
 	in := w.beginInner()
-	w.job.set(of)
+	w.begin(of)
+	w.hasPlace() // what is given away and taken back in a noticed wait are the turns of what the worker is inside
 	w.inside.set(&inside{of: g, f: of, outer: w.inside.own()})
 	returned := false
 	defer func() {
@@ -510,6 +524,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 				g.note(ErrGoexit)
 			}
 		}
+		w.hasPlace()
 		w.inside.set(w.inside.own().outer)
 		w.endInner(in)
 	}()

@@ -96,8 +96,8 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	}))
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
-	w.code.set(someCode)
 	w.wearer()
+	w.code.set(someCode)
 	if p.stamps {
 		w.since.Store(heist.Ticks())
 	}
@@ -109,11 +109,14 @@ const someCode = 1
 
 // releaseGuest ends the guest's call.
 func (p *Pool) releaseGuest(w *Worker) {
+	w.code.set(0) // from here on no wait of it is noticed
+	if w.core.Seen() {
+		w.goOn()
+	}
 	w.trim()
 	w.freeCells(true)
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.cancelScope, w.around, w.asked, w.gaveWayAt = nil, 0, nil, nil, false, 0
-	w.code.set(0)
 	if !w.core.LeaveGuest() {
 		p.workers.remove(w)
 	}

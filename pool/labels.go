@@ -62,6 +62,7 @@ func findLabels() (offset uintptr) {
 
 // wearer records where the labels of the calling goroutine are, which is the worker from now on.
 func (w *Worker) wearer() {
+	w.record.set((*record)(goroutineRecord()))
 	if labelsOffset > 0 {
 		w.labels = (*labels)(unsafe.Add(goroutineRecord(), labelsOffset))
 		return

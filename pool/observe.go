@@ -68,7 +68,7 @@ func (e *errand) run(w *Worker, f func(*Worker)) {
 // as runs f, the function that the submitter knows as the worker's task.
 func (w *Worker) as(f func(*Worker)) {
 	if w != nil { // else Abort has given f back, and another goroutine calls it
-		w.job.set(taskOf(f))
+		w.begin(taskOf(f))
 	}
 	f(w)
 }

@@ -394,7 +394,7 @@ func TestEachRefusalIsCountedOnce(t *testing.T) {
 	release := occupyAll(t, p)
 	require.NoError(t, p.TrySubmit(nothing))
 	leave, inside := make(chan struct{}), make(chan *Worker)
-	left := testutil.Together(1, func(int) { _ = p.Run(func(w *Worker) { inside <- w; <-leave }) })
+	left := testutil.Together(1, func(int) { _ = p.Run(func(w *Worker) { inside <- w; testutil.Compute(leave) }) })
 	w := <-inside
 	for _, c := range slices.Concat(tasks, callers) {
 		counted(t, p, w, c, ErrFull)
@@ -470,10 +470,11 @@ func TestLoadTellsWhoRunsWaitsAndSleeps(t *testing.T) {
 	release := make(chan struct{})
 	inside := make(chan struct{}, 4)
 	wait := func() { inside <- struct{}{}; <-release }
-	require.NoError(t, p.Go(func(*Worker) { wait() }))
+	compute := func() { inside <- struct{}{}; testutil.Compute(release) }
+	require.NoError(t, p.Go(func(*Worker) { compute() }))
 	require.NoError(t, p.Go(func(w *Worker) { w.Block(wait) }))
 	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, Delay(time.Hour)))
-	go func() { _ = p.Run(func(*Worker) { wait() }) }()
+	go func() { _ = p.Run(func(*Worker) { compute() }) }()
 	for range 3 {
 		<-inside
 	}

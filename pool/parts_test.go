@@ -103,7 +103,7 @@ func TestAPartDoesNotKeepOthersFromThePool(t *testing.T) {
 	g.AtMost(1)
 	gate := make(chan struct{})
 	for range 100 {
-		g.Go(func() error { <-gate; return nil }) // holds its worker
+		g.Go(func() error { testutil.Compute(gate); return nil }) // holds its worker
 	}
 	require.NoError(t, p.Run(func(w *Worker) {}))
 	for range 10 {
@@ -179,7 +179,7 @@ func TestTheEndOfTheContextDropsTheBacklog(t *testing.T) {
 	gate := make(chan struct{})
 	var ran atomic.Int64
 	for range 100 {
-		g.Go(func() error { <-gate; ran.Add(1); return nil })
+		g.Go(func() error { testutil.Compute(gate); ran.Add(1); return nil })
 	}
 	require.True(t, testutil.Eventually(func() bool { return g.Running() == 2 }))
 	cancel(io.ErrUnexpectedEOF)

@@ -99,8 +99,8 @@ type host Pool
 
 func (h *host) AnyWork(forks bool) (node, place int, ok bool) { return (*Pool)(h).anyWork(forks) }
 
-func (h *host) Hire(pl *core.Place) {
-	(*Pool)(h).start(pl.Placement, func(w *Worker) { w.core.Grant(pl) })
+func (h *host) Hire(s *core.Placement, begin func(w *core.Worker)) {
+	(*Pool)(h).start(s, func(w *Worker) { begin(&w.core) })
 }
 
 func (h *host) NewPlace(index int) *core.Place {

@@ -85,6 +85,8 @@ type Pool struct {
 	admission admission
 	slow      slowTasks
 	workers   workerList
+	monitor   monitor
+	habits    habits
 }
 
 // counts has the numbers of what does not go the usual way of a task.
@@ -176,6 +178,7 @@ func makePool(c *config) *Pool {
 	p.relief.only = p
 	p.admission.Most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
+	p.monitor.stop = make(chan struct{})
 	p.room.made = make(chan struct{}, 1)
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
 	p.places = make([]*place, p.maxWorkers)
@@ -459,6 +462,7 @@ func (p *Pool) isQuiet() bool {
 
 // end tells the workers to exit and waits until they have.
 func (p *Pool) end() {
+	p.endMonitor()
 	p.core.End()
 	if n := p.network.Load(); n != nil {
 		n.stop()

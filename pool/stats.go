@@ -80,7 +80,7 @@ func (pl *place) state() inspect.State {
 	state := inspect.Away
 	for at := pl.core.First(); at != nil; at = at.Next() {
 		switch w := workerOf(at); {
-		case w.waitsFor.Load() != nil:
+		case w.waitsNow() != nil:
 		case w.job.load() != nil || w.forWhom.load() != nil:
 			return inspect.Runs
 		default:
@@ -113,7 +113,7 @@ func (p *Pool) Load() inspect.Load {
 	}
 	l.Running = max(0, p.core.Active()-l.Waiting-l.Searching)
 	p.workers.each(func(w *Worker) {
-		if w.core.Guest && w.code.load() != 0 && w.waitsFor.Load() == nil {
+		if w.core.Guest && w.code.load() != 0 && w.waitsNow() == nil {
 			l.CallersInside++
 		}
 	})

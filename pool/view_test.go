@@ -126,11 +126,9 @@ func TestTheErrorOfAnEndedContextIsItsCause(t *testing.T) {
 		{"ForRange", true, func(p *Pool, ctx context.Context) error {
 			return ForRange(p.With(ctx), math.MaxInt, func(lo, hi int) { time.Sleep(time.Microsecond) }, Grain(1))
 		}},
-		{"admission", true, func(p *Pool, ctx context.Context) (err error) {
-			require.NoError(t, p.Run(func(*Worker) {
-				testutil.Together(1, func(int) { err = p.With(ctx).Run(nothing) })()
-			}))
-			return err
+		{"admission", true, func(p *Pool, ctx context.Context) error {
+			defer occupyAsGuest(p)()
+			return p.With(ctx).Run(nothing)
 		}},
 		{"Shutdown", true, (*Pool).Shutdown},
 		{"Abort", true, func(p *Pool, ctx context.Context) error { _, err := p.Abort(ctx); return err }},

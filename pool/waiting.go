@@ -111,6 +111,9 @@ func (p *Pool) lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
+			if v.core.Seen() {
+				v.goOn()
+			}
 			v.waitsFor.Store(&waitsFor{what, of, v.homePlace(), heist.Ticks()})
 			v.region = region("heist: wait")
 			v.inside.own().waits(v)
@@ -134,10 +137,10 @@ func (l loan) comeBack() {
 			if v.pool.stamps {
 				v.waited += heist.Ticks() - v.waitsFor.Load().since
 			}
-			v.waitsFor.Store(nil)
 			endRegion(v.region)
 			v.comeBack()
 			v.inside.own().goesOn()
+			v.waitsFor.Store(nil) // as the last: from here on the monitor looks
 		}
 	}
 }

@@ -53,6 +53,8 @@ type Worker struct {
 	inScopes
 
 	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, observers read
+	noticed  atomic.Pointer[waitsFor] // the wait that was noticed; nil for none; who notices it writes, under the lock of core.Notice
+	record   published[record]        // of its goroutine; owner writes, the monitor reads
 
 	core core.Worker // its state, home and parker
 
@@ -137,21 +139,35 @@ func (w *Worker) accept(f func(*Worker)) error {
 // queue is Go for a task that the pool has accepted before. The worker is not a guest.
 func (w *Worker) queue(f func(*Worker)) {
 	p, t := w.pool, w.pool.taskOf(f)
-	if w.hasPlace() {
-		if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
-			w.stash = append(w.stash, t) // it was accepted before the pool began to close
-		}
-	} else if !p.nodes[w.core.Placement.Node].queues[PriorityNormal].Push(t) { // the pool closes
-		p.core.Enter()
-		p.hireFor(w.core.Placement.Node, job{task: t})
+	if !w.hasPlace() {
+		p.queue(t, w.core.Placement.Node)
 		return
+	}
+	if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
+		w.stash = append(w.stash, t) // it was accepted before the pool began to close
 	}
 	p.core.NotifyTask(w.core.Placement.Node)
 }
 
+// queue queues a task that the pool has accepted before in the injector of a node.
+func (p *Pool) queue(t *task, node int) {
+	if p.nodes[node].queues[PriorityNormal].Push(t) {
+		p.core.NotifyTask(node)
+	} else { // the pool closes
+		p.core.Enter()
+		p.hireFor(node, job{task: t})
+	}
+}
+
 // hasPlace says whether the worker has a place. If it has none, it takes up the place that it was
-// given meanwhile, if any.
-func (w *Worker) hasPlace() bool {
+// given meanwhile, if any. If its place was lent because it waited, it has come back now.
+func (w *Worker) hasPlace() bool { return w.place != nil && !w.core.Seen() || w.findPlace() }
+
+//go:noinline
+func (w *Worker) findPlace() bool {
+	if w.core.Seen() {
+		w.goOn()
+	}
 	if w.place == nil {
 		w.place = w.pool.placeOf(w.core.TakeUp())
 	}
@@ -186,7 +202,7 @@ func (w *Worker) do(j job) {
 	}
 	switch {
 	case j.task != nil:
-		w.job.set(j.task)
+		w.begin(j.task)
 		j.task.run(w)
 	case j.branch != nil:
 		j.branch.runStolen(w, j.child)
@@ -216,6 +232,9 @@ func (w *Worker) main() {
 // settle is called between two jobs. A worker without a place sleeps until it is given one. settle
 // says whether it has one; if not, the goroutine has to end.
 func (w *Worker) settle() bool {
+	if w.core.Seen() {
+		w.goOn()
+	}
 	switch w.core.State() {
 	case core.Holding:
 		return true
@@ -226,6 +245,10 @@ func (w *Worker) settle() bool {
 		w.beIdle()
 	case core.Waiting:
 		fatal("a worker that waits is between two jobs")
+	case core.Fresh:
+		if !w.hasPlace() {
+			w.core.BeginLookout()
+		}
 	}
 	if w.core.State() == core.Idle {
 		r := region("heist: park")
@@ -284,7 +307,7 @@ func (w *Worker) step() {
 func (w *Worker) stealOn(forks forkStack) {
 	p := w.pool
 	for until := heist.Ticks() + p.ticks.giveWay; heist.Ticks() < until; {
-		if w.place == nil || w.woke || w.isControlled() || w.queued()+len(w.stash) > 0 || p.core.Sleep.Load().Sleepers() < 0 {
+		if !w.hasPlace() || w.woke || w.isControlled() || w.queued()+len(w.stash) > 0 || p.core.Sleep.Load().Sleepers() < 0 {
 			return
 		}
 		for _, q := range p.nodes[w.core.Placement.Node].queues {

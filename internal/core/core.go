@@ -7,6 +7,7 @@
 //	place.go     places and rosters; give back
 //	sleep.go     places fall asleep and are woken up; sleep.md has the argument
 //	idle.go      idle workers, and how many are bound to CPUs
+//	noticed.go   waits that heist does not know of
 //	park.go      what an idle or waiting goroutine sleeps on
 //	turns.go     bounds that count what computes
 //
@@ -32,14 +33,23 @@ type Host interface {
 	// also says where: on which node, and at which place, or -1 for none. If forks count and it finds none, it raises
 	// the alarm on all rosters. It looks at everything, see sleep.md.
 	AnyWork(forks bool) (node, place int, ok bool)
-	// Hire starts a new worker and grants it the place.
-	Hire(pl *Place)
+	// Hire makes a new worker of the placement, calls begin for it, and then starts it.
+	Hire(s *Placement, begin func(w *Worker))
 	// NewPlace makes what belongs to a place, and returns the place. Under the lock of the size.
 	NewPlace(index int) *Place
 	// Broken is called for a step that a worker's state does not allow, after which nothing can be trusted. It does not return.
 	Broken(what string)
 	// Closes is called when a place closes, for what its holder alone would have done. Under the lock of the size.
 	Closes(pl *Place)
+	// Monitor is called when there is something to do and no place sleeps: from now on a monitor is to look for workers that
+	// wait. It may be called again before it has set Monitored.
+	Monitor()
+	// Lent and GoesOn are called for a worker whose wait is noticed, and when the wait is over. What belongs to its job has
+	// turns to give away, and to take back.
+	Lent(w *Worker)
+	GoesOn(w *Worker)
+	// LookAt looks whether w waits, and then calls Notice.
+	LookAt(w *Worker)
 }
 
 // Pool is the protocol's state for a pool. The exported methods may be called by any goroutine, unless they say who may.
@@ -65,10 +75,11 @@ type Pool struct {
 
 	// Workers and submitters read these fields for each task. In a pool that just works no goroutine writes them.
 
-	control atomic.Uint32 // orders to workers, see below; written under mu
-	Closing atomic.Bool   // the pool accepts nothing more; the first caller of Close writes, once
-	exit    atomic.Bool   // everything is done; End writes, once
-	size    atomic.Int32  // how many places there should be; written under mu
+	control   atomic.Uint32 // orders to workers, see below; written under mu
+	Closing   atomic.Bool   // the pool accepts nothing more; the first caller of Close writes, once
+	exit      atomic.Bool   // everything is done; End writes, once
+	Monitored atomic.Bool   // a monitor looks; the host writes
+	size      atomic.Int32  // how many places there should be; written under mu
 
 	_ pad.Line
 
@@ -302,6 +313,7 @@ func (p *Pool) Pause() bool {
 // AwaitPause returns when no worker is in the middle of a task, or says that a Resume came before, or returns the cause of
 // ctx's end.
 func (p *Pool) AwaitPause(ctx context.Context) (resumed bool, err error) {
+	p.MayWait()
 	err = p.Await(ctx, func() bool {
 		resumed = !p.paused
 		p.atRest = !resumed && p.Rests()

@@ -14,12 +14,28 @@ import (
 type fake struct {
 	pool   Pool
 	work   bool
-	hired  []*Place // that need a worker
+	hired  []*Worker
 	closed []*Place
+
+	monitored bool
+	turns     int
+	waits     bool // the worker that is looked at waits
+}
+
+func never() bool { return false }
+
+func (h *fake) Hire(s *Placement, begin func(w *Worker)) {
+	w := new(Worker)
+	w.Init(&h.pool, s, unseen{}, false)
+	begin(w)
+	h.hired = append(h.hired, w)
 }
 
 func (h *fake) AnyWork(bool) (node, place int, ok bool) { return 0, -1, h.work }
-func (h *fake) Hire(pl *Place)                          { h.hired = append(h.hired, pl) }
+func (h *fake) Monitor()                                { h.monitored = true }
+func (h *fake) Lent(w *Worker)                          { h.turns-- }
+func (h *fake) GoesOn(w *Worker)                        { h.turns++ }
+func (h *fake) LookAt(w *Worker)                        { w.Notice(func() bool { return h.waits }, never) }
 func (h *fake) Broken(what string)                      { panic(what) }
 func (h *fake) Closes(pl *Place)                        { h.closed = append(h.closed, pl) }
 
@@ -68,7 +84,7 @@ func newAsleep(size int) (h *fake, workers []*Worker) {
 // TestAStepThatTheStateDoesNotAllowEndsTheProcess, and no other: the table above State has them.
 func TestAStepThatTheStateDoesNotAllowEndsTheProcess(t *testing.T) {
 	allowed := map[State][]State{
-		Fresh:   {Holding, Beside},
+		Fresh:   {Holding, Beside, Idle},
 		Holding: {Waiting, Idle},
 		Waiting: {Beside},
 		Beside:  {Holding, Waiting, Idle},
@@ -100,8 +116,9 @@ func TestAWorkerGoesThroughItsStates(t *testing.T) {
 	require.Equal(t, Waiting, w.State())
 	require.Equal(t, 1, h.pool.Waits())
 	require.Nil(t, pl.First(), "it shows nothing")
-	require.Equal(t, []*Place{pl}, h.hired)
-	standIn := h.worker(pl)
+	require.Len(t, h.hired, 1)
+	standIn := h.hired[0]
+	require.Same(t, pl, standIn.TakeUp())
 	require.True(t, pl.IsStandIn())
 	require.False(t, pl.IsStandIn(), "it has begun")
 
@@ -268,4 +285,86 @@ func TestGuestsCountWhileTheyCompute(t *testing.T) {
 	require.Equal(t, asleep, h.pool.Sleep.Load())
 	require.Nil(t, r.First())
 	require.Contains(t, inside, h.pool.EnterGuest(&r, newGuest))
+}
+
+// TestAWaitThatIsNoticedLendsThePlace, once, and the worker comes back when it looks. Then it is as after Lend and ComeBack.
+func TestAWaitThatIsNoticedLendsThePlace(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	require.False(t, w.Notice(func() bool { return false }, never))
+	require.False(t, w.Seen(), "it computes")
+	require.Equal(t, Holding, w.State())
+
+	waits := true
+	require.True(t, w.Notice(func() bool { require.True(t, w.Seen(), "it must look from here on"); return waits }, never))
+	require.False(t, w.Notice(func() bool { return true }, never), "its place is lent already")
+	require.Equal(t, Waiting, w.State())
+	require.Equal(t, -1, h.turns)
+	require.Len(t, h.hired, 1)
+	standIn := h.hired[0]
+	require.Same(t, pl, standIn.TakeUp())
+
+	w.NoticeEnd(func() bool { return true })
+	require.Equal(t, Waiting, w.State())
+	waits = false
+	w.NoticeEnd(func() bool { return waits })
+	require.Equal(t, Beside, w.State())
+	require.Equal(t, 1, pl.Owed())
+	require.True(t, w.Seen(), "it does not know yet that it has no place")
+	require.Nil(t, w.GoOn())
+	require.False(t, w.Seen())
+	require.Zero(t, h.turns)
+
+	require.True(t, w.Notice(func() bool { return true }, never), "it waits without a place")
+	require.Zero(t, pl.Owed())
+	standIn.BeIdle(pl)
+	require.Same(t, pl, w.GoOn(), "the place sleeps by now")
+	require.Equal(t, Holding, w.State())
+	require.Len(t, h.hired, 1)
+}
+
+// TestALookoutGetsThePlaceOfWhoWaits, and is idle again if its target does not wait. Else a new worker is hired for that.
+func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	w.ExpectWait()
+	w.ExpectWait()
+	require.Len(t, h.hired, 1, "one is enough")
+	lookout := h.hired[0]
+	lookout.BeginLookout()
+	require.Equal(t, Idle, lookout.State())
+	require.Equal(t, 1, pl.Placement.Idle(), "its target does not wait")
+	require.Equal(t, Holding, w.State())
+
+	h.waits = true
+	w.ExpectWait()
+	require.Len(t, h.hired, 1)
+	require.Zero(t, pl.Placement.Idle())
+	require.Same(t, pl, lookout.AwaitPlace())
+	require.Equal(t, Waiting, w.State())
+}
+
+// TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor, once.
+func TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	h.work = true
+	h.pool.NotifyTask(0)
+	require.True(t, h.monitored)
+	h.monitored = false
+	h.pool.Monitored.Store(true)
+	h.pool.NotifyTask(0)
+	require.False(t, h.monitored)
+
+	h = newFake(1, 1)
+	w = h.worker(h.pool.Places()[0])
+	w.BeIdle(h.pool.Places()[0])
+	h.pool.NotifyTask(0)
+	require.False(t, h.monitored, "a place slept")
+	h.pool.Places()[0].Mail.Add(1)
+	h.pool.Forward()
+	require.True(t, h.monitored, "only the place's worker can open its mail")
 }

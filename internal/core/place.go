@@ -182,7 +182,7 @@ func (pl *Place) occupy() {
 	pl.pool.active.Add(1)
 	w := pl.Placement.pop()
 	if w == nil {
-		pl.pool.host.Hire(pl)
+		pl.pool.host.Hire(pl.Placement, func(w *Worker) { w.Grant(pl) })
 		return
 	}
 	w.granted.Store(pl)

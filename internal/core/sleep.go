@@ -64,8 +64,12 @@ func (p *Pool) NotifySeen() {
 // Forward wakes the places that sleep and have mail, unless the pool is held.
 func (p *Pool) Forward() {
 	for _, pl := range p.Places() {
-		if pl.Mail.Load() > 0 && !p.Held() && p.Sleep.Choose(pl.Index) {
+		switch {
+		case pl.Mail.Load() == 0 || p.Held():
+		case p.Sleep.Choose(pl.Index):
 			pl.WakeUp()
+		default:
+			p.MayWait()
 		}
 	}
 }
@@ -81,7 +85,11 @@ func (p *Pool) Forward() {
 //
 //go:noinline
 func (p *Pool) WakeOne(node, firstVictim int) bool {
-	if p.Sleep.Nobody() || p.Held() { // in a busy pool no place sleeps
+	if p.Held() {
+		return false
+	}
+	if p.Sleep.Nobody() { // in a busy pool no place sleeps
+		p.MayWait()
 		return false
 	}
 	i, ok := p.Sleep.ChooseNear(p.nearby[node], p.placeHere())
@@ -94,6 +102,14 @@ func (p *Pool) WakeOne(node, firstVictim int) bool {
 	}
 	pl.WakeUp()
 	return true
+}
+
+// MayWait is called when there is something to do, or to wait for, and no place sleeps: the workers may all wait, without
+// having said so.
+func (p *Pool) MayWait() {
+	if !p.Monitored.Load() {
+		p.host.Monitor()
+	}
 }
 
 // placeHere returns the first place that is bound to the CPU on which the caller runs, or -1.

@@ -14,7 +14,7 @@ import (
 // changes. What others tell it, they tell by Worker.granted, a place that is the worker's from then on.
 //
 //	state      has       is listed                               granted is written by               goes on as
-//	Fresh      nothing   nowhere                                 who hires it, before it begins      Holding, Beside
+//	Fresh      nothing   nowhere                                 who hires it, before it begins      Holding, Beside, Idle
 //	Holding    a place   on the place's roster                   nobody                              Waiting, Idle
 //	Waiting    nothing   on its home, if it has forks to show    nobody                              Beside
 //	Beside     nothing   on its home, which owes it a place      who gives that place back           Holding, Waiting, Idle
@@ -42,7 +42,7 @@ const (
 
 // follows has the states in which a worker may go on, as bits, for each state.
 var follows = [...]uint8{
-	Fresh:   1<<Holding | 1<<Beside,
+	Fresh:   1<<Holding | 1<<Beside | 1<<Idle,
 	Holding: 1<<Waiting | 1<<Idle,
 	Waiting: 1 << Beside,
 	Beside:  1<<Holding | 1<<Waiting | 1<<Idle,
@@ -54,7 +54,8 @@ func (s State) String() string {
 	return [...]string{"fresh", "holding", "waiting", "beside", "idle", "ended"}[s]
 }
 
-// Worker is what the protocol knows of a worker. Only its goroutine may call the methods that change its state.
+// Worker is what the protocol knows of a worker. Only its goroutine may call the methods that change its state, and the
+// monitor for it (noticed.go).
 type Worker struct {
 	// Thieves read the first two, and nothing else.
 
@@ -64,12 +65,14 @@ type Worker struct {
 	linked  bool                  // to home; under home.Mu
 	granted atomic.Pointer[Place] // see the table of states
 
+	noticed
+
 	Parker    Parker
 	Placement *Placement // where it may run; constant
 	Guest     bool       // it is a goroutine from outside; constant
 	pool      *Pool      // constant
 
-	// Owner only.
+	// Owner only, and the monitor while the owner's goroutine waits.
 
 	state State
 	home  *Roster // nil if it is idle and no guest
@@ -225,13 +228,16 @@ func (w *Worker) listIdle() {
 }
 
 // AwaitPlace is called by an idle worker. It returns the place that the worker is granted; nil if the worker must end.
+// Meanwhile the worker may be the lookout of others.
 func (w *Worker) AwaitPlace() *Place {
-	w.Parker.Park()
-	pl := w.TakeUp()
-	if pl == nil {
-		w.become(Ended)
+	for w.state == Idle {
+		w.Parker.Park()
+		if pl := w.TakeUp(); pl != nil {
+			return pl
+		}
+		w.lookOut()
 	}
-	return pl
+	return nil
 }
 
 // ClosePlace closes the place that the worker has, unless the pool needs it again by now. If it returns true the worker is

@@ -3,6 +3,7 @@ package testutil
 
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -73,5 +74,17 @@ func ReturnsWithin(patience time.Duration, f func()) bool {
 		return true
 	case <-time.After(patience):
 		return false
+	}
+}
+
+// Compute keeps its goroutine computing until done is closed. A task that waits would lend its place.
+func Compute(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+			runtime.Gosched()
+		}
 	}
 }

@@ -51,7 +51,7 @@ func TestForksAndScopesHoldInAllInterleavings(t *testing.T) {
 }
 
 func TestTheProtocolOfSleepHoldsInAllInterleavings(t *testing.T) {
-	claim.That(t, "no place sleeps over a task, mail, or the fork of a guest that waits, and who comes back gets its place",
+	claim.That(t, "no place sleeps over a task, mail, or the fork of a guest that waits, who comes back gets its place, and a wait that is noticed leaves no place with two workers",
 		"an explorer runs the protocol's own code (internal/core, internal/policy) under a small host, in all interleavings with few preemptions")
 	tests := ".*"
 	if testutil.Short() {

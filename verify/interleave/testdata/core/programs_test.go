@@ -22,6 +22,12 @@ type host struct {
 	stole atomic.Int32 // forks that were stolen
 
 	task func(w *Worker, pl *Place) *Place // what a task does; it returns the place that the worker has afterwards
+
+	// For waits that are noticed.
+
+	monitor func()       // the monitor; nil for none
+	uses    atomic.Int32 // workers that use the place; there must be one at most
+	turns   atomic.Int32 // what Lent and GoesOn have counted
 }
 
 func newHost(size int) *host {
@@ -40,11 +46,30 @@ func (h *host) NewPlace(index int) *Place {
 	return pl
 }
 
-func (h *host) Hire(pl *Place) {
+func (h *host) Hire(_ *Placement, begin func(w *Worker)) {
 	w := h.worker()
-	w.Grant(pl)
-	explore.Go("worker", func() { h.live(w, w.TakeUp()) })
+	begin(w)
+	explore.Go("worker", func() {
+		pl := w.TakeUp()
+		if pl == nil {
+			w.BeginLookout()
+		}
+		h.live(w, pl)
+	})
 }
+
+func (h *host) Monitor() {
+	if h.monitor != nil && h.pool.Monitored.CompareAndSwap(false, true) {
+		explore.Go("monitor", h.monitor)
+	}
+}
+
+func (h *host) Lent(*Worker)   { h.turns.Add(-1) }
+func (h *host) GoesOn(*Worker) { h.turns.Add(1) }
+
+func (h *host) LookAt(w *Worker) { w.Notice(w.Shown().(*hidden).waits.Load, never) }
+
+func never() bool { return false }
 
 func (h *host) Closes(pl *Place) { pl.Mail.Store(0) }
 
@@ -52,27 +77,35 @@ func (h *host) Broken(what string) { panic(what) }
 
 func (h *host) worker() *Worker {
 	w := new(Worker)
-	w.Init(&h.pool, &h.pool.placements[0], hidden{}, false)
+	w.Init(&h.pool, &h.pool.placements[0], new(hidden), false)
 	return w
 }
 
 // hidden is a worker whose forks the host shows.
-type hidden struct{}
+type hidden struct {
+	waits atomic.Bool // its goroutine waits, as the runtime says
+}
 
-func (hidden) AnyFork(bool) bool { return false }
-func (hidden) Alarm()            {}
+func (*hidden) AnyFork(bool) bool { return false }
+func (*hidden) Alarm()            {}
 
 // start hires a worker for each place.
 func (h *host) start() {
 	for _, pl := range h.pool.Places() {
-		h.Hire(pl)
+		h.Hire(pl.Placement, func(w *Worker) { w.Grant(pl) })
 	}
 }
 
 // live is the loop of a worker.
 func (h *host) live(w *Worker, pl *Place) {
 	for {
-		if pl = h.step(w, pl); pl != nil {
+		if pl != nil {
+			pl = h.step(w, pl)
+		}
+		if w.Seen() {
+			pl = w.GoOn()
+		}
+		if pl != nil {
 			continue
 		}
 		if w.State() == Beside {
@@ -150,6 +183,18 @@ func (h *host) steal() bool {
 func (h *host) run(w *Worker, pl *Place) *Place {
 	pl = h.task(w, pl)
 	h.ran.Add(1)
+	return pl
+}
+
+// use is what a worker does in the middle of a task with its place, if it has one.
+func (h *host) use(w *Worker, pl *Place) *Place {
+	if w.Seen() {
+		pl = w.GoOn()
+	}
+	if pl != nil {
+		explore.Assert(h.uses.Add(1) == 1, "two workers use the place")
+		h.uses.Add(-1)
+	}
 	return pl
 }
 
@@ -336,7 +381,7 @@ func TestTheForkOfAGuestThatWaitsIsStolen(t *testing.T) {
 		var r Roster
 		newGuest := func() *Worker {
 			w := new(Worker)
-			w.InitGuest(&h.pool, &h.pool.placements[0], hidden{}, &r)
+			w.InitGuest(&h.pool, &h.pool.placements[0], new(hidden), &r)
 			return w
 		}
 		var left atomic.Bool
@@ -355,5 +400,140 @@ func TestTheForkOfAGuestThatWaitsIsStolen(t *testing.T) {
 		g.LeaveGuest()
 		explore.Block("wait for the other guest", left.Load)
 		h.await(0)
+	})
+}
+
+// waitsUnsaid has the worker wait until the condition holds, without a word to heist.
+func waitsUnsaid(w *Worker, what string, condition func() bool) {
+	waits := &w.Shown().(*hidden).waits
+	waits.Store(true)
+	explore.Block(what, condition)
+	waits.Store(false) // the runtime does that before the goroutine goes on
+}
+
+// notice looks at the workers that have places once.
+func (h *host) notice() {
+	for _, pl := range h.pool.Places() {
+		for w := pl.First(); w != nil; w = w.Next() {
+			h.LookAt(w)
+		}
+	}
+}
+
+// monitors is the monitor of a program with n tasks.
+func (h *host) monitors(n int32) func() {
+	return func() {
+		for {
+			explore.Block("wait for something to see", func() bool { return h.anyWaits() || h.ran.Load() == n })
+			if h.ran.Load() == n {
+				return
+			}
+			h.notice()
+		}
+	}
+}
+
+func (h *host) anyWaits() bool {
+	for _, pl := range h.pool.Places() {
+		for w := pl.First(); w != nil; w = w.Next() {
+			if w.Shown().(*hidden).waits.Load() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// The first task to begin waits for the second in a way that only the monitor sees. In one place both come to their ends.
+func TestAWaitThatIsNoticedHoldsNothingUp(t *testing.T) {
+	programs.Explore(t, explore.Options{Preemptions: 1, Random: 20_000}, func() {
+		h := newHost(1)
+		h.monitor = h.monitors(2)
+		var begun atomic.Int32
+		h.task = func(w *Worker, pl *Place) *Place {
+			pl = h.use(w, pl)
+			if begun.Add(1) == 1 {
+				waitsUnsaid(w, "wait for the other task", func() bool { return begun.Load() == 2 })
+			}
+			return h.use(w, pl)
+		}
+		h.start()
+		h.submit(2)
+		h.await(2)
+		explore.Assert(h.turns.Load() == 0, "a turn is lost")
+	})
+}
+
+// Two tasks wait twice, for a moment, and the monitor looks at any moment, twice: nobody uses a place that is another's, and
+// all come to rest.
+func TestAWaitMayBeginAndEndWhileTheMonitorLooks(t *testing.T) {
+	programs.Explore(t, explore.Options{Preemptions: 2}, func() {
+		h := newHost(1)
+		var over atomic.Bool
+		h.task = func(w *Worker, pl *Place) *Place {
+			for range 2 {
+				waitsUnsaid(w, "wait", func() bool { return true })
+				pl = h.use(w, pl)
+			}
+			return pl
+		}
+		h.start()
+		h.submit(2)
+		explore.Go("monitor", func() {
+			h.notice()
+			h.notice()
+			over.Store(true)
+		})
+		explore.Block("wait for the monitor", over.Load)
+		h.await(2)
+		explore.Assert(h.turns.Load() == 0, "a turn is lost")
+	})
+}
+
+// The monitor ends the wait for the worker, as in a pause, while the worker looks or waits again.
+func TestTheMonitorMaySeeTheEndOfAWait(t *testing.T) {
+	programs.Explore(t, explore.Options{Preemptions: 2}, func() {
+		h := newHost(1)
+		var over atomic.Bool
+		h.task = func(w *Worker, pl *Place) *Place {
+			for range 2 {
+				waitsUnsaid(w, "wait", func() bool { return true })
+				pl = h.use(w, pl)
+			}
+			return pl
+		}
+		h.start()
+		w := h.pool.Places()[0].First()
+		h.submit(1)
+		explore.Go("monitor", func() {
+			if w != nil {
+				h.LookAt(w)
+				w.NoticeEnd(w.Shown().(*hidden).waits.Load)
+				h.LookAt(w)
+			}
+			over.Store(true)
+		})
+		explore.Block("wait for the monitor", over.Load)
+		h.await(1)
+		explore.Assert(h.turns.Load() == 0, "a turn is lost")
+	})
+}
+
+// Tasks that wait have lookouts, which look at any moment.
+func TestALookoutWorksOnWhereItsTargetWaits(t *testing.T) {
+	programs.Explore(t, explore.Options{Preemptions: explore.None, Random: 20_000}, func() {
+		h := newHost(1)
+		h.monitor = h.monitors(2) // a lookout may look too early
+		var begun atomic.Int32
+		h.task = func(w *Worker, pl *Place) *Place {
+			begun.Add(1)
+			w.ExpectWait()
+			waitsUnsaid(w, "wait for the other task", func() bool { return begun.Load() == 2 })
+			return h.use(w, pl)
+		}
+		h.start()
+		h.submit(2)
+		h.await(2)
+		explore.Assert(h.turns.Load() == 0, "a turn is lost")
 	})
 }

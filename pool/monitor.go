@@ -1,0 +1,240 @@
+package pool
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
+)
+
+// # The monitor
+//
+// Tasks, bodies and guests may wait for something that heist does not know of: a channel, a lock, the network, a system call.
+// The **monitor** notices that, and lends the worker's place for it: internal/core, noticed.go. It is a goroutine that exists
+// while there is something to do and no place sleeps. Nobody needs it else: a place that sleeps is given to a worker by
+// the goroutine that brings work. So a pool at rest has no monitor, nor has one whose tasks all begin at once.
+//
+// The monitor looks at once when it begins, and then once a millisecond. If a worker waits by then for something that the
+// runtime tells (status.go), it lends. A system call may be short, so it is looked at again some times.
+//
+// Where the runtime does not tell, time decides. That is so without assembly, in a bubble of testing/synctest, where waits have
+// reasons of their own, and for a goroutine that waits for a coroutine, in which somebody may compute. If no task has begun
+// for 10 milliseconds, though one is queued, one begins beside the workers, then two, four and so on, until a worker
+// begins one again. Without assembly that happens to tasks that only compute for so long, too.
+const (
+	monitorPeriod = time.Millisecond
+	// monitorStays is how many looks the monitor stays for after the last that had a reason.
+	monitorStays = 8
+	// blindLooks is how many looks without any task begun make the monitor begin some beside the workers.
+	blindLooks = 10
+	// mostBeside is how many begin at a time.
+	mostBeside = 64
+	// A system call counts as a wait if it is found at syscallLooks looks, so far apart. Those that Go's files and sockets
+	// make take a few microseconds.
+	syscallLooks = 4
+	syscallPause = 10 * time.Microsecond
+)
+
+// monitor is the state of a pool's monitor.
+type monitor struct {
+	mu   sync.Mutex
+	over bool           // the pool has ended; under mu
+	stop chan struct{}  // closed when over is set
+	runs sync.WaitGroup // monitors; added to under mu, and not once over is set
+
+	noticed atomic.Int64 // waits; who notices one adds
+}
+
+// monitored starts the monitor, unless there is one.
+func (p *Pool) monitored() {
+	m := &p.monitor
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.over && p.core.Monitored.CompareAndSwap(false, true) {
+		m.runs.Go(p.runMonitor)
+	}
+}
+
+// endMonitor ends the monitor for good.
+func (p *Pool) endMonitor() {
+	m := &p.monitor
+	m.mu.Lock()
+	m.over = true
+	close(m.stop)
+	m.mu.Unlock()
+	m.runs.Wait()
+}
+
+// runMonitor is the monitor.
+func (p *Pool) runMonitor() {
+	setGoroutineLabels(nil) // those of the goroutine that started it
+	l := look{p: p, statuses: new(statuses), beside: 1}
+	if !p.inBubble {
+		l.statuses = goroutineStatuses()
+	}
+	l.loot, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	timer := time.NewTimer(monitorPeriod)
+	defer timer.Stop()
+	for left := monitorStays; ; left-- {
+		l.look()
+		if p.hasUnbegun() {
+			left = monitorStays
+		}
+		if left == 0 {
+			p.core.Monitored.Store(false) // before the last look: who brings work looks in the opposite order
+			if !p.hasUnbegun() || !p.core.Monitored.CompareAndSwap(false, true) {
+				return
+			}
+			left = monitorStays
+		}
+		timer.Reset(monitorPeriod)
+		select {
+		case <-timer.C:
+		case <-p.monitor.stop:
+			return
+		}
+	}
+}
+
+// hasUnbegun says whether there is something that could begin, or that waits for a turn or for the pool to rest.
+func (p *Pool) hasUnbegun() bool {
+	if p.anyTask() || p.backlogs.any() || p.hasCallersWaiting() {
+		return true
+	}
+	for _, pl := range p.victims() {
+		if pl.core.Mail.Load() > 0 {
+			return true
+		}
+	}
+	if p.inBubble { // what is left may stay for ever, and the bubble's time with it
+		return false
+	}
+	for r := range p.rosters() {
+		for at := r.First(); at != nil; at = at.Next() {
+			if workerOf(at).anyFork(true) {
+				return true
+			}
+		}
+	}
+	return p.core.IsPaused() && !p.core.Rests()
+}
+
+// look is what the monitor remembers from look to look.
+type look struct {
+	p        *Pool
+	statuses *statuses
+	loot     *heist.Ring[task] // empty
+
+	begun  uint64 // tasks that the places had begun at the last look
+	blind  int    // looks at which none had begun since, while a wait was unclear
+	beside int    // how many begin beside the workers next time
+}
+
+// look looks at all workers that are in a job once.
+func (l *look) look() {
+	p := l.p
+	unclear := l.statuses.at == 0
+	for r := range p.rosters() {
+		for at := r.First(); at != nil; at = at.Next() {
+			w := workerOf(at)
+			switch {
+			case !w.inJob():
+			case l.waits(w):
+				l.notice(w)
+			case l.statuses.of(w.record.load()) == isUnclear:
+				unclear = true
+			}
+		}
+	}
+	if p.core.IsPaused() { // a worker that has come back from a wait lets the others go on
+		p.workers.each(func(w *Worker) { w.core.NoticeEnd(func() bool { return l.waits(w) }) })
+	}
+	if begun := p.begunTasks(); begun != l.begun || !unclear || !p.hasUnbegun() {
+		l.begun, l.blind, l.beside = begun, 0, 1
+		return
+	}
+	if l.blind++; l.blind%blindLooks == 0 {
+		for range l.beside {
+			p.relieved(l.loot)
+		}
+		l.beside = min(2*l.beside, mostBeside)
+	}
+}
+
+// notice lends the place of a worker that waits.
+func (l *look) notice(w *Worker) {
+	if w.core.Notice(func() bool { return l.waits(w) && w.inJob() }, w.showsForks) {
+		l.p.monitor.noticed.Add(1)
+	}
+}
+
+// waits says whether the worker's goroutine waits.
+func (l *look) waits(w *Worker) bool {
+	r := w.record.load()
+	s := l.statuses.of(r)
+	for i := 1; s == isInSyscall && i < syscallLooks; i++ {
+		heist.Spin(syscallPause)
+		s = l.statuses.of(r)
+	}
+	return s == isWaiting || s == isInSyscall
+}
+
+// inJob says whether the worker is in a function of the user, and not in a wait that heist knows of.
+func (w *Worker) inJob() bool {
+	if w.waitsFor.Load() != nil {
+		return false
+	}
+	if w.core.Guest {
+		return w.code.load() != 0
+	}
+	return w.job.load() != nil || w.forWhom.load() != nil
+}
+
+// waitsNow returns what the worker waits for, if heist knows that it waits, or nil.
+func (w *Worker) waitsNow() *waitsFor {
+	if waits := w.waitsFor.Load(); waits != nil {
+		return waits
+	}
+	return w.noticed.Load()
+}
+
+// showsForks says whether thieves have to find the worker while it waits.
+func (w *Worker) showsForks() bool { return w.branch.Load() != nil || w.anyFork(true) }
+
+// begunTasks returns how many tasks the places have begun.
+func (p *Pool) begunTasks() (n uint64) {
+	for _, pl := range p.victims() {
+		n += pl.tasks.Load()
+	}
+	return n
+}
+
+// goOn is called by a worker whose wait was noticed.
+func (w *Worker) goOn() { w.place = w.pool.placeOf(w.core.GoOn()) }
+
+func (h *host) LookAt(at *core.Worker) { (*Pool)(h).lookAt(workerOf(at)) }
+
+func (h *host) Monitor() { (*Pool)(h).monitored() }
+
+func (h *host) Lent(at *core.Worker) {
+	w := workerOf(at)
+	if t := w.job.load(); t != nil {
+		w.pool.habits.waits(t.code)
+	}
+	w.noticed.Store(&waitsFor{"something that heist was not told of (noticed)", nil, w.homePlace(), heist.Ticks()})
+	w.inside.load().waits(nil)
+	if w.core.Guest {
+		w.pool.exitAdmission()
+	}
+}
+
+func (h *host) GoesOn(at *core.Worker) {
+	w := workerOf(at)
+	if w.core.Guest {
+		w.pool.reenterAdmission()
+	}
+	w.inside.load().goesOn()
+	w.noticed.Store(nil)
+}

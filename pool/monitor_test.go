@@ -1,0 +1,159 @@
+package pool
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
+)
+
+// TestATaskMayWaitForALaterOneWithoutAWord, in all ways that Go has, on few workers.
+func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
+	for _, workers := range []int{1, 2, 4} {
+		p := newPool(t, WithWorkers(workers))
+		for range testutil.Stress(30) {
+			const tasks = 20
+			var mutex sync.Mutex
+			var group, all sync.WaitGroup
+			links := make([]chan int, tasks+1)
+			for i := range links {
+				links[i] = make(chan int)
+			}
+			cond, ready := sync.NewCond(&mutex), false
+			group.Add(1)
+			for i := range tasks {
+				all.Add(4)
+				require.NoError(t, p.Go(func(*Worker) { defer all.Done(); links[i] <- <-links[i+1] }))
+				require.NoError(t, p.Go(func(*Worker) { defer all.Done(); group.Wait() }))
+				require.NoError(t, p.Go(func(*Worker) {
+					defer all.Done()
+					mutex.Lock()
+					for !ready {
+						cond.Wait()
+					}
+					mutex.Unlock()
+				}))
+				require.NoError(t, p.Go(func(*Worker) { defer all.Done(); time.Sleep(time.Microsecond) }))
+			}
+			require.NoError(t, p.Go(func(*Worker) {
+				mutex.Lock()
+				ready = true
+				mutex.Unlock()
+				cond.Broadcast()
+				group.Done()
+				links[tasks] <- 1
+			}))
+			require.True(t, testutil.Returns(func() { <-links[0]; all.Wait() }))
+		}
+		requireAtRest(t, p)
+		require.Zero(t, p.core.Waits())
+	}
+}
+
+// TestAFunctionThatWaitsGivesUpItsTurn: in a group with AtMost, and among callers.
+func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithCallers(1))
+	g, _ := p.Group(context.Background())
+	g.AtMost(1)
+	met := newBarrier(10)
+	for range 10 {
+		g.Go(func() error { met.wait(); return nil })
+	}
+	require.True(t, testutil.Returns(func() { require.NoError(t, g.Wait()) }))
+	require.Zero(t, g.turns.Taken)
+
+	met = newBarrier(10)
+	require.True(t, testutil.Returns(testutil.Together(10, func(int) { _ = p.Run(func(*Worker) { met.wait() }) })))
+	require.Zero(t, p.admission.Taken)
+}
+
+// TestAWorkerThatComputesKeepsItsPlace, whatever is queued.
+func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	if goroutineStatuses().at == 0 {
+		t.Skip("the status of goroutines cannot be read here")
+	}
+	release := occupyAll(t, p)
+	var ran atomic.Bool
+	require.NoError(t, p.Go(func(*Worker) { ran.Store(true) }))
+	for range 30 { // looks of the monitor
+		time.Sleep(monitorPeriod)
+		runtime.GC() // which has goroutines wait that compute
+	}
+	require.False(t, ran.Load())
+	release()
+	require.True(t, testutil.Eventually(ran.Load))
+}
+
+// TestNoMoreComputeThanThereArePlaces, and those that have just come back, while tasks wait again and again.
+func TestNoMoreComputeThanThereArePlaces(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range testutil.Stress(2000) {
+		require.NoError(t, p.Go(func(w *Worker) {
+			time.Sleep(50 * time.Microsecond)
+			runtime.Gosched()
+			time.Sleep(50 * time.Microsecond)
+			_ = w.Go(func(*Worker) {})
+		}))
+	}
+	requireAtRest(t, p)
+	require.Zero(t, p.core.Waits())
+	require.Positive(t, p.monitor.noticed.Load())
+}
+
+// TestTheMonitorEndsWhenThereIsNothingToSee.
+func TestTheMonitorEndsWhenThereIsNothingToSee(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	gate := make(chan struct{})
+	for range 3 {
+		require.NoError(t, p.Go(func(*Worker) { <-gate }))
+	}
+	require.True(t, testutil.Eventually(func() bool { return p.core.Waits() == 3 }), "all have begun")
+	require.True(t, testutil.Eventually(func() bool { return !p.core.Monitored.Load() }), "they wait, and nothing is queued")
+	requireDump(t, p, "waits in something that heist was not told of (noticed)")
+	close(gate)
+	requireAtRest(t, p)
+}
+
+// TestAFunctionThatWaitsIsRemembered, and forgotten once it waits no longer.
+func TestAFunctionThatWaitsIsRemembered(t *testing.T) {
+	var h habits
+	const code, other = 4711, 4712
+	require.False(t, h.begins(code))
+	h.waits(code)
+	require.EqualValues(t, 1, h.known.Load())
+	require.True(t, h.begins(code))
+	require.False(t, h.begins(other))
+	for h.begins(code) {
+	}
+	require.Zero(t, h.known.Load())
+	for range 10 * habitMemory {
+		h.waits(code)
+		require.True(t, h.begins(code))
+	}
+	require.Less(t, h.slot(code).Load().begun.Load(), int64(habitMemory))
+}
+
+// TestTheStatusOfGoroutinesIsFound where the goroutine's record is, and tells waits from computing.
+func TestTheStatusOfGoroutinesIsFound(t *testing.T) {
+	s := goroutineStatuses()
+	if goroutineRecord() == nil {
+		require.Zero(t, s.at)
+		require.Equal(t, isUnclear, s.of(nil))
+		return
+	}
+	require.NotZero(t, s.at, "not on this Go release: time decides now, see docs/runtime.md")
+	require.Equal(t, isRunning, s.of((*record)(goroutineRecord())))
+	gate, records := make(chan int), make(chan *record)
+	over := testutil.Together(1, func(int) { records <- (*record)(goroutineRecord()); <-gate })
+	r := <-records
+	require.True(t, testutil.Eventually(func() bool { return s.of(r) == isWaiting }))
+	close(gate)
+	over()
+}

@@ -1,0 +1,232 @@
+package pool
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// # The status of a goroutine
+//
+// The runtime's record of a goroutine has a word that says whether the goroutine runs, waits or is in a system call, and a
+// byte that says what it waits for. Heist does not know where they are, so it looks for them, as labels.go does for labels:
+// it has goroutines of its own wait for different things, and finds what is the same in records of goroutines that wait for
+// the same and differs in the others. Where that does not fit, every status is unclear.
+//
+// A goroutine shows "waits" in moments in which it computes, too: when it helps the collector, or stops the world. Such
+// waits have other reasons. So only the reasons that were seen at goroutines of heist's own, which wait for what programs
+// wait for, are taken for waits.
+
+// record is the runtime's record of a goroutine. It stays a pointer, because the runtime uses records again, and never
+// frees them.
+type record struct{ _ byte }
+
+// status is what a goroutine does.
+type status uint8
+
+const (
+	isRunning   status = iota // or could run
+	isWaiting                 // for something that the program has to do
+	isInSyscall               // perhaps a short one
+	isUnclear                 // it waits, and heist does not know for what; or its status cannot be read
+)
+
+// Values of the runtime's status word, without the bit that the collector sets. They have been the same since Go 1.5; the
+// first and the last are checked.
+const (
+	statusRunning = 2
+	statusSyscall = 3
+	statusWaiting = 4
+	statusScan    = 0x1000
+)
+
+// statuses says where the status of goroutines is; zero if that is not known.
+type statuses struct {
+	at, reasonAt uintptr
+	known        [256]bool // the reasons that are waits
+}
+
+// goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, once. Its goroutines must not
+// belong to a bubble.
+var goroutineStatuses = sync.OnceValue(findStatuses)
+
+// of returns the status of a goroutine.
+func (s *statuses) of(r *record) status {
+	if s.at == 0 || r == nil {
+		return isUnclear
+	}
+	switch s.value(r) {
+	case statusWaiting:
+		if s.known[*(*uint8)(unsafe.Add(unsafe.Pointer(r), s.reasonAt))] {
+			return isWaiting
+		}
+		return isUnclear
+	case statusSyscall:
+		return isInSyscall
+	}
+	return isRunning
+}
+
+// value returns the status word of a goroutine.
+func (s *statuses) value(r *record) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(r), s.at))) &^ statusScan
+}
+
+// waitingSample is a goroutine of heist's own that waits, or is about to.
+type waitingSample struct {
+	kind   int
+	record *record
+	number uint64
+}
+
+// findStatuses has two goroutines wait in each way.
+func findStatuses() *statuses {
+	none := new(statuses)
+	if goroutineRecord() == nil {
+		return none
+	}
+	var samples []waitingSample
+	for range 2 {
+		ways, end := waysToWait()
+		defer end()
+		for kind, wait := range ways {
+			started := make(chan waitingSample)
+			go func() {
+				started <- waitingSample{kind, (*record)(goroutineRecord()), goroutineNumber()}
+				wait()
+			}()
+			samples = append(samples, <-started)
+		}
+	}
+	for range 50 { // until they all wait
+		if s := statusesOf(samples); s != nil {
+			return s
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return none
+}
+
+// statusesOf looks for the status in the records of the samples. It returns nil if they do not all wait by now.
+func statusesOf(samples []waitingSample) *statuses {
+	const word, most = 8, 400 // bytes, less than the size of a record
+	for at := uintptr(word); at < most; at += word {
+		isOther := func(s waitingSample) bool { return *s.word(at) != s.number }
+		if slices.ContainsFunc(samples, isOther) {
+			continue
+		}
+		// This is the runtime's goid. The status and a number of the stack share the word before it, and the reason comes
+		// soon after.
+		for _, statusAt := range []uintptr{at - word, at - word/2} {
+			s := &statuses{at: statusAt}
+			for reasonAt := at + word; s.fits(samples) && reasonAt < at+10*word; reasonAt++ {
+				if s.tells(samples, reasonAt) {
+					return s
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s waitingSample) word(at uintptr) *uint64 {
+	return (*uint64)(unsafe.Add(unsafe.Pointer(s.record), at))
+}
+
+// fits says whether the status of all samples, which wait, and of the caller, which runs, is as it should be.
+func (s *statuses) fits(samples []waitingSample) bool {
+	runs := func(w waitingSample) bool { return s.value(w.record) != statusWaiting }
+	return s.value((*record)(goroutineRecord())) == statusRunning && !slices.ContainsFunc(samples, runs)
+}
+
+// tells says whether the byte at reasonAt tells the samples' kinds of waits apart, and if so, notes what it says.
+func (s *statuses) tells(samples []waitingSample, reasonAt uintptr) bool {
+	kinds := make(map[uint8]int)
+	reasons := make(map[int]uint8)
+	for _, w := range samples {
+		reason := *(*uint8)(unsafe.Add(unsafe.Pointer(w.record), reasonAt))
+		kind, sameReason := kinds[reason]
+		before, sameKind := reasons[w.kind]
+		if sameReason && kind != w.kind || sameKind && before != reason {
+			return false
+		}
+		kinds[reason], reasons[w.kind] = w.kind, reason
+	}
+	s.reasonAt = reasonAt
+	for reason := range kinds {
+		s.known[reason] = true
+	}
+	return true
+}
+
+// waysToWait returns functions that wait until end is called, each in another way.
+func waysToWait() (ways []func(), end func()) {
+	over, full, never := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var mutex, ofCond sync.Mutex
+	var written, read sync.RWMutex
+	var group sync.WaitGroup
+	cond := sync.NewCond(&ofCond)
+	isOver := false // under ofCond
+	mutex.Lock()
+	written.Lock()
+	read.RLock()
+	group.Add(1)
+	ways = []func(){
+		func() { <-over },
+		func() { full <- struct{}{} },
+		func() {
+			select {
+			case <-over:
+			case <-never:
+			}
+		},
+		func() { mutex.Lock() },
+		func() { written.RLock() },
+		func() { read.Lock() },
+		func() {
+			ofCond.Lock()
+			defer ofCond.Unlock()
+			for !isOver {
+				cond.Wait()
+			}
+		},
+		group.Wait,
+		func() {
+			for !isClosed(over) {
+				time.Sleep(10 * time.Millisecond)
+			}
+		},
+	}
+	r, w, err := os.Pipe()
+	if err == nil {
+		ways = append(ways, func() { _, _ = r.Read(make([]byte, 1)) })
+	}
+	return ways, func() {
+		ofCond.Lock()
+		isOver = true
+		ofCond.Unlock()
+		cond.Signal()
+		<-full
+		close(over)
+		mutex.Unlock()
+		written.Unlock()
+		read.RUnlock()
+		group.Done()
+		if err == nil {
+			_ = w.Close()
+			_ = r.Close()
+		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
