@@ -13,8 +13,18 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
+// Tests that keep a worker busy by a task that waits want it to keep its place. The tests below call noticing.
+func init() { notices.Store(false) }
+
+// noticing has pools notice waits until the test ends.
+func noticing(t *testing.T) {
+	notices.Store(true)
+	t.Cleanup(func() { notices.Store(false) })
+}
+
 // TestATaskMayWaitForALaterOneWithoutAWord, in all ways that Go has, on few workers.
 func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
+	noticing(t)
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		for range testutil.Stress(30) {
@@ -58,6 +68,7 @@ func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
 
 // TestAFunctionThatWaitsGivesUpItsTurn: in a group with AtMost, and among callers.
 func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
+	noticing(t)
 	p := newPool(t, WithWorkers(1), WithCallers(1))
 	g, _ := p.Group(context.Background())
 	g.AtMost(1)
@@ -75,6 +86,7 @@ func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
 
 // TestAWorkerThatComputesKeepsItsPlace, whatever is queued.
 func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
+	noticing(t)
 	p := newPool(t, WithWorkers(1))
 	if goroutineStatuses().at == 0 {
 		t.Skip("the status of goroutines cannot be read here")
@@ -93,6 +105,7 @@ func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
 
 // TestNoMoreComputeThanThereArePlaces, and those that have just come back, while tasks wait again and again.
 func TestNoMoreComputeThanThereArePlaces(t *testing.T) {
+	noticing(t)
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(2000) {
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -109,6 +122,7 @@ func TestNoMoreComputeThanThereArePlaces(t *testing.T) {
 
 // TestTheMonitorEndsWhenThereIsNothingToSee.
 func TestTheMonitorEndsWhenThereIsNothingToSee(t *testing.T) {
+	noticing(t)
 	p := newPool(t, WithWorkers(1))
 	gate := make(chan struct{})
 	for range 3 {
