@@ -101,7 +101,7 @@ func findStatuses() *statuses {
 			samples = append(samples, <-started)
 		}
 	}
-	for range 50 { // until they all wait
+	for range 500 { // until they all wait
 		if s := statusesOf(samples); s != nil {
 			return s
 		}

@@ -349,8 +349,7 @@ func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
 // TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor, once.
 func TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor(t *testing.T) {
 	h := newFake(1, 1)
-	pl := h.pool.Places()[0]
-	w := h.worker(pl)
+	h.worker(h.pool.Places()[0])
 	h.work = true
 	h.pool.NotifyTask(0)
 	require.True(t, h.monitored)
@@ -360,8 +359,7 @@ func TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor(t *testing.T) {
 	require.False(t, h.monitored)
 
 	h = newFake(1, 1)
-	w = h.worker(h.pool.Places()[0])
-	w.BeIdle(h.pool.Places()[0])
+	h.worker(h.pool.Places()[0]).BeIdle(h.pool.Places()[0])
 	h.pool.NotifyTask(0)
 	require.False(t, h.monitored, "a place slept")
 	h.pool.Places()[0].Mail.Add(1)
