@@ -38,7 +38,7 @@ const (
 	syscallPause = 10 * time.Microsecond
 )
 
-// notices says whether waits are noticed: not yet, unless the environment has HEIST_NOTICE_WAITS=1.
+// notices says whether new pools notice waits: not yet, unless the environment has HEIST_NOTICE_WAITS=1.
 var notices atomic.Bool
 
 func init() { notices.Store(os.Getenv("HEIST_NOTICE_WAITS") == "1") }
@@ -58,7 +58,7 @@ func (p *Pool) monitored() {
 	m := &p.monitor
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if notices.Load() && !m.over && p.core.Monitored.CompareAndSwap(false, true) {
+	if !m.over && p.core.Monitored.CompareAndSwap(false, true) {
 		m.runs.Go(p.runMonitor)
 	}
 }

@@ -86,7 +86,10 @@ type Pool struct {
 	slow      slowTasks
 	workers   workerList
 	monitor   monitor
-	habits    habits
+
+	_ pad.Line // workers read habits for each task, and what is above changes
+
+	habits habits
 }
 
 // counts has the numbers of what does not go the usual way of a task.
@@ -179,6 +182,7 @@ func makePool(c *config) *Pool {
 	p.admission.Most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.monitor.stop = make(chan struct{})
+	p.core.Monitored.Store(!notices.Load())
 	p.room.made = make(chan struct{}, 1)
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
 	p.places = make([]*place, p.maxWorkers)

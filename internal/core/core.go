@@ -78,7 +78,7 @@ type Pool struct {
 	control   atomic.Uint32 // orders to workers, see below; written under mu
 	Closing   atomic.Bool   // the pool accepts nothing more; the first caller of Close writes, once
 	exit      atomic.Bool   // everything is done; End writes, once
-	Monitored atomic.Bool   // a monitor looks; the host writes
+	Monitored atomic.Bool   // a monitor looks, or none is wanted; the host writes
 	size      atomic.Int32  // how many places there should be; written under mu
 
 	_ pad.Line
