@@ -101,7 +101,7 @@ func TestLabelsFollowWhatIsStolen(t *testing.T) {
 				require.NoError(t, call(func(w *Worker) {
 					me.Store(w)
 					run(w, func(w *Worker) { stolen <- <-stolen }, func(w *Worker) {
-						require.NotEqual(t, me.Load(), w)
+						require.NotSame(t, me.Load(), w)
 						stolen <- label("request")
 					})
 				}))
