@@ -162,6 +162,11 @@ func TestOptions(t *testing.T) {
 	assert.True(t, o.wantsPeer("ants"))
 	assert.False(t, o.wantsPeer("conc"))
 
+	o, err = parseOptions([]string{"-runs=1"}, all(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, o.runs)
+	assert.Equal(t, shortBudget, o.budget, "a run of everything is a glance")
+
 	o, err = parseOptions([]string{"parse", "forkjoin/skynet", "forkjoin/fib35"}, all(), nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"forkjoin", "parse"}, suiteNames(o.suites))
@@ -345,7 +350,8 @@ func TestEverySuite(t *testing.T) {
 		counts = counts[1:]
 	}
 	for _, workers := range counts {
-		out := runCommand(known, "-json", "-runs=1", "-time=1ms", "-workers="+workers)
+		// By their names, so that nothing is left out.
+		out := runCommand(known, append(suiteNames(known), "-json", "-runs=1", "-time=1ms", "-workers="+workers)...)
 		require.Equal(t, exitOK, out.status, out.stderr)
 
 		measured := make(map[string]int) // lines and ratios per suite/case/impl
@@ -381,10 +387,11 @@ func TestEverySuite(t *testing.T) {
 
 func TestEverySuiteAsTables(t *testing.T) {
 	what := []string{"-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static"}
+	names := suiteNames(all())
 	if testutil.Short() {
-		what = append(what, "balance", "parse")
+		names = []string{"balance", "parse"}
 	}
-	out := runCommand(all(), what...)
+	out := runCommand(all(), append(what, names...)...)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, "parse/go-source")
 	assert.Contains(t, out.stdout, "Worker 1: [")
