@@ -20,6 +20,12 @@ import (
 	"github.com/seed53057037/heist/bench/internal/suites"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/numa"
+
+	// Of the programs in package child, so that the go command has compiled them before the tests, which are limited in time, build those.
+	_ "github.com/alitto/pond/v2"
+	_ "github.com/nats-io/nats-server/v2/server"
+	_ "github.com/panjf2000/ants/v2"
+	_ "github.com/sourcegraph/conc/pool"
 )
 
 // The test program plays the servers of the suite service.
