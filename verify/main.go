@@ -23,6 +23,7 @@
 //   - goruntime: what the Go runtime does meanwhile. machine: what the system refuses.
 //   - guest: emulated machines with several nodes, and the tests that need them.
 //   - leak: a closed pool leaves nothing behind.
+//   - vet: a program that does what go vet does, for other systems.
 //
 // verify is a module of its own, so that programs that only use heist do not download its
 // dependencies.
