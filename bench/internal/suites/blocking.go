@@ -42,7 +42,7 @@ import (
 // mixture: 2000 tasks of 40 us, of which each tenth sleeps for 1 ms.
 //
 // tree-4: a tree of tasks of 40 us, three deep with five children each, of which at most four compute at a time. Each task
-// waits for its children. Goroutines have no limit there: with one, errgroup, pond and ants hang, and conc panics
+// waits for its children. Goroutines have no limit there: with one, errgroup, pond, ants and conc hang
 // (verify/hazards).
 //
 // All answers are checked. The time is that of all tasks, and the CPU time that of the process, with what it has started and
