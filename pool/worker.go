@@ -552,7 +552,9 @@ func (w *Worker) stole(victim, tier, items int) {
 		trace.Logf(context.Background(), "heist: steal", "%d from %d", items, victim)
 	}
 	w.from, w.tier = victim, tier
-	w.stealStats.succeeded(tier, victim, items)
+	if victim != w.index { // else a worker that lent this place has left the fork here
+		w.stealStats.succeeded(tier, victim, items)
+	}
 }
 
 // start makes the calling goroutine the worker. If the worker is to be bound, start locks it to its thread,
