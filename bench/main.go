@@ -14,9 +14,9 @@
 //
 // The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer
 // (forkjoin), parallel loops (loop) and algorithms over slices (algos), tasks (submit) and how long they
-// wait (latency), shapes of real programs (mixed), what a pool does to its process (neighbour), what it
-// costs asleep (idle), requests to a server (service), uneven lanes of work (balance), a real job (parse),
-// and the time in which one CPU tells another something (c2c). Peers are other libraries for Go, programs
+// wait (latency), shapes of real programs (mixed), tasks that wait (blocking), what a pool does to its process
+// (neighbour), what it costs asleep (idle), requests to a server (service), uneven lanes of work (balance), a real
+// job (parse), and the time in which one CPU tells another something (c2c). Peers are other libraries for Go, programs
 // in Rust, C++ and Java, and the code that one writes without a library. The programs are compiled when
 // they are first needed, and left out where their toolchain is missing. A glance includes them where that
 // is quick.

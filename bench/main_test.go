@@ -20,6 +20,12 @@ import (
 	"github.com/seed53057037/heist/bench/internal/suites"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/numa"
+
+	// Of the programs in package child, so that the go command has compiled them before the tests, which are limited in time, build those.
+	_ "github.com/alitto/pond/v2"
+	_ "github.com/nats-io/nats-server/v2/server"
+	_ "github.com/panjf2000/ants/v2"
+	_ "github.com/sourcegraph/conc/pool"
 )
 
 // The test program plays the servers of the suite service.
@@ -161,6 +167,11 @@ func TestOptions(t *testing.T) {
 	assert.Len(t, o.suites, len(all()))
 	assert.True(t, o.wantsPeer("ants"))
 	assert.False(t, o.wantsPeer("conc"))
+
+	o, err = parseOptions([]string{"-runs=1"}, all(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, o.runs)
+	assert.Equal(t, shortBudget, o.budget, "a run of everything is a glance")
 
 	o, err = parseOptions([]string{"parse", "forkjoin/skynet", "forkjoin/fib35"}, all(), nil)
 	require.NoError(t, err)
@@ -345,7 +356,8 @@ func TestEverySuite(t *testing.T) {
 		counts = counts[1:]
 	}
 	for _, workers := range counts {
-		out := runCommand(known, "-json", "-runs=1", "-time=1ms", "-workers="+workers)
+		// By their names, so that nothing is left out.
+		out := runCommand(known, append(suiteNames(known), "-json", "-runs=1", "-time=1ms", "-workers="+workers)...)
 		require.Equal(t, exitOK, out.status, out.stderr)
 
 		measured := make(map[string]int) // lines and ratios per suite/case/impl
@@ -381,10 +393,11 @@ func TestEverySuite(t *testing.T) {
 
 func TestEverySuiteAsTables(t *testing.T) {
 	what := []string{"-runs=2", "-time=1ms", "-workers=2", "-peers=serial,static"}
+	names := suiteNames(all())
 	if testutil.Short() {
-		what = append(what, "balance", "parse")
+		names = []string{"balance", "parse"}
 	}
-	out := runCommand(all(), what...)
+	out := runCommand(all(), append(what, names...)...)
 	require.Equal(t, exitOK, out.status, out.stderr)
 	assert.Contains(t, out.stdout, "parse/go-source")
 	assert.Contains(t, out.stdout, "Worker 1: [")

@@ -241,7 +241,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.docs, "docs", "", "write report.html, summary.svg and benchmarks.md of this run to this `folder` as well")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of workers")
 	flags.IntVar(&o.runs, "runs", 0,
-		fmt.Sprintf("rounds (default %d, or %d if no suite is named, fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))
+		fmt.Sprintf("rounds (default %d, or %d if no suite is named; then fewer where a case takes over %v)", fullRuns, shortRuns, shortBudget))
 	flags.DurationVar(&o.time, "time", 0,
 		fmt.Sprintf("how long each run lasts at least (default %v, or %v if no suite is named)", fullTime, shortTime))
 	flags.StringVar(&o.peers, "peers", "all", "comma-separated peers to compare with, all or none")
@@ -281,12 +281,14 @@ func (o options) checkFlags() error {
 
 // setDefaults sets the values that depend on whether the command line names a suite.
 func (o *options) setDefaults(named bool) {
-	runs, least, budget := shortRuns, shortTime, shortBudget
+	runs, least := shortRuns, shortTime
 	if named {
-		runs, least, budget = fullRuns, fullTime, 0
+		runs, least = fullRuns, fullTime
+	} else {
+		o.budget = shortBudget
 	}
 	if !o.given["runs"] {
-		o.runs, o.budget = runs, budget
+		o.runs = runs
 	}
 	if !o.given["time"] {
 		o.time = least

@@ -115,6 +115,21 @@ func TestATaskMayYieldUntilAnotherHasRun(t *testing.T) {
 	})
 }
 
+// TestAYieldEndsWithTheTurn that it gives, and not at the bound of a turn.
+func TestAYieldEndsWithTheTurn(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	p.ticks.turn = math.MaxInt64 / 2
+	g := newGroup(p)
+	ran := false
+	g.GoWorker(func(w *Worker) error {
+		g.Go(func() error { ran = true; return nil })
+		w.Yield()
+		require.True(t, ran)
+		return nil
+	})
+	require.NoError(t, g.Wait())
+}
+
 // TestGuestsMayWaitForLoopsOfTheirGoroutines: there are more guests than places for them, as in a server whose
 // handlers call loops whose bodies start goroutines that call loops.
 func TestGuestsMayWaitForLoopsOfTheirGoroutines(t *testing.T) {

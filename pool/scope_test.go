@@ -583,6 +583,26 @@ func TestMillionChildrenOfOneWorker(t *testing.T) {
 	requireAtRest(t, p) // which looks at the deque
 }
 
+// TestAWaitKeepsTheChildrenOfAnOpenScope, though a wait lets go of a deque that has grown.
+func TestAWaitKeepsTheChildrenOfAnOpenScope(t *testing.T) {
+	for where, in := range inScope {
+		t.Run(where, func(t *testing.T) {
+			const n = 5000 // more than the deque that a worker keeps has room for
+			p := newPool(t, WithWorkers(1))
+			var ran atomic.Int64
+			in(p, func(w *Worker) {
+				w.Scope(func(s *Scope) {
+					for range n {
+						s.Go(w, func(*Worker) { ran.Add(1) })
+					}
+					w.Block(runtime.Gosched)
+				})
+			})
+			require.EqualValues(t, n, ran.Load())
+		})
+	}
+}
+
 // TestWhatWaitsForTheEndOfAnInnerScope: a child of an outer scope waits until an inner scope of the same
 // worker has ended. A worker that takes the child must not run it on top of the inner scope's end.
 func TestWhatWaitsForTheEndOfAnInnerScope(t *testing.T) {

@@ -20,9 +20,12 @@
 //   - soak: random programs whose parts must each run exactly once, many items, many tasks.
 //   - sequence: random calls against a simple pool that does the same, and all fuzz targets.
 //   - hazards: bugs that other schedulers had, one test for each.
+//   - waits: programs that wait for what heist does not know of, without Block.
+//   - dropin: the tests of packages that heist's take the place of.
 //   - goruntime: what the Go runtime does meanwhile. machine: what the system refuses.
 //   - guest: emulated machines with several nodes, and the tests that need them.
 //   - leak: a closed pool leaves nothing behind.
+//   - vet: a program that does what go vet does, for other systems.
 //
 // verify is a module of its own, so that programs that only use heist do not download its
 // dependencies.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,8 +142,13 @@ func TestRunFails(t *testing.T) {
 
 func TestEndGivesUp(t *testing.T) {
 	p := newPool(t, pool.WithWorkers(1))
-	begun, leave := make(chan bool), make(chan bool)
-	if err := p.Go(func(*pool.Worker) { close(begun); <-leave }); err != nil {
+	begun := make(chan bool)
+	var leave atomic.Bool
+	if err := p.Go(func(*pool.Worker) {
+		close(begun)
+		for !leave.Load() { // it computes: a task that waits would make room for the second
+		}
+	}); err != nil {
 		t.Fatal(err)
 	}
 	<-begun
@@ -154,5 +160,5 @@ func TestEndGivesUp(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "tasks that never began: 1") || !errors.As(err, &unfinished) {
 		t.Errorf("got error %v, want one that tells of a task that never began and one that runs", err)
 	}
-	close(leave)
+	leave.Store(true)
 }

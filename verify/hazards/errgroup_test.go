@@ -9,21 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	dropin "github.com/seed53057037/heist/errgroup"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 )
 
 // group is what errgroup's Group and heist's have in common.
 type group interface {
+	errgroupGroup
+	Skipped() int // functions that never began
+}
+
+type errgroupGroup interface {
 	Go(f func() error)
 	TryGo(f func() error) bool
 	SetLimit(n int)
 	Wait() error
-	Skipped() int // functions that never began
 }
 
 // beginsAll is an errgroup: it begins all functions, whatever others returned.
-type beginsAll struct{ *errgroup.Group }
+type beginsAll struct{ errgroupGroup }
 
 func (beginsAll) Skipped() int { return 0 }
 
@@ -218,7 +223,9 @@ var differences = map[string]struct {
 // look at the context. A group of heist skips functions that have not begun at the first error, or at the end
 // of the parent's context. It counts them (Skipped), and Wait returns the error or the context's cause.
 //
-// The same scenarios are played with both. They must end in the same way, and those that show the difference
+// Heist's package errgroup is the original in all of this.
+//
+// The same scenarios are played with each. They must end in the same way, and those that show the difference
 // each in its own way.
 func TestErrgroupContract(t *testing.T) {
 	claim.That(t, "errgroup: a group does what errgroup does, except that it skips what has not begun after an error, and a panic continues in Wait",
@@ -232,21 +239,26 @@ func TestErrgroupContract(t *testing.T) {
 				return beginsAll{g}, ctx
 			},
 			func(parent context.Context) (group, context.Context) { return p.Group(parent) },
+			func(parent context.Context) (group, context.Context) {
+				g, ctx := dropin.WithContext(parent)
+				return beginsAll{g}, ctx
+			},
 		}
 		for range rounds(100) {
 			for name, play := range scenarios {
-				var outcomes [2][]any
+				var outcomes [3][]any
 				for i, open := range kinds {
 					finishes(t, name, func() { outcomes[i] = play(open) })
 				}
 				require.Equal(t, outcomes[0], outcomes[1], "%s: errgroup, and heist with %d workers", name, workers)
+				require.Equal(t, outcomes[0], outcomes[2], "%s: errgroup, and heist's package", name)
 				played++
 			}
 			for name, d := range differences {
-				for i, want := range [][]any{d.errgroup, d.heist} {
+				for i, want := range [][]any{d.errgroup, d.heist, d.errgroup} {
 					var outcome []any
 					finishes(t, name, func() { outcome = d.play(kinds[i]) })
-					require.Equal(t, want, outcome, "%s: %s, with %d workers", name, [...]string{"errgroup", "heist"}[i], workers)
+					require.Equal(t, want, outcome, "%s: %s, with %d workers", name, [...]string{"errgroup", "heist", "heist's package"}[i], workers)
 				}
 				played++
 			}

@@ -301,3 +301,44 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 	}
 	claim.Amount(t, "%s cancelled contexts, %s tasks", claim.Count(n), claim.Count(tasks))
 }
+
+// TestABoundedTreeEnds: with a limit of four, a tree of functions that add their children to the group that runs them
+// and wait for them hangs in errgroup, pond, ants and conc: four parents hold all that the limit allows, and none of their
+// children may begin. (Once its Wait has been called, conc panics.)
+//
+// Here AtMost bounds what computes. A function that waits gives its turn to another one (pool/group.go, waits).
+func TestABoundedTreeEnds(t *testing.T) {
+	claim.That(t, "errgroup, pond, ants and conc: a tree of functions under one limit may wait for its children in any way",
+		"trees three deep with five children each, in a group of at most four, that wait by a WaitGroup without Block")
+	n := rounds(100)
+	for _, workers := range []int{1, 2, 4, 16} {
+		p := newPool(t, pool.WithWorkers(workers))
+		for range n {
+			var ran atomic.Int32
+			g, _ := p.Group(context.Background())
+			g.AtMost(4)
+			var node func(depth int) error
+			node = func(depth int) error {
+				ran.Add(1)
+				if depth == 0 {
+					return nil
+				}
+				var left sync.WaitGroup
+				left.Add(5)
+				for range 5 {
+					g.Go(func() error { defer left.Done(); return node(depth - 1) })
+				}
+				left.Wait()
+				return nil
+			}
+			finishes(t, "a tree with a limit", func() {
+				g.Go(func() error { return node(3) })
+				if err := g.Wait(); err != nil {
+					t.Error(err)
+				}
+			})
+			require.EqualValues(t, 1+5+25+125, ran.Load())
+		}
+	}
+	claim.Amount(t, "%s trees", claim.Count(4*n))
+}

@@ -93,7 +93,10 @@ type means struct {
 
 // A program prepares once, and then do runs it again and again. Further are figures of the
 // last run besides its time, in microseconds.
-type program func(env runner.Env) (do func(m means) (further []float64, err error), err error)
+type program = programOf[means]
+
+// programOf is a program that runs by means of type M.
+type programOf[M any] func(env runner.Env) (do func(m M) (further []float64, err error), err error)
 
 // mixedCase is a case with further metrics between the time and the CPU time.
 func mixedCase(name, about string, p program, further ...string) runner.Case {
@@ -131,8 +134,8 @@ func mixedCase(name, about string, p program, further ...string) runner.Case {
 }
 
 // mixedImpl runs a program by the given means. The figures of a run are medians.
-func mixedImpl(name string, p program, with func(runner.Env) (means, func(), error)) runner.Impl {
-	var do func(means) ([]float64, error)
+func mixedImpl[M any](name string, p programOf[M], with func(runner.Env) (M, func(), error)) runner.Impl {
+	var do func(M) ([]float64, error)
 	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
 		if do == nil {
 			var err error

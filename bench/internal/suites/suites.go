@@ -22,6 +22,7 @@ func All(linked ...Library) []runner.Suite {
 		submitSuite(linked),
 		latencySuite(linked),
 		mixedSuite(),
+		blockingSuite(),
 		neighbourSuite(linked),
 		idleSuite(linked),
 		serviceSuite(linked),
