@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,11 +36,6 @@ const (
 	syscallLooks = 4
 	syscallPause = 10 * time.Microsecond
 )
-
-// notices says whether new pools notice waits: not yet, unless the environment has HEIST_NOTICE_WAITS=1.
-var notices atomic.Bool
-
-func init() { notices.Store(os.Getenv("HEIST_NOTICE_WAITS") == "1") }
 
 // monitor is the state of a pool's monitor.
 type monitor struct {

@@ -13,12 +13,6 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// noticing has pools notice waits until the test ends.
-func noticing(t *testing.T) {
-	notices.Store(true)
-	t.Cleanup(func() { notices.Store(false) })
-}
-
 // needsStatuses skips a test of what is not so where time decides.
 func needsStatuses(t *testing.T) {
 	if goroutineStatuses().at == 0 {
@@ -28,7 +22,6 @@ func needsStatuses(t *testing.T) {
 
 // TestATaskMayWaitForALaterOneWithoutAWord, in all ways that Go has, on few workers.
 func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
-	noticing(t)
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		for range testutil.Stress(30) {
@@ -72,7 +65,6 @@ func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
 
 // TestAFunctionThatWaitsGivesUpItsTurn: in a group with AtMost, and among callers.
 func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
-	noticing(t)
 	p := newPool(t, WithWorkers(1), WithCallers(1))
 	g, _ := p.Group(context.Background())
 	g.AtMost(1)
@@ -90,7 +82,6 @@ func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
 
 // TestAWorkerThatComputesKeepsItsPlace, whatever is queued.
 func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
-	noticing(t)
 	needsStatuses(t)
 	p := newPool(t, WithWorkers(1))
 	release := occupyAll(t, p)
@@ -107,7 +98,6 @@ func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
 
 // TestAllComesToRestAfterTasksThatWaitAgainAndAgain, with their waits noticed at any moment.
 func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
-	noticing(t)
 	p := newPool(t, WithWorkers(2))
 	for range testutil.Stress(2000) {
 		require.NoError(t, p.Go(func(w *Worker) {
@@ -123,7 +113,6 @@ func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
 
 // TestTheMonitorEndsWhenThereIsNothingToSee.
 func TestTheMonitorEndsWhenThereIsNothingToSee(t *testing.T) {
-	noticing(t)
 	needsStatuses(t)
 	p := newPool(t, WithWorkers(1))
 	gate := make(chan struct{})

@@ -23,7 +23,11 @@ type party struct {
 	place *core.Placement
 }
 
-func newParty() *party { return &party{new(Pool), new(core.Placement)} }
+func newParty() *party {
+	p := &party{new(Pool), new(core.Placement)}
+	p.pool.core.Monitored.Store(true) // no monitor is wanted
+	return p
+}
 
 func (p *party) worker() *Worker {
 	w := &Worker{pool: p.pool}
