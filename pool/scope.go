@@ -142,6 +142,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 
 // hold opens the branch, runs f in it, then runs the children, and returns when all have ended.
 func (b *branch) hold(w *Worker, s *Scope, f func()) {
+	w.answerNotice()
 	b.scope, b.owner, b.outer = s, w, w.branch.Load()
 	if d := w.children.Load(); d != nil {
 		b.base = d.Bottom()
