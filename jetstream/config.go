@@ -152,13 +152,14 @@ type lane struct {
 	arrivals *nats.Subscription // of the inbox
 
 	// Under Worker.mu:
-	open    []*request // that are not over, the oldest first
-	err     error      // trouble with requests, for take
-	queue   []*Job     // unstarted, the oldest first; each has a task in the pool, or one that is unsent or owed
-	waiting int        // unstarted jobs, and those that open requests asked for
-	unsent  int        // tasks that the pool had no room for, see feed
-	owed    int        // tasks that found MaxRunning jobs running
-	excess  int        // for how many ticks of extend the queue has had more than twice the share
+	open      []*request // that are not over, the oldest first
+	err       error      // trouble with requests, for take
+	queue     []*Job     // unstarted, the oldest first; each has a task in the pool, or one that is unsent or owed
+	waiting   int        // unstarted jobs, and those that open requests asked for
+	unsent    int        // tasks that the pool had no room for, see feed
+	owed      int        // tasks that found MaxRunning jobs running
+	returning int        // tasks that were owed, and have been given to the pool again
+	excess    int        // for how many ticks of extend the queue has had more than twice the share
 }
 
 func (c *Config) lanes() (all []*lane) {

@@ -270,7 +270,9 @@ func TestASlowWorkerHoldsNoOneUp(t *testing.T) {
 	f := newFaults(t)
 	jobs := testutil.Stress(3000)
 	produce(t, f.js, "jobs", 0, jobs)
-	slow := run(t, f.connect(), faultConfig(newPool(t)), func(pw *pool.Worker, j *Job) error {
+	c := faultConfig(newPool(t))
+	c.MaxRunning = 2 // jobs that sleep lend their places
+	slow := run(t, f.connect(), c, func(pw *pool.Worker, j *Job) error {
 		time.Sleep(300 * time.Millisecond)
 		return effect(pw, j, f.results, 0)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -342,17 +343,27 @@ func (w *Worker) feed(over <-chan struct{}) {
 	}
 }
 
-// next takes the oldest job of a lane's queue. It returns nil if the job was given back, or if MaxRunning run: then the task comes again when
-// one of them ends.
+// next takes the oldest job for a task of a lane. It returns nil if the job was given back, or if MaxRunning run: then the task comes again
+// when one of them ends. The task may be the first to come after one has ended, while one of higher priority is on its way back. So
+// it takes that one's job.
 func (w *Worker) next(l *lane) *Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	l.returning = max(0, l.returning-1)
 	if len(l.queue) == 0 {
 		return nil
 	}
 	if w.begun >= w.mostRunning() {
 		l.owed++
 		return nil
+	}
+	for _, first := range w.lanes[:slices.Index(w.lanes, l)] {
+		if first.returning > 0 && len(first.queue) > 0 {
+			first.returning--
+			l.owed++
+			l = first
+			break
+		}
 	}
 	j := l.queue[0]
 	l.queue[0] = nil
@@ -378,6 +389,7 @@ func (w *Worker) ended() {
 	for _, l := range w.lanes { // the first has the highest priority
 		if l.owed > 0 {
 			l.owed--
+			l.returning++
 			go w.submit(l) // it takes mu
 			return
 		}

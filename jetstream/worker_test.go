@@ -695,9 +695,11 @@ func TestJobsThatTakeLongerThanBeforeAreForOthers(t *testing.T) {
 	js := newStreams(t)
 	produce(t, js, "jobs", 0, 1000)
 	var y tally
-	w := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
+	p := newPool(t)
+	const long = 2 * defaultRunning // the pool has two workers
+	w := run(t, js, Config{Pool: p}, func(_ *pool.Worker, j *Job) error {
 		if string(j.Data()) == "long" {
-			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); { // not a wait, which would lend the place
+			for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); { // a sleep would lend the place
 				runtime.Gosched()
 			}
 		}
@@ -706,15 +708,18 @@ func TestJobsThatTakeLongerThanBeforeAreForOthers(t *testing.T) {
 	})
 	requireDrained(t, js, "test")
 	require.Zero(t, w.Stats().GivenBack)
-	for range 100 { // none waits for the server, which hardly runs beside jobs that compute
-		_, err := js.PublishAsync("jobs", []byte("long"))
+	require.NoError(t, p.Pause(context.Background()))
+	for range long {
+		_, err := js.Publish(context.Background(), "jobs", []byte("long"))
 		require.NoError(t, err)
 	}
+	eventually(t, "the worker does not take them", func() bool { return w.Stats().Unstarted > long/2 })
+	p.Resume()
 	eventually(t, "the worker keeps them", func() bool { return w.Stats().GivenBack > 0 })
-	require.Less(t, y.len(), 1100, "they ended before")
+	require.Less(t, y.len(), 1000+long, "they ended before")
 	requireDrained(t, js, "test")
 	w.shutdown()
-	require.Len(t, y.runs, 1100)
+	require.Len(t, y.runs, 1000+long)
 }
 
 // TestPrioritiesHoldWhereOneJobRuns at a time: the jobs that wait must be there to choose from.
@@ -734,7 +739,7 @@ func TestPrioritiesHoldWhereOneJobRuns(t *testing.T) {
 				mu.Lock()
 				order = append(order, j.Subject())
 				mu.Unlock()
-				time.Sleep(3 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // longer than the next one takes to come on a busy machine
 				return nil
 			})
 		eventually(t, "not all run", func() bool { return w.Stats().Done == 3*each })
@@ -811,7 +816,7 @@ func TestSuspectsThatWaitForALongOneAreForOthers(t *testing.T) {
 	js := newStreams(t)
 	const jobs = 5
 	p := newPool(t)
-	c := Config{Stream: "JOBS", Durable: "test", Pool: p, AckWait: leastAckWait, DeadLetter: "dead"}
+	c := Config{Stream: "JOBS", Durable: "test", Pool: p, AckWait: 10 * leastAckWait, DeadLetter: "dead"}
 	makeSuspects(t, js, c, jobs)
 	release := make(chan struct{})
 	open := sync.OnceFunc(func() { close(release) })

@@ -37,7 +37,9 @@ func (p *Pool) Dump(to io.Writer) error {
 	return err
 }
 
-// Snapshot returns what goes on in the pool. Cost: some microseconds for a few workers, and no worker is held up.
+// Snapshot returns what goes on in the pool. Cost: some microseconds for a few workers, and no worker is held up. To find out
+// where tasks wait in the source it reads the stacks of all goroutines, which stop meanwhile, but only if one of the tasks has
+// waited for 100 milliseconds, and only once for a wait.
 func (p *Pool) Snapshot() inspect.Snapshot {
 	p.mustBeMade()
 	s := inspect.Snapshot{Pool: p.String(), At: time.Now(), Load: p.Load(), Slow: p.slow.list()}
@@ -48,6 +50,7 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 			seen = append(seen, other.Pool.lookAround()...)
 		}
 	}
+	locate(seen[:own])
 	for i := range seen[:own] {
 		if v := &seen[i]; v.busy() {
 			s.Workers = append(s.Workers, v.worker(seen))
@@ -55,6 +58,7 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 			s.Idle++
 		}
 	}
+	s.Waiters = p.habits.list(p)
 	s.Circles = p.circles(seen)
 	for i := range p.nodes {
 		for priority, q := range p.nodes[i].queues {
@@ -70,6 +74,31 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 		}
 	}
 	return s
+}
+
+// longWait is how long a worker has to wait until a snapshot looks where it does: long enough for the stop of all goroutines,
+// which takes some 10 microseconds for each, not to matter.
+const longWait = 100 * time.Millisecond
+
+// locate finds out where workers wait in the source.
+func locate(seen []sight) {
+	var stacks map[uint64]string
+	for i := range seen {
+		v := &seen[i]
+		if v.waits == nil || v.waits.source.Load() != nil || v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait {
+			continue
+		}
+		number := goroutineStatuses().number(v.w.record.load())
+		if number == 0 {
+			continue
+		}
+		if stacks == nil {
+			stacks = goroutineStacks()
+		}
+		if source := sourceIn(stacks[number]); v.w.waitsNow() == v.waits { // else it is the stack of something else
+			v.waits.source.Store(&source)
+		}
+	}
 }
 
 // sight is what was seen of a worker.
@@ -148,9 +177,19 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 	switch {
 	case v.waits != nil:
 		s.State, s.Waits, since = inspect.Waits, v.waits.what, v.waits.since
+		if s.Noticed = s.Waits == ""; s.Noticed {
+			s.Waits = cmp.Or(goroutineStatuses().does(v.w.record.load()), "something that is over by now")
+		}
+		if source := v.waits.source.Load(); source != nil {
+			s.Source = *source
+		}
 		s.WaitsOn = v.waitsOn(seen)
 	case !v.w.core.Guest && v.job == nil && v.forWhom == nil:
 		s.State = inspect.Searches
+	case v.job != nil:
+		s.Source = sourceOf(v.job.code)
+	case v.code > someCode:
+		s.Source = sourceOf(v.code)
 	}
 	if since != 0 && s.State != inspect.Searches {
 		s.For, s.Known = p.duration(uint64(max(v.now-since, 0))), true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -338,7 +339,9 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 		row(guest, "guest", inspect.Runs, "guest"), waits(row(waiter, "guest", inspect.Waits, "guest")),
 	}
 	for i := range s.Workers {
-		s.Workers[i].For = 0
+		w := &s.Workers[i]
+		require.Equal(t, w.State == inspect.Runs, strings.HasPrefix(w.Source, "dump_test.go:"), "%v", w)
+		w.For, w.Source = 0, ""
 	}
 	require.ElementsMatch(t, want, s.Workers)
 	require.Equal(t, lender.core.Home(), standIn.core.Home())
@@ -529,4 +532,62 @@ func TestTheSentinelEndsWithThePool(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithSlowTask(time.Hour, nil))
 	requireCloses(t, p)
 	<-p.slow.over
+}
+
+// TestADumpSaysWhereTasksWait: in what, and at which line, whether heist was told of the wait or not.
+func TestADumpSaysWhereTasksWait(t *testing.T) {
+	needsStatuses(t)
+	p := newPool(t, WithWorkers(1))
+	gate := make(chan struct{})
+	var mutex sync.Mutex
+	mutex.Lock()
+	lines := make(chan string)
+	var seen []string
+	here := func(waits string) {
+		_, _, line, _ := runtime.Caller(1)
+		lines <- fmt.Sprintf("waits in %s, dump_test.go:%d", waits, line+1)
+	}
+	for _, f := range []func(w *Worker){
+		func(*Worker) {
+			here("chan receive")
+			<-gate
+		},
+		func(*Worker) {
+			here("sync.Mutex.Lock")
+			mutex.Lock()
+		},
+		func(w *Worker) {
+			here("Worker.Block")
+			w.Block(func() { <-gate })
+		},
+	} {
+		require.NoError(t, p.Go(f))
+		require.NoError(t, p.Go(func(*Worker) {})) // something that the place is lent for
+		seen = append(seen, <-lines)
+		requireDump(t, p, seen...)
+	}
+	requireDump(t, p, seen[0]+", noticed", seen[1]+", noticed")
+	require.EqualValues(t, 2, p.Stats().Noticed)
+	close(gate)
+	mutex.Unlock()
+	requireAtRest(t, p)
+	require.GreaterOrEqual(t, p.Stats().NoticedFor, 2*longWait)
+}
+
+// TestADumpListsTheFunctionsThatWait, and how often, and for how long.
+func TestADumpListsTheFunctionsThatWait(t *testing.T) {
+	needsStatuses(t)
+	p := newPool(t, WithWorkers(1))
+	waits := func(*Worker) { time.Sleep(5 * time.Millisecond) }
+	for range 20 {
+		require.NoError(t, p.Go(waits))
+	}
+	requireAtRest(t, p)
+	all := p.Snapshot().Waiters
+	require.Len(t, all, 1)
+	require.Equal(t, nameOf(codeOf(waits)), all[0].Function)
+	require.Regexp(t, `^dump_test.go:\d+$`, all[0].Source)
+	require.Greater(t, all[0].Share, 0.5)
+	require.Greater(t, all[0].Mean, time.Millisecond)
+	requireDump(t, p, "waits, as was noticed", all[0].Function)
 }

@@ -1,11 +1,14 @@
 package pool
 
 import (
+	"cmp"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/pool/inspect"
 )
 
 // # Habits
@@ -25,8 +28,8 @@ const (
 
 // habit is what is known of a function. Workers that begin it write, and who notices its waits.
 type habit struct {
-	code          uintptr // constant
-	begun, waited atomic.Int64
+	code                 uintptr // constant
+	begun, waited, ticks atomic.Int64
 }
 
 // habits are the functions of a pool that wait.
@@ -55,6 +58,29 @@ func (h *habits) waits(code uintptr) {
 	}
 }
 
+// waited notes how long such a wait has lasted.
+func (h *habits) waited(code uintptr, ticks int64) {
+	if this := h.slot(code).Load(); this != nil && this.code == code {
+		this.ticks.Add(ticks)
+	}
+}
+
+// list returns the functions, those first that have waited for longest.
+func (h *habits) list(p *Pool) (all []inspect.Waiter) {
+	for i := range h.table {
+		if this := h.table[i].Load(); this != nil {
+			begun, waited := this.begun.Load(), max(this.waited.Load(), 1)
+			all = append(all, inspect.Waiter{
+				Function: nameOf(this.code), Source: sourceOf(this.code), Share: min(float64(waited)/float64(max(begun, 1)), 1),
+				Mean: p.duration(uint64(this.ticks.Load() / waited)), Tasks: uint64(begun),
+			})
+		}
+	}
+	total := func(w inspect.Waiter) float64 { return w.Share * float64(w.Tasks) * float64(w.Mean) }
+	slices.SortFunc(all, func(a, b inspect.Waiter) int { return cmp.Compare(total(b), total(a)) })
+	return all
+}
+
 // begins notes that a task of a function begins, and says whether it may wait.
 func (h *habits) begins(code uintptr) bool {
 	slot := h.slot(code)
@@ -72,6 +98,7 @@ func (h *habits) begins(code uintptr) bool {
 	case begun == habitMemory: // others count on meanwhile, which does no harm
 		this.begun.Add(-begun / 2)
 		this.waited.Add(-waited / 2)
+		this.ticks.Add(-this.ticks.Load() / 2)
 	}
 	return true
 }

@@ -44,7 +44,8 @@ type monitor struct {
 	stop chan struct{}  // closed when over is set
 	runs sync.WaitGroup // monitors; added to under mu, and not once over is set
 
-	noticed atomic.Int64 // waits; who notices one adds
+	noticed atomic.Int64 // waits; the monitor or a lookout adds
+	ticks   atomic.Int64 // that those lasted that are over; the worker adds, or the monitor for it
 }
 
 // monitored starts the monitor, unless there is one.
@@ -225,10 +226,12 @@ func (h *host) Monitor() { (*Pool)(h).monitored() }
 
 func (h *host) Lent(at *core.Worker) {
 	w := workerOf(at)
+	waits := &waitsFor{home: w.homePlace(), since: heist.Ticks()}
 	if t := w.job.load(); t != nil {
+		waits.code = t.code
 		w.pool.habits.waits(t.code)
 	}
-	w.noticed.Store(&waitsFor{"something that heist was not told of (noticed)", nil, w.homePlace(), heist.Ticks()})
+	w.noticed.Store(waits)
 	w.inside.load().waits(nil)
 	w.alarm()
 	if w.core.Guest {
@@ -242,5 +245,8 @@ func (h *host) GoesOn(at *core.Worker) {
 		w.pool.reenterAdmission()
 	}
 	w.inside.load().goesOn()
-	w.noticed.Store(nil)
+	waits := w.noticed.Swap(nil)
+	took := heist.Ticks() - waits.since
+	w.pool.monitor.ticks.Add(took)
+	w.pool.habits.waited(waits.code, took) // the task may have ended since
 }

@@ -154,7 +154,7 @@ func TestTheMonitorEndsWhenThereIsNothingToSee(t *testing.T) {
 	}
 	require.True(t, testutil.Eventually(func() bool { return p.core.Waits() == 3 }), "all have begun")
 	require.True(t, testutil.Eventually(func() bool { return !p.core.Monitored.Load() }), "they wait, and nothing is queued")
-	requireDump(t, p, "waits in something that heist was not told of (noticed)")
+	requireDump(t, p, "waits in chan receive", ", noticed", "All wait, and nothing is queued")
 	close(gate)
 	requireAtRest(t, p)
 }

@@ -512,7 +512,7 @@ func TestATaskGoesByItsName(t *testing.T) {
 	} {
 		seen := make(chan string)
 		require.NoError(t, submit(func(w *Worker) { seen <- p.Snapshot().String() }))
-		require.Contains(t, <-seen, " resize\n")
+		require.Contains(t, <-seen, " resize, ")
 	}
 }
 

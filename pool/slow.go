@@ -1,11 +1,13 @@
 package pool
 
 import (
-	"bytes"
 	"fmt"
 	"log"
+	"path"
+	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,17 +130,48 @@ func (p *Pool) report(s inspect.Slow) {
 const mostStacks = 16 << 20
 
 // goroutineStack returns the stack of the goroutine with a number, or nothing if it is not within mostStacks.
-func goroutineStack(number uint64) string {
+func goroutineStack(number uint64) string { return goroutineStacks()[number] }
+
+// goroutineStacks returns the stacks of all goroutines by their numbers. All stop meanwhile.
+func goroutineStacks() map[uint64]string {
 	buf := make([]byte, 64<<10)
 	n := runtime.Stack(buf, true)
 	for n == len(buf) && n < mostStacks {
 		buf = make([]byte, 4*len(buf))
 		n = runtime.Stack(buf, true)
 	}
-	for stack := range bytes.SplitSeq(buf[:n], []byte("\n\n")) {
-		if bytes.HasPrefix(stack, fmt.Appendf(nil, "goroutine %d ", number)) {
-			return string(stack) + "\n"
+	stacks := make(map[uint64]string)
+	for stack := range strings.SplitSeq(string(buf[:n]), "\n\n") {
+		var number uint64
+		if _, err := fmt.Sscanf(stack, "goroutine %d ", &number); err == nil {
+			stacks[number] = strings.TrimSuffix(stack, "\n") + "\n"
+		}
+	}
+	return stacks
+}
+
+// notTheUsers are the prefixes of functions through which functions of the user wait: Go's and heist's.
+var notTheUsers = regexp.MustCompile(`^(runtime|sync|time|io|os|net|bufio|context|syscall|internal|crypto|database|` +
+	`github\.com/seed53057037/heist/(pool|par|errgroup|internal))[./]`)
+
+// sourceIn returns the innermost line of a stack that is the user's, as file:line; empty if there is none.
+func sourceIn(stack string) string {
+	lines := strings.Split(stack, "\n")
+	for i := 1; i+1 < len(lines); i += 2 {
+		place, _, _ := strings.Cut(strings.TrimPrefix(lines[i+1], "\t"), " ")
+		if !notTheUsers.MatchString(lines[i]) || strings.Contains(place, "_test.go:") {
+			return path.Base(place)
 		}
 	}
 	return ""
+}
+
+// sourceOf returns where the function with this code begins, as file:line; empty if that is not known.
+func sourceOf(code uintptr) string {
+	f := runtime.FuncForPC(code)
+	if f == nil {
+		return ""
+	}
+	file, line := f.FileLine(f.Entry())
+	return fmt.Sprintf("%s:%d", path.Base(file), line)
 }

@@ -27,6 +27,9 @@ func (p *Pool) Stats() inspect.Stats {
 		Skipped:   uint64(p.skipped.Load()),
 		Panicked:  uint64(p.panicked.Load()),
 
+		Noticed:    uint64(p.monitor.noticed.Load()),
+		NoticedFor: p.duration(uint64(max(p.monitor.ticks.Load(), 0))),
+
 		Published: published,
 		Computing: p.duration(t.computing.Load()),
 		Searching: p.duration(t.searching.Load()),

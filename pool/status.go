@@ -45,8 +45,8 @@ const (
 
 // statuses says where the status of goroutines is; zero if that is not known.
 type statuses struct {
-	at, reasonAt uintptr
-	known        [256]bool // the reasons that are waits
+	at, reasonAt, numberAt uintptr
+	reasons                [256]string // what those mean that are waits; empty for others
 }
 
 // goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, once. Its goroutines must not
@@ -60,7 +60,7 @@ func (s *statuses) of(r *record) status {
 	}
 	switch s.value(r) {
 	case statusWaiting:
-		if s.known[*(*uint8)(unsafe.Add(unsafe.Pointer(r), s.reasonAt))] {
+		if s.reasons[s.reason(r)] != "" {
 			return isWaiting
 		}
 		return isUnclear
@@ -70,6 +70,29 @@ func (s *statuses) of(r *record) status {
 	return isRunning
 }
 
+// does says what a goroutine waits in, in the runtime's words; nothing if it goes on.
+func (s *statuses) does(r *record) string {
+	switch s.of(r) {
+	case isWaiting:
+		return s.reasons[s.reason(r)]
+	case isInSyscall:
+		return "a system call"
+	}
+	return ""
+}
+
+func (s *statuses) reason(r *record) uint8 {
+	return *(*uint8)(unsafe.Add(unsafe.Pointer(r), s.reasonAt))
+}
+
+// number returns the number by which stack traces name a goroutine; 0 if that is not known.
+func (s *statuses) number(r *record) uint64 {
+	if s.at == 0 || r == nil {
+		return 0
+	}
+	return atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(r), s.numberAt)))
+}
+
 // value returns the status word of a goroutine.
 func (s *statuses) value(r *record) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(r), s.at))) &^ statusScan
@@ -77,7 +100,7 @@ func (s *statuses) value(r *record) uint32 {
 
 // waitingSample is a goroutine of heist's own that waits, or is about to.
 type waitingSample struct {
-	kind   int
+	kind   string
 	record *record
 	number uint64
 }
@@ -121,7 +144,7 @@ func statusesOf(samples []waitingSample) *statuses {
 		// This is the runtime's goid. The status and a number of the stack share the word before it, and the reason comes
 		// soon after.
 		for _, statusAt := range []uintptr{at - word, at - word/2} {
-			s := &statuses{at: statusAt}
+			s := &statuses{at: statusAt, numberAt: at}
 			for reasonAt := at + word; s.fits(samples) && reasonAt < at+10*word; reasonAt++ {
 				if s.tells(samples, reasonAt) {
 					return s
@@ -144,8 +167,8 @@ func (s *statuses) fits(samples []waitingSample) bool {
 
 // tells says whether the byte at reasonAt tells the samples' kinds of waits apart, and if so, notes what it says.
 func (s *statuses) tells(samples []waitingSample, reasonAt uintptr) bool {
-	kinds := make(map[uint8]int)
-	reasons := make(map[int]uint8)
+	kinds := make(map[uint8]string)
+	reasons := make(map[string]uint8)
 	for _, w := range samples {
 		reason := *(*uint8)(unsafe.Add(unsafe.Pointer(w.record), reasonAt))
 		kind, sameReason := kinds[reason]
@@ -156,14 +179,14 @@ func (s *statuses) tells(samples []waitingSample, reasonAt uintptr) bool {
 		kinds[reason], reasons[w.kind] = w.kind, reason
 	}
 	s.reasonAt = reasonAt
-	for reason := range kinds {
-		s.known[reason] = true
+	for reason, kind := range kinds {
+		s.reasons[reason] = kind
 	}
 	return true
 }
 
-// waysToWait returns functions that wait until end is called, each in another way.
-func waysToWait() (ways []func(), end func()) {
+// waysToWait returns functions that wait until end is called, each in another way, by the runtime's names for these.
+func waysToWait() (ways map[string]func(), end func()) {
 	over, full, never := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var mutex, ofCond sync.Mutex
 	var written, read sync.RWMutex
@@ -174,27 +197,27 @@ func waysToWait() (ways []func(), end func()) {
 	written.Lock()
 	read.RLock()
 	group.Add(1)
-	ways = []func(){
-		func() { <-over },
-		func() { full <- struct{}{} },
-		func() {
+	ways = map[string]func(){
+		"chan receive": func() { <-over },
+		"chan send":    func() { full <- struct{}{} },
+		"select": func() {
 			select {
 			case <-over:
 			case <-never:
 			}
 		},
-		func() { mutex.Lock() },
-		func() { written.RLock() },
-		func() { read.Lock() },
-		func() {
+		"sync.Mutex.Lock":    func() { mutex.Lock() },
+		"sync.RWMutex.RLock": func() { written.RLock() },
+		"sync.RWMutex.Lock":  func() { read.Lock() },
+		"sync.Cond.Wait": func() {
 			ofCond.Lock()
 			defer ofCond.Unlock()
 			for !isOver {
 				cond.Wait()
 			}
 		},
-		group.Wait,
-		func() {
+		"sync.WaitGroup.Wait": group.Wait,
+		"sleep": func() {
 			for !isClosed(over) {
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -202,7 +225,7 @@ func waysToWait() (ways []func(), end func()) {
 	}
 	r, w, err := os.Pipe()
 	if err == nil {
-		ways = append(ways, func() { _, _ = r.Read(make([]byte, 1)) })
+		ways["IO wait"] = func() { _, _ = r.Read(make([]byte, 1)) }
 	}
 	return ways, func() {
 		ofCond.Lock()

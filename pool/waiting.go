@@ -112,7 +112,7 @@ func (p *Pool) lend(what string, of any) loan {
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
 			v.answerNotice()
-			v.waitsFor.Store(&waitsFor{what, of, v.homePlace(), heist.Ticks()})
+			v.waitsFor.Store(&waitsFor{what: what, of: of, home: v.homePlace(), since: heist.Ticks()})
 			v.region = region("heist: wait")
 			v.inside.own().waits(v)
 			v.lend()
@@ -169,10 +169,13 @@ func (w *Worker) comeBack() {
 	}
 }
 
-// waitsFor is what a worker waits for. Constant.
+// waitsFor is what a worker waits for. Constant, but for the source.
 type waitsFor struct {
-	what  string
-	of    any    // the future, group or latch; nil for anything else
-	home  *place // the place that it has lent; nil for guests
-	since int64  // in heist.Ticks
+	what  string  // a call of heist's; empty for a wait that was noticed
+	code  uintptr // of the task that was noticed to wait; 0 for none
+	of    any     // the future, group or latch; nil for anything else
+	home  *place  // the place that it has lent; nil for guests
+	since int64   // in heist.Ticks
+
+	source atomic.Pointer[string] // where it waits, once a snapshot has looked
 }

@@ -48,6 +48,8 @@ var ofStats = []count{
 	{"heist.pool.wakes.fruitless", "{wake}", "Times that a worker was woken and found nothing to do.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Fruitless) }},
 	{"heist.pool.time.computing", "ns", "Time in tasks and forks, waits left out; 0 without WithTimings.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Computing) }},
 	{"heist.pool.time.searching", "ns", "Time in which workers looked for something to do; 0 without WithTimings.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Searching) }},
+	{"heist.pool.waits.noticed", "{wait}", "Waits that the pool was not told of, and has noticed.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Noticed) }},
+	{"heist.pool.time.noticed", "ns", "Time in such waits.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.NoticedFor) }},
 }
 
 // ofLoad are the numbers that go up and down.

@@ -91,6 +91,8 @@ var numbers = []number{
 	counter("panics", "Functions that panicked.", func(s *inspect.Stats) uint64 { return s.Panicked }),
 	counter("forks_published", "Times that a worker's forks went public.", func(s *inspect.Stats) uint64 { return s.Published }),
 	seconds("computing", "Time in tasks and forks, waits left out; 0 without WithTimings.", func(s *inspect.Stats) time.Duration { return s.Computing }),
+	counter("waits_noticed", "Waits that the pool was not told of, and has noticed.", func(s *inspect.Stats) uint64 { return s.Noticed }),
+	seconds("waits_noticed", "Time in such waits.", func(s *inspect.Stats) time.Duration { return s.NoticedFor }),
 	seconds("searching", "Time in which workers looked for something to do; 0 without WithTimings.", func(s *inspect.Stats) time.Duration { return s.Searching }),
 
 	ofPlaces("tasks_run", "Tasks that workers came to, skipped ones too.", func(w *inspect.WorkerStats) uint64 { return w.Tasks }),

@@ -114,7 +114,7 @@ func (fixed) Describe(to chan<- *prometheus.Desc) { collector{}.Describe(to) }
 
 func (fixed) Collect(to chan<- prometheus.Metric) {
 	collect(to, "fixed", inspect.Stats{
-		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, Late: 3, Skipped: 4, Panicked: 5, Published: 6, Computing: 7 * time.Second, Searching: 8 * time.Second,
+		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, Late: 3, Skipped: 4, Panicked: 5, Published: 6, Computing: 7 * time.Second, Searching: 8 * time.Second, Noticed: 26, NoticedFor: 27 * time.Second,
 		Workers: []inspect.WorkerStats{{Queued: 92, Tasks: 9, Looks: 10, Steals: 93, Items: 94, LostRaces: 95, Parks: 11, Wakes: 12, Fruitless: 13, Lent: 14, GaveWay: 15, Displaced: 96}},
 		Tiers:   []inspect.TierStats{{Name: "near", Attempts: 97, Steals: 16, LostRaces: 98, Items: 17}},
 	}, inspect.Load{
@@ -127,7 +127,7 @@ func TestEachMetricShowsTheFieldThatItNames(t *testing.T) {
 	shown := map[string]bool{"task_wait_seconds": true, "task_run_seconds": true}
 	for metric, want := range map[string]float64{
 		"tasks_submitted_total": 1, "tasks_refused_total": 2, "tasks_late_total": 3, "tasks_skipped_total": 4, "panics_total": 5, "forks_published_total": 6,
-		"computing_seconds_total": 7, "searching_seconds_total": 8, "tasks_run_total": 9, "looks_total": 10, "parks_total": 11, "wakes_total": 12,
+		"computing_seconds_total": 7, "searching_seconds_total": 8, "waits_noticed_total": 26, "waits_noticed_seconds_total": 27, "tasks_run_total": 9, "looks_total": 10, "parks_total": 11, "wakes_total": 12,
 		"fruitless_wakes_total": 13, "places_lent_total": 14, "gave_way_total": 15, "steals_total tier=near": 16, "stolen_items_total tier=near": 17,
 		"workers": 18, "workers_by_state state=running": 19, "workers_by_state state=searching": 20, "workers_by_state state=parked": 21,
 		"tasks_waiting": 22, "callers_inside": 23, "callers_waiting": 24, "tasks_delayed": 25,

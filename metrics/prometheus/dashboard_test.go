@@ -80,5 +80,5 @@ func TestTheDashboardAsksForWhatAScrapeHas(t *testing.T) {
 		}
 	}
 	slices.Sort(left)
-	require.Equal(t, []string{"computing_seconds_total", "forks_published_total", "gave_way_total", "looks_total", "places_lent_total", "searching_seconds_total", "stolen_items_total"}, left)
+	require.Equal(t, []string{"computing_seconds_total", "forks_published_total", "gave_way_total", "looks_total", "places_lent_total", "searching_seconds_total", "stolen_items_total", "waits_noticed_seconds_total", "waits_noticed_total"}, left)
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ type Snapshot struct {
 	At      time.Time
 	Load    Load
 	Workers []Worker // without idle ones
+	Waiters []Waiter // functions whose tasks wait, those first that have waited for longest in all
 	Idle    int      // workers that have nothing to do, and sleep or are about to
 	Queues  []Queue  // those that are not empty
 	Circles []string // circles of tasks that wait for one another, in words: they hang, unless a context ends one of the waits
@@ -27,10 +29,12 @@ type Worker struct {
 	Node    int    // the system's number of its memory node
 	State   State
 	Does    string // the name of the function, or of the task; empty if it runs neither
+	Source  string // file:line at which the function begins, or, while it waits, waits; empty if that is not known
 	ForWhom string // whose fork or child it runs, if that is another worker's
 	For     time.Duration
 	Known   bool   // whether For is known: always while it waits, otherwise with WithTimings or WithSlowTask
-	Waits   string // the call in which it waits, such as Future.Wait
+	Waits   string // what it waits in: a call of heist's such as Future.Wait, or what Go's runtime says, such as chan receive
+	Noticed bool   // the pool was not told of the wait, and has noticed it, see pool.Pool.Block
 	WaitsOn string // what must happen for the wait to end, if that is known
 }
 
@@ -51,14 +55,35 @@ func (w Worker) String() string {
 	if w.ForWhom != "" {
 		does = strings.TrimSuffix("a part of "+w.ForWhom+": "+does, ": ")
 	}
-	if w.State != Waits {
-		return does
+	s := does
+	if w.State == Waits {
+		s += " waits in " + w.Waits
 	}
-	s := does + " waits in " + w.Waits
+	if w.Source != "" {
+		s += ", " + w.Source
+	}
+	if w.Noticed {
+		s += ", noticed"
+	}
 	if w.WaitsOn != "" {
 		s += ", for " + w.WaitsOn
 	}
 	return s
+}
+
+// Waiter is a function whose tasks wait in something that the pool was not told of, lately.
+type Waiter struct {
+	Function string
+	Source   string        // file:line at which it begins
+	Tasks    uint64        // of the function, that have begun; older ones count less
+	Share    float64       // of them that have waited, at most 1
+	Mean     time.Duration // of their waits
+}
+
+// allWait says whether nothing can go on by itself.
+func (s Snapshot) allWait() bool {
+	computes := func(w Worker) bool { return w.State != Waits }
+	return len(s.Workers) > 0 && len(s.Circles) == 0 && s.Load.Queued.Total()+s.Load.Delayed == 0 && !slices.ContainsFunc(s.Workers, computes)
 }
 
 // Queue is one of a pool's queues.
@@ -94,6 +119,9 @@ func (s Snapshot) String() string {
 	for _, c := range s.Circles {
 		fmt.Fprintf(&b, "\nA circle, which hangs unless a context ends one of its waits:\n%s\n", c)
 	}
+	if s.allWait() {
+		b.WriteString("\nAll wait, and nothing is queued: they wait for something outside of the pool, or for one another by channels or locks.\n")
+	}
 	if len(s.Workers) > 0 {
 		b.WriteByte('\n')
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -117,6 +145,15 @@ func (s Snapshot) String() string {
 		fmt.Fprintf(t, "queue\ttasks\t\n")
 		for _, q := range s.Queues {
 			fmt.Fprintf(t, "%s\t%d\t\n", q.Name, q.Length)
+		}
+		_ = t.Flush()
+	}
+	if len(s.Waiters) > 0 {
+		b.WriteByte('\n')
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(t, "waits, as was noticed\tsource\ttasks\tof them waited\tfor, on average\t\n")
+		for _, w := range s.Waiters {
+			fmt.Fprintf(t, "%s\t%s\t%d\t%.0f%%\t%s\t\n", w.Function, w.Source, w.Tasks, 100*w.Share, w.Mean.Round(time.Microsecond))
 		}
 		_ = t.Flush()
 	}

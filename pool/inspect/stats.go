@@ -22,11 +22,14 @@ type Stats struct {
 	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
 	Beside    uint64 // tasks for which a worker without a place was hired: a coroutine of iter.Pull waited, or the pool closed
+	Noticed   uint64 // waits that the pool was not told of, and has noticed
 	Published uint64 // times that a worker published forks, perhaps several at once
 
 	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched. Measured with
 	// [Timings], so 0 without them.
 	Computing, Searching time.Duration
+
+	NoticedFor time.Duration // how long the noticed waits lasted that are over
 }
 
 // Role says for whom a place is.
