@@ -558,8 +558,8 @@ func TestFramesKeepTheirCall(t *testing.T) {
 			cancel(errStop)
 			require.True(t, testutil.Eventually(func() bool { return cancelledCalls(w.pool) > 0 }))
 			for range depth {
-				index, _ := s.claim()
-				s.run(thief, index)
+				c, _ := s.claim(0)
+				s.run(thief, c)
 			}
 			f.Join(0, 0)
 		}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -158,18 +159,9 @@ type frames[W, R any] struct {
 	_ pad.Line
 }
 
-// forkStack is a frames of any type.
+// forkStack is a frames of any type. The methods that it adds are for the owner.
 type forkStack interface {
-	// For thieves:
-
-	// claim takes the oldest public frame for the caller, which must run it.
-	claim() (index int, r heist.StealResult)
-	// run runs a claimed frame.
-	run(thief *Worker, index int)
-	// visible says whether there is a frame to steal.
-	visible() bool
-
-	// For the owner:
+	stealable
 
 	depth() int
 	// publish lets thieves see all frames.
@@ -180,11 +172,6 @@ type forkStack interface {
 	// trim clears the frames that are not in use, lest they keep garbage alive. If no frame is in
 	// use, it also drops all blocks but the first.
 	trim()
-
-	// For any goroutine:
-
-	// alarm makes the owner's next fork or join leave the fast path.
-	alarm()
 }
 
 func (s *frames[W, R]) init(w *Worker) {
@@ -264,6 +251,7 @@ func (s *stack) eager() int {
 // alarmed is a value of slow that no depth reaches.
 const alarmed = 1 << 30
 
+// alarm makes the owner's next fork or join leave the fast path.
 func (s *stack) alarm() {
 	if s.slow.Load() != alarmed {
 		s.slow.Store(alarmed)
@@ -433,20 +421,21 @@ func (s *stack) visible() bool {
 	return top < split
 }
 
-func (s *stack) claim() (int, heist.StealResult) {
+// claim takes the oldest public frame.
+func (s *stack) claim(int) (c claimed, r heist.StealResult) {
 	public := s.public.Load()
 	top, split := borders(public)
 	if top >= split {
-		return 0, heist.Empty
+		return c, heist.Empty
 	}
 	if !s.public.CompareAndSwap(public, public+1<<32) {
-		return 0, heist.Retry
+		return c, heist.Retry
 	}
-	return top, heist.Success
+	return claimed{index: top}, heist.Success
 }
 
-func (s *frames[W, R]) run(thief *Worker, index int) {
-	fr := s.at(index)
+func (s *frames[W, R]) run(thief *Worker, c claimed) {
+	fr := s.at(c.index)
 	out := thief.helps(s.owner, &fr.latch, fr.cancelScope)
 	returned := false
 	defer func() {
@@ -537,8 +526,10 @@ func (s *frames[W, R]) moveTo(d int) {
 
 // expose publishes all frames of the worker. A worker that is about to wait, or to begin
 // something that belongs to another call, must have no private frames.
+//
+//go:noinline
 func (w *Worker) expose() {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.stacks {
 		s.publish()
 	}
 }
@@ -549,24 +540,20 @@ func stackOf[S any, P interface {
 	forkStack
 	init(*Worker)
 }](w *Worker) P {
-	stacks := w.forkStacks()
-	for _, s := range stacks {
+	for _, s := range w.stacks {
 		if s, ok := s.(P); ok {
 			return s
 		}
 	}
 	s := P(new(S))
 	s.init(w)
-	more := append(stacks[:len(stacks):len(stacks)], s)
-	w.stacks.Store(&more)
+	w.addStack(s)
 	return s
 }
 
-func (w *Worker) forkStacks() []forkStack {
-	if p := w.stacks.Load(); p != nil {
-		return *p
-	}
-	return nil
+func (w *Worker) addStack(s forkStack) {
+	w.stacks = append(w.stacks, s)
+	w.offer(append(slices.Clip(w.offers(true)), s))
 }
 
 // Before a worker runs another computation's function in the middle of its own, it pushes an
@@ -579,9 +566,8 @@ func (w *Worker) forkStacks() []forkStack {
 // pushUnwindPoint returns the mark that unwind needs.
 func (w *Worker) pushUnwindPoint() int {
 	m := len(w.unwindPoints)
-	stacks := w.forkStacks()
-	w.unwindPoints = append(w.unwindPoints, len(stacks))
-	for _, s := range stacks {
+	w.unwindPoints = append(w.unwindPoints, len(w.stacks))
+	for _, s := range w.stacks {
 		w.unwindPoints = append(w.unwindPoints, s.depth())
 	}
 	return m
@@ -590,7 +576,7 @@ func (w *Worker) pushUnwindPoint() int {
 // unwind takes back the forks that are left since the mark, and removes the mark.
 func (w *Worker) unwind(m int) {
 	depths := w.unwindPoints[m+1:][:w.unwindPoints[m]]
-	for i, s := range w.forkStacks() {
+	for i, s := range w.stacks {
 		if i < len(depths) {
 			s.cut(depths[i])
 		} else {
@@ -628,17 +614,15 @@ func (w *Worker) endInner(in inner) {
 
 // alarm makes the worker's next fork or join leave the fast path.
 func (w *Worker) alarm() {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.offers(true) {
 		s.alarm()
 	}
 }
 
 // trim clears the frames that are not in use, and drops a deque that has grown.
 func (w *Worker) trim() {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.stacks {
 		s.trim()
 	}
-	if d := w.children.Load(); d != nil && w.branch.Load() == nil && d.Stats().Grows > keptGrows {
-		w.children.Store(nil)
-	}
+	w.children.trim()
 }

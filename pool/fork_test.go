@@ -125,7 +125,7 @@ func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<depth, f(w, depth)) }))
 		}
 		p.workers.each(func(w *Worker) {
-			for _, s := range w.forkStacks() {
+			for _, s := range w.stacks {
 				require.Zero(t, s.depth())
 			}
 		})
@@ -152,7 +152,7 @@ func TestDeepRecursion(t *testing.T) {
 		for range 3 {
 			require.NoError(t, p.Run(func(w *Worker) {
 				require.Equal(t, depth, sum(w, depth))
-				for _, s := range w.forkStacks() {
+				for _, s := range w.stacks {
 					require.Zero(t, s.depth())
 				}
 			}))
@@ -197,7 +197,7 @@ func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
 	s.init(loneWorker(&Pool{ticks: periods{giveWay: math.MaxInt64}}))
 	s.body = func(_ *Worker, n int) int { return 10 * n }
-	s.owner.stacks.Store(&[]forkStack{s})
+	s.owner.addStack(s)
 	return s
 }
 
@@ -306,7 +306,7 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s.push(2)
 		require.True(t, claimWith(s, old), "the word is the same again, and the new fork is public")
 		require.False(t, s.takeBack(0))
-		s.run(s.owner, 0)
+		s.run(s.owner, claimed{})
 		require.Equal(t, 20, s.settle(0), "of the new fork, not of the old one")
 		requireBorders(t, s, 0, 0, 0)
 	})
@@ -314,9 +314,9 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s := lonelyStack()
 		s.push(1)
 		old := s.public.Load()
-		index, r := s.claim()
+		c, r := s.claim(0)
 		require.Equal(t, heist.Success, r)
-		s.run(s.owner, index)
+		s.run(s.owner, c)
 		s.bottom = 0
 		require.False(t, s.takeBack(0))
 		require.Equal(t, 10, s.settle(0))
@@ -327,12 +327,12 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s.push(1)
 		s.push(2)
 		old := s.public.Load()
-		index, _ := s.claim()
-		require.Zero(t, index, "the oldest goes first")
+		c, _ := s.claim(0)
+		require.Zero(t, c.index, "the oldest goes first")
 		require.False(t, claimWith(s, old))
-		index, _ = s.claim()
-		require.Equal(t, 1, index)
-		_, r := s.claim()
+		c, _ = s.claim(0)
+		require.Equal(t, 1, c.index)
+		_, r := s.claim(0)
 		require.Equal(t, heist.Empty, r)
 	})
 }
@@ -345,10 +345,10 @@ func TestEveryFrameCanBeStolen(t *testing.T) {
 	}
 	s.publish()
 	for i := range n {
-		index, r := s.claim()
+		c, r := s.claim(0)
 		require.Equal(t, heist.Success, r)
-		require.Equal(t, i, index)
-		s.run(s.owner, index)
+		require.Equal(t, i, c.index)
+		s.run(s.owner, c)
 	}
 	for i := n - 1; i >= 0; i-- {
 		s.bottom = i
@@ -494,10 +494,10 @@ func TestPublicForksAllocateNothing(t *testing.T) {
 	s := lonelyStack()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		s.pushTo(1, true)
-		index, _ := s.claim()
+		c, _ := s.claim(0)
 		s.push(2)
 		require.True(t, s.takeBack(1))
-		s.run(s.owner, index)
+		s.run(s.owner, c)
 		require.False(t, s.newest(0))
 		require.Equal(t, 10, s.settle(0))
 	}))
@@ -700,5 +700,6 @@ func loneWorker(p *Pool) *Worker {
 	w.goroutine = goroutineID()
 	w.core.Guest = true
 	w.wearer()
+	w.offer([]stealable{&w.children})
 	return w
 }

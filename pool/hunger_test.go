@@ -19,7 +19,7 @@ import (
 // private says which frames of a worker thieves cannot see. The worker must be waiting for something, so
 // that it does not change them meanwhile.
 func private(w *Worker) (hidden []string) {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.stacks {
 		bottom := s.depth()
 		var st *stack
 		switch s := s.(type) {
@@ -353,8 +353,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 	other := new(frames[int, int])
 	other.init(w)
 	other.body = s.body
-	stacks := []forkStack{s, other}
-	w.stacks.Store(&stacks)
+	w.addStack(other)
 	const n = 3 * policy.AlwaysPublic
 	for i := range n {
 		s.push(i)
@@ -383,7 +382,7 @@ func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 	}
 	w.expose()
 	for range n {
-		_, _ = s.claim()
+		_, _ = s.claim(0)
 	}
 	// The owner waits for the newest one, and something that it runs meanwhile forks here.
 	s.bottom = n - 1

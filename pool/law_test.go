@@ -492,7 +492,7 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 		require.True(t, testutil.Eventually(func() bool { // the worker may still search
 			fib(w, 12) // answers the alarm
 			alarms := 0
-			for _, s := range w.forkStacks() {
+			for _, s := range w.stacks {
 				if s.(*frames[application[int, int], int]).slow.Load() == alarmed {
 					alarms++
 				}
@@ -944,7 +944,7 @@ func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
 					testutil.Caught(func() {
 						Join(w, func(*Worker, int) int { panic("recovered") }, 0, nop1, 0)
 					})
-					for _, s := range w.forkStacks() {
+					for _, s := range w.stacks {
 						most = max(most, s.depth())
 					}
 				}

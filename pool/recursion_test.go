@@ -330,8 +330,8 @@ func TestFramesKeepTheirRecursion(t *testing.T) {
 			setState(w, 0)
 		case 1:
 			for range depth {
-				index, _ := s.claim()
-				s.run(thief, index)
+				c, _ := s.claim(0)
+				s.run(thief, c)
 			}
 		case 0:
 			setState(w, 0)

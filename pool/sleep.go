@@ -91,19 +91,6 @@ func (p *Pool) anyTask() bool {
 	return ok
 }
 
-// anyFork says whether a child of one of the worker's scopes can be stolen, or, if forks count, one of
-// its forks.
-func (w *Worker) anyFork(forks bool) bool {
-	if forks {
-		for _, s := range w.forkStacks() {
-			if s.visible() {
-				return true
-			}
-		}
-	}
-	return w.anyChild()
-}
-
 // idle returns how many workers could help the caller, which has a place of its own.
 func (p *Pool) idle() int {
 	state := p.core.Sleep.Load()

@@ -149,7 +149,7 @@ func (w *Worker) lend() {
 	w.freeCells(false)
 	pl := w.place
 	w.place = nil
-	shows := w.branch.Load() != nil || w.anyFork(true) // a scope may get strays meanwhile
+	shows := w.children.branch.Load() != nil || w.anyFork(true) // a scope may get strays meanwhile
 	if pl != nil {
 		w.core.Lend(&pl.core, shows)
 	} else {

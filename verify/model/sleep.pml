@@ -39,7 +39,7 @@ it does so when no searcher has looked or been woken for a while, and the model 
 Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
 sequentially consistent; a push without its fence is a push whose item is seen later. What is done
 under a lock is one step, except for what others see without the lock. Worker.stealOn is a look that
-finds a fork at the first victim: the worker does not count as a searcher, and leaves if there is a
+finds something at the first victim: the worker does not count as a searcher, and leaves if there is a
 task or an order. Letters of broadcasts are left out: for the sleep of a place a letter is like an
 order to close it. The sender writes it before it looks whether the place sleeps, and the worker looks
 for it after it has announced the sleep.
@@ -52,9 +52,9 @@ node, guests, a pause, another size, the end. To keep them small, places sleep a
 except for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork
 // stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.Searches Pool.lacksWatch Pool.anyWork Place.FallAsleep Place.WakeUp Place.StartSearching Place.StopSearching Place.BeginWatch Place.EndWatch
-// stands for: pool/place.go: place.queued stealFork
+// stands for: pool/place.go: place.queued claimed Worker.offers Worker.anyFork stealFork
 // stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
 // stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
 // stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.ClosePlace Worker.Lend Worker.ComeBack Worker.forgo Pool.EnterGuest Worker.LeaveGuest
@@ -67,7 +67,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/find.go: Worker.nextLocalTask Worker.pullBatch Worker.nextRemoteTaskAnywhere
 // stands for: pool/fork.go: frames.publish
-// stands for: pool/scope.go: Worker.addChild Scope.stray Worker.anyChild Worker.robChild Scope.claim Scope.take
+// stands for: pool/scope.go: Worker.addChild Scope.stray children.visible children.claim Scope.claim Scope.take
 // stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Resumed Sleep.Nobody
 // stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
 
