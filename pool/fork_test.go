@@ -253,7 +253,6 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 	t.Run("at the next join", func(t *testing.T) {
 		s := full()
 		hungry(s, true)
-		s.bottom = n - 1
 		require.True(t, s.takeBack(n-1))
 		requireBorders(t, s, 0, n-1, n-1)
 	})
@@ -262,7 +261,6 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 		hungry(s, true)
 		s.push(n)
 		hungry(s, false)
-		s.bottom = n
 		require.True(t, s.takeBack(n))
 		requireBorders(t, s, 0, n, n)
 		s.push(n)
@@ -293,7 +291,6 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s := lonelyStack()
 		s.push(1)
 		old := s.public.Load()
-		s.bottom = 0
 		require.True(t, s.takeBack(0))
 		require.False(t, claimWith(s, old), "there is nothing to claim")
 	})
@@ -301,13 +298,12 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s := lonelyStack()
 		s.push(1)
 		old := s.public.Load()
-		s.bottom = 0
 		require.True(t, s.takeBack(0))
 		s.push(2)
 		require.True(t, claimWith(s, old), "the word is the same again, and the new fork is public")
 		require.False(t, s.takeBack(0))
 		s.run(s.owner, claimed{})
-		require.Equal(t, 20, s.settle(0), "of the new fork, not of the old one")
+		require.Equal(t, 20, s.joinStolen(0), "of the new fork, not of the old one")
 		requireBorders(t, s, 0, 0, 0)
 	})
 	t.Run("stolen and joined", func(t *testing.T) {
@@ -317,9 +313,8 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		c, r := s.claim(0)
 		require.Equal(t, heist.Success, r)
 		s.run(s.owner, c)
-		s.bottom = 0
 		require.False(t, s.takeBack(0))
-		require.Equal(t, 10, s.settle(0))
+		require.Equal(t, 10, s.joinStolen(0))
 		require.False(t, claimWith(s, old))
 	})
 	t.Run("another thief was faster", func(t *testing.T) {
@@ -351,9 +346,8 @@ func TestEveryFrameCanBeStolen(t *testing.T) {
 		s.run(s.owner, c)
 	}
 	for i := n - 1; i >= 0; i-- {
-		s.bottom = i
 		require.False(t, s.takeBack(i))
-		require.Equal(t, 10*i, s.settle(i))
+		require.Equal(t, 10*i, s.joinStolen(i))
 	}
 	requireBorders(t, s, 0, 0, 0)
 }
@@ -498,8 +492,8 @@ func TestPublicForksAllocateNothing(t *testing.T) {
 		s.push(2)
 		require.True(t, s.takeBack(1))
 		s.run(s.owner, c)
-		require.False(t, s.newest(0))
-		require.Equal(t, 10, s.settle(0))
+		require.False(t, s.takeBack(0))
+		require.Equal(t, 10, s.joinStolen(0))
 	}))
 }
 

@@ -71,7 +71,7 @@ func nop1(*Worker, int) int { return 0 }
 
 // notLate makes the next fork of a stack believe that the last one was just now, so that it does not
 // publish more: under emulation, one fork may take as long as many.
-func notLate(s *stack) { s.breathedAt = math.MaxInt64 / 2 }
+func notLate(s *stack) { s.checkedAt = math.MaxInt64 / 2 }
 
 // occupy keeps a worker of the pool busy until release is called.
 func occupy(p *Pool) (release func()) {
@@ -285,7 +285,6 @@ func TestJoinsOfPublicForksTakeTheSlowPath(t *testing.T) {
 	require.EqualValues(t, n, s.slow.Load())
 	for d := n - 1; d > n-3; d-- {
 		require.True(t, s.takeBack(d))
-		s.bottom = d
 	}
 	s.push(1)
 	require.EqualValues(t, n-2, s.slow.Load(), "forks may take the fast path again")
@@ -385,10 +384,7 @@ func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 		_, _ = s.claim(0)
 	}
 	// The owner waits for the newest one, and something that it runs meanwhile forks here.
-	s.bottom = n - 1
 	require.False(t, s.takeBack(n-1))
-	require.Equal(t, n, s.withdraw(n-1))
-	s.bottom = n
 	s.push(100)
 	require.True(t, s.visible(), "the only fork that is left is hidden")
 }
