@@ -17,7 +17,7 @@ import (
 // lend it. If all places were kept like that, and what the coroutines wait for were queued, no worker would begin it.
 //
 // So while a coroutine waits, these begin each millisecond, one of each, as if they had come back from a wait:
-//   - a queued item: a task, a child of a scope, or the letter of a broadcast if nothing else is queued; in a worker that
+//   - a queued item: a task, a child of a scope, or the mail of a broadcast if nothing else is queued; in a worker that
 //     has no place;
 //   - a caller that waits for admission. A guest that waits for a coroutine keeps its turn, as a task keeps its place, and
 //     the coroutine may be that caller, or wait for it;
@@ -188,7 +188,7 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 	t := p.takeSubmitted()
 	for _, pl := range p.victims() {
 		if t == nil && pl.core.Mail.Load() > 0 {
-			t = pl.openLetter() // the place's worker may be the one that stands still
+			t = pl.openMail() // the place's worker may be the one that stands still
 		}
 	}
 	return job{task: t}, t != nil

@@ -693,7 +693,7 @@ func loneWorker(p *Pool) *Worker {
 	w := &Worker{pool: p}
 	w.goroutine = goroutineID()
 	w.core.Guest = true
-	w.wearer()
+	w.locateLabels()
 	w.offer([]stealable{&w.children})
 	return w
 }

@@ -97,7 +97,7 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
 	w.code.set(someCode)
-	w.wearer()
+	w.locateLabels()
 	if p.stamps {
 		w.since.Store(heist.Ticks())
 	}

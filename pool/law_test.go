@@ -531,7 +531,7 @@ func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
 			for range rounds {
 				requireAtRest(t, p)
 				require.NoError(t, p.Run(func(w *Worker) {
-					w.politeAfter = 0 // the last helper may have been slow to sleep
+					w.backoffUntil = 0 // the last helper may have been slow to sleep
 					if hasBegun(w) {
 						begun++
 					}
@@ -561,15 +561,15 @@ func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 				}
 			}()
 			untilGiveWayIsDue()
-			return gives() && w.politeAfter > w.gaveWayAt
+			return gives() && w.backoffUntil > w.gaveWayAt
 		}
 		require.True(t, testutil.Eventually(long)) // once in 61 times Go picks the worker itself next
-		require.Greater(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(time.Millisecond))
-		require.LessOrEqual(t, w.politeAfter-w.gaveWayAt, heist.TicksIn(maxTurn))
-		w.politeAfter = heist.Ticks() + heist.TicksIn(time.Hour)
+		require.Greater(t, w.backoffUntil-w.gaveWayAt, heist.TicksIn(time.Millisecond))
+		require.LessOrEqual(t, w.backoffUntil-w.gaveWayAt, heist.TicksIn(maxTurn))
+		w.backoffUntil = heist.Ticks() + heist.TicksIn(time.Hour)
 		untilGiveWayIsDue()
 		require.False(t, gives())
-		w.politeAfter = 0
+		w.backoffUntil = 0
 		require.True(t, gives())
 	})
 }
@@ -1009,7 +1009,7 @@ func TestWhoGivesWayLetsOthersRun(t *testing.T) {
 			var other atomic.Bool
 			go other.Store(true)
 			untilGiveWayIsDue()
-			w.politeAfter = 0 // the last turn of the others may have taken long, on a busy machine
+			w.backoffUntil = 0 // the last turn of the others may have taken long, on a busy machine
 			w.giveWay()
 			if other.Load() {
 				ran++

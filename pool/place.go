@@ -51,7 +51,7 @@ type place struct {
 
 	core core.Place
 
-	mail []letter // of broadcasts, the oldest first; under core.Mu
+	mail []mail // of broadcasts, the oldest first; under core.Mu
 
 	_ pad.Line
 }
@@ -112,7 +112,7 @@ func (h *host) NewPlace(index int) *core.Place {
 
 func (h *host) Broken(what string) { fatal(what) }
 
-func (h *host) Closes(pl *core.Place) { h.places[pl.Index].dropLetters() }
+func (h *host) Closes(pl *core.Place) { h.places[pl.Index].dropMail() }
 
 // shown is a worker as thieves see it.
 type shown Worker

@@ -132,15 +132,15 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	}
 	w.mustBeMine("Worker.Scope")
 	s := &Scope{cancel: w.cancelScope}
-	s.hold(w, s, func() { body(s) })
+	s.runIn(w, s, func() { body(s) })
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
 	w.cancelScope.obey()
 }
 
-// hold opens the branch, runs f in it, then runs the children, and returns when all have ended.
-func (b *branch) hold(w *Worker, s *Scope, f func()) {
+// runIn opens the branch, runs f in it, then runs the children, and returns when all have ended.
+func (b *branch) runIn(w *Worker, s *Scope, f func()) {
 	b.scope, b.owner, b.outer = s, w, w.children.branch.Load()
 	if d := w.children.deque.Load(); d != nil {
 		b.base = d.Bottom()
@@ -349,7 +349,7 @@ func (b *branch) runStolen(w *Worker, f *task) {
 		w.helped(out)
 		b.leave(w)
 	}()
-	new(branch).hold(w, s, func() { s.run(w, f) })
+	new(branch).runIn(w, s, func() { s.run(w, f) })
 }
 
 // leave ends a child that runStolen has run.

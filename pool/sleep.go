@@ -17,7 +17,7 @@ func (w *Worker) wakeHelper() {
 	if !w.pool.core.WakeOne(w.core.Placement.Node, w.core.HomeIndex()) || w.core.Parker.Locked() {
 		return
 	}
-	if now := heist.Ticks(); now >= w.politeAfter {
+	if now := heist.Ticks(); now >= w.backoffUntil {
 		w.gosched(now)
 	}
 }

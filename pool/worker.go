@@ -24,16 +24,16 @@ type Worker struct {
 	// place is the place that the worker has; nil while it waits, and for guests. Owner only.
 	*place
 
-	pool *Pool
-	id   int  // constant
-	late bool // it was hired after the end of the pool, for a guest that stayed longer; constant
+	pool     *Pool
+	id       int  // constant
+	afterEnd bool // it was hired after the end of the pool, for a guest that stayed longer; constant
 
 	// Owner only.
 
 	itsGoroutine
 	calls
 	manners
-	dress
+	workerLabels
 	meter
 
 	stacks       []forkStack
@@ -62,8 +62,8 @@ type Worker struct {
 
 // newWorker makes a worker, which is bound if the placement has room for one more. Its goroutine must run start.
 func (p *Pool) newWorker(s *core.Placement) *Worker {
-	bound, late := s.Begins(&p.core)
-	w := &Worker{pool: p, late: late}
+	bound, afterEnd := s.Begins(&p.core)
+	w := &Worker{pool: p, afterEnd: afterEnd}
 	w.core.Init(&p.core, s, (*shown)(w), bound)
 	if p.timed {
 		w.timings = new(timings)
@@ -81,7 +81,7 @@ func (p *Pool) newGuest(s *core.Placement, r *core.Roster) *Worker {
 }
 
 func (w *Worker) isNew() {
-	w.labels = &w.worn
+	w.labels = &w.jobLabels
 	w.offer([]stealable{&w.children})
 	w.pool.workers.add(w)
 }
@@ -116,12 +116,12 @@ func (w *Worker) Go(f func(*Worker)) error {
 		return errOthers("Worker.Go") // such a worker of a function that has returned is found without a cost for others
 	}
 	if ls := w.carries(); ls != nil || trace.IsEnabled() {
-		f = newErrand(f, taskOf(f), ls, "")
+		f = withMeta(f, taskOf(f), ls, "")
 	}
 	return w.accept(f)
 }
 
-// accept is Go for a function that already has its errand, if it needs one.
+// accept is Go for a function that already has its metadata, if it needs any.
 func (w *Worker) accept(f func(*Worker)) error {
 	p := w.pool
 	if p.core.Closing.Load() {
@@ -193,8 +193,8 @@ func (w *Worker) do(j job) {
 	if w.pool.stamps {
 		w.ends()
 	}
-	if w.isDressed() {
-		w.undress() // the job has set labels and not reset them
+	if w.hasLabels() {
+		w.resetLabels() // the job has set labels and not reset them
 	}
 	w.job.set(nil)
 }
@@ -205,14 +205,14 @@ func (w *Worker) main() {
 		w.first = nil
 		w.do(*j)
 	}
-	for w.settle() {
+	for w.awaitPlace() {
 		w.step()
 	}
 }
 
-// settle is called between two jobs. A worker without a place sleeps until it is given one. settle
+// awaitPlace is called between two jobs. A worker without a place sleeps until it is given one. awaitPlace
 // says whether it has one; if not, the goroutine has to end.
-func (w *Worker) settle() bool {
+func (w *Worker) awaitPlace() bool {
 	switch w.core.State() {
 	case core.Holding:
 		return true
@@ -559,14 +559,14 @@ func (w *Worker) start(ready chan<- error) {
 	if bound {
 		runtime.UnlockOSThread()
 	}
-	w.core.Placement.Ends(&p.core, bound, w.late)
+	w.core.Placement.Ends(&p.core, bound, w.afterEnd)
 }
 
 // live runs main. A task may call runtime.Goexit, as testing's FailNow does. That ends the
 // goroutine, and its thread if it is locked, but not the worker, which goes on in another goroutine.
 func (w *Worker) live() {
-	w.wearer()
-	w.undress() // a goroutine inherits the labels of the goroutine that started it
+	w.locateLabels()
+	w.resetLabels() // a goroutine inherits the labels of the goroutine that started it
 	over := false
 	w.goroutine = goroutineID()
 	w.cancelScope, w.around, w.inPlace, w.away, w.outer = nil, nil, 0, 0, nil

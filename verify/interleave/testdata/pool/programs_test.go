@@ -29,7 +29,7 @@ func (p *party) worker() *Worker {
 	w := &Worker{pool: p.pool}
 	w.core.Init(&p.pool.core, p.place, (*shown)(w), false)
 	w.core.BeginBeside(new(core.Roster))
-	w.labels = &w.worn
+	w.labels = &w.jobLabels
 	w.offer([]stealable{&w.children})
 	return w
 }
