@@ -1,17 +1,20 @@
 package pool
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"weak"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
-	"github.com/stretchr/testify/require"
 )
 
 func TestJoinReturnsTheResultsOfBoth(t *testing.T) {
@@ -696,4 +699,81 @@ func loneWorker(p *Pool) *Worker {
 	w.locateLabels()
 	w.offer([]stealable{&w.children})
 	return w
+}
+
+// TestALoopThatRecoversPanicsLeavesABlockOfFrames, and no more, at any depth of forks.
+func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for _, depth := range []int{0, 1, policy.AlwaysPublic + 2, 300} {
+		onlyWorker(t, p, func(w *Worker) {
+			var most int
+			dive(w, depth, func(w *Worker) {
+				for range 5000 {
+					testutil.Caught(func() {
+						Join(w, func(*Worker, int) int { panic("recovered") }, 0, nop1, 0)
+					})
+					for _, s := range w.stacks {
+						most = max(most, s.depth())
+					}
+				}
+			})
+			require.LessOrEqual(t, most, depth+2*blockLen+1, "at depth %d", depth)
+		})
+	}
+}
+
+// TestALargeArgumentIsGarbageWhenItsJoinIsOver, though the worker stays busy.
+func TestALargeArgumentIsGarbageWhenItsJoinIsOver(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) {
+		collected := make(chan struct{})
+		func() {
+			large := new([1 << 20]byte)
+			runtime.SetFinalizer(large, func(*[1 << 20]byte) { close(collected) })
+			Join(w, nop1, 0, func(_ *Worker, b *[1 << 20]byte) byte { return b[0] }, large)
+		}()
+		require.True(t, testutil.Eventually(func() bool {
+			runtime.GC()
+			select {
+			case <-collected:
+				return true
+			default:
+				return false
+			}
+		}), "a frame keeps it alive")
+	})
+}
+
+// TestForkStacksShrink: what a deep recursion needed is garbage when the worker has nothing to do.
+func TestForkStacksShrink(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var block weak.Pointer[frame[application[int, int], int]]
+	onlyWorker(t, p, func(w *Worker) {
+		dive(w, 20*blockLen, func(w *Worker) {
+			s := applications[int, int](w)
+			require.Greater(t, s.bottom, 2*blockLen)
+			block = weak.Make(s.at(2 * blockLen))
+		})
+	})
+	requireAtRest(t, p)
+	require.True(t, testutil.Eventually(func() bool {
+		runtime.GC()
+		return block.Value() == nil
+	}), "a block of frames is kept")
+}
+
+// TestInnerCallsLeaveNoMarks: a task that goes on for ever may make any number of calls, so none may leave an
+// unwind point.
+func TestInnerCallsLeaveNoMarks(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	require.NoError(t, p.Run(func(w *Worker) {
+		for range 10 {
+			require.NoError(t, For(w.With(ctx), 10, func(int) {}))
+			w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
+			_ = testutil.Caught(func() { w.Scope(func(*Scope) { panic(io.EOF) }) })
+		}
+		require.Empty(t, w.unwindPoints)
+	}))
 }

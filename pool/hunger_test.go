@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -387,4 +388,58 @@ func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 	require.False(t, s.takeBack(n-1))
 	s.push(100)
 	require.True(t, s.visible(), "the only fork that is left is hidden")
+}
+
+// TestAForkOfBothCanBeStolenHoweverDeepItIs: it is private at first, and the next fork publishes it.
+func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var down func(w *Worker, n int) int
+	down = func(w *Worker, n int) int {
+		if n > 0 {
+			x, _ := both(w, func(w *Worker) int { return down(w, n-1) }, func(*Worker) int { return 0 })
+			return x
+		}
+		begun := make(chan struct{})
+		x, _ := both(w, func(w *Worker) int {
+			begins := testutil.Eventually(func() bool {
+				both(w, nop[int], nop[int])
+				select {
+				case <-begun:
+					return true
+				default:
+					return false
+				}
+			})
+			if !begins {
+				return 0
+			}
+			return 1
+		}, func(*Worker) int { close(begun); return 0 })
+		return x
+	}
+	require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, down(w, 3*policy.AlwaysPublic)) }))
+}
+
+// TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater: not only the oldest forks, which are public from
+// the beginning, but all.
+func TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater(t *testing.T) {
+	const n = 12
+	p := newPool(t, WithWorkers(2))
+	for range testutil.Stress(50) {
+		release := occupy(p)
+		var begun atomic.Int32
+		fs := make([]func(*Worker), n)
+		fs[0] = func(*Worker) {
+			release()
+			for begun.Load() < n-1 {
+				runtime.Gosched()
+			}
+		}
+		for i := 1; i < n; i++ {
+			fs[i] = func(*Worker) { begun.Add(1) }
+		}
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) { w.Do(fs...); close(done) }))
+		require.True(t, closed(done), "%d of %d were stolen", begun.Load(), n-1)
+	}
 }

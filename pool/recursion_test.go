@@ -641,3 +641,16 @@ func TestPanicsInJoinedClosuresArrive(t *testing.T) {
 		_ = lone.Run(func(w *Worker) { both(w, nop[int], func(*Worker) int { return explode(boom) }) })
 	}))
 }
+
+func TestARecursionBeginsWithAsFewForksThatGiveWayAsAnyOther(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		s := stackOf[frames[application[int, int], int]](w)
+		s.levels = policy.AlwaysPublic + 5
+		Join(w, func(*Worker, int) int {
+			require.Equal(t, policy.AlwaysPublic, s.levels)
+			require.Equal(t, policy.AlwaysPublic, s.eager())
+			return 0
+		}, 0, nop1, 0)
+	}))
+}
