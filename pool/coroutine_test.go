@@ -209,10 +209,10 @@ func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- p.Close() }()
 	require.True(t, testutil.Eventually(func() bool { return !p.places[0].injector().Push(taskOf(func(*Worker) {})) }))
-	loot, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	stolen, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	require.NoError(t, err)
 	for range tasks { // a steal may take several tasks
-		p.runBeside(loot)
+		p.runBeside(stolen)
 	}
 	require.True(t, testutil.Eventually(func() bool { return ran.Load() == tasks && p.core.Active() == 1 }))
 	select {
