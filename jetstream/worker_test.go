@@ -697,15 +697,17 @@ func TestJobsThatTakeLongerThanBeforeAreForOthers(t *testing.T) {
 	var y tally
 	w := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
 		if string(j.Data()) == "long" {
-			time.Sleep(100 * time.Millisecond)
+			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); { // not a wait, which would lend the place
+				runtime.Gosched()
+			}
 		}
 		y.add(j.ID())
 		return nil
 	})
 	requireDrained(t, js, "test")
 	require.Zero(t, w.Stats().GivenBack)
-	for range 100 {
-		_, err := js.Publish(context.Background(), "jobs", []byte("long"))
+	for range 100 { // none waits for the server, which hardly runs beside jobs that compute
+		_, err := js.PublishAsync("jobs", []byte("long"))
 		require.NoError(t, err)
 	}
 	eventually(t, "the worker keeps them", func() bool { return w.Stats().GivenBack > 0 })
@@ -814,13 +816,13 @@ func TestSuspectsThatWaitForALongOneAreForOthers(t *testing.T) {
 	release := make(chan struct{})
 	open := sync.OnceFunc(func() { close(release) })
 	defer open() // or the pool waits for ever if this fails
-	first := run(t, js, c, func(*pool.Worker, *Job) error { <-release; return nil })
+	first := run(t, js, c, func(*pool.Worker, *Job) error { testutil.Compute(release); return nil })
 	eventually(t, "they are not in line", func() bool {
 		first.mu.Lock()
 		defer first.mu.Unlock()
 		return len(first.line) == jobs-1
 	})
-	require.NoError(t, p.Go(func(*pool.Worker) { <-release })) // no place is free
+	require.NoError(t, p.Go(func(*pool.Worker) { testutil.Compute(release) })) // no place is free
 	c.Pool = newPool(t)
 	var y tally
 	second := run(t, js, c, func(_ *pool.Worker, j *Job) error {

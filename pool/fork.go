@@ -218,6 +218,7 @@ func (s *frames[W, R]) push(what W) { s.pushTo(what, false) }
 func (s *frames[W, R]) pushTo(what W, public bool) {
 	w := s.owner
 	w.mustBeMine("a join")
+	w.answerNotice()
 	w.cancelScope.look(w)
 	d := s.bottom
 	if uint(d-s.base) >= blockLen {

@@ -110,9 +110,7 @@ const someCode = 1
 // releaseGuest ends the guest's call.
 func (p *Pool) releaseGuest(w *Worker) {
 	w.code.set(0) // from here on no wait of it is noticed
-	if w.core.Seen() {
-		w.goOn()
-	}
+	w.answerNotice()
 	w.trim()
 	w.freeCells(true)
 	goroutines.set(w.goroutine, w.outer)

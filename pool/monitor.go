@@ -211,8 +211,13 @@ func (p *Pool) begunTasks() (n uint64) {
 	return n
 }
 
-// goOn is called by a worker whose wait was noticed.
-func (w *Worker) goOn() { w.place = w.pool.placeOf(w.core.GoOn()) }
+// answerNotice is called by a worker that is about to use its place, or to show forks or children, which thieves do not find
+// while its place is lent for a wait in which it had none. So forks leave their fast path then: see Lent.
+func (w *Worker) answerNotice() {
+	if w.core.Seen() {
+		w.place = w.pool.placeOf(w.core.GoOn())
+	}
+}
 
 func (h *host) LookAt(at *core.Worker) { (*Pool)(h).lookAt(workerOf(at)) }
 
@@ -225,6 +230,7 @@ func (h *host) Lent(at *core.Worker) {
 	}
 	w.noticed.Store(&waitsFor{"something that heist was not told of (noticed)", nil, w.homePlace(), heist.Ticks()})
 	w.inside.load().waits(nil)
+	w.alarm()
 	if w.core.Guest {
 		w.pool.exitAdmission()
 	}

@@ -96,6 +96,39 @@ func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
 	require.True(t, testutil.Eventually(ran.Load))
 }
 
+// TestThievesFindWhatATaskShowsAfterANoticedWait: it had nothing to show while it waited, and has not come back before
+// it has.
+func TestThievesFindWhatATaskShowsAfterANoticedWait(t *testing.T) {
+	needsStatuses(t)
+	shows := map[string]func(w *Worker, first, second func(*Worker)){
+		"children": func(w *Worker, first, second func(*Worker)) {
+			w.Scope(func(s *Scope) {
+				s.Go(w, second)
+				s.Go(w, first)
+			})
+		},
+		"forks": func(w *Worker, first, second func(*Worker)) { _ = Do(w, first, second) },
+	}
+	for what, show := range shows {
+		t.Run(what, func(t *testing.T) {
+			p := newPool(t, WithWorkers(1))
+			for range testutil.Stress(20) {
+				gate, over := make(chan struct{}), make(chan struct{})
+				require.NoError(t, p.Go(func(w *Worker) {
+					<-gate
+					met := newBarrier(2)
+					show(w, func(*Worker) { met.wait() }, func(*Worker) { met.wait() })
+					close(over)
+				}))
+				require.NoError(t, p.Go(func(*Worker) {}))
+				require.True(t, testutil.Eventually(func() bool { return p.core.Waits() == 1 }))
+				close(gate)
+				require.True(t, testutil.Returns(func() { <-over }))
+			}
+		})
+	}
+}
+
 // TestAllComesToRestAfterTasksThatWaitAgainAndAgain, with their waits noticed at any moment.
 func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(2))

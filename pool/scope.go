@@ -141,6 +141,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 
 // runIn opens the branch, runs f in it, then runs the children, and returns when all have ended.
 func (b *branch) runIn(w *Worker, s *Scope, f func()) {
+	w.answerNotice()
 	b.scope, b.owner, b.outer = s, w, w.children.branch.Load()
 	if d := w.children.deque.Load(); d != nil {
 		b.base = d.Bottom()

@@ -111,9 +111,7 @@ func (p *Pool) lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
-			if v.core.Seen() {
-				v.goOn()
-			}
+			v.answerNotice()
 			v.waitsFor.Store(&waitsFor{what, of, v.homePlace(), heist.Ticks()})
 			v.region = region("heist: wait")
 			v.inside.own().waits(v)

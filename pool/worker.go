@@ -167,9 +167,7 @@ func (w *Worker) hasPlace() bool { return w.place != nil && !w.core.Seen() || w.
 
 //go:noinline
 func (w *Worker) findPlace() bool {
-	if w.core.Seen() {
-		w.goOn()
-	}
+	w.answerNotice()
 	if w.place == nil {
 		w.place = w.pool.placeOf(w.core.TakeUp())
 	}
@@ -229,9 +227,7 @@ func (w *Worker) main() {
 // awaitPlace is called between two jobs. A worker without a place sleeps until it is given one. awaitPlace
 // says whether it has one; if not, the goroutine has to end.
 func (w *Worker) awaitPlace() bool {
-	if w.core.Seen() {
-		w.goOn()
-	}
+	w.answerNotice()
 	switch w.core.State() {
 	case core.Holding:
 		return true

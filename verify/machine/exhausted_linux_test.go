@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/verify/claim"
 	"github.com/seed53057037/heist/verify/goruntime/child"
@@ -197,7 +198,7 @@ func floodForEver() error {
 	if err != nil {
 		return err
 	}
-	if err := p.Go(func(*pool.Worker) { select {} }); err != nil {
+	if err := p.Go(func(*pool.Worker) { testutil.Compute(nil) }); err != nil {
 		return err
 	}
 	for i := 0; ; i++ {
@@ -295,7 +296,7 @@ func stayWithinLimits() error {
 		return err
 	}
 	begun, release := make(chan struct{}), make(chan struct{})
-	if err := p.Go(func(*pool.Worker) { close(begun); <-release }); err != nil {
+	if err := p.Go(func(*pool.Worker) { close(begun); testutil.Compute(release) }); err != nil {
 		return err
 	}
 	<-begun
