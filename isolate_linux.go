@@ -62,7 +62,7 @@ func (s *isolations) look() {
 // isolated CPUs stay what they were, because perhaps no thread has them.
 func (s *isolations) lookAtThreads() {
 	masks := make(map[int]affinity)
-	for range 2 { // the list is no snapshot, see settle
+	for range 2 { // the list is no snapshot, see applyMasks
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {
 			return // what was known last is the best there is
@@ -129,10 +129,10 @@ func isolate(cpus []int) error {
 		s.cpus = old
 		return fmt.Errorf("heist: cannot isolate CPUs %v: that leaves none of CPUs %v to the other threads of the process; isolate fewer", cpus, s.free.cpus())
 	}
-	if err := settle(old); err != nil {
+	if err := applyMasks(old); err != nil {
 		now := s.cpus
 		s.cpus = old
-		return errors.Join(fmt.Errorf("heist: cannot isolate CPUs %v: %w", cpus, err), settle(now))
+		return errors.Join(fmt.Errorf("heist: cannot isolate CPUs %v: %w", cpus, err), applyMasks(now))
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (i *Isolation) restore() error {
 	s.look()
 	old := s.cpus
 	s.cpus = slices.DeleteFunc(slices.Clone(old), func(cpu int) bool { return slices.Contains(i.cpus, cpu) })
-	if err := settle(old); err != nil {
+	if err := applyMasks(old); err != nil {
 		s.cpus = old
 		return fmt.Errorf("heist: cannot give CPUs %v back to all threads: %w", i.cpus, err)
 	}
@@ -155,8 +155,8 @@ func (i *Isolation) restore() error {
 	return nil
 }
 
-// settle gives each thread of the process the mask that it should have, after a change of the
-// isolated CPUs from old. Threads may start and end meanwhile, so settle makes passes over them
+// applyMasks gives each thread of the process the mask that it should have, after a change of the
+// isolated CPUs from old. Threads may start and end meanwhile, so applyMasks makes passes over them
 // until nothing is left to do:
 //
 //   - A new thread has the mask that its parent had when the clone began, and is listed only
@@ -173,9 +173,9 @@ func (i *Isolation) restore() error {
 // On a machine with four CPUs where threads ended all the time, one isolation in a hundred
 // missed a thread without the stops of the world, and one in a thousand without the repeated
 // pass.
-func settle(old []int) error {
+func applyMasks(old []int) error {
 	for quiet, idle := 0, 0; ; {
-		changed, ended, err := settleOnce(old)
+		changed, ended, err := applyMasksOnce(old)
 		if err != nil {
 			return err
 		}
@@ -193,9 +193,9 @@ func settle(old []int) error {
 	}
 }
 
-// settleOnce is one pass of settle. It reports whether it changed a thread, and whether a
+// applyMasksOnce is one pass of applyMasks. It reports whether it changed a thread, and whether a
 // thread has ended meanwhile.
-func settleOnce(old []int) (changed, ended bool, err error) {
+func applyMasksOnce(old []int) (changed, ended bool, err error) {
 	s := isolation
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -207,7 +207,7 @@ func settleOnce(old []int) (changed, ended bool, err error) {
 		if err != nil {
 			continue
 		}
-		this, err := settleThread(tid, old)
+		this, err := applyMask(tid, old)
 		switch {
 		case errors.Is(err, unix.ESRCH):
 			ended = true
@@ -223,10 +223,10 @@ func settleOnce(old []int) (changed, ended bool, err error) {
 	return changed, ended, nil
 }
 
-// settleThread gives one thread its mask, and reports whether that changed the thread's mask.
+// applyMask gives one thread its mask, and reports whether that changed the thread's mask.
 // The mask that a thread should have may include CPUs that the kernel does not give it, because
 // they have gone offline or have left the cpuset; then trying again would not help.
-func settleThread(tid int, old []int) (changed bool, err error) {
+func applyMask(tid int, old []int) (changed bool, err error) {
 	s := isolation
 	mask, err := affinityOf(tid)
 	if err != nil {

@@ -139,16 +139,16 @@ func (w *Worker) void(l *lane, r *request) bool {
 	return true
 }
 
-// settle takes up to n from the oldest requests, and returns how many there were. The caller holds mu.
-func (l *lane) settle(n int) (settled int) {
-	for settled < n && len(l.open) > 0 {
-		k := min(n-settled, l.open[0].left)
-		settled += k
+// fulfil takes up to n from the oldest requests, and returns how many there were. The caller holds mu.
+func (l *lane) fulfil(n int) (fulfilled int) {
+	for fulfilled < n && len(l.open) > 0 {
+		k := min(n-fulfilled, l.open[0].left)
+		fulfilled += k
 		if l.open[0].left -= k; l.open[0].left == 0 {
 			l.open = l.open[1:]
 		}
 	}
-	return settled
+	return fulfilled
 }
 
 // trouble has take report what is wrong with the lane's requests.
@@ -173,7 +173,7 @@ func (w *Worker) receive(l *lane, m *nats.Msg) {
 	if err != nil { // all of them
 		n = l.waiting
 	}
-	l.waiting -= l.settle(n)
+	l.waiting -= l.fulfil(n)
 	w.room.Broadcast()
 	switch status, what := m.Header.Get("Status"), m.Header.Get("Description"); {
 	case status == "408": // its time is over

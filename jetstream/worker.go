@@ -264,7 +264,7 @@ func (w *Worker) fail(err error) {
 func (w *Worker) accept(l *lane, m *nats.Msg) error {
 	j, err := newJob(w, l, m)
 	w.mu.Lock()
-	if asked := l.settle(1); err != nil {
+	if asked := l.fulfil(1); err != nil {
 		l.waiting -= asked
 		w.mu.Unlock()
 		return err

@@ -15,11 +15,11 @@ import (
 // # Functions that fail
 //
 // Each form whose name ends in Err is the form without Err, with a function that is given a context and
-// returns an error. A **trial** is one call of such a form. It keeps the errors, and once there is one
+// returns an error. An **errCall** is one call of such a form. It keeps the errors, and once there is one
 // it calls the function no more, unless JoinErrors asked for all.
 
-// trial is a call whose function may fail.
-type trial struct {
+// errCall is a call whose function may fail.
+type errCall struct {
 	ctx    context.Context // constant
 	cancel context.CancelCauseFunc
 	joined bool // JoinErrors; constant
@@ -50,18 +50,18 @@ func JoinErrors(at pool.Place) pool.Place {
 }
 
 // try runs an algorithm at a place of its own, which the first error cancels.
-func try(at pool.Place, algorithm func(at pool.Place, t *trial) error) error {
+func try(at pool.Place, algorithm func(at pool.Place, t *errCall) error) error {
 	if err := pool.Do(at); err != nil {
 		return err
 	}
 	_, all := at.(joined)
 	inner, ctx, cancel := pool.WithCancel(at)
 	defer cancel(nil)
-	t := &trial{ctx: ctx, cancel: cancel, joined: all}
+	t := &errCall{ctx: ctx, cancel: cancel, joined: all}
 	return t.result(algorithm(inner, t))
 }
 
-func (t *trial) note(i int, err error) {
+func (t *errCall) note(i int, err error) {
 	if err == nil {
 		return
 	}
@@ -78,7 +78,7 @@ func (t *trial) note(i int, err error) {
 }
 
 // result is what the call returns if its algorithm has returned err.
-func (t *trial) result(err error) error {
+func (t *errCall) result(err error) error {
 	t.mu.Lock() // no other worker holds it any more
 	defer t.mu.Unlock()
 	switch {
@@ -96,7 +96,7 @@ func (t *trial) result(err error) error {
 }
 
 // value returns f of the item at index i, or the zero value if there was an error before.
-func value[T, R any](t *trial, i int, item T, f func(context.Context, T) (R, error)) (r R) {
+func value[T, R any](t *errCall, i int, item T, f func(context.Context, T) (R, error)) (r R) {
 	if t.failed.Load() {
 		return r
 	}
@@ -118,7 +118,7 @@ func ForErr(at pool.Place, n int, f func(ctx context.Context, i int) error, g ..
 	if f == nil {
 		return errNilFunc("ForErr")
 	}
-	return try(at, func(at pool.Place, t *trial) error {
+	return try(at, func(at pool.Place, t *errCall) error {
 		return For(at, n, func(i int) {
 			if !t.failed.Load() {
 				t.note(i, f(t.ctx, i))
@@ -133,7 +133,7 @@ func ForRangeErr(at pool.Place, n int, f func(ctx context.Context, lo, hi int) e
 	if f == nil {
 		return errNilFunc("ForRangeErr")
 	}
-	return try(at, func(at pool.Place, t *trial) error {
+	return try(at, func(at pool.Place, t *errCall) error {
 		return pool.ForRange(at, n, func(lo, hi int) {
 			if !t.failed.Load() {
 				t.note(lo, f(t.ctx, lo, hi))
@@ -173,7 +173,7 @@ func ReduceErr[T, R any](at pool.Place, s []T, zero func() R, add func(ctx conte
 	if zero == nil || add == nil || merge == nil {
 		return r, errNilFunc("ReduceErr")
 	}
-	err = try(at, func(at pool.Place, t *trial) (err error) {
+	err = try(at, func(at pool.Place, t *errCall) (err error) {
 		r, err = ReduceRange(at, len(s), func(lo, hi int) R {
 			v := zero()
 			for i := lo; i < hi && !t.failed.Load(); i++ {
@@ -212,7 +212,7 @@ func FlatMapErr[T, R any](at pool.Place, s []T, f func(ctx context.Context, out 
 	if f == nil {
 		return nil, errNilFunc("FlatMapErr")
 	}
-	err = try(at, func(at pool.Place, t *trial) (err error) {
+	err = try(at, func(at pool.Place, t *errCall) (err error) {
 		all, err = FilterRange(at, len(s), func(out []R, lo, hi int) []R {
 			for i := lo; i < hi && !t.failed.Load(); i++ {
 				more, err := f(t.ctx, out, s[i])
@@ -264,7 +264,7 @@ func GroupByErr[T any, K comparable](at pool.Place, s []T, key func(ctx context.
 	if key == nil {
 		return nil, errNilFunc("GroupByErr")
 	}
-	err = try(at, func(at pool.Place, t *trial) (err error) {
+	err = try(at, func(at pool.Place, t *errCall) (err error) {
 		groups, err = groupBy(at, s, func(i int) K { return value(t, i, s[i], key) })
 		return err
 	})
@@ -280,7 +280,7 @@ func FindErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (boo
 	if is == nil {
 		return -1, errNilFunc("FindErr")
 	}
-	err = try(at, func(at pool.Place, t *trial) (err error) {
+	err = try(at, func(at pool.Place, t *errCall) (err error) {
 		i, err = findRange(at, len(s), func(lo, hi int) int {
 			for i := lo; i < hi; i++ {
 				if value(t, i, s[i], is) {
@@ -338,8 +338,8 @@ type numbered[T any] struct {
 	v T
 }
 
-// number numbers the values of a sequence, and ends it when the trial has failed.
-func number[T any](t *trial, values iter.Seq[T]) iter.Seq[numbered[T]] {
+// number numbers the values of a sequence, and ends it when the call has failed.
+func number[T any](t *errCall, values iter.Seq[T]) iter.Seq[numbered[T]] {
 	if values == nil {
 		return nil
 	}
@@ -360,7 +360,7 @@ func ForSeqErr[T any](at pool.Place, values iter.Seq[T], f func(ctx context.Cont
 	if f == nil {
 		return errNilFunc("ForSeqErr")
 	}
-	return try(at, func(at pool.Place, t *trial) error {
+	return try(at, func(at pool.Place, t *errCall) error {
 		return ForSeq(at, number(t, values), func(n numbered[T]) {
 			if !t.failed.Load() {
 				t.note(n.i, f(t.ctx, n.v))
@@ -374,7 +374,7 @@ func MapSeqErr[T, R any](at pool.Place, values iter.Seq[T], f func(ctx context.C
 	if f == nil {
 		return nil, errNilFunc("MapSeqErr")
 	}
-	err = try(at, func(at pool.Place, t *trial) (err error) {
+	err = try(at, func(at pool.Place, t *errCall) (err error) {
 		all, err = MapSeq(at, number(t, values), func(n numbered[T]) R { return value(t, n.i, n.v, f) })
 		return err
 	})

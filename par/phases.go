@@ -45,8 +45,8 @@ func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 		if parts == 0 {
 			return
 		}
-		g := &gang{n: n, phases: phases, f: f, claims: make([]claim, parts)}
-		g.join(w)
+		t := &team{n: n, phases: phases, f: f, claims: make([]claim, parts)}
+		t.join(w)
 	})
 }
 
@@ -57,8 +57,8 @@ const barrierSpins = 2000
 // lateTime is how late a member's own part may be before a member that has nothing else to do takes it.
 const lateTime = 4 * time.Microsecond
 
-// gang is what the members of a call of Phases share.
-type gang struct {
+// team is what the members of a call of Phases share.
+type team struct {
 	n, phases int                     // constant
 	f         func(phase, lo, hi int) // constant
 	members   atomic.Int32            // members add themselves
@@ -78,50 +78,50 @@ type claim struct {
 
 // join makes the worker a member, and forks the next membership, which another worker may
 // take in the same way.
-func (g *gang) join(w *pool.Worker) {
-	member := int(g.members.Add(1)) - 1
-	if member+1 >= len(g.claims) {
-		g.work(w, member)
+func (t *team) join(w *pool.Worker) {
+	member := int(t.members.Add(1)) - 1
+	if member+1 >= len(t.claims) {
+		t.work(w, member)
 		return
 	}
 	w.Do(
-		func(w *pool.Worker) { g.work(w, member) },
+		func(w *pool.Worker) { t.work(w, member) },
 		func(w *pool.Worker) {
-			if !g.over() {
-				g.join(w)
+			if !t.over() {
+				t.join(w)
 			}
 		})
 }
 
-func (g *gang) over() bool {
-	return g.stop.Load() || g.done.Load() == int64(g.phases)*int64(len(g.claims))
+func (t *team) over() bool {
+	return t.stop.Load() || t.done.Load() == int64(t.phases)*int64(len(t.claims))
 }
 
 // work is a member's part in all phases.
-func (g *gang) work(w *pool.Worker, member int) {
+func (t *team) work(w *pool.Worker, member int) {
 	returned := false
 	defer func() {
 		if !returned {
-			g.stop.Store(true)
+			t.stop.Store(true)
 		}
 	}()
-	parts := len(g.claims)
-	own := &g.claims[member]
+	parts := len(t.claims)
+	own := &t.claims[member]
 	own.owned.Store(true)
-	phase := int(g.done.Load() / int64(parts))
-	for ; phase < g.phases; phase++ {
-		g.take(w, member, phase)
+	phase := int(t.done.Load() / int64(parts))
+	for ; phase < t.phases; phase++ {
+		t.take(w, member, phase)
 		end := int64(phase+1) * int64(parts)
 		late := heist.Ticks() + heist.TicksIn(lateTime)
-		for spins := 0; g.done.Load() < end; spins++ {
-			if g.stop.Load() || w.Cancelled() {
-				g.stop.Store(true)
+		for spins := 0; t.done.Load() < end; spins++ {
+			if t.stop.Load() || w.Cancelled() {
+				t.stop.Store(true)
 				returned = true
 				return
 			}
 			for part := range parts {
-				if !g.claims[part].owned.Load() || heist.Ticks() > late {
-					g.take(w, part, phase)
+				if !t.claims[part].owned.Load() || heist.Ticks() > late {
+					t.take(w, part, phase)
 				}
 			}
 			if spins < barrierSpins {
@@ -136,16 +136,16 @@ func (g *gang) work(w *pool.Worker, member int) {
 }
 
 // take does a part, unless another member has claimed it.
-func (g *gang) take(w *pool.Worker, part, phase int) {
-	c := &g.claims[part]
+func (t *team) take(w *pool.Worker, part, phase int) {
+	c := &t.claims[part]
 	if c.phase.Load() != int64(phase) || !c.phase.CompareAndSwap(int64(phase), int64(phase)+1) {
 		return
 	}
 	if w.Cancelled() {
-		g.stop.Store(true)
+		t.stop.Store(true)
 		return
 	}
-	lo, hi := cut(g.n, part, len(g.claims))
-	g.f(phase, lo, hi)
-	g.done.Add(1)
+	lo, hi := cut(t.n, part, len(t.claims))
+	t.f(phase, lo, hi)
+	t.done.Add(1)
 }

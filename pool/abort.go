@@ -68,13 +68,13 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 	})
 	p.core.Hold()
 	defer p.core.Resume()
-	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	stolen, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for p.queued() > 0 {
-		t := p.takeQueued(loot)
+		t := p.takeQueued(stolen)
 		if t == nil { // other goroutines are at the queues
 			runtime.Gosched()
 		}
-		for ; t != nil; t = loot.Pop() {
+		for ; t != nil; t = stolen.Pop() {
 			left = append(left, *(*func(*Worker))(unsafe.Pointer(&t)))
 			p.dropped.Add(1)
 		}
@@ -82,11 +82,11 @@ func (p *Pool) giveBack() (left []func(w *Worker)) {
 	return left
 }
 
-// takeQueued takes a task from a queue, nil for none. It may put more into loot, which is empty: like a thief it
+// takeQueued takes a task from a queue, nil for none. It may put more into stolen, which is empty: like a thief it
 // takes half of a run queue.
-func (p *Pool) takeQueued(loot *heist.Ring[task]) *task {
+func (p *Pool) takeQueued(stolen *heist.Ring[task]) *task {
 	for _, pl := range p.victims() {
-		if t, _, _ := pl.stealTasks(loot, true); t != nil {
+		if t, _, _ := pl.stealTasks(stolen, true); t != nil {
 			return t
 		}
 	}

@@ -9,16 +9,16 @@ import (
 
 // # Broadcasts
 //
-// A broadcast posts a **letter** to each place of a worker. The place's holder opens it between two tasks.
+// A broadcast posts **mail** to each place of a worker. The place's holder opens it between two tasks.
 //
-//  1. The caller of Broadcast posts the letter, and then wakes the place if it sleeps.
-//  2. A worker whose place goes to sleep announces that, and then looks for letters.
+//  1. The caller of Broadcast posts the mail, and then wakes the place if it sleeps.
+//  2. A worker whose place goes to sleep announces that, and then looks for mail.
 //
-// In whatever order the two meet, one of them sees the other, so no letter lies at a place that sleeps, except while the
-// pool is held. The goroutine that ends the hold looks for letters again, in the order of step 1.
+// In whatever order the two meet, one of them sees the other, so no mail lies at a place that sleeps, except while the
+// pool pauses. The goroutine that ends the pause looks for mail again, in the order of step 1.
 //
-// Letters are posted under the lock under which places open and close. A place that closes has no worker any more, so
-// its letters count as done.
+// Mail is posted under the lock under which places open and close. A place that closes has no worker any more, so
+// its mail counts as done.
 
 // Broadcast calls f once for each place of a worker, on the worker that holds it, and returns when all calls have ended:
 // with the first error, as a [Group] does. A worker calls f when it has ended its current task. If ctx ends, calls that
@@ -48,18 +48,18 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 		return ErrClosed
 	}
 	g, _ := p.Group(ctx)
-	l := letter{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
+	m := mail{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
 	var to []*place
 	p.core.EachOpen(func(pl *core.Place) {
 		g.tasks.Add(1)
-		p.placeOf(pl).post(l)
+		p.placeOf(pl).post(m)
 		to = append(to, p.placeOf(pl))
 	})
 	p.core.Forward()
 	defer context.AfterFunc(ctx, func() {
 		g.fail(context.Cause(ctx))
 		for _, pl := range to {
-			if pl.takeBack(l) {
+			if pl.takeBack(m) {
 				g.mu.Lock()
 				g.drop(1)
 				g.mu.Unlock()
@@ -70,24 +70,24 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	return g.Wait()
 }
 
-// letter is a broadcast's function for a place.
-type letter struct {
+// mail is a broadcast's function for a place.
+type mail struct {
 	task  *task
 	group *Group // in which it counts
 }
 
-func (pl *place) post(l letter) {
+func (pl *place) post(m mail) {
 	pl.core.Mu.Lock()
 	defer pl.core.Mu.Unlock()
-	pl.mail = append(pl.mail, l)
+	pl.mail = append(pl.mail, m)
 	pl.core.Mail.Store(int32(len(pl.mail)))
 }
 
-// takeBack takes back a letter that has not been opened, and says whether it did.
-func (pl *place) takeBack(l letter) bool {
+// takeBack takes back mail that has not been opened, and says whether it did.
+func (pl *place) takeBack(m mail) bool {
 	pl.core.Mu.Lock()
 	defer pl.core.Mu.Unlock()
-	i := slices.Index(pl.mail, l)
+	i := slices.Index(pl.mail, m)
 	if i < 0 {
 		return false
 	}
@@ -96,27 +96,27 @@ func (pl *place) takeBack(l letter) bool {
 	return true
 }
 
-// openLetter takes the task of the oldest letter, or returns nil if that was taken back.
-func (pl *place) openLetter() *task {
+// openMail takes the task of the oldest mail, or returns nil if that was taken back.
+func (pl *place) openMail() *task {
 	pl.core.Mu.Lock()
 	defer pl.core.Mu.Unlock()
 	if len(pl.mail) == 0 {
 		return nil
 	}
-	l := pl.mail[0]
+	m := pl.mail[0]
 	pl.mail = slices.Delete(pl.mail, 0, 1)
 	pl.core.Mail.Store(int32(len(pl.mail)))
-	return l.task
+	return m.task
 }
 
-// dropLetters counts the letters of a place that closes as done.
-func (pl *place) dropLetters() {
+// dropMail counts the mail of a place that closes as done.
+func (pl *place) dropMail() {
 	pl.core.Mu.Lock()
-	mail := pl.mail
+	all := pl.mail
 	pl.mail = nil
 	pl.core.Mail.Store(0)
 	pl.core.Mu.Unlock()
-	for _, l := range mail {
-		l.group.done(1)
+	for _, m := range all {
+		m.group.done(1)
 	}
 }

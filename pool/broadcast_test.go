@@ -145,7 +145,7 @@ func TestABroadcastWaitsForResume(t *testing.T) {
 	}
 }
 
-// Places close and open, the pool pauses and closes, while letters are on their way: every broadcast ends.
+// Places close and open, the pool pauses and closes, while mail is on its way: every broadcast ends.
 func TestBroadcastsEndWhateverBecomesOfThePlaces(t *testing.T) {
 	ctx := context.Background()
 	for i := range testutil.Stress(60) {
@@ -200,7 +200,7 @@ func TestAPlaceThatClosesIsLeftOut(t *testing.T) {
 	require.Len(t, r.in, 2)
 }
 
-// TestABroadcastOfACoroutineEnds, though the task that waits for the coroutine keeps its place and opens no letter.
+// TestABroadcastOfACoroutineEnds, though the task that waits for the coroutine keeps its place and opens no mail.
 func TestABroadcastOfACoroutineEnds(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		for name, broadcast := range map[string]func(p *Pool, f func(*Worker) error) error{

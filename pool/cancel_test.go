@@ -8,14 +8,16 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
-	"github.com/stretchr/testify/require"
 )
 
 var errStop = errors.New("enough of it")
@@ -558,8 +560,8 @@ func TestFramesKeepTheirCall(t *testing.T) {
 			cancel(errStop)
 			require.True(t, testutil.Eventually(func() bool { return cancelledCalls(w.pool) > 0 }))
 			for range depth {
-				index, _ := s.claim()
-				s.run(thief, index)
+				c, _ := s.claim(0)
+				s.run(thief, c)
 			}
 			f.Join(0, 0)
 		}
@@ -866,4 +868,78 @@ func TestACallWhoseFunctionsWereNotToldToStopIsWhole(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
+}
+
+func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithCancel(context.Background())
+	in, release := make(chan struct{}), make(chan struct{})
+	ended := testutil.Together(1, func(int) {
+		_ = p.With(ctx).Run(func(*Worker) { close(in); <-release })
+	})
+	<-in
+	cancel()
+	require.True(t, testutil.Eventually(func() bool { return p.Stats().Cancelled == 1 }))
+	require.NoError(t, p.Run(func(w *Worker) {
+		require.True(t, testutil.Eventually(func() bool { // the worker may still search
+			fib(w, 12) // answers the alarm
+			alarms := 0
+			for _, s := range w.stacks {
+				if s.(*frames[application[int, int], int]).slow.Load() == alarmed {
+					alarms++
+				}
+			}
+			return alarms == 0 && !p.core.Sleep.Hungry()
+		}))
+	}))
+	close(release)
+	ended()
+	require.Zero(t, p.Stats().Cancelled)
+}
+
+// TestALoopSeesItsContextWhileNobodyElseCan, because the context's goroutine gets no P.
+func TestALoopSeesItsContextWhileNobodyElseCan(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(20*time.Millisecond))
+	defer cancel()
+	require.ErrorIs(t, For(p.With(ctx), math.MaxInt, func(int) { work(100) }), context.DeadlineExceeded)
+}
+
+// countingContext counts the waits for its end, by context.AfterFunc or by a context derived from it.
+type countingContext struct {
+	context.Context
+	registered atomic.Int64
+}
+
+func (c *countingContext) AfterFunc(func()) (stop func() bool) {
+	c.registered.Add(1)
+	var once sync.Once
+	return func() (first bool) {
+		once.Do(func() { first = true; c.registered.Add(-1) })
+		return first
+	}
+}
+
+// TestNothingPilesUpAtAContextThatLivesOn: a server may use one context for all of its life.
+func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ctx := &countingContext{Context: ended}
+	p := newPool(t, WithWorkers(2), WithQueueBound(4))
+	for range testutil.Stress(200) {
+		n, err := Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, p.Submit(ctx, func(*Worker) {}))
+		require.NoError(t, For(p.With(ctx), 100, func(int) { work(10) }))
+		require.NoError(t, p.With(ctx).Run(func(w *Worker) { fib(w, 5) }))
+		g, _ := p.Group(ctx)
+		g.Go(func() error { return nil })
+		require.NoError(t, g.Wait())
+		require.NoError(t, p.Pause(ctx))
+		p.Resume()
+	}
+	requireAtRest(t, p)
+	require.NoError(t, p.Shutdown(ctx))
+	require.Zero(t, ctx.registered.Load())
 }

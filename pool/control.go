@@ -13,19 +13,19 @@ import (
 
 // The protocol of size, pause and end is in internal/core: core.go.
 
-// isControlled says whether the worker has an order for obeyControl: to give up its place, or to open a letter.
+// isControlled says whether the worker has an order for obeyControl: to give up its place, or to open mail.
 func (w *Worker) isControlled() bool {
 	return len(w.stash) == 0 && w.place.core.HasOrders() // no other worker sees the tasks in the stash
 }
 
-// obeyControl obeys an order that isControlled has found, in a worker that is between two jobs: the worker opens a
-// letter, closes its place, or gives it up. It returns false if there is nothing to obey any more.
+// obeyControl obeys an order that isControlled has found, in a worker that is between two jobs: the worker opens
+// mail, closes its place, or gives it up. It returns false if there is nothing to obey any more.
 func (w *Worker) obeyControl() bool {
 	pl := &w.place.core
 	pl.StopSearching() // wakes another worker for what this one was woken for
 	if pl.MayOpenMail() {
-		if letter := w.openLetter(); letter != nil {
-			w.run(job{task: letter})
+		if t := w.openMail(); t != nil {
+			w.run(job{task: t})
 			return true
 		}
 	}
@@ -222,7 +222,7 @@ func (l *workerList) remove(w *Worker) {
 	defer l.mu.Unlock()
 	l.all[w.id] = nil
 	l.free = append(l.free, w.id)
-	l.retired.settle(w)
+	l.retired.add(w)
 }
 
 // accounts returns the sums of what workers have counted and measured.
@@ -234,7 +234,7 @@ func (l *workerList) accounts() (published uint64, t *timings) {
 	sum.timings.merge(&l.retired.timings)
 	for _, w := range l.all {
 		if w != nil {
-			sum.settle(w)
+			sum.add(w)
 		}
 	}
 	return sum.published, &sum.timings
@@ -246,7 +246,7 @@ type account struct {
 	timings   timings
 }
 
-func (a *account) settle(w *Worker) {
+func (a *account) add(w *Worker) {
 	a.published += w.publishes.Load()
 	if w.timings != nil {
 		a.timings.merge(w.timings)

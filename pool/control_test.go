@@ -1204,14 +1204,158 @@ func TestControlSoak(t *testing.T) {
 	}
 }
 
+// soak is a round of TestControlSoak.
+type soak struct {
+	t                                *testing.T
+	p                                *Pool
+	tasks                            []func(soaker) // soakTasks, which refer to what refers to this
+	accepted, ran, exploded, handled atomic.Int64
+}
+
+// soaker is a task of a soak, or a goroutine that submits them.
+type soaker struct {
+	*soak
+	*rand.Rand
+	w     *Worker // of the task
+	depth int     // how long a chain of tasks it may begin
+}
+
+// atRandom does one of the actions.
+func (s soaker) atRandom(actions []func(soaker)) { actions[s.IntN(len(actions))](s) }
+
+// soakTasks are what a task does after it has queued others; those that come more often stand here more often.
+var soakTasks = []func(soaker){
+	func(s soaker) { s.w.Block(pause) },
+	func(s soaker) { s.w.Block(func() { s.queue(s.p.Go); pause() }) },
+	func(soaker) { runtime.Goexit() },
+	func(s soaker) { s.w.Block(runtime.Goexit) },
+	soaker.explode,
+	func(s soaker) { s.w.Block(s.explode) },
+	soaker.group,
+	func(s soaker) { _ = s.p.Run(func(w *Worker) { fib(w, 6) }) },
+	func(s soaker) {
+		s.w.Do(func(w *Worker) { s.queue(s.w.Go); w.Block(pause) }, func(w *Worker) { fib(w, 7) })
+	},
+	soaker.resize,
+	soaker.compute, soaker.compute, soaker.compute,
+}
+
+// soakCalls are what goroutines outside do.
+var soakCalls = []func(soaker){
+	func(s soaker) { s.queue(s.p.Go) }, func(s soaker) { s.queue(s.p.Go) }, func(s soaker) { s.queue(s.p.Go) },
+	func(s soaker) {
+		ctx, cancel := context.WithTimeout(background, time.Millisecond)
+		defer cancel()
+		s.queue(func(f func(*Worker)) error { return s.p.Submit(ctx, f) })
+	},
+	func(s soaker) {
+		s.queue(func(f func(*Worker)) error { return s.p.TrySubmit(f, Priority(s.IntN(int(priorities)))) })
+	},
+	func(s soaker) {
+		s.queue(func(f func(*Worker)) error {
+			return s.p.TrySubmit(f, Delay(time.Duration(s.IntN(200))*time.Microsecond))
+		})
+	},
+	soaker.visit, soaker.visit,
+	soaker.resize, soaker.resize,
+	func(s soaker) {
+		ctx, cancel := context.WithTimeout(background, time.Duration(s.IntN(500))*time.Microsecond)
+		_ = s.p.Pause(ctx)
+		cancel()
+		pause()
+		s.p.Resume()
+	},
+	func(soaker) { pause() },
+}
+
+// queue queues a task, unless the chain is long enough.
+func (s soaker) queue(queue func(func(*Worker)) error) {
+	if s.depth > 0 && queue(s.task(s.Uint64(), s.depth-1)) == nil {
+		s.accepted.Add(1)
+	}
+}
+
+func (s *soak) task(seed uint64, depth int) func(w *Worker) {
+	return func(w *Worker) {
+		s.ran.Add(1)
+		if s.p.current() == nil {
+			s.t.Error("a worker that runs a task is not known as one")
+		}
+		s := soaker{s, rand.New(rand.NewPCG(seed, uint64(depth))), w, depth}
+		for range s.IntN(3) {
+			s.queue(w.Go)
+		}
+		s.atRandom(s.tasks)
+	}
+}
+
+func (s soaker) explode() {
+	s.exploded.Add(1)
+	panic("handled")
+}
+
+func (s soaker) group() {
+	g := newGroup(s.p)
+	members, n := new(atomic.Int32), s.IntN(4)
+	for range n {
+		g.GoWorker(func(w *Worker) error { fib(w, 7); members.Add(1); return nil })
+	}
+	if err := g.Wait(); err == nil && int(members.Load()) != n || err != nil && !errors.Is(err, ErrClosed) {
+		s.t.Errorf("%d of %d members of a group ran: %v", members.Load(), n, err)
+	}
+	s.accepted.Add(int64(g.Skipped())) // members accepted before one that Close refused
+}
+
+func (s soaker) resize() {
+	if err := s.p.Resize(1 + s.IntN(s.p.maxWorkers)); err != nil && !errors.Is(err, ErrClosed) {
+		s.t.Error(err)
+	}
+}
+
+func (s soaker) compute() { fib(s.w, s.IntN(10)) }
+
+// visit is a guest.
+func (s soaker) visit() {
+	_ = s.p.Run(func(w *Worker) {
+		s.queue(w.Go)
+		if n := s.IntN(12); fib(w, n) != serialFib(n) {
+			s.t.Error("wrong")
+		}
+		if s.IntN(4) == 0 {
+			w.Block(pause)
+		}
+	})
+}
+
 func controlSoak(t *testing.T, seed, round uint64) {
 	r := rand.New(rand.NewPCG(seed, round))
-	size := 1 + r.IntN(6)
-	var handled, exploded atomic.Int64
-	options := []Option{
-		WithWorkers(size), WithTuning(Tuning{MaxWorkers: size + r.IntN(6)}),
-		WithPanicHandler(func(*PanicError) { handled.Add(1) }),
+	s := &soak{t: t, tasks: soakTasks}
+	s.p = newPool(t, append(soakOptions(r), WithPanicHandler(func(*PanicError) { s.handled.Add(1) }))...)
+	p := s.p
+	ended := testutil.Returns(testutil.Together(4, func(who int) {
+		r := rand.New(rand.NewPCG(seed, round<<32+uint64(who)+1))
+		for range 150 {
+			soaker{s, r, nil, 1 + r.IntN(4)}.atRandom(soakCalls)
+		}
+		p.Resume()
+	}))
+	require.True(t, ended, "those who submit hang")
+	if r.IntN(2) == 0 {
+		p.Resume()
+		require.True(t, testutil.Eventually(func() bool { return s.ran.Load()+p.skipped.Load() == s.accepted.Load() && p.delayed.Load() == 0 }),
+			"%d tasks were accepted, %d ran", s.accepted.Load(), s.ran.Load())
+		if !p.latency {
+			requireAtRest(t, p)
+		}
 	}
+	requireCloses(t, p)
+	require.Equal(t, s.accepted.Load(), s.ran.Load()+p.skipped.Load(), "tasks that were accepted, and tasks that ran or were skipped")
+	require.Equal(t, s.exploded.Load(), s.handled.Load())
+}
+
+func soakOptions(r *rand.Rand) []Option {
+	size := 1 + r.IntN(6)
+	options := []Option{WithWorkers(size), WithTuning(Tuning{MaxWorkers: size + r.IntN(6)})}
 	if r.IntN(2) == 0 {
 		options = append(options, WithPinning(PinNone))
 	}
@@ -1221,128 +1365,7 @@ func controlSoak(t *testing.T, seed, round uint64) {
 	if r.IntN(4) == 0 {
 		options = append(options, WithQueueBound(1+r.IntN(50)))
 	}
-	p := newPool(t, options...)
-	var accepted, ran atomic.Int64
-	count := func(err error) {
-		if err == nil {
-			accepted.Add(1)
-		}
-	}
-	var task func(seed uint64, depth int) func(w *Worker)
-	task = func(seed uint64, depth int) func(w *Worker) {
-		return func(w *Worker) {
-			ran.Add(1)
-			if p.current() == nil {
-				t.Error("a worker that runs a task is not known as one")
-			}
-			r := rand.New(rand.NewPCG(seed, uint64(depth)))
-			more := func() {
-				if depth > 0 {
-					count(w.Go(task(r.Uint64(), depth-1)))
-				}
-			}
-			for range r.IntN(3) {
-				more()
-			}
-			switch r.IntN(12) {
-			case 0:
-				w.Block(pause)
-			case 1:
-				w.Block(func() {
-					if depth > 0 {
-						count(p.Go(task(r.Uint64(), depth-1)))
-					}
-					pause()
-				})
-			case 2:
-				runtime.Goexit()
-			case 3:
-				exploded.Add(1)
-				panic("handled")
-			case 4:
-				if r.IntN(2) == 0 {
-					w.Block(runtime.Goexit)
-				}
-				exploded.Add(1)
-				w.Block(func() { panic("handled") })
-			case 5:
-				g := newGroup(p)
-				members, n := new(atomic.Int32), r.IntN(4)
-				for range n {
-					g.GoWorker(func(w *Worker) error { fib(w, 7); members.Add(1); return nil })
-				}
-				if err := g.Wait(); err == nil && int(members.Load()) != n || err != nil && !errors.Is(err, ErrClosed) {
-					t.Errorf("%d of %d members of a group ran: %v", members.Load(), n, err)
-				}
-				accepted.Add(int64(g.Skipped())) // members accepted before one that Close refused
-			case 6:
-				_ = p.Run(func(w *Worker) { fib(w, 6) })
-			case 7:
-				w.Do(func(w *Worker) { more(); w.Block(pause) }, func(w *Worker) { fib(w, 7) })
-			case 8:
-				if err := p.Resize(1 + r.IntN(p.maxWorkers)); err != nil && !errors.Is(err, ErrClosed) {
-					t.Error(err)
-				}
-			default:
-				fib(w, r.IntN(10))
-			}
-		}
-	}
-	const goroutines = 4
-	ended := testutil.Returns(testutil.Together(goroutines, func(who int) {
-		r := rand.New(rand.NewPCG(seed, round<<32+uint64(who)+1))
-		ctx := context.Background()
-		for range 150 {
-			f := task(r.Uint64(), r.IntN(4))
-			switch r.IntN(12) {
-			case 0, 1, 2:
-				count(p.Go(f))
-			case 3:
-				ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-				count(p.Submit(ctx, f))
-				cancel()
-			case 4:
-				count(p.TrySubmit(f, Priority(r.IntN(int(priorities)))))
-			case 5:
-				count(p.TrySubmit(f, Delay(time.Duration(r.IntN(200))*time.Microsecond)))
-			case 6, 7:
-				_ = p.Run(func(w *Worker) {
-					count(w.Go(f))
-					if n := r.IntN(12); fib(w, n) != serialFib(n) {
-						t.Error("wrong")
-					}
-					if r.IntN(4) == 0 {
-						w.Block(pause)
-					}
-				})
-			case 8, 9:
-				if err := p.Resize(1 + r.IntN(p.maxWorkers)); err != nil {
-					t.Error(err)
-				}
-			case 10:
-				ctx, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(500))*time.Microsecond)
-				_ = p.Pause(ctx)
-				cancel()
-				pause()
-				p.Resume()
-			case 11:
-				pause()
-			}
-		}
-		p.Resume()
-	}))
-	require.True(t, ended, "those who submit hang")
-	if r.IntN(2) == 0 {
-		p.Resume()
-		require.True(t, testutil.Eventually(func() bool { return ran.Load()+p.skipped.Load() == accepted.Load() && p.delayed.Load() == 0 }),
-			"%d tasks were accepted, %d ran", accepted.Load(), ran.Load())
-		if !p.latency {
-			requireAtRest(t, p)
-		}
-	}
-	requireCloses(t, p)
-	require.Equal(t, accepted.Load(), ran.Load()+p.skipped.Load(), "tasks that were accepted, and tasks that ran or were skipped")
-	require.Equal(t, exploded.Load(), handled.Load())
+	return options
 }
 
 // TestWhoeverWaitsForWorkersToRestNeedNotWaitForTheirSpin, which may be long.
@@ -1432,4 +1455,39 @@ func TestWaitIdleEndsWithItsContextAndRefusesItsOwnTasks(t *testing.T) {
 	require.Error(t, (*Pool)(nil).WaitIdle(t.Context()))
 	requireCloses(t, p)
 	require.NoError(t, p.WaitIdle(t.Context()), "a closed pool has nothing left to do")
+}
+
+func TestAcceptedTasksThatNobodyElseSeesKeepTheWorkerInItsPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	done := make(chan [2]bool)
+	require.NoError(t, p.Go(func(w *Worker) {
+		w.place.core.Mail.Add(1)
+		without := w.isControlled()
+		w.stash = append(w.stash, new(task))
+		with := w.isControlled()
+		w.stash = nil
+		w.place.core.Mail.Add(-1)
+		done <- [2]bool{without, with}
+	}))
+	require.Equal(t, [2]bool{true, false}, <-done)
+}
+
+// TestResizeWakesSomebodyForForksThatWereLeftAlone because there were as many guests that compute as sleeping
+// places.
+func TestResizeWakesSomebodyForForksThatWereLeftAlone(t *testing.T) {
+	for range testutil.Stress(100) {
+		p := newPool(t, WithWorkers(1), WithTuning(Tuning{MaxWorkers: 2}), WithPinning(PinNone))
+		published, stolen := make(chan struct{}), make(chan struct{})
+		guest := testutil.Together(1, func(int) {
+			_ = p.Run(func(w *Worker) {
+				w.Do(func(*Worker) {
+					close(published)
+					<-stolen
+				}, func(*Worker) { close(stolen) })
+			})
+		})
+		<-published
+		require.NoError(t, p.Resize(2))
+		require.True(t, testutil.Returns(guest), "the fork was not stolen")
+	}
 }

@@ -17,7 +17,7 @@ import (
 // lend it. If all places were kept like that, and what the coroutines wait for were queued, no worker would begin it.
 //
 // So while a coroutine waits, these begin each millisecond, one of each, as if they had come back from a wait:
-//   - a queued item: a task, a child of a scope, or the letter of a broadcast if nothing else is queued; in a worker that
+//   - a queued item: a task, a child of a scope, or the mail of a broadcast if nothing else is queued; in a worker that
 //     has no place;
 //   - a caller that waits for admission. A guest that waits for a coroutine keeps its turn, as a task keeps its place, and
 //     the coroutine may be that caller, or wait for it;
@@ -96,7 +96,7 @@ func (p *Pool) relieve() (stop func()) {
 
 // run begins items and admits a caller every reliefPeriod while coroutines wait.
 func (r *relief) run() {
-	loot, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	stolen, _ := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	for {
 		if r.only == nil {
 			time.Sleep(reliefPeriod)
@@ -116,21 +116,21 @@ func (r *relief) run() {
 			return
 		}
 		if r.only != nil {
-			r.only.relieved(loot)
+			r.only.relieved(stolen)
 			continue
 		}
 		for _, o := range census.Pools[*Pool]() {
 			if !o.InBubble {
-				o.Pool.relieved(loot)
+				o.Pool.relieved(stolen)
 			}
 		}
 	}
 }
 
 // relieved begins what may begin in the pool beside the others.
-func (p *Pool) relieved(loot *heist.Ring[task]) {
+func (p *Pool) relieved(stolen *heist.Ring[task]) {
 	p.admitBeside()
-	p.runBeside(loot)
+	p.runBeside(stolen)
 	for _, g := range p.backlogs.all() {
 		p.runTurnBeside(g)
 	}
@@ -148,20 +148,20 @@ func (p *Pool) runTurnBeside(g *Group) {
 	}
 }
 
-// runBeside has a worker without a place run a queued item, if there is one. loot is an empty ring,
+// runBeside has a worker without a place run a queued item, if there is one. stolen is an empty ring,
 // and is empty again afterwards.
-func (p *Pool) runBeside(loot *heist.Ring[task]) {
+func (p *Pool) runBeside(stolen *heist.Ring[task]) {
 	// A Pause that has not returned waits for the worker; after one that has, nothing begins. And Enter comes before the
 	// look: either Close waits for the worker as well, or nothing is taken.
 	if !p.core.EnterUnlessAtRest() {
 		return
 	}
-	j, ok := p.takeAnywhere(loot)
+	j, ok := p.takeAnywhere(stolen)
 	if !ok {
 		p.core.Leave()
 		return
 	}
-	for t := loot.Pop(); t != nil; t = loot.Pop() {
+	for t := stolen.Pop(); t != nil; t = stolen.Pop() {
 		if p.nodes[0].queues[PriorityNormal].Push(t) {
 			p.core.NotifyTask(0)
 		} else { // Close has begun, and the task was accepted before
@@ -172,11 +172,11 @@ func (p *Pool) runBeside(loot *heist.Ring[task]) {
 	p.hireFor(0, j)
 }
 
-// takeAnywhere takes an item from the first queue that is not empty. More tasks may come into loot,
+// takeAnywhere takes an item from the first queue that is not empty. More tasks may come into stolen,
 // since a thief takes half.
-func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
+func (p *Pool) takeAnywhere(stolen *heist.Ring[task]) (j job, ok bool) {
 	for _, pl := range p.victims() {
-		if t, _, _ := pl.stealTasks(loot, true); t != nil {
+		if t, _, _ := pl.stealTasks(stolen, true); t != nil {
 			return job{task: t}, true
 		}
 	}
@@ -188,7 +188,7 @@ func (p *Pool) takeAnywhere(loot *heist.Ring[task]) (j job, ok bool) {
 	t := p.takeSubmitted()
 	for _, pl := range p.victims() {
 		if t == nil && pl.core.Mail.Load() > 0 {
-			t = pl.openLetter() // the place's worker may be the one that stands still
+			t = pl.openMail() // the place's worker may be the one that stands still
 		}
 	}
 	return job{task: t}, t != nil

@@ -40,17 +40,17 @@ const (
 	// Where other goroutines compute, a worker that gives way waits for as long as they do. If they sleep now and
 	// then, it waits for Go's slice of 10 ms, because goroutines whose timers fire go before those that are ready,
 	// again and again. So a worker that waited for longer than longTurn does not give way for
-	// politeness times as long, but for no longer than maxTurn.
+	// backoffFactor times as long, but for no longer than maxTurn.
 	//
 	// Measured with a loop of 130 us every 200 us, beside four goroutines that compute for 40 us and sleep for 20
 	// in turn, on two CPUs: with a maxTurn of 10 ms the loop took 0.9 ms in the mean and 0.46 at the median, with
-	// 100 ms 0.45 and 0.14; an even split among goroutines takes 0.43 and 0.2. With a politeness of 32 after 50 us
+	// 100 ms 0.45 and 0.14; an even split among goroutines takes 0.43 and 0.2. With a factor of 32 after 50 us
 	// the mean is 0.2, but a network's echo beside a saturating loop comes after 20 ms instead of 1. If workers
 	// never give way in the first 200 us of a loop, the two are 0.35 and 0.13, but transforms of four callers (bench
 	// mixed/ntt-14-4) take 1.25 of goroutines' time instead of 1.05.
-	longTurn   = 200 * time.Microsecond
-	politeness = 8
-	maxTurn    = 100 * time.Millisecond
+	longTurn      = 200 * time.Microsecond
+	backoffFactor = 8
+	maxTurn       = 100 * time.Millisecond
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
 	// turnTime is how long a Yield waits for the turn of another worker: a few wake-ups.
@@ -67,10 +67,10 @@ type rounds struct {
 
 // manners is what a worker remembers of giving way, in heist.Ticks. Owner only.
 type manners struct {
-	gaveWayAt   int64 // when giveWay was last considered
-	politeAfter int64 // it does not give way before this time
-	asideAfter  int64 // it does not step aside before this time
-	woke        bool  // its last job ended the wait of a goroutine, which is now the next one on its P
+	gaveWayAt    int64 // when giveWay was last considered
+	backoffUntil int64 // it does not give way before this time
+	asideAfter   int64 // it does not step aside before this time
+	woke         bool  // its last job ended the wait of a goroutine, which is now the next one on its P
 }
 
 // giveWay lets other goroutines have the worker's P, if that is cheap and was not done just now.
@@ -87,7 +87,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	}
 	p := w.pool
 	p.follow(now)
-	if w.core.Parker.Locked() || now < w.politeAfter || now-w.gaveWayAt < p.ticks.spareGiveWay && p.sparesPs() {
+	if w.core.Parker.Locked() || now < w.backoffUntil || now-w.gaveWayAt < p.ticks.spareGiveWay && p.sparesPs() {
 		return now
 	}
 	if w.pollNetwork(now) {
@@ -103,7 +103,7 @@ func (w *Worker) gosched(now int64) {
 	runtime.Gosched()
 	w.hasGivenWay()
 	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
-		w.politeAfter = w.gaveWayAt + min(politeness*took, w.pool.ticks.maxTurn)
+		w.backoffUntil = w.gaveWayAt + min(backoffFactor*took, w.pool.ticks.maxTurn)
 	}
 }
 
@@ -148,7 +148,7 @@ func (w *Worker) pollNetwork(now int64) bool {
 	if n != nil {
 		return n.poll()
 	}
-	if w.core.Guest || w.late || p.inBubble { // Close waits for no guest or late worker; in a bubble the goroutine would belong to it
+	if w.core.Guest || w.afterEnd || p.inBubble { // Close waits for neither; in a bubble the goroutine would belong to it
 		return false
 	}
 	ended := p.core.BeforeEnd()

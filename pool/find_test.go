@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed53057037/heist"
-	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // A test in which the order of tasks matters has one worker that is not pinned, so that no other
@@ -612,4 +614,153 @@ func BenchmarkTickEnd(b *testing.B) {
 			})
 		}
 	})
+}
+
+func TestAWorkerComesToItsOwnTasksForEveryPollPeriod(t *testing.T) {
+	for _, period := range []int{1, 2, 3, 61} {
+		p := newPool(t, WithWorkers(1), WithTuning(Tuning{PollPeriod: period}))
+		var own, outside atomic.Int64
+		var again func(*Worker)
+		again = func(*Worker) {
+			if outside.Add(1) < 10_000 && own.Load() == 0 {
+				_ = p.Go(again)
+			}
+		}
+		done := make(chan struct{})
+		onlyWorker(t, p, func(w *Worker) {
+			for range 100 {
+				_ = p.Go(again)
+			}
+			require.NoError(t, w.Go(func(*Worker) { own.Add(1); close(done) }))
+		})
+		require.True(t, closed(done))
+		require.Less(t, outside.Load(), int64(1000))
+		requireAtRest(t, p)
+	}
+}
+
+// TestOneLookInEightIsAtTheInjectorOfAnotherNode, each in turn, where an injector comes first.
+func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
+	w := &Worker{pool: &Pool{layout: layout{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}}}
+	w.core.Placement = &core.Placement{Node: 1}
+	w.place = new(place)
+	looks := map[int]int{}
+	for range 24 * otherNodes {
+		looks[w.pollNode()]++
+	}
+	require.Equal(t, map[int]int{1: 24*(otherNodes-1) + 8, 0: 8, 2: 8}, looks)
+}
+
+// TestEndlessTasksFromOutsideDoNotStarveTheWorkersOwn: the injector always has more than a
+// worker pulls in a period, so the batch buffer never becomes empty.
+func TestEndlessTasksFromOutsideDoNotStarveTheWorkersOwn(t *testing.T) {
+	for name, options := range map[string][]Option{
+		"61":       {WithTuning(Tuning{PollPeriod: 61})},
+		"adaptive": nil, // of tasks that take 20 microseconds it is 50
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, append(options, WithWorkers(1), WithPinning(PinNone))...)
+			const enough = 20_000
+			var ran, queued, began int
+			var again func(*Worker)
+			again = func(w *Worker) {
+				if ran++; ran == 2000 {
+					queued = ran
+					_ = w.Go(func(*Worker) { began = ran })
+				}
+				heist.Spin(20 * time.Microsecond)
+				if began == 0 && ran < enough {
+					_ = p.Go(again)
+				}
+			}
+			onlyWorker(t, p, func(w *Worker) {
+				for range 200 {
+					_ = p.Go(again)
+				}
+			})
+			require.NotZero(t, began, "the worker's own task never began")
+			require.Less(t, began-queued, 1000, "tasks from outside began before the worker's own")
+		})
+	}
+}
+
+// TestWhatWasPulledIsNotOvertaken by tasks that came later: the first of the next batch begins
+// while older ones lie in the batch buffer.
+func TestWhatWasPulledIsNotOvertaken(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 10}))
+	const n = 200
+	var ran []int
+	fs := make([]func(*Worker), n)
+	for i := range fs {
+		fs[i] = func(*Worker) { ran = append(ran, i) }
+	}
+	onlyWorker(t, p, func(*Worker) { _, _ = p.SubmitAll(context.Background(), fs) })
+	require.Len(t, ran, n)
+	for i, got := range ran {
+		require.Equal(t, i, got)
+	}
+}
+
+// TestOneTurnInEightIsForNormalUnderHigh, also if the tasks lie in the injector.
+func TestOneTurnInEightIsForNormalUnderHigh(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	var high, began []int
+	onlyWorker(t, p, func(w *Worker) {
+		for range 400 {
+			_ = p.Submit(context.Background(), func(*Worker) { high = append(high, len(began)) }, PriorityHigh)
+		}
+		for range 30 {
+			_ = p.Go(func(*Worker) { began = append(began, len(high)) })
+		}
+	})
+	require.LessOrEqual(t, began[0], 2*otherTurns, "tasks of high priority before the first other one")
+	require.LessOrEqual(t, began[len(began)-1], 31*otherTurns, "tasks of high priority before the last other one")
+}
+
+// TestALentPlaceLooksIntoTheInjector: what the waiter waits for lies there, and the place's own queue never
+// becomes empty.
+func TestALentPlaceLooksIntoTheInjector(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 61}))
+	for name, priority := range map[string]Priority{"high": PriorityHigh, "normal": PriorityNormal, "low": PriorityLow} {
+		t.Run(name, func(t *testing.T) {
+			const enough = 100_000
+			var ran int64
+			var ended bool
+			var again func(*Worker)
+			again = func(w *Worker) {
+				if ran++; !ended && ran < enough {
+					_ = w.Go(again)
+				}
+			}
+			var before int64
+			onlyWorker(t, p, func(w *Worker) {
+				require.NoError(t, w.Go(again))
+				_, err := Async(p, func(*Worker) (int, error) { before, ended = ran, true; return 0, nil }, priority).Wait(context.Background())
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			require.Less(t, before, int64(1000), "tasks of the worker began before the one that is waited for")
+		})
+	}
+}
+
+// TestTheSlotGivesWayToTheRingWhenTasksAreLong: not more than 3 in a row come from the
+// LIFO slot, however short a tick is.
+func TestTheSlotGivesWayToTheRingWhenTasksAreLong(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: 1 << 20}))
+	var row, before int
+	waits := true
+	var again func(*Worker)
+	again = func(w *Worker) {
+		if row++; waits && row < 10_000 {
+			_ = w.Go(again)
+		}
+	}
+	onlyWorker(t, p, func(w *Worker) {
+		w.tick.average, w.tick.budget = 2*time.Millisecond, 1 // as if it had measured that
+		require.NoError(t, w.Go(func(*Worker) { waits, before = false, row }))
+		require.NoError(t, w.Go(again))
+	})
+	require.LessOrEqual(t, before, 2*maxLIFO)
 }

@@ -167,7 +167,7 @@ func TestSmallRecursionsStayOnTheFastPath(t *testing.T) {
 		grown := 0
 		for range 1000 {
 			fib(w, 8)
-			for _, s := range w.forkStacks() {
+			for _, s := range w.stacks {
 				if s.(*frames[application[int, int], int]).levels > policy.AlwaysPublic {
 					grown++ // it was interrupted in the middle
 				}

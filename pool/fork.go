@@ -2,6 +2,7 @@ package pool
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -67,19 +68,18 @@ import (
 // (waiting.go), and moves top, split and bottom back to d. No thief changes public meanwhile,
 // because it says that there is nothing to steal.
 //
-// What each operation leaves behind, with d the depth that it is given. Public frames before top are stolen.
+// What each operation leaves behind, with d the depth that it is given:
 //
-//	operation   bottom   public frames                frames
-//	push        d+1      as before, or all (alarm)    one more; d is bottom
-//	pop         d        split at most d              d run, by the owner or by its thief
-//	newest      d        split at most d              d taken back, unless it was stolen: then pop's settle follows
-//	takeBack    as was   split at most d              the same, when the owner has moved bottom already
-//	withdraw    d        only stolen ones above d     those above d taken back that were not stolen
-//	reclaim     d        none from d on               those from d on that were stolen are done, their panics returned
-//	cut         d        none from d on               withdraw and reclaim, for a panic: the call keeps what was lost
-//	tidy        d        none from d on               cut at the end of a join, and trim after the outermost
-//	trim        as was   as before                    no references in unused ones; only the first block if none is in use
-//	unwind      each at its mark                      cut of all stacks of a worker
+//	operation    bottom      public frames               frames
+//	push         d+1         as before, or all (alarm)   one more; d is bottom
+//	takeBack     d           none from d on              d is the owner's again
+//	  if stolen  top         as before                   as before
+//	pop          d           none from d on              d run, by the owner or by its thief
+//	reclaim      d           none from d on              those from d on taken back, or run by their thieves
+//	cut          d           none from d on              the same; the call keeps a panic of a thief
+//	tidy         d           none from d on              the same, and after the outermost join those of trim
+//	trim         as before   as before                   unused ones have no references; without forks, one block
+//	unwind       its mark    none from there on          cut, on all stacks of a worker
 
 const (
 	// blockLen is how many frames a fork stack's array grows by. Programs that halve
@@ -99,10 +99,10 @@ type stack struct {
 	split  int // the same as in public
 	used   int // frames from this depth on were not written since they were cleared
 
-	// levels is how many of the oldest forks are published in any case; breathedAt is when one of
-	// these last looked at the clock, in heist.Ticks. See breathe.
-	levels     int
-	breathedAt int64
+	// levels is how many of the oldest forks are published in any case; checkedAt is when one of
+	// these last looked at the clock, in heist.Ticks. See checkClock.
+	levels    int
+	checkedAt int64
 
 	_ pad.Line
 
@@ -158,18 +158,9 @@ type frames[W, R any] struct {
 	_ pad.Line
 }
 
-// forkStack is a frames of any type.
+// forkStack is a frames of any type. The methods that it adds are for the owner.
 type forkStack interface {
-	// For thieves:
-
-	// claim takes the oldest public frame for the caller, which must run it.
-	claim() (index int, r heist.StealResult)
-	// run runs a claimed frame.
-	run(thief *Worker, index int)
-	// visible says whether there is a frame to steal.
-	visible() bool
-
-	// For the owner:
+	stealable
 
 	depth() int
 	// publish lets thieves see all frames.
@@ -180,11 +171,6 @@ type forkStack interface {
 	// trim clears the frames that are not in use, lest they keep garbage alive. If no frame is in
 	// use, it also drops all blocks but the first.
 	trim()
-
-	// For any goroutine:
-
-	// alarm makes the owner's next fork or join leave the fast path.
-	alarm()
 }
 
 func (s *frames[W, R]) init(w *Worker) {
@@ -251,7 +237,7 @@ func (s *frames[W, R]) pushTo(what W, public bool) {
 		s.relax()
 	}
 	if d < eager {
-		s.breathe(w, d)
+		s.checkClock(w, d)
 		s.relax()
 	}
 }
@@ -265,6 +251,7 @@ func (s *stack) eager() int {
 // alarmed is a value of slow that no depth reaches.
 const alarmed = 1 << 30
 
+// alarm makes the owner's next fork or join leave the fast path.
 func (s *stack) alarm() {
 	if s.slow.Load() != alarmed {
 		s.slow.Store(alarmed)
@@ -305,12 +292,12 @@ func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.cancelScope.s
 // mostLevels bounds the levels. Each level of a tree has twice as many forks as the one above it.
 const mostLevels = 24
 
-// breathe is called for each of the oldest forks. One at depth 0 may begin a new tree, which starts
+// checkClock is called for each of the oldest forks. One at depth 0 may begin a new tree, which starts
 // with the fewest levels.
-func (s *stack) breathe(w *Worker, d int) {
+func (s *stack) checkClock(w *Worker, d int) {
 	now, period := heist.Ticks(), w.pool.ticks.giveWay
-	since := now - s.breathedAt
-	s.breathedAt = now
+	since := now - s.checkedAt
+	s.checkedAt = now
 	switch {
 	case d == 0:
 		s.levels = policy.AlwaysPublic
@@ -327,21 +314,16 @@ func (s *stack) breathe(w *Worker, d int) {
 //
 //go:noinline
 func (s *frames[W, R]) pop(d int, what W) R {
-	if s.newest(d) {
+	if s.takeBack(d) {
 		return s.body(s.owner, what)
 	}
-	return s.settle(d)
+	return s.joinStolen(d)
 }
 
-// newest takes back the fork at depth d, the newest one, unless it was stolen, and says
-// whether it did. If it did not, the caller calls settle next.
-func (s *frames[W, R]) newest(d int) bool {
-	s.bottom = d
-	return s.takeBack(d)
-}
-
-// takeBack takes back the fork at depth d, unless it was stolen, and says whether it did.
+// takeBack takes back the fork at depth d, the newest one, unless it was stolen, and says whether it did. If it
+// did not, the caller calls joinStolen next, or leaves it.
 func (s *frames[W, R]) takeBack(d int) bool {
+	s.bottom = d
 	if s.sleep.Hungry() {
 		s.owner.expose()
 	}
@@ -352,6 +334,7 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		public := s.public.Load()
 		top, _ := borders(public)
 		if top > d {
+			s.bottom = top
 			return false
 		}
 		// Frames below d stay public, though they need not: they may belong to another
@@ -363,33 +346,30 @@ func (s *frames[W, R]) takeBack(d int) bool {
 	}
 }
 
-// settle waits for the thief of the fork at depth d and returns the fork's result.
-func (s *frames[W, R]) settle(d int) R {
-	out := s.reclaim(d, s.withdraw(d))
+// joinStolen waits for the thief of the fork at depth d and returns the fork's result.
+func (s *frames[W, R]) joinStolen(d int) R {
+	out := s.reclaim(d)
 	resume(out.ending)
 	return out.result
 }
 
-// withdraw takes back all frames from depth d on that were not stolen, and returns the
-// end of the stolen ones: thieves have the frames from d to end-1.
-func (s *frames[W, R]) withdraw(d int) int {
+// reclaim takes back the frames from depth d on that were not stolen, waits until thieves are done with
+// the others, and makes d the next frame. It returns the outcome of d if that was stolen. A panic left
+// those behind d: their outcomes are dropped, but for panics while a call unwinds.
+func (s *frames[W, R]) reclaim(d int) (first outcome[R]) {
 	s.bottom = d
-	for d < s.split {
+	end := d // thieves have the frames from d to end-1
+	for s.split > end {
 		public := s.public.Load()
 		top, _ := borders(public)
 		top = max(top, d)
 		if s.public.CompareAndSwap(public, public>>32<<32|uint64(top)) {
-			s.split = top
-			return top
+			s.split, end = top, top
 		}
 	}
-	return d
-}
-
-// reclaim waits until thieves are done with the frames from d to end-1, makes d the
-// next frame, and returns the outcome of d. A panic left the others behind: their outcomes
-// are dropped, but for panics while a call unwinds.
-func (s *frames[W, R]) reclaim(d, end int) (first outcome[R]) {
+	if end == d {
+		return first
+	}
 	s.bottom = end // trim must not clear what thieves work in
 	for i := end - 1; i >= d; i-- {
 		fr := s.at(i)
@@ -434,20 +414,21 @@ func (s *stack) visible() bool {
 	return top < split
 }
 
-func (s *stack) claim() (int, heist.StealResult) {
+// claim takes the oldest public frame.
+func (s *stack) claim(int) (c claimed, r heist.StealResult) {
 	public := s.public.Load()
 	top, split := borders(public)
 	if top >= split {
-		return 0, heist.Empty
+		return c, heist.Empty
 	}
 	if !s.public.CompareAndSwap(public, public+1<<32) {
-		return 0, heist.Retry
+		return c, heist.Retry
 	}
-	return top, heist.Success
+	return claimed{index: top}, heist.Success
 }
 
-func (s *frames[W, R]) run(thief *Worker, index int) {
-	fr := s.at(index)
+func (s *frames[W, R]) run(thief *Worker, c claimed) {
+	fr := s.at(c.index)
 	out := thief.helps(s.owner, &fr.latch, fr.cancelScope)
 	returned := false
 	defer func() {
@@ -490,9 +471,8 @@ func (s *frames[W, R]) cut(d int) {
 	if s.bottom <= d {
 		return
 	}
-	if end := s.withdraw(d); end > d {
-		call := s.at(d).cancelScope
-		call.keep(s.reclaim(d, end).ending)
+	if ending := s.reclaim(d).ending; ending != nil {
+		s.at(d).cancelScope.keep(ending)
 	}
 }
 
@@ -538,8 +518,10 @@ func (s *frames[W, R]) moveTo(d int) {
 
 // expose publishes all frames of the worker. A worker that is about to wait, or to begin
 // something that belongs to another call, must have no private frames.
+//
+//go:noinline
 func (w *Worker) expose() {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.stacks {
 		s.publish()
 	}
 }
@@ -550,24 +532,20 @@ func stackOf[S any, P interface {
 	forkStack
 	init(*Worker)
 }](w *Worker) P {
-	stacks := w.forkStacks()
-	for _, s := range stacks {
+	for _, s := range w.stacks {
 		if s, ok := s.(P); ok {
 			return s
 		}
 	}
 	s := P(new(S))
 	s.init(w)
-	more := append(stacks[:len(stacks):len(stacks)], s)
-	w.stacks.Store(&more)
+	w.addStack(s)
 	return s
 }
 
-func (w *Worker) forkStacks() []forkStack {
-	if p := w.stacks.Load(); p != nil {
-		return *p
-	}
-	return nil
+func (w *Worker) addStack(s forkStack) {
+	w.stacks = append(w.stacks, s)
+	w.offer(append(slices.Clip(w.offers(true)), s))
 }
 
 // Before a worker runs another computation's function in the middle of its own, it pushes an
@@ -580,9 +558,8 @@ func (w *Worker) forkStacks() []forkStack {
 // pushUnwindPoint returns the mark that unwind needs.
 func (w *Worker) pushUnwindPoint() int {
 	m := len(w.unwindPoints)
-	stacks := w.forkStacks()
-	w.unwindPoints = append(w.unwindPoints, len(stacks))
-	for _, s := range stacks {
+	w.unwindPoints = append(w.unwindPoints, len(w.stacks))
+	for _, s := range w.stacks {
 		w.unwindPoints = append(w.unwindPoints, s.depth())
 	}
 	return m
@@ -591,7 +568,7 @@ func (w *Worker) pushUnwindPoint() int {
 // unwind takes back the forks that are left since the mark, and removes the mark.
 func (w *Worker) unwind(m int) {
 	depths := w.unwindPoints[m+1:][:w.unwindPoints[m]]
-	for i, s := range w.forkStacks() {
+	for i, s := range w.stacks {
 		if i < len(depths) {
 			s.cut(depths[i])
 		} else {
@@ -629,17 +606,15 @@ func (w *Worker) endInner(in inner) {
 
 // alarm makes the worker's next fork or join leave the fast path.
 func (w *Worker) alarm() {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.offers(true) {
 		s.alarm()
 	}
 }
 
 // trim clears the frames that are not in use, and drops a deque that has grown.
 func (w *Worker) trim() {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.stacks {
 		s.trim()
 	}
-	if d := w.children.Load(); d != nil && w.branch.Load() == nil && d.Stats().Grows > keptGrows {
-		w.children.Store(nil)
-	}
+	w.children.trim()
 }

@@ -1,17 +1,20 @@
 package pool
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"weak"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
-	"github.com/stretchr/testify/require"
 )
 
 func TestJoinReturnsTheResultsOfBoth(t *testing.T) {
@@ -125,7 +128,7 @@ func TestManyTypesOfForksNestedInOneAnother(t *testing.T) {
 			require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1<<depth, f(w, depth)) }))
 		}
 		p.workers.each(func(w *Worker) {
-			for _, s := range w.forkStacks() {
+			for _, s := range w.stacks {
 				require.Zero(t, s.depth())
 			}
 		})
@@ -152,7 +155,7 @@ func TestDeepRecursion(t *testing.T) {
 		for range 3 {
 			require.NoError(t, p.Run(func(w *Worker) {
 				require.Equal(t, depth, sum(w, depth))
-				for _, s := range w.forkStacks() {
+				for _, s := range w.stacks {
 					require.Zero(t, s.depth())
 				}
 			}))
@@ -197,7 +200,7 @@ func lonelyStack() *frames[int, int] {
 	s := new(frames[int, int])
 	s.init(loneWorker(&Pool{ticks: periods{giveWay: math.MaxInt64}}))
 	s.body = func(_ *Worker, n int) int { return 10 * n }
-	s.owner.stacks.Store(&[]forkStack{s})
+	s.owner.addStack(s)
 	return s
 }
 
@@ -253,7 +256,6 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 	t.Run("at the next join", func(t *testing.T) {
 		s := full()
 		hungry(s, true)
-		s.bottom = n - 1
 		require.True(t, s.takeBack(n-1))
 		requireBorders(t, s, 0, n-1, n-1)
 	})
@@ -262,7 +264,6 @@ func TestForksArePublicWhenSomebodyIsHungry(t *testing.T) {
 		hungry(s, true)
 		s.push(n)
 		hungry(s, false)
-		s.bottom = n
 		require.True(t, s.takeBack(n))
 		requireBorders(t, s, 0, n, n)
 		s.push(n)
@@ -293,7 +294,6 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s := lonelyStack()
 		s.push(1)
 		old := s.public.Load()
-		s.bottom = 0
 		require.True(t, s.takeBack(0))
 		require.False(t, claimWith(s, old), "there is nothing to claim")
 	})
@@ -301,25 +301,23 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s := lonelyStack()
 		s.push(1)
 		old := s.public.Load()
-		s.bottom = 0
 		require.True(t, s.takeBack(0))
 		s.push(2)
 		require.True(t, claimWith(s, old), "the word is the same again, and the new fork is public")
 		require.False(t, s.takeBack(0))
-		s.run(s.owner, 0)
-		require.Equal(t, 20, s.settle(0), "of the new fork, not of the old one")
+		s.run(s.owner, claimed{})
+		require.Equal(t, 20, s.joinStolen(0), "of the new fork, not of the old one")
 		requireBorders(t, s, 0, 0, 0)
 	})
 	t.Run("stolen and joined", func(t *testing.T) {
 		s := lonelyStack()
 		s.push(1)
 		old := s.public.Load()
-		index, r := s.claim()
+		c, r := s.claim(0)
 		require.Equal(t, heist.Success, r)
-		s.run(s.owner, index)
-		s.bottom = 0
+		s.run(s.owner, c)
 		require.False(t, s.takeBack(0))
-		require.Equal(t, 10, s.settle(0))
+		require.Equal(t, 10, s.joinStolen(0))
 		require.False(t, claimWith(s, old))
 	})
 	t.Run("another thief was faster", func(t *testing.T) {
@@ -327,12 +325,12 @@ func TestThiefWithAnOldWordClaimsOnlyWhatIsPublic(t *testing.T) {
 		s.push(1)
 		s.push(2)
 		old := s.public.Load()
-		index, _ := s.claim()
-		require.Zero(t, index, "the oldest goes first")
+		c, _ := s.claim(0)
+		require.Zero(t, c.index, "the oldest goes first")
 		require.False(t, claimWith(s, old))
-		index, _ = s.claim()
-		require.Equal(t, 1, index)
-		_, r := s.claim()
+		c, _ = s.claim(0)
+		require.Equal(t, 1, c.index)
+		_, r := s.claim(0)
 		require.Equal(t, heist.Empty, r)
 	})
 }
@@ -345,15 +343,14 @@ func TestEveryFrameCanBeStolen(t *testing.T) {
 	}
 	s.publish()
 	for i := range n {
-		index, r := s.claim()
+		c, r := s.claim(0)
 		require.Equal(t, heist.Success, r)
-		require.Equal(t, i, index)
-		s.run(s.owner, index)
+		require.Equal(t, i, c.index)
+		s.run(s.owner, c)
 	}
 	for i := n - 1; i >= 0; i-- {
-		s.bottom = i
 		require.False(t, s.takeBack(i))
-		require.Equal(t, 10*i, s.settle(i))
+		require.Equal(t, 10*i, s.joinStolen(i))
 	}
 	requireBorders(t, s, 0, 0, 0)
 }
@@ -494,12 +491,12 @@ func TestPublicForksAllocateNothing(t *testing.T) {
 	s := lonelyStack()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		s.pushTo(1, true)
-		index, _ := s.claim()
+		c, _ := s.claim(0)
 		s.push(2)
 		require.True(t, s.takeBack(1))
-		s.run(s.owner, index)
-		require.False(t, s.newest(0))
-		require.Equal(t, 10, s.settle(0))
+		s.run(s.owner, c)
+		require.False(t, s.takeBack(0))
+		require.Equal(t, 10, s.joinStolen(0))
 	}))
 }
 
@@ -699,6 +696,84 @@ func loneWorker(p *Pool) *Worker {
 	w := &Worker{pool: p}
 	w.goroutine = goroutineID()
 	w.core.Guest = true
-	w.wearer()
+	w.locateLabels()
+	w.offer([]stealable{&w.children})
 	return w
+}
+
+// TestALoopThatRecoversPanicsLeavesABlockOfFrames, and no more, at any depth of forks.
+func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for _, depth := range []int{0, 1, policy.AlwaysPublic + 2, 300} {
+		onlyWorker(t, p, func(w *Worker) {
+			var most int
+			dive(w, depth, func(w *Worker) {
+				for range 5000 {
+					testutil.Caught(func() {
+						Join(w, func(*Worker, int) int { panic("recovered") }, 0, nop1, 0)
+					})
+					for _, s := range w.stacks {
+						most = max(most, s.depth())
+					}
+				}
+			})
+			require.LessOrEqual(t, most, depth+2*blockLen+1, "at depth %d", depth)
+		})
+	}
+}
+
+// TestALargeArgumentIsGarbageWhenItsJoinIsOver, though the worker stays busy.
+func TestALargeArgumentIsGarbageWhenItsJoinIsOver(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) {
+		collected := make(chan struct{})
+		func() {
+			large := new([1 << 20]byte)
+			runtime.SetFinalizer(large, func(*[1 << 20]byte) { close(collected) })
+			Join(w, nop1, 0, func(_ *Worker, b *[1 << 20]byte) byte { return b[0] }, large)
+		}()
+		require.True(t, testutil.Eventually(func() bool {
+			runtime.GC()
+			select {
+			case <-collected:
+				return true
+			default:
+				return false
+			}
+		}), "a frame keeps it alive")
+	})
+}
+
+// TestForkStacksShrink: what a deep recursion needed is garbage when the worker has nothing to do.
+func TestForkStacksShrink(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var block weak.Pointer[frame[application[int, int], int]]
+	onlyWorker(t, p, func(w *Worker) {
+		dive(w, 20*blockLen, func(w *Worker) {
+			s := applications[int, int](w)
+			require.Greater(t, s.bottom, 2*blockLen)
+			block = weak.Make(s.at(2 * blockLen))
+		})
+	})
+	requireAtRest(t, p)
+	require.True(t, testutil.Eventually(func() bool {
+		runtime.GC()
+		return block.Value() == nil
+	}), "a block of frames is kept")
+}
+
+// TestInnerCallsLeaveNoMarks: a task that goes on for ever may make any number of calls, so none may leave an
+// unwind point.
+func TestInnerCallsLeaveNoMarks(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	require.NoError(t, p.Run(func(w *Worker) {
+		for range 10 {
+			require.NoError(t, For(w.With(ctx), 10, func(int) {}))
+			w.Scope(func(s *Scope) { s.Go(w, func(*Worker) {}) })
+			_ = testutil.Caught(func() { w.Scope(func(*Scope) { panic(io.EOF) }) })
+		}
+		require.Empty(t, w.unwindPoints)
+	}))
 }

@@ -282,7 +282,7 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	w.inPlace++
 	job := w.job.own()
 	before := goroutineLabels()
-	setGoroutineLabels(w.dressed(t.labels))
+	setGoroutineLabels(w.labelsWith(t.labels))
 	defer func() {
 		w.inPlace--
 		w.job.set(job)

@@ -674,3 +674,54 @@ func TestCloseDoesNotWaitForADelayThatWasCancelled(t *testing.T) {
 		require.NoError(t, p.Close())
 	}
 }
+
+// TestCloseWaitsForAFutureThatAGuestRunsInPlace, and is refused inside of it.
+func TestCloseWaitsForAFutureThatAGuestRunsInPlace(t *testing.T) {
+	for range testutil.Stress(50) {
+		p := newPool(t, WithWorkers(1))
+		release := occupy(p)
+		begun, over := make(chan struct{}), make(chan struct{})
+		var ended atomic.Bool
+		var inside error
+		f := Async(p, func(*Worker) (int, error) {
+			inside = p.Close()
+			close(begun)
+			<-over
+			ended.Store(true)
+			return 1, nil
+		})
+		guest := testutil.Together(1, func(int) {
+			_ = p.Run(func(*Worker) { _, _ = f.Wait(context.Background()) })
+		})
+		<-begun
+		release()
+		closing := testutil.Together(1, func(int) {
+			_ = p.Close()
+			if !ended.Load() {
+				t.Error("Close has returned")
+			}
+		})
+		require.True(t, testutil.Eventually(p.core.Closing.Load))
+		close(over)
+		guest()
+		closing()
+		require.ErrorContains(t, inside, "inside a task")
+	}
+}
+
+// TestWaitsThatWereGivenUpLeaveNothingBehind: a goroutine may look at a future every now and
+// then for as long as the process runs.
+func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	future := &Future[int]{pool: p}
+	left := make(chan int, 1)
+	require.NoError(t, p.Go(func(w *Worker) {
+		for range 100 {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Microsecond)
+			_, _ = future.Wait(ctx)
+			cancel()
+		}
+		left <- w.pool.core.Waits()
+	}))
+	require.LessOrEqual(t, <-left, 1)
+}

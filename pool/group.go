@@ -28,13 +28,13 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 //
 // A group counts its functions in one word, tasks. It has three parts: how many functions have been counted in and not out,
 // how many of these have begun, and the bit abandoned. Go counts a function in before anybody else knows of it. After
-// that the function is in one place: with its submitter, in the backlog, among a broadcast's letters, in a queue
+// that the function is in one place: with its submitter, in the backlog, among a broadcast's mail, in a queue
 // of the pool, or in a worker that runs it. Who takes it from its place without passing it on counts it out:
 //
 //  1. The worker that has run it, when it has ended.
 //  2. Its submitter, if the pool does not accept it.
 //  3. The worker that drops the backlog of a group that has failed.
-//  4. Who takes a letter back, or closes the place where it lies.
+//  4. Who takes mail back, or closes the place where it lies.
 //  5. When the pool has been aborted, functions that have not begun lie in queues that nobody will look into, or belong to
 //     Abort's caller. The first goroutine that looks at the word counts all of them out at once, wherever they are: it sets
 //     abandoned.

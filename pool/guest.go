@@ -96,7 +96,7 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	}))
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
-	w.wearer()
+	w.locateLabels()
 	w.code.set(someCode)
 	if p.stamps {
 		w.since.Store(heist.Ticks())

@@ -347,3 +347,18 @@ func TestGuestFinishesOnItsOwnAfterClose(t *testing.T) {
 		require.EqualError(t, late, fmt.Sprintf("%v\n%v", ErrClosed, ErrClosed))
 	}
 }
+
+func TestAGuestIsNotTakenForTheOneBefore(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for range 3 {
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.Zero(t, w.gaveWayAt)
+			require.False(t, w.asked)
+			require.Nil(t, w.cancelScope)
+			untilGiveWayIsDue()
+			w.giveWay()
+			require.NotZero(t, w.gaveWayAt)
+			w.asked = true
+		}))
+	}
+}

@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // private says which frames of a worker thieves cannot see. The worker must be waiting for something, so
 // that it does not change them meanwhile.
 func private(w *Worker) (hidden []string) {
-	for _, s := range w.forkStacks() {
+	for _, s := range w.stacks {
 		bottom := s.depth()
 		var st *stack
 		switch s := s.(type) {
@@ -71,7 +72,7 @@ func nop1(*Worker, int) int { return 0 }
 
 // notLate makes the next fork of a stack believe that the last one was just now, so that it does not
 // publish more: under emulation, one fork may take as long as many.
-func notLate(s *stack) { s.breathedAt = math.MaxInt64 / 2 }
+func notLate(s *stack) { s.checkedAt = math.MaxInt64 / 2 }
 
 // occupy keeps a worker of the pool busy until release is called.
 func occupy(p *Pool) (release func()) {
@@ -285,7 +286,6 @@ func TestJoinsOfPublicForksTakeTheSlowPath(t *testing.T) {
 	require.EqualValues(t, n, s.slow.Load())
 	for d := n - 1; d > n-3; d-- {
 		require.True(t, s.takeBack(d))
-		s.bottom = d
 	}
 	s.push(1)
 	require.EqualValues(t, n-2, s.slow.Load(), "forks may take the fast path again")
@@ -353,8 +353,7 @@ func TestExposeShowsAllStacks(t *testing.T) {
 	other := new(frames[int, int])
 	other.init(w)
 	other.body = s.body
-	stacks := []forkStack{s, other}
-	w.stacks.Store(&stacks)
+	w.addStack(other)
 	const n = 3 * policy.AlwaysPublic
 	for i := range n {
 		s.push(i)
@@ -383,13 +382,64 @@ func TestForksWhileAStolenOneIsWaitedForArePublic(t *testing.T) {
 	}
 	w.expose()
 	for range n {
-		_, _ = s.claim()
+		_, _ = s.claim(0)
 	}
 	// The owner waits for the newest one, and something that it runs meanwhile forks here.
-	s.bottom = n - 1
 	require.False(t, s.takeBack(n-1))
-	require.Equal(t, n, s.withdraw(n-1))
-	s.bottom = n
 	s.push(100)
 	require.True(t, s.visible(), "the only fork that is left is hidden")
+}
+
+// TestAForkOfBothCanBeStolenHoweverDeepItIs: it is private at first, and the next fork publishes it.
+func TestAForkOfBothCanBeStolenHoweverDeepItIs(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var down func(w *Worker, n int) int
+	down = func(w *Worker, n int) int {
+		if n > 0 {
+			x, _ := both(w, func(w *Worker) int { return down(w, n-1) }, func(*Worker) int { return 0 })
+			return x
+		}
+		begun := make(chan struct{})
+		x, _ := both(w, func(w *Worker) int {
+			begins := testutil.Eventually(func() bool {
+				both(w, nop[int], nop[int])
+				select {
+				case <-begun:
+					return true
+				default:
+					return false
+				}
+			})
+			if !begins {
+				return 0
+			}
+			return 1
+		}, func(*Worker) int { close(begun); return 0 })
+		return x
+	}
+	require.NoError(t, p.Run(func(w *Worker) { require.Equal(t, 1, down(w, 3*policy.AlwaysPublic)) }))
+}
+
+// TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater: not only the oldest forks, which are public from
+// the beginning, but all.
+func TestEveryFunctionOfDoCanBeStolenByOneWhoFallsIdleLater(t *testing.T) {
+	const n = 12
+	p := newPool(t, WithWorkers(2))
+	for range testutil.Stress(50) {
+		release := occupy(p)
+		var begun atomic.Int32
+		fs := make([]func(*Worker), n)
+		fs[0] = func(*Worker) {
+			release()
+			for begun.Load() < n-1 {
+				runtime.Gosched()
+			}
+		}
+		for i := 1; i < n; i++ {
+			fs[i] = func(*Worker) { begun.Add(1) }
+		}
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) { w.Do(fs...); close(done) }))
+		require.True(t, closed(done), "%d of %d were stolen", begun.Load(), n-1)
+	}
 }

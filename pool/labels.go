@@ -11,7 +11,7 @@ import (
 // # Labels
 //
 // A goroutine has labels, which pprof shows (runtime/pprof.Do). On every worker, the work of a pool has the labels of
-// its submitter or caller, as a new goroutine has those of its creator: a task takes them along (errand), and a stolen
+// its submitter or caller, as a new goroutine has those of its creator: a task takes them along (taskMeta), and a stolen
 // fork or child gets the labels of its victim. The workers of a pool with a name have its name and their number as
 // labels, too.
 //
@@ -27,11 +27,11 @@ import (
 // labels are the labels of a goroutine.
 type labels = unsafe.Pointer
 
-// dress is which labels a worker's goroutine has, and why. Owner only, unless said otherwise.
-type dress struct {
-	worn   labels    // labels that the goroutine has for what it runs, see wear
-	merged [2]merged // see withName; thieves read them as they read labels
-	title  string    // the name of the worker's task, or of what it began last by Named in a task without one
+// workerLabels is which labels a worker's goroutine has, and why. Owner only, unless said otherwise.
+type workerLabels struct {
+	jobLabels labels    // labels that the goroutine has for what it runs, see setLabels
+	merged    [2]merged // see withName; thieves read them as they read labels
+	title     string    // the name of the worker's task, or of what it began last by Named in a task without one
 }
 
 // labelsOffset is the offset of the labels in the runtime's record of a goroutine, or 0 if it was not found.
@@ -60,16 +60,16 @@ func findLabels() (offset uintptr) {
 	return 0
 }
 
-// wearer records where the labels of the calling goroutine are, which is the worker from now on.
-func (w *Worker) wearer() {
+// locateLabels records where the labels of the calling goroutine are, which is the worker from now on.
+func (w *Worker) locateLabels() {
 	w.record.set((*record)(goroutineRecord()))
 	if labelsOffset > 0 {
 		w.labels = (*labels)(unsafe.Add(goroutineRecord(), labelsOffset))
 		return
 	}
-	w.labels = &w.worn
+	w.labels = &w.jobLabels
 	if w.core.Guest {
-		w.worn = goroutineLabels()
+		w.jobLabels = goroutineLabels()
 	}
 }
 
@@ -83,8 +83,8 @@ func (w *Worker) carries() labels {
 	return ls
 }
 
-// dressed returns the labels that the worker's goroutine has while it runs something with the labels others.
-func (w *Worker) dressed(others labels) labels {
+// labelsWith returns the labels that the worker's goroutine has while it runs something with the labels others.
+func (w *Worker) labelsWith(others labels) labels {
 	if w.core.Guest {
 		return others
 	}
@@ -122,24 +122,24 @@ func setGoroutineLabels(labels)
 // The labels of a pool that has a name.
 const labelPool, labelWorker = "heist_pool", "heist_worker"
 
-// wear gives the worker's goroutine the labels others for what it runs, and returns the labels that it had, for the next
-// call of wear. That call discards labels that the goroutine's function has set meanwhile.
-func (w *Worker) wear(others labels) (before labels) {
-	before = w.worn
+// setLabels gives the worker's goroutine the labels others for what it runs, and returns the labels that it had, for the next
+// call of setLabels. That call discards labels that the goroutine's function has set meanwhile.
+func (w *Worker) setLabels(others labels) (before labels) {
+	before = w.jobLabels
 	if w.core.Guest || others == before {
 		return before
 	}
-	w.worn = others
+	w.jobLabels = others
 	setGoroutineLabels(w.withName(others))
 	return before
 }
 
-// isDressed says whether the worker's goroutine has labels other than the worker's own.
-func (w *Worker) isDressed() bool { return atomic.LoadPointer(w.labels) != w.merged[0].all }
+// hasLabels says whether the worker's goroutine has labels other than the worker's own.
+func (w *Worker) hasLabels() bool { return atomic.LoadPointer(w.labels) != w.merged[0].all }
 
-// undress gives the worker's goroutine the worker's own labels, and no others.
-func (w *Worker) undress() {
-	w.worn = nil
+// resetLabels gives the worker's goroutine the worker's own labels, and no others.
+func (w *Worker) resetLabels() {
+	w.jobLabels = nil
 	setGoroutineLabels(w.withName(nil))
 }
 

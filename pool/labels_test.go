@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // label returns a label of the calling goroutine, as a profile shows it.
@@ -248,3 +251,39 @@ func TestLabelsDoNotSurviveATaskThatPanicsOrEndsItsGoroutine(t *testing.T) {
 		require.Empty(t, <-got)
 	}
 }
+
+func TestWorkersHaveNoLabelsOfOthers(t *testing.T) {
+	var p *Pool
+	pprof.Do(context.Background(), pprof.Labels("whose", "New's"), func(context.Context) { p = newPool(t, WithWorkers(1)) })
+	count := func() int {
+		n := 0
+		profile := pprof.Lookup("goroutine")
+		var text writer
+		require.NoError(t, profile.WriteTo(&text, 1))
+		for i := 0; i+len("New's") <= len(text); i++ {
+			if string(text[i:i+len("New's")]) == "New's" {
+				n++
+			}
+		}
+		return n
+	}
+	inside := make(chan struct{})
+	release := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(inside); <-release }))
+	<-inside
+	require.Zero(t, count())
+	close(release)
+
+	// The goroutine for the network does not have the labels of the task that needs it first, either.
+	looked := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		pprof.Do(context.Background(), pprof.Labels("whose", "New's"), func(context.Context) { w.pollNetwork(heist.Ticks()) })
+		close(looked)
+	}))
+	<-looked
+	require.True(t, testutil.Eventually(func() bool { return count() == 0 }))
+}
+
+type writer []byte
+
+func (w *writer) Write(b []byte) (int, error) { *w = append(*w, b...); return len(b), nil }

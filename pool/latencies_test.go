@@ -162,7 +162,7 @@ func TestForksOfTheOwnPlaceAreNotDrawn(t *testing.T) {
 			w.search.Begin()
 			j, r := w.stealWork(false)
 			require.Equal(t, heist.Success, r)
-			j.forks.run(w, j.index)
+			j.from.run(w, j.claimed)
 			return 1
 		}, func(*Worker) int { return 2 })
 	})

@@ -400,8 +400,8 @@ func (s span) run(w *Worker) {
 		}
 		// Parts that were given away and not stolen come back, the nearest part first.
 		d := forks.bottom - 1
-		for ; d >= base && !forks.newest(d); d-- {
-			forks.settle(d)
+		for ; d >= base && !forks.takeBack(d); d-- {
+			forks.joinStolen(d)
 		}
 		if d < base {
 			break
@@ -412,7 +412,6 @@ func (s span) run(w *Worker) {
 		for ; s.grain == 0 && d > base && forks.takeBack(d-1); d-- {
 			s.hi = forks.at(d - 1).what.hi
 			s.free()
-			forks.bottom = d - 1
 		}
 	}
 	returned = true

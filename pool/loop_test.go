@@ -17,9 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
-	"github.com/seed53057037/heist/internal/testutil"
-
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
 // granularities has an entry for each way to divide a loop.
@@ -1057,4 +1056,88 @@ func TestAContextEndsALoopThatRunsAlone(t *testing.T) {
 	ran := 0
 	require.ErrorIs(t, For(p.With(ctx), 100, func(int) { cancel(); ran++ }), context.Canceled)
 	require.Less(t, ran, 100)
+}
+
+func TestLoopsOverAsManyItemsAsThereAre(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for _, n := range []int{math.MaxInt / 5, math.MaxInt / 2, math.MaxInt} {
+		var last atomic.Int64
+		var wrong atomic.Bool
+		ctx, cancel := context.WithCancelCause(context.Background())
+		enough := errors.New("enough")
+		err := ForRange(p.With(ctx), n, func(lo, hi int) {
+			if lo < 0 || hi < lo || hi > n {
+				wrong.Store(true)
+			}
+			if last.Add(1) == 200 {
+				cancel(enough)
+			}
+			work(100)
+		})
+		require.False(t, wrong.Load(), "%d items", n)
+		if err != nil {
+			require.ErrorIs(t, err, enough)
+		}
+		cancel(nil)
+	}
+	require.Equal(t, 100, times(16, 7, 100))
+	require.Equal(t, math.MaxInt, times(16, math.MaxInt/8, math.MaxInt))
+}
+
+// TestAPanicStopsThePartsOfOtherThieves, not only the caller's and the one in which it happened.
+func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
+	const n, thieves = 10_000_000, 3
+	for _, g := range [][]Granularity{nil, {Grain(1)}} {
+		p := newPool(t, WithWorkers(thieves), WithPinning(PinNone))
+		for range testutil.Stress(10) {
+			var seen sync.Map
+			var inside, after atomic.Int64
+			var exploded atomic.Bool
+			require.NoError(t, p.Run(func(guest *Worker) {
+				err, ok := testutil.Caught(func() {
+					_ = ForRange(guest, n, func(w *Worker, lo, hi int) {
+						if exploded.Load() {
+							after.Add(int64(hi - lo))
+						}
+						work(50 * (hi - lo))
+						if w == guest {
+							return
+						}
+						if _, was := seen.LoadOrStore(w, true); !was {
+							inside.Add(1)
+						}
+						if inside.Load() >= 2 && exploded.CompareAndSwap(false, true) {
+							explode("boom")
+						}
+					}, g...)
+				}).(*PanicError)
+				require.True(t, ok)
+				require.Equal(t, "boom", err.Value)
+			}))
+			require.Less(t, after.Load(), int64(n/10), "others went on")
+			requireAtRest(t, p)
+		}
+	}
+}
+
+// TestTheRestOfALoopStaysDivisible, however cheap its items were so far: dear ones may follow. If calls may
+// have a cost of their own, a chunk is no longer than 32 times the longest chunk before it.
+func TestTheRestOfALoopStaysDivisible(t *testing.T) {
+	const n = 1 << 20
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		r := restOf(w, 0, n, policy.Pace{}, nil)
+		require.NoError(t, r.run(someCode, func(_ *Worker, lo, hi int) {
+			if hi-lo > (n-lo)/2+1 {
+				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)
+			}
+		}))
+		longest := 1
+		require.NoError(t, ForRange(w, n, func(_ *Worker, lo, hi int) {
+			if hi-lo > 32*longest {
+				t.Errorf("the items from %d on were a single chunk of %d after %d", lo, hi-lo, longest)
+			}
+			longest = max(longest, hi-lo)
+		}))
+	}))
 }

@@ -135,11 +135,11 @@ func requireAtRest(t testing.TB, p *Pool) {
 		if p.latency && w.place != nil {
 			return // the worker watches
 		}
-		for _, s := range w.forkStacks() {
+		for _, s := range w.stacks {
 			require.Empty(t, leftovers(s), "in the fork stack %T of worker %d", s, w.id)
 		}
-		require.Nil(t, w.branch.Load(), "worker %d is in a scope", w.id)
-		if d := w.children.Load(); d != nil {
+		require.Nil(t, w.children.branch.Load(), "worker %d is in a scope", w.id)
+		if d := w.children.deque.Load(); d != nil {
 			require.Zero(t, d.Len(), "children in the deque of worker %d", w.id)
 			require.LessOrEqual(t, d.Stats().Grows, uint64(keptGrows), "the deque of worker %d has grown", w.id)
 		}

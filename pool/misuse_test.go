@@ -2,9 +2,11 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -301,4 +303,114 @@ func TestEachTaskOptionHoldsForAFutureOfATask(t *testing.T) {
 		})
 	}
 	require.Len(t, options, len(cases))
+}
+
+func TestWhatNobodyMadeIsCalledThat(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for what, use := range map[string]func(){
+		"a Group":     func() { new(Group).Go(func() error { return nil }) },
+		"its Wait":    func() { _ = new(Group).Wait() },
+		"its TryGo":   func() { new(Group).TryGo(func() error { return nil }) },
+		"its limit":   func() { new(Group).SetLimit(1) },
+		"its members": func() { new(Group).GoWorker(func(*Worker) error { return nil }) },
+		"a Worker":    func() { new(Worker).Do(func(*Worker) {}) },
+		"none":        func() { (*Worker)(nil).Block(func() {}) },
+		"a Scope":     func() { new(Scope).Go(nil, func(*Worker) {}) },
+		"Stats":       func() { new(Pool).Stats() },
+		"a scope that has ended": func() {
+			_ = p.Run(func(w *Worker) {
+				var over *Scope
+				w.Scope(func(s *Scope) { over = s })
+				over.Go(w, func(*Worker) {})
+			})
+		},
+	} {
+		err, ok := testutil.Caught(use).(error)
+		require.True(t, ok, what)
+		require.ErrorContains(t, err, "pool: ", what)
+	}
+	_, err := (*Future[int])(nil).Wait(context.Background())
+	require.ErrorContains(t, err, "not made by Async")
+	_, err = new(Recursion[int, int]).Run(p, 1)
+	require.ErrorContains(t, err, "not made by Recursive")
+	require.Error(t, new(Worker).Go(func(*Worker) {}))
+}
+
+func TestWhatIsNilIsCalledThat(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var none *Pool
+	var noWorker *Worker
+	nothing := func(*Worker) {}
+	for _, place := range []Place{nil, none, noWorker, (*View)(nil), new(Pool)} {
+		require.Error(t, For(place, 10, func(int) {}))
+		require.Error(t, ForRange(place, 10, func(*Worker, int, int) {}))
+	}
+	for _, bad := range []*Pool{nil, new(Pool)} {
+		require.ErrorContains(t, bad.Run(nothing), "not made by New")
+		require.ErrorContains(t, bad.Go(nothing), "not made by New")
+		require.ErrorContains(t, bad.TrySubmit(nothing), "not made by New")
+		require.ErrorContains(t, bad.Close(), "not made by New")
+		ctx := context.Background()
+		require.ErrorContains(t, bad.Submit(ctx, nothing), "not made by New")
+		require.ErrorContains(t, bad.Pause(ctx), "not made by New")
+		require.ErrorContains(t, bad.Resize(1), "not made by New")
+		require.ErrorContains(t, bad.Shutdown(ctx), "not made by New")
+		bad.Resume()
+		_, err := Async(bad, func(*Worker) (int, error) { return 1, nil }).Wait(context.Background())
+		require.ErrorContains(t, err, "not made by New")
+	}
+	var noContext context.Context
+	require.ErrorContains(t, testutil.Caught(func() { p.With(noContext) }).(error), "nil context")
+	require.ErrorContains(t, p.Submit(noContext, nothing), "nil context")
+	require.ErrorContains(t, p.Shutdown(noContext), "nil context")
+	f := Async(p, func(*Worker) (int, error) { return 1, nil })
+	_, err := f.Wait(noContext)
+	require.ErrorContains(t, err, "nil context")
+	n, err := f.Wait(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
+	if goroutineIDIsSlow {
+		t.Skip("goroutines are told apart only where that is cheap")
+	}
+	p := newPool(t, WithWorkers(2))
+	require.NoError(t, p.Run(func(outer *Worker) {
+		stolenJoin(outer, nop[int], func(*Worker) int {
+			for _, use := range []func(){
+				func() { outer.Do(func(*Worker) {}, func(*Worker) {}) },
+				func() {
+					if testutil.UnderRace { // it sees the misuse before it is refused
+						panic(errors.New("a worker of another function"))
+					}
+					Join(outer, fib, 1, fib, 1)
+				},
+				func() { outer.Scope(func(*Scope) {}) },
+				func() { panic(For(outer, 1000, func(int) {})) }, // a call that can return an error returns it
+				func() { panic(outer.With(context.Background()).Run(func(*Worker) {})) },
+				func() { panic(Do(outer, func(*Worker) {})) },
+				func() {
+					inner, _, cancel := WithCancel(outer)
+					defer cancel(nil)
+					_, err := forkFib.Run(inner, 3)
+					panic(err)
+				},
+				func() { outer.Stop(io.EOF) },
+				func() { outer.Block(func() {}) },
+				outer.Yield,
+			} {
+				err, _ := testutil.Caught(use).(error)
+				require.ErrorContains(t, err, "worker of another function")
+			}
+			return 0
+		})
+	}))
+}
+
+func TestErrorsNameTheMethodThatWasCalled(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	require.EqualError(t, p.Submit(context.Background(), nil), "pool: Pool.Submit was given a nil function")
+	require.EqualError(t, p.TrySubmit(nil), "pool: Pool.TrySubmit was given a nil function")
+	require.EqualError(t, p.TrySubmit(nil, PriorityHigh), "pool: Pool.TrySubmit was given a nil function")
 }

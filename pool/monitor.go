@@ -75,7 +75,7 @@ func (p *Pool) runMonitor() {
 	if !p.inBubble {
 		l.statuses = goroutineStatuses()
 	}
-	l.loot, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	l.stolen, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	timer := time.NewTimer(monitorPeriod)
 	defer timer.Stop()
 	for left := monitorStays; ; left-- {
@@ -126,7 +126,7 @@ func (p *Pool) hasUnbegun() bool {
 type look struct {
 	p        *Pool
 	statuses *statuses
-	loot     *heist.Ring[task] // empty
+	stolen   *heist.Ring[task] // empty
 
 	begun  uint64 // tasks that the places had begun at the last look
 	blind  int    // looks at which none had begun since, while a wait was unclear
@@ -158,7 +158,7 @@ func (l *look) look() {
 	}
 	if l.blind++; l.blind%blindLooks == 0 {
 		for range l.beside {
-			p.relieved(l.loot)
+			p.relieved(l.stolen)
 		}
 		l.beside = min(2*l.beside, mostBeside)
 	}
@@ -201,8 +201,8 @@ func (w *Worker) waitsNow() *waitsFor {
 	return w.noticed.Load()
 }
 
-// showsForks says whether thieves have to find the worker while it waits.
-func (w *Worker) showsForks() bool { return w.branch.Load() != nil || w.anyFork(true) }
+// showsForks says whether thieves have to find the worker while it waits. A scope may get strays meanwhile.
+func (w *Worker) showsForks() bool { return w.children.branch.Load() != nil || w.anyFork(true) }
 
 // begunTasks returns how many tasks the places have begun.
 func (p *Pool) begunTasks() (n uint64) {

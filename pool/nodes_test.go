@@ -692,3 +692,10 @@ func TestMachinesThatCannotBindSaySo(t *testing.T) {
 	require.False(t, isPinned(p))
 	require.Equal(t, []int{0}, p.Nodes())
 }
+
+// TestTheFirstOfTheWorkersOnACPUHasIt: a waker chooses the place that is bound to its own CPU last.
+func TestTheFirstOfTheWorkersOnACPUHasIt(t *testing.T) {
+	cpu := allowed(t)[0]
+	p := newPool(t, WithCPUs(cpu), WithWorkers(3))
+	require.Equal(t, 0, p.onCPU[cpu])
+}

@@ -18,28 +18,28 @@ import (
 // # Observation
 //
 // What a pool always shows costs its workers plain stores: counters ([heist.Counter]), and pointers to what a worker runs
-// (published). Whatever costs more happens only on request: time stamps with [WithTimings] and [WithSlowTask], and errands
+// (published). Whatever costs more happens only on request: time stamps with [WithTimings] and [WithSlowTask], and metadata
 // for tasks whose submitter has labels, for tasks with a name, and while runtime/trace is on.
 
-// errand is what a task takes along beside its function. A task without an errand is the function alone.
-type errand struct {
+// taskMeta is what a task takes along beside its function. A task without metadata is the function alone.
+type taskMeta struct {
 	labels labels // the submitter's
 	name   string
 	ctx    context.Context // of the trace task; nil if no trace was on
 	end    func()          // ends the trace task
 }
 
-// carry returns f with its errand, if it needs one. The submitter calls it. of is the user's function, of which f may
+// carry returns f with its metadata, if it needs any. The submitter calls it. of is the user's function, of which f may
 // be made.
 func carry(f func(*Worker), of *task, name string) func(*Worker) {
 	if labels := submitterLabels(); labels != nil || name != "" || trace.IsEnabled() {
-		return newErrand(f, of, labels, name)
+		return withMeta(f, of, labels, name)
 	}
 	return f
 }
 
-func newErrand(f func(*Worker), of *task, labels labels, name string) func(*Worker) {
-	e := errand{labels: labels, name: name}
+func withMeta(f func(*Worker), of *task, labels labels, name string) func(*Worker) {
+	e := taskMeta{labels: labels, name: name}
 	if trace.IsEnabled() {
 		ctx, task := trace.NewTask(context.Background(), cmp.Or(name, nameOf(of.code)))
 		e.ctx, e.end = ctx, task.End
@@ -47,8 +47,8 @@ func newErrand(f func(*Worker), of *task, labels labels, name string) func(*Work
 	return func(w *Worker) { e.run(w, f) }
 }
 
-// run runs f, the task that the errand belongs to.
-func (e *errand) run(w *Worker, f func(*Worker)) {
+// run runs f, the task that the metadata belongs to.
+func (e *taskMeta) run(w *Worker, f func(*Worker)) {
 	if w == nil { // Abort has given the task back, and another goroutine calls it
 		f(w)
 		return
@@ -57,7 +57,7 @@ func (e *errand) run(w *Worker, f func(*Worker)) {
 		w.enterName(e.name)
 		defer w.leaveName()
 	}
-	defer w.wear(w.wear(e.labels))
+	defer w.setLabels(w.setLabels(e.labels))
 	if e.ctx != nil {
 		defer e.end()
 		defer trace.StartRegion(e.ctx, "heist: task").End()
@@ -84,7 +84,7 @@ type help struct {
 
 // helps begins a fork or child of owner, which belongs to the call c and whose end completes l.
 func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
-	out := help{w.cancelScope, w.wear(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
+	out := help{w.cancelScope, w.setLabels(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
 	w.cancelScope = c
 	w.forWhom.set(owner)
 	w.latch.set(l)
@@ -94,7 +94,7 @@ func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
 // helped ends what helps began.
 func (w *Worker) helped(out help) {
 	endRegion(out.region)
-	w.wear(out.labels)
+	w.setLabels(out.labels)
 	w.cancelScope = out.cancelScope
 	w.forWhom.set(out.forWhom)
 	w.latch.set(out.latch)

@@ -92,8 +92,8 @@ func TestNobodyElseIsBound(t *testing.T) {
 func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
 	p, many := newPool(t, WithWorkers(1)), core.Placement{CPUs: []int{0}, Places: core.MostBound}
 	for more := true; more; {
-		bound, late := many.Begins(&p.core)
-		defer many.Ends(&p.core, bound, late)
+		bound, afterEnd := many.Begins(&p.core)
+		defer many.Ends(&p.core, bound, afterEnd)
 		more = bound
 	}
 	_, err := New(WithWorkers(2), WithPinning(PinCores))

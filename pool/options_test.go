@@ -6,11 +6,15 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/seed53057037/heist"
-	"github.com/seed53057037/heist/numa"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
+	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/numa"
 )
 
 func allowed(t testing.TB) []int {
@@ -192,4 +196,50 @@ func TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs(t *testing.T) {
 func isPinned(p *Pool) bool {
 	pinning, _ := p.Pinning()
 	return pinning != PinNone
+}
+
+func TestDefaultsOfSizeAndSpares(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Resize(procs))
+	require.Error(t, p.Resize(procs+1))
+	require.NoError(t, p.Resize(1))
+
+	large := newPool(t, WithWorkers(procs+3))
+	require.NoError(t, large.Resize(procs+3))
+	require.Error(t, large.Resize(procs+4))
+
+	// Some of the stand-ins are kept.
+	const waiting = 50
+	release := make(chan struct{})
+	var inside sync.WaitGroup
+	inside.Add(waiting)
+	for range waiting {
+		require.NoError(t, p.Go(func(w *Worker) {
+			w.Block(func() { inside.Done(); <-release })
+		}))
+	}
+	inside.Wait()
+	close(release)
+	requireAtRest(t, p)
+	s := &p.core.Placements()[0]
+	idle := s.Idle
+	require.True(t, testutil.Eventually(func() bool { return idle() == s.Places+core.Spares }), "%d are idle", idle())
+	n := 0
+	require.True(t, testutil.Eventually(func() bool {
+		n = 0
+		p.workers.each(func(w *Worker) {
+			if !w.core.Guest {
+				n++
+			}
+		})
+		return n == idle()
+	}), "%d workers, %d of them idle", n, idle())
+}
+
+func TestNegativeSpinIsNone(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithTuning(Tuning{Spin: -1}))
+	require.Negative(t, p.places[0].search.Backoff.Spin)
+	p = newPool(t, WithWorkers(1))
+	require.Zero(t, p.places[0].search.Backoff.Spin, "the default")
 }

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/panics"
 	"github.com/seed53057037/heist/internal/testutil"
-	"github.com/stretchr/testify/require"
 )
 
 // explode is a function to look for in stacks.
@@ -857,5 +858,36 @@ func TestWorkerLeftByGoexitLendsItsPlace(t *testing.T) {
 		}))
 		require.True(t, closed(done), "nobody runs the group's task")
 		requireAtRest(t, p)
+	}
+}
+
+func TestAPanicInALoopArrivesTheSameWayWhoeverRanTheItem(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	for i := range testutil.Stress(100) {
+		for _, n := range []int{1, 100, 100_000} {
+			v := testutil.Caught(func() {
+				_ = For(p, n, func(j int) {
+					if j == n-1-i%n {
+						panic(io.EOF)
+					}
+				})
+			})
+			e, ok := v.(*PanicError)
+			require.True(t, ok, "%T", v)
+			require.ErrorIs(t, e, io.EOF)
+		}
+	}
+}
+
+// TestGoexitInAPanicHandlerKeepsTheWorker: testing's FailNow is one.
+func TestGoexitInAPanicHandlerKeepsTheWorker(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithPanicHandler(func(*PanicError) { runtime.Goexit() }))
+	require.NoError(t, p.Go(func(*Worker) { explode("handled") }))
+	ran := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+	select {
+	case <-ran:
+	case <-time.After(testutil.Patience):
+		t.Fatal("the worker is gone")
 	}
 }

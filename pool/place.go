@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist"
@@ -50,7 +51,7 @@ type place struct {
 
 	core core.Place
 
-	mail []letter // of broadcasts, the oldest first; under core.Mu
+	mail []mail // of broadcasts, the oldest first; under core.Mu
 
 	_ pad.Line
 }
@@ -111,7 +112,7 @@ func (h *host) NewPlace(index int) *core.Place {
 
 func (h *host) Broken(what string) { fatal(what) }
 
-func (h *host) Closes(pl *core.Place) { h.places[pl.Index].dropLetters() }
+func (h *host) Closes(pl *core.Place) { h.places[pl.Index].dropMail() }
 
 // shown is a worker as thieves see it.
 type shown Worker
@@ -123,23 +124,51 @@ func (s *shown) Alarm() { (*Worker)(s).alarm() }
 // workerOf returns the pool's part of a worker that is on a roster.
 func workerOf(w *core.Worker) *Worker { return (*Worker)(w.Shown().(*shown)) }
 
-// stealFork takes the oldest child or, if forks is set, the oldest fork of a worker on the roster, for a
-// thief on the node. Children come first: they may be meant for the node, and forks are often parts of them.
-func stealFork(r *core.Roster, forks bool, node int) (j job, result heist.StealResult) {
+// stealable is what a worker offers to thieves: the children of its scopes, or a fork stack. Any goroutine may call
+// its methods.
+type stealable interface {
+	// claim takes the oldest item for a thief on a node, which must run it.
+	claim(node int) (claimed, heist.StealResult)
+	// run runs what was claimed.
+	run(thief *Worker, c claimed)
+	// visible says whether there is something to steal.
+	visible() bool
+	// alarm asks the owner to let thieves see all that it has.
+	alarm()
+}
+
+// claimed is an item that a thief has claimed: the fork at an index, or a child of a branch.
+type claimed struct {
+	index  int
+	branch *branch
+	child  *task
+}
+
+// offers returns what the worker offers to thieves, or, without forks, the children alone. Children come first:
+// they may be meant for the thief's node, and forks are often parts of them.
+func (w *Worker) offers(forks bool) []stealable {
+	all := *w.offered.Load()
+	if !forks {
+		return all[:1]
+	}
+	return all
+}
+
+func (w *Worker) offer(all []stealable) { w.offered.Store(&all) }
+
+// anyFork says whether a child of one of the worker's scopes can be stolen, or, if forks count, one of
+// its forks.
+func (w *Worker) anyFork(forks bool) bool {
+	return slices.ContainsFunc(w.offers(forks), stealable.visible)
+}
+
+// stealFork takes a child or, if forks is set, a fork of a worker on the roster, for a thief on the node.
+func stealFork(r *core.Roster, forks bool, node int) (_ job, result heist.StealResult) {
 	for at := r.First(); at != nil; at = at.Next() {
-		v := workerOf(at)
-		j, this := v.robChild(node)
-		if this == heist.Success {
-			return j, this
-		}
-		result = max(result, this)
-		if !forks {
-			continue
-		}
-		for _, s := range v.forkStacks() {
-			index, this := s.claim()
+		for _, from := range workerOf(at).offers(forks) {
+			c, this := from.claim(node)
 			if this == heist.Success {
-				return job{forks: s, index: index}, this
+				return job{from: from, claimed: c}, this
 			}
 			result = max(result, this)
 		}

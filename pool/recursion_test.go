@@ -330,8 +330,8 @@ func TestFramesKeepTheirRecursion(t *testing.T) {
 			setState(w, 0)
 		case 1:
 			for range depth {
-				index, _ := s.claim()
-				s.run(thief, index)
+				c, _ := s.claim(0)
+				s.run(thief, c)
 			}
 		case 0:
 			setState(w, 0)
@@ -639,5 +639,18 @@ func TestPanicsInJoinedClosuresArrive(t *testing.T) {
 	requireAtRest(t, lone)
 	require.Same(t, boom, testutil.Caught(func() {
 		_ = lone.Run(func(w *Worker) { both(w, nop[int], func(*Worker) int { return explode(boom) }) })
+	}))
+}
+
+func TestARecursionBeginsWithAsFewForksThatGiveWayAsAnyOther(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Run(func(w *Worker) {
+		s := stackOf[frames[application[int, int], int]](w)
+		s.levels = policy.AlwaysPublic + 5
+		Join(w, func(*Worker, int) int {
+			require.Equal(t, policy.AlwaysPublic, s.levels)
+			require.Equal(t, policy.AlwaysPublic, s.eager())
+			return 0
+		}, 0, nop1, 0)
 	}))
 }

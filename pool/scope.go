@@ -92,11 +92,10 @@ type branch struct {
 	latch   latch // done when pending comes to 0
 }
 
-// inScopes is what thieves see of the scopes that a worker is in.
-type inScopes struct {
-	// children are children of scopes that the worker has added and that have not begun; nil at first. Owner replaces.
-	children atomic.Pointer[heist.Deque[task]]
-	branch   atomic.Pointer[branch] // the innermost open branch; owner writes, thieves read
+// children are the children of scopes that a worker has added and that have not begun, as thieves see them.
+type children struct {
+	deque  atomic.Pointer[heist.Deque[task]] // nil at first; owner replaces
+	branch atomic.Pointer[branch]            // the innermost open branch; owner writes, thieves read
 }
 
 // childCounts counts the children that a worker has put into its deque in its innermost branch, and
@@ -133,22 +132,22 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	}
 	w.mustBeMine("Worker.Scope")
 	s := &Scope{cancel: w.cancelScope}
-	s.hold(w, s, func() { body(s) })
+	s.runIn(w, s, func() { body(s) })
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
 	w.cancelScope.obey()
 }
 
-// hold opens the branch, runs f in it, then runs the children, and returns when all have ended.
-func (b *branch) hold(w *Worker, s *Scope, f func()) {
+// runIn opens the branch, runs f in it, then runs the children, and returns when all have ended.
+func (b *branch) runIn(w *Worker, s *Scope, f func()) {
 	w.answerNotice()
-	b.scope, b.owner, b.outer = s, w, w.branch.Load()
-	if d := w.children.Load(); d != nil {
+	b.scope, b.owner, b.outer = s, w, w.children.branch.Load()
+	if d := w.children.deque.Load(); d != nil {
 		b.base = d.Bottom()
 	}
 	b.pending.Store(open)
-	w.branch.Store(b)
+	w.children.branch.Store(b)
 	added, taken := w.counts.added.Load(), w.counts.taken
 	w.counts.added.Store(0)
 	w.counts.taken = 0
@@ -157,7 +156,7 @@ func (b *branch) hold(w *Worker, s *Scope, f func()) {
 		if !over {
 			b.abandon(w)
 		}
-		w.branch.Store(b.outer)
+		w.children.branch.Store(b.outer)
 		w.counts.added.Store(added)
 		w.counts.taken = taken
 	}()
@@ -178,7 +177,7 @@ func (b *branch) abandon(w *Worker) {
 func (b *branch) finish(w *Worker) {
 	w.expose()
 	s := b.scope
-	if d := w.children.Load(); d != nil {
+	if d := w.children.deque.Load(); d != nil {
 		for f := d.PopFrom(b.base); f != nil; f = d.PopFrom(b.base) {
 			w.counts.taken++
 			s.run(w, f)
@@ -210,7 +209,7 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 		panic(errors.New("pool: Scope.Go was called on a Scope that Worker.Scope did not make"))
 	}
 	if w != nil && w.isMine() {
-		if b := w.branch.Load(); b != nil && b.scope == s {
+		if b := w.children.branch.Load(); b != nil && b.scope == s {
 			w.addChild(f)
 			return
 		}
@@ -223,10 +222,10 @@ func (s *Scope) goOn(node int, f func(w *Worker)) { s.stray(stray{taskOf(f), 1 +
 
 // addChild adds a child to the innermost branch.
 func (w *Worker) addChild(f func(*Worker)) {
-	d := w.children.Load()
+	d := w.children.deque.Load()
 	if d == nil {
 		d = new(heist.Deque[task])
-		w.children.Store(d)
+		w.children.deque.Store(d)
 	}
 	d.Push(taskOf(f))
 	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
@@ -253,12 +252,12 @@ func (s *Scope) stray(c stray) {
 	}
 }
 
-// anyChild says whether a child lies in the worker's deque, or among the strays of its scopes.
-func (w *Worker) anyChild() bool {
-	if d := w.children.Load(); d != nil && d.Len() > 0 {
+// visible says whether a child lies in the deque, or among the strays of the worker's scopes.
+func (c *children) visible() bool {
+	if d := c.deque.Load(); d != nil && d.Len() > 0 {
 		return true
 	}
-	for b := w.branch.Load(); b != nil; b = b.outer {
+	for b := c.branch.Load(); b != nil; b = b.outer {
 		if b.scope.waiting.Load() > 0 {
 			return true
 		}
@@ -266,31 +265,43 @@ func (w *Worker) anyChild() bool {
 	return false
 }
 
-// robChild steals a child from the worker for a thief on a node.
-func (w *Worker) robChild(node int) (job, heist.StealResult) {
-	for b := w.branch.Load(); b != nil; b = b.outer {
+// alarm does nothing: thieves see all children.
+func (*children) alarm() {}
+
+// claim takes the oldest child, a stray if there is one.
+func (c *children) claim(node int) (claimed, heist.StealResult) {
+	for b := c.branch.Load(); b != nil; b = b.outer {
 		if f := b.scope.claim(node); f != nil {
-			return job{branch: &b.scope.branch, child: f}, heist.Success
+			return claimed{branch: &b.scope.branch, child: f}, heist.Success
 		}
 	}
-	d := w.children.Load()
+	d := c.deque.Load()
 	if d == nil {
-		return job{}, heist.Empty
+		return claimed{}, heist.Empty
 	}
 	f, index, r := d.StealAt()
 	if r != heist.Success {
-		return job{}, r
+		return claimed{}, r
 	}
-	return job{branch: w.branchAt(index), child: f}, r
+	return claimed{branch: c.branchAt(index), child: f}, r
 }
 
+func (*children) run(thief *Worker, c claimed) { c.branch.runStolen(thief, c.child) }
+
 // branchAt returns to which branch the item belongs that was stolen from an index.
-func (w *Worker) branchAt(index int64) *branch {
-	b := w.branch.Load()
+func (c *children) branchAt(index int64) *branch {
+	b := c.branch.Load()
 	for b.base > index {
 		b = b.outer
 	}
 	return b
+}
+
+// trim drops a deque that has grown, unless a scope is open.
+func (c *children) trim() {
+	if d := c.deque.Load(); d != nil && c.branch.Load() == nil && d.Stats().Grows > keptGrows {
+		c.deque.Store(nil)
+	}
 }
 
 // claim takes a stray for a thief on a node: the first of the oldest 64 that may run there, or else
@@ -339,7 +350,7 @@ func (b *branch) runStolen(w *Worker, f *task) {
 		w.helped(out)
 		b.leave(w)
 	}()
-	new(branch).hold(w, s, func() { s.run(w, f) })
+	new(branch).runIn(w, s, func() { s.run(w, f) })
 }
 
 // leave ends a child that runStolen has run.

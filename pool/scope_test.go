@@ -841,3 +841,19 @@ func TestAThiefTakesTheOldestStrayOfItsNode(t *testing.T) {
 	}
 	require.Nil(t, s.claim(0))
 }
+
+// TestScopesLeaveNothingBehind in the run queue of a worker that never returns to its queue.
+func TestScopesLeaveNothingBehind(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) {
+		for range testutil.Stress(10_000) {
+			w.Scope(func(s *Scope) {
+				for range 4 {
+					s.Go(w, func(*Worker) {})
+				}
+			})
+		}
+		require.Zero(t, w.queued())
+		require.NoError(t, p.TrySubmit(func(*Worker) {}))
+	})
+}

@@ -17,7 +17,7 @@ func (w *Worker) wakeHelper() {
 	if !w.pool.core.WakeOne(w.core.Placement.Node, w.core.HomeIndex()) || w.core.Parker.Locked() {
 		return
 	}
-	if now := heist.Ticks(); now >= w.politeAfter {
+	if now := heist.Ticks(); now >= w.backoffUntil {
 		w.gosched(now)
 	}
 }
@@ -89,19 +89,6 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 func (p *Pool) anyTask() bool {
 	_, _, ok := p.anyWork(false)
 	return ok
-}
-
-// anyFork says whether a child of one of the worker's scopes can be stolen, or, if forks count, one of
-// its forks.
-func (w *Worker) anyFork(forks bool) bool {
-	if forks {
-		for _, s := range w.forkStacks() {
-			if s.visible() {
-				return true
-			}
-		}
-	}
-	return w.anyChild()
 }
 
 // idle returns how many workers could help the caller, which has a place of its own.

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
-	"github.com/stretchr/testify/require"
 )
 
 // pause waits for a random time near the one after which a worker parks.
@@ -510,4 +511,42 @@ func TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, more, clear)
+}
+
+// TestWhoWakesAHelperLetsItHaveTheP: on one P, a fork or child for which a worker was woken has begun when
+// its parent goes on.
+func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone))
+	for name, hasBegun := range map[string]func(w *Worker) bool{
+		"fork": func(w *Worker) (begun bool) {
+			var theirs atomic.Bool
+			w.Do(func(*Worker) { begun = theirs.Load() }, func(*Worker) { theirs.Store(true) })
+			return begun
+		},
+		"child": func(w *Worker) (begun bool) {
+			var theirs atomic.Bool
+			w.Scope(func(s *Scope) {
+				s.Go(w, func(*Worker) { theirs.Store(true) })
+				begun = theirs.Load()
+			})
+			return begun
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const rounds = 40
+			begun := 0
+			for range rounds {
+				requireAtRest(t, p)
+				require.NoError(t, p.Run(func(w *Worker) {
+					w.backoffUntil = 0 // the last helper may have been slow to sleep
+					if hasBegun(w) {
+						begun++
+					}
+				}))
+			}
+			// Once in 61 times Go looks at the global queue first, where the waker is.
+			require.GreaterOrEqual(t, begun, rounds*3/4, "of %d", rounds)
+		})
+	}
 }

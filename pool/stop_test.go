@@ -304,3 +304,17 @@ func TestStopEndsACallWhoseContextWasReplaced(t *testing.T) {
 		}
 	}
 }
+
+func TestShutdownSaysWhoWaitsForWhat(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release, blocked := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { close(blocked); <-release }) }))
+	<-blocked
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := p.Shutdown(ctx)
+	require.ErrorContains(t, err, "TestShutdownSaysWhoWaitsForWhat")
+	require.ErrorContains(t, err, "waits in Worker.Block")
+	close(release)
+	require.NoError(t, p.Close())
+}

@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/testutil"
-	"github.com/stretchr/testify/require"
 )
 
 func ended() context.Context {
@@ -918,4 +919,123 @@ func TestStatsCountTasksOfAllKindsOnce(t *testing.T) {
 		requireAtRest(t, p)
 		require.EqualValues(t, want, p.Stats().Total().Tasks)
 	}
+}
+
+func TestADelayEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := newPool(t, WithWorkers(2))
+	const n = 1000
+	for range n {
+		require.NoError(t, p.Submit(ctx, func(*Worker) { t.Error("it runs") }, Delay(time.Hour)))
+	}
+	cancel()
+	require.True(t, testutil.Eventually(func() bool { return p.delayed.Load() == 0 }))
+	require.EqualValues(t, n, p.Stats().Skipped, "a task is counted before its delay ends")
+
+	// However the two meet, the task runs or is skipped.
+	p = newPool(t, WithWorkers(2))
+	var ran atomic.Int64
+	var running sync.WaitGroup
+	for i := range testutil.Stress(2000) {
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, p.Submit(ctx, func(*Worker) { ran.Add(1) }, Delay(time.Duration(i%50)*time.Microsecond)))
+		running.Add(1)
+		go func() { defer running.Done(); cancel() }()
+	}
+	running.Wait()
+	requireCloses(t, p)
+	require.EqualValues(t, testutil.Stress(2000), uint64(ran.Load())+p.Stats().Skipped)
+}
+
+func TestWhatIsCancelledBeforeItBeginsIsSkippedAndCounted(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	release := occupyAll(t, p)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	g, _ := p.Group(ctx)
+	for range 10 {
+		g.Go(func() error { t.Error("it runs"); return nil })
+		never := func(*Worker) { t.Error("it runs") }
+		require.NoError(t, p.Submit(ctx, never))
+		require.NoError(t, p.Submit(ctx, never, StartBy(time.Now(), never)))
+	}
+	cancel(io.EOF)
+	release()
+	require.ErrorIs(t, g.Wait(), io.EOF)
+	require.Equal(t, 10, g.Skipped())
+	requireAtRest(t, p)
+	require.EqualValues(t, 30, p.Stats().Skipped)
+
+	failing := newGroup(p)
+	release = occupyAll(t, p)
+	failing.Go(func() error { return io.ErrUnexpectedEOF })
+	for range 5 {
+		failing.Go(func() error { t.Error("it runs"); return nil })
+	}
+	release()
+	require.ErrorIs(t, failing.Wait(), io.ErrUnexpectedEOF)
+	require.Equal(t, 5, failing.Skipped())
+}
+
+// TestClosingPoolRefusesWhileItWaitsForADelay: Close refuses from its first moment on, also while
+// it waits for a delayed task.
+func TestClosingPoolRefusesWhileItWaitsForADelay(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	require.NoError(t, p.Submit(context.Background(), func(*Worker) {}, Delay(200*time.Millisecond)))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var unfinished *UnfinishedError
+	require.ErrorAs(t, p.Shutdown(ctx), &unfinished)
+	if unfinished.Delayed == 0 {
+		t.Skip("the machine was too slow")
+	}
+	f := func(*Worker) {}
+	require.ErrorIs(t, p.Go(f), ErrClosed, "Go")
+	require.ErrorIs(t, p.Submit(context.Background(), f), ErrClosed, "Submit")
+	require.ErrorIs(t, p.Submit(context.Background(), f, PriorityHigh), ErrClosed, "Submit with an option")
+	require.ErrorIs(t, p.TrySubmit(f), ErrClosed, "TrySubmit")
+	n, err := p.SubmitAll(context.Background(), []func(*Worker){f})
+	require.ErrorIs(t, err, ErrClosed, "SubmitAll")
+	require.Zero(t, n)
+	requireCloses(t, p)
+}
+
+// TestTheBoundHoldsForTasksWithADeadline: they lie in the same queue, and have neither a
+// priority nor a delay.
+func TestTheBoundHoldsForTasksWithADeadline(t *testing.T) {
+	for name, option := range map[string]TaskOption{
+		"a deadline":      StartBy(time.Now().Add(time.Hour), func(*Worker) {}),
+		"normal priority": PriorityNormal,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(1))
+			release := occupyAll(t, p)
+			defer release()
+			require.NoError(t, p.TrySubmit(func(*Worker) {}))
+			require.ErrorIs(t, p.TrySubmit(func(*Worker) {}, option), ErrFull)
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			require.ErrorIs(t, p.Submit(ctx, func(*Worker) {}, option), context.Canceled)
+		})
+	}
+}
+
+// TestSubmitReturnsTheCauseOfItsContextsEnd, whether the task counts for the bound or not.
+func TestSubmitReturnsTheCauseOfItsContextsEnd(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	f := func(*Worker) { t.Error("it runs") }
+	for _, options := range [][]TaskOption{{PriorityHigh}, {PriorityLow}, {Delay(time.Millisecond)}} {
+		require.Same(t, io.EOF, p.Submit(ended(), f, options...))
+	}
+}
+
+// TestADeadlineAtTheBeginningOfTimeHasPassed: the zero time does not mean that there is no
+// deadline.
+func TestADeadlineAtTheBeginningOfTimeHasPassed(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	ran := make(chan string, 1)
+	require.NoError(t, p.Submit(context.Background(),
+		func(*Worker) { ran <- "in time" },
+		StartBy(time.Time{}, func(*Worker) { ran <- "late" })))
+	require.Equal(t, "late", <-ran)
+	require.Error(t, p.Submit(context.Background(), func(*Worker) {}, StartBy(time.Time{}, nil)))
 }

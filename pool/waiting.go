@@ -150,11 +150,10 @@ func (w *Worker) lend() {
 	w.freeCells(false)
 	pl := w.place
 	w.place = nil
-	shows := w.branch.Load() != nil || w.anyFork(true) // a scope may get strays meanwhile
 	if pl != nil {
-		w.core.Lend(&pl.core, shows)
+		w.core.Lend(&pl.core, w.showsForks())
 	} else {
-		w.core.Lend(nil, shows)
+		w.core.Lend(nil, w.showsForks())
 	}
 	if w.core.Guest {
 		w.pool.exitAdmission()

@@ -1,14 +1,19 @@
 package pool
 
 import (
+	"context"
+	"math"
 	"reflect"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool/inspect"
-	"github.com/stretchr/testify/require"
 )
 
 // TestWorkerIDs has all workers busy at once.
@@ -115,4 +120,83 @@ func TestTasksOfABusyWorkerAreStolen(t *testing.T) {
 			require.True(t, <-done)
 		}
 	}
+}
+
+// TestWhoEndsAWaitLetsTheWaiterGoOn before it searches and sleeps: on one P, the waiter goes on before the
+// worker has gone to sleep.
+func TestWhoEndsAWaitLetsTheWaiterGoOn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(2), WithPinning(PinNone)) // a guest computes in the stead of one
+	while := func(condition func() bool) {
+		for condition() {
+			runtime.Gosched()
+		}
+	}
+	waits := func(ws *waiters) bool {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		return ws.over != nil
+	}
+	for name, wait := range map[string]func() (parks uint64){
+		"future": func() uint64 {
+			ready, begun := make(chan *Future[int], 1), make(chan struct{})
+			f := Async(p, func(*Worker) (int, error) {
+				close(begun)
+				f := <-ready
+				while(func() bool { return !waits(&f.waiters) })
+				return 1, nil
+			})
+			<-begun // otherwise the waiter would begin it
+			ready <- f
+			_, _ = f.Wait(context.Background())
+			return p.Stats().Total().Parks
+		},
+		"group": func() uint64 {
+			g := newGroup(p)
+			g.Go(func() error { while(func() bool { return !waits(&g.ended) }); return nil })
+			_ = g.Wait()
+			return p.Stats().Total().Parks
+		},
+		"fork": func() (parks uint64) {
+			_ = p.Run(func(w *Worker) {
+				stolenJoin(w, nop[int], func(*Worker) int { while(func() bool { return w.waitsFor.Load() == nil }); return 1 })
+				parks = p.Stats().Total().Parks
+			})
+			return parks
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const rounds = 40
+			first := 0
+			for range rounds {
+				requireAtRest(t, p)
+				sawGaps(p, math.MaxInt64) // so that no worker stays awake, and gives way then
+				before := p.Stats().Total().Parks
+				if wait() == before {
+					first++
+				}
+			}
+			require.Greater(t, first, rounds/2, "the system may take the worker's thread away now and then")
+		})
+	}
+}
+
+// TestSleepIsNotMeasuredAsWork: a worker that finds enough others searching goes to sleep
+// at once, and the sleep must not count as the time of its next tasks.
+func TestSleepIsNotMeasuredAsWork(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	require.True(t, whenParked(p))
+	since := make(chan int64, 1)
+	require.NoError(t, p.Go(func(w *Worker) {
+		whenOneParked(p)
+		w.tick.since, w.tick.tasks = 1, 1
+		p.core.Sleep.Add(policy.OneSearching) // a worker searches
+		_, found := w.searchWork()
+		p.core.Sleep.Add(-policy.OneSearching)
+		if found || w.place.core.Searching {
+			t.Error("it searched")
+		}
+		since <- w.tick.since
+	}))
+	require.Zero(t, <-since, "the time until the next task counts")
 }

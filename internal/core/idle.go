@@ -81,7 +81,7 @@ var ErrTooManyBound = fmt.Errorf("the process has bound %d threads for pools alr
 
 // Begins is called for a worker of the placement that is about to begin. It says whether the worker is to be bound, and
 // whether the pool has ended, in which case nothing waits for the worker's end.
-func (s *Placement) Begins(p *Pool) (bound, late bool) {
+func (s *Placement) Begins(p *Pool) (bound, afterEnd bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -100,14 +100,14 @@ func (s *Placement) Begins(p *Pool) (bound, late bool) {
 }
 
 // Ends is called for a worker that has ended, with what Begins has returned.
-func (s *Placement) Ends(p *Pool, bound, late bool) {
+func (s *Placement) Ends(p *Pool, bound, afterEnd bool) {
 	if bound {
 		s.mu.Lock()
 		s.bound--
 		s.mu.Unlock()
 		boundWorkers.Add(-1)
 	}
-	if !late {
+	if !afterEnd {
 		p.ended.Done()
 	}
 }

@@ -182,7 +182,7 @@ func TestNobodySleepsOverAnItem(t *testing.T) {
 						searching = true
 						continue
 					}
-					choose(place%nodes, -1) // as place.doze does
+					choose(place%nodes, -1) // as Place.FallAsleep does
 				}
 				<-wake[place]
 				searching = true

@@ -59,7 +59,7 @@ two frames at a time, and get into each other's way. The buffers have room for t
 two atomic operations; a processor waits when its buffer is full.
 */
 
-// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.newest frames.takeBack frames.settle frames.withdraw frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.beginInner Worker.endInner Worker.alarm
+// stands for: pool/fork.go: stack borders bordersAt frame outcome frames.init frames.offer frames.push frames.pushTo stack.eager alarmed stack.alarm frames.relax stack.reason frames.pop frames.takeBack frames.joinStolen frames.reclaim frames.publish stack.claim frames.run frames.tidy frames.cut frames.trim Worker.beginInner Worker.endInner Worker.alarm
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend
 // stands for: internal/core/park.go: Parker.Park Parker.Unpark
 // stands for: pool/join.go: Join joinInPublic Worker.Do
@@ -92,7 +92,7 @@ two atomic operations; a processor waits when its buffer is full.
 // mutant MUTANT_CLAIM_READS_FIRST: a thief reads the frame before its CAS
 // mutant MUTANT_CLAIM_RELAXED, in arm64: the thief's CAS is no acquire
 // mutant MUTANT_TAKEBACK_WITHOUT_CAS: the owner lowers split by a load and a store
-// mutant MUTANT_WITHDRAW_WITHOUT_CAS, in an alarm: the same in withdraw
+// mutant MUTANT_WITHDRAW_WITHOUT_CAS, in an alarm: the same in the first part of reclaim
 // mutant MUTANT_COMPLETE_BEFORE_RESULT: a thief completes the latch before it writes the outcome
 // mutant MUTANT_COMPLETE_RELAXED, in arm64: the swap that completes the latch is no release
 // mutant MUTANT_COMPLETE_WITHOUT_SWAP: a thief looks at the latch and then moves it, while the owner may move it to waiting
@@ -571,7 +571,7 @@ inline takeBack() {
 	fi
 }
 
-// withdraw sets top to the depth from which on frames were not stolen.
+// withdraw is the first part of frames.reclaim. It sets top to the depth from which on frames were not stolen.
 inline withdraw() {
 	bottom = d;
 	if
@@ -670,7 +670,7 @@ inline await() {
 	d_step { latch = PENDING; ok = false }
 }
 
-// reclaim waits for the frames from d to top-1, and sets result and ending to the outcome of
+// reclaim is the other part. It waits for the frames from d to top-1, and sets result and ending to the outcome of
 // the first.
 inline reclaim() {
 	stop = top;

@@ -26,7 +26,7 @@ Bounds. Three children are the fewest for one to be stolen from a thief while an
 inner scope. With two thieves one steals from the other while that one waits.
 */
 
-// stands for: pool/scope.go: Scope branch childCounts open Worker.Scope branch.hold branch.finish Scope.Go Worker.addChild Scope.stray Worker.robChild Worker.branchAt Scope.claim Scope.newest Scope.take branch.runStolen branch.leave
+// stands for: pool/scope.go: Scope branch childCounts open Worker.Scope branch.runIn branch.finish Scope.Go Worker.addChild Scope.stray children children.claim children.branchAt Scope.claim Scope.newest Scope.take branch.runStolen branch.leave
 
 // configuration (small): a thief: -DTHIEVES=1 -DCHILDREN=3 -DSCOPES=1
 // configuration (small): strays: -DTHIEVES=1 -DCHILDREN=2 -DSCOPES=1 -DSTRAYS

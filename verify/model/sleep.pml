@@ -39,8 +39,8 @@ it does so when no searcher has looked or been woken for a while, and the model 
 Memory. All that the protocol reads and writes are Go's atomics, or is under a lock, so the model is
 sequentially consistent; a push without its fence is a push whose item is seen later. What is done
 under a lock is one step, except for what others see without the lock. Worker.stealOn is a look that
-finds a fork at the first victim: the worker does not count as a searcher, and leaves if there is a
-task or an order. Letters of broadcasts are left out: for the sleep of a place a letter is like an
+finds something at the first victim: the worker does not count as a searcher, and leaves if there is a
+task or an order. Mail of broadcasts is left out: for the sleep of a place it is like an
 order to close it. The sender writes it before it looks whether the place sleeps, and the worker looks
 for it after it has announced the sleep.
 
@@ -52,11 +52,11 @@ node, guests, a pause, another size, the end. To keep them small, places sleep a
 except for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork Worker.anyFork
+// stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork
 // stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.Searches Pool.lacksWatch Pool.anyWork Place.FallAsleep Place.WakeUp Place.StartSearching Place.StopSearching Place.BeginWatch Place.EndWatch
-// stands for: pool/place.go: place.queued stealFork
+// stands for: pool/place.go: place.queued claimed Worker.offers Worker.anyFork stealFork
 // stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
-// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.settle Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
+// stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
 // stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.ClosePlace Worker.Lend Worker.ComeBack Worker.forgo Pool.EnterGuest Worker.LeaveGuest
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
 // stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.closePlace Pool.Resize Pool.Pause Pool.Resume Pool.start
@@ -67,7 +67,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/find.go: Worker.nextLocalTask Worker.pullBatch Worker.nextRemoteTaskAnywhere
 // stands for: pool/fork.go: frames.publish
-// stands for: pool/scope.go: Worker.addChild Scope.stray Worker.anyChild Worker.robChild Scope.claim Scope.take
+// stands for: pool/scope.go: Worker.addChild Scope.stray children.visible children.claim Scope.claim Scope.take
 // stands for: internal/policy/sleep.go: State.WantsForks Sleep.StartSearching Sleep.StopSearching Sleep.Announce Sleep.Choose Sleep.ChooseNear Sleep.Woken Sleep.Resumed Sleep.Nobody
 // stands for: internal/policy/bitmap.go: Bitmap.Set Bitmap.Clear Bitmap.Empty Bitmap.TakeUnless
 
@@ -130,16 +130,16 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // mutant MUTANT_SUBMIT_WITHOUT_NOTIFY, in nobody searches for ever: a submitter wakes no place
 // mutant MUTANT_QUEUE_WITHOUT_NOTIFY, in nobody searches for ever: a task that queues another wakes no place
 // mutant MUTANT_PULL_WITHOUT_NOTIFY, in several tasks in hands: a worker that pulls several tasks from an injector wakes no place for the others
-// mutant MUTANT_ROB_WITHOUT_NOTIFY, in tasks that queue tasks, with early looks: a thief of several tasks wakes no place for the others, though it does not count as a searcher and no other worker saw them in its hands
+// mutant MUTANT_STEAL_WITHOUT_NOTIFY, in tasks that queue tasks, with early looks: a thief of several tasks wakes no place for the others, though it does not count as a searcher and no other worker saw them in its hands
 // mutant MUTANT_PUBLISH_WITHOUT_NOTIFY, in a fork: a worker that publishes a fork wakes no place
 // mutant MUTANT_STATE_BEFORE_BIT, in two guests: a sleeper is counted before its bit is set
-// mutant MUTANT_DOZE_WITHOUT_LOOK, in a wait: no look at the queues after the announcement
+// mutant MUTANT_SLEEP_WITHOUT_LOOK, in a wait: no look at the queues after the announcement
 // mutant MUTANT_LOOK_NOT_AT_SLOTS, in tasks that queue tasks: that look leaves out LIFO slots
 // mutant MUTANT_LOOK_AT_OWN_NODE_ONLY, in two nodes: that look leaves out the injectors of other nodes
-// mutant MUTANT_DOZE_LOOKS_ONCE, in a wait and a task: a worker that sees something in that look, and finds the bit gone, leaves it to the waker that has cleared the bit
-// mutant MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT, in a wait and a task: a worker that sees that the place is wanted back, or must be closed, and finds the bit gone, does not look for work
-// mutant MUTANT_DOZE_NOT_AT_LIST, in a wait: no look after the announcement for a worker that wants the place back
-// mutant MUTANT_DOZE_NOT_AT_SIZE, in a place less: no look after the announcement whether the place must be closed
+// mutant MUTANT_SLEEP_LOOKS_ONCE, in a wait and a task: a worker that sees something in that look, and finds the bit gone, leaves it to the waker that has cleared the bit
+// mutant MUTANT_SLEEP_LEAVES_IT_TO_WHO_WANTS_IT, in a wait and a task: a worker that sees that the place is wanted back, or must be closed, and finds the bit gone, does not look for work
+// mutant MUTANT_SLEEP_NOT_AT_LIST, in a wait: no look after the announcement for a worker that wants the place back
+// mutant MUTANT_SLEEP_NOT_AT_SIZE, in a place less: no look after the announcement whether the place must be closed
 // mutant MUTANT_LAST_LOOK_NOT_AT_SLOTS, in tasks that queue tasks: the last look of a search leaves out LIFO slots
 // mutant MUTANT_LAST_LOOK_AT_OWN_NODE_ONLY, in two nodes, nobody searches for ever: that look leaves out the injectors of other nodes
 // mutant MUTANT_LAST_SEARCHER_LEAVES, in two tasks: a worker that brings searching to 0 does not look
@@ -280,7 +280,7 @@ bool mu[PLACES];
 
 byte listed;             // the workers on the list of the idle
 byte out;                // the workers that have ended, or were not made yet
-byte late;               // the workers that were made after the end of the pool
+byte afterEnd;               // the workers that were made after the end of the pool
 bool awake[FORKERS];     // the parker
 byte granted[WORKERS];
 
@@ -383,20 +383,20 @@ inline announce(pl_, searched_) {
 //
 //	SEEN    some place, if there is work: notifySeen
 //	SOME    some place, the node's if there is a choice: wakeOne
-//	DOZED   mine_, whose sleep was announced just now, if there is work: FallAsleep
+//	ANNOUNCED   mine_, whose sleep was announced just now, if there is work: FallAsleep
 //	OWN     mine_, as there is work
 //	WANTED  mine_, as a worker wants it back, or it must be closed
 //	CHOSEN  the place whose bit was cleared: WakeUp
 //	CHOSEN  the place whose bit was cleared: WakeUp
-mtype = { NOBODY, SEEN, SOME, DOZED, OWN, WANTED, CHOSEN };
+mtype = { NOBODY, SEEN, SOME, ANNOUNCED, OWN, WANTED, CHOSEN };
 
 inline wake(mine_) {
 	do
 	:: how == NOBODY -> break
-	:: how == SEEN || how == DOZED ->
+	:: how == SEEN || how == ANNOUNCED ->
 #if FORKING && !defined(SCOPE)
 #ifdef MUTANT_LAST_SEARCHER_FORGETS_FORKS
-		forksToo = how == DOZED && forksToo;
+		forksToo = how == ANNOUNCED && forksToo;
 #else
 		forksToo = (how == SEEN -> sleepers > 0 : forksToo);
 #endif
@@ -416,13 +416,13 @@ inline wake(mine_) {
 		if
 		:: ok -> ok = false; chosen = mine_; how = CHOSEN; forksToo = false
 		// A waker has chosen it before, perhaps too early for its worker to see the work.
-#ifdef MUTANT_DOZE_LOOKS_ONCE
+#ifdef MUTANT_SLEEP_LOOKS_ONCE
 		:: !ok && how == OWN -> how = NOBODY
 #else
 		:: !ok && how == OWN -> how = SEEN
 #endif
 		// The worker that has chosen it wanted it for something else, and does not search.
-#ifdef MUTANT_DOZE_LEAVES_IT_TO_WHO_WANTS_IT
+#ifdef MUTANT_SLEEP_LEAVES_IT_TO_WHO_WANTS_IT
 		:: !ok && how == WANTED -> how = NOBODY
 #else
 		:: !ok && how == WANTED -> how = SEEN
@@ -570,11 +570,11 @@ inline occupy(pl_) {
 			out = out & ~bitOf(w);
 #ifndef MUTANT_END_WAITS_FOR_LATE_WORKERS
 			if
-			:: listClosed -> late = late | bitOf(w)
+			:: listClosed -> afterEnd = afterEnd | bitOf(w)
 			:: else
 			fi;
 #endif
-			assert(!returned || (late & bitOf(w))) // or Close may have waited for all workers already
+			assert(!returned || (afterEnd & bitOf(w))) // or Close may have waited for all workers already
 		fi;
 		assert(!awake[w] && granted[w] == NONE);
 		granted[w] = pl_;
@@ -652,16 +652,16 @@ inline takeUp() {
 	}
 }
 
-// doze puts a place to sleep, which has no holder from here on.
-inline doze(pl_, searched_) {
+// fallAsleep puts a place to sleep, which has no holder from here on.
+inline fallAsleep(pl_, searched_) {
 	announce(pl_, searched_);
 	if
-#ifndef MUTANT_DOZE_NOT_AT_LIST
+#ifndef MUTANT_SLEEP_NOT_AT_LIST
 	:: OWED(pl_) -> how = WANTED
 #endif
 	:: else ->
 		if
-#if defined(RESIZE) && !defined(MUTANT_DOZE_NOT_AT_SIZE)
+#if defined(RESIZE) && !defined(MUTANT_SLEEP_NOT_AT_SIZE)
 		:: TOO_MANY(pl_) -> how = WANTED
 #endif
 #if defined(HOT) && !defined(LINGER)
@@ -669,8 +669,8 @@ inline doze(pl_, searched_) {
 #endif
 		:: else ->
 			if
-#ifndef MUTANT_DOZE_WITHOUT_LOOK
-			:: !HELD -> how = DOZED
+#ifndef MUTANT_SLEEP_WITHOUT_LOOK
+			:: !HELD -> how = ANNOUNCED
 #endif
 			:: else -> forksToo = false
 			fi
@@ -867,7 +867,7 @@ inline rob(v_) {
 	if
 	:: moved > 0 ->
 		d_step { ring[place] = ring[place] + moved; moved = 0 };
-#ifndef MUTANT_ROB_WITHOUT_NOTIFY
+#ifndef MUTANT_STEAL_WITHOUT_NOTIFY
 		if
 		:: !hunts -> notifyTask(nodeOf(place))
 		:: else // stopSearching comes next
@@ -1254,7 +1254,7 @@ inline watch() {
 #endif
 			watched = false;
 			if
-			:: ok -> ok = false; goto settled
+			:: ok -> ok = false; goto placed
 			:: else
 			fi
 		:: else
@@ -1342,7 +1342,7 @@ idle:
 	:: place == NONE -> goto gone // the list was closed
 	:: else
 	fi;
-settled: // it has a place
+placed: // it has a place
 #if WAITING
 	if
 	:: stands -> // queued tasks have their turn before the worker that lent the place
@@ -1414,7 +1414,7 @@ working:
 	:: else -> job = NOTHING; runFork()
 	fi;
 	if
-	:: place != NONE -> goto settled
+	:: place != NONE -> goto placed
 	:: else ->
 #ifdef MUTANT_DOES_NOT_TAKE_UP
 		forgo(); place = NONE
@@ -1423,7 +1423,7 @@ working:
 #endif
 	fi;
 	if
-	:: place != NONE -> goto settled
+	:: place != NONE -> goto placed
 	:: else
 	fi;
 givingUp: // it becomes idle, and lets go of its place if it has one
@@ -1448,7 +1448,7 @@ givingUp: // it becomes idle, and lets go of its place if it has one
 #endif
 		if
 		:: ok -> ok = false; hunts = false; wake(0)
-		:: else -> doze(lent, hunts); hunts = false
+		:: else -> fallAsleep(lent, hunts); hunts = false
 		fi
 	:: else
 	fi;
@@ -1462,7 +1462,7 @@ givingUp: // it becomes idle, and lets go of its place if it has one
 	:: else
 	fi;
 gone:
-	atomic { out = out | bitOf(me); late = late & ~bitOf(me) };
+	atomic { out = out | bitOf(me); afterEnd = afterEnd & ~bitOf(me) };
 	goto idle;
 stop:
 	skip
@@ -1665,7 +1665,7 @@ proctype closer() {
 		w = 0;
 		listed = 0
 	};
-	(out | late) == bitOf(WORKERS) - 1;
+	(out | afterEnd) == bitOf(WORKERS) - 1;
 	returned = true
 }
 
@@ -1737,7 +1737,7 @@ inline resize(n_) {
 	fi;
 	controlMu = false;
 	if
-	:: opened -> opened = false; doze(1, 0)
+	:: opened -> opened = false; fallAsleep(1, 0)
 	:: else
 	fi;
 	how = SEEN;

@@ -52,7 +52,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Pool.wait Pool.lend loan.comeBack Worker.lend Worker.comeBack
 // stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.Lend Worker.ComeBack Worker.forgo
 // stands for: internal/core/place.go: Place Place.occupy Place.giveBack
-// stands for: pool/worker.go: Worker.hasPlace Worker.main Worker.settle Worker.step Worker.runOne Worker.beIdle Worker.searchWork
+// stands for: pool/worker.go: Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.runOne Worker.beIdle Worker.searchWork
 // stands for: pool/future.go: waiters.release waiters.wait Future.task Future.runInPlace Future.Wait
 // stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.Block
@@ -81,7 +81,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 // mutant MUTANT_COME_BACK_WITHOUT_LIST, in three tasks: a worker that comes back goes on without a place, and does not put itself on the list
 // mutant MUTANT_COME_BACK_TAKES_PLACE: a worker that comes back takes its place, though a stand-in has it
 // mutant MUTANT_LISTED_AFTER_LOOK: a worker that comes back looks whether its place sleeps before it is on the list: (6) before (5)
-// mutant MUTANT_DOZE_WITHOUT_LOOK_AT_LIST: a worker that puts a place to sleep does not look at its list again: without (8)
+// mutant MUTANT_SLEEP_WITHOUT_LOOK_AT_LIST: a worker that puts a place to sleep does not look at its list again: without (8)
 // mutant MUTANT_NO_LOOK_AT_LIST, in three tasks: a holder that is in the middle of nothing begins the next task, though a worker is on the list
 // mutant MUTANT_CHOSEN_ONE_IS_ENOUGH, in who comes back, and searchers: a worker that puts a place to sleep, sees another on its list and finds its bit gone does nothing for the tasks that were left to it as a searcher
 // mutant MUTANT_SEARCHER_GIVES_BACK, in who comes back, and searchers: a worker that is given a place back counts as a searcher if the giver does
@@ -167,7 +167,7 @@ bool parked[WORKERS];
 // State for the assertions only.
 byte holder[PLACES] = NONE; // the worker that has the place or was given it
 bool without[WORKERS];      // it computes without a place
-byte dozing[PLACES];        // how many workers are in doze
+byte fallingAsleep[PLACES];        // how many workers are in FallAsleep
 bool wrong;                 // a worker was given a place that it must not be given, or was woken twice
 
 hidden byte k, m; // of loops in one step
@@ -339,7 +339,7 @@ inline wake() {
 inline announce() {
 	place = hand;
 	hand = NONE;
-	dozing[place]++;
+	fallingAsleep[place]++;
 	sleeps[place] = true;
 #ifdef SEARCHERS
 	searching = searching - counts[place];
@@ -355,11 +355,11 @@ inline chooseAgain() {
 	fi
 }
 
-// dozed is the end of doze, if the worker was in it.
-inline dozed() {
+// fallenAsleep is the end of FallAsleep, if the worker was in it.
+inline fallenAsleep() {
 	if
 	:: place != NONE ->
-		dozing[place]--;
+		fallingAsleep[place]--;
 		sleepsWell(place);
 		place = NONE
 	:: else
@@ -486,7 +486,7 @@ inline comeBack() {
 
 // sleepsWell must hold for a place unless a worker is about to look.
 inline sleepsWell(place_) {
-	assert(!sleeps[place_] || dozing[place_] > 0 || locked[place_] || owed[place_] == 0)
+	assert(!sleeps[place_] || fallingAsleep[place_] > 0 || locked[place_] || owed[place_] == 0)
 }
 
 // # Workers: worker.go
@@ -693,7 +693,7 @@ inWait:
 			goto goOn
 		fi;
 
-		// Settle, without a place at first.
+		// AwaitPlace, without a place at first.
 #ifdef MUTANT_IDLE_ON_THE_LIST
 		d_step { pl = granted[me]; granted[me] = NONE; without[me] = false };
 #else
@@ -708,7 +708,7 @@ up: // the place is in hand, or was given back
 		if
 		:: d_step { hand != NONE -> announce() }; // (7)
 			if
-#ifdef MUTANT_DOZE_WITHOUT_LOOK_AT_LIST
+#ifdef MUTANT_SLEEP_WITHOUT_LOOK_AT_LIST
 			:: d_step { anyWork -> chooseAgain() }
 			:: !anyWork
 #else
@@ -717,7 +717,7 @@ up: // the place is in hand, or was given back
 				; ok = false
 #endif
 			:: d_step { owed[place] == 0 && anyWork -> chooseAgain() }
-			:: d_step { owed[place] == 0 && !anyWork -> dozed() }; goto end
+			:: d_step { owed[place] == 0 && !anyWork -> fallenAsleep() }; goto end
 #endif
 			fi
 		:: d_step { hand == NONE && last -> last = false; ok = true }
@@ -727,7 +727,7 @@ up: // the place is in hand, or was given back
 		:: ok || hand != NONE -> wake()
 		:: else
 		fi;
-		atomic { dozed() }
+		atomic { fallenAsleep() }
 	od
 }
 

@@ -22,7 +22,7 @@ type reference struct {
 	skipped int          // those of them that never began
 	blowsUp map[int]bool // tasks that panic
 	ended   map[int]bool // tasks whose context has ended
-	open    map[int]bool // tasks that may or may not begin in a serial executor, see settle
+	open    map[int]bool // tasks that may or may not begin in a serial executor, see resolve
 }
 
 func newReference(workers, maxWorkers, bound int) *reference {
@@ -75,8 +75,8 @@ func (r *reference) begin(task int) {
 	}
 }
 
-// settle says what became of an open task, once that is known.
-func (r *reference) settle(task int, ran bool) {
+// resolve says what became of an open task, once that is known.
+func (r *reference) resolve(task int, ran bool) {
 	if ran {
 		r.begin(task)
 	} else {

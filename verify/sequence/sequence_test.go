@@ -330,7 +330,7 @@ func (pl *player) submitUntil(ctx context.Context, end func(), task int) {
 		for begin := time.Now(); ran.Load() == 0 && !skipped(); time.Sleep(10 * time.Microsecond) {
 			require.Less(pl.t, time.Since(begin), hang, "a task whose context has ended neither ran nor was skipped")
 		}
-		pl.ref.settle(task, ran.Load() > 0)
+		pl.ref.resolve(task, ran.Load() > 0)
 	})
 }
 
@@ -473,7 +473,7 @@ func (pl *player) asyncAtTheBound(call func() *pool.Future[int], task, outcome i
 		}
 		pl.waitFor(future, task, outcome)
 		pl.ref.run(task)
-		pl.ref.settle(task, true)
+		pl.ref.resolve(task, true)
 	})
 }
 
@@ -553,7 +553,7 @@ func (pl *player) group(t *rapid.T) {
 		}
 		require.Equal(pl.t, len(members), len(ran)+g.Skipped(), "members that ran or were skipped")
 		for _, task := range tasks {
-			pl.ref.settle(task, pl.ran[task].Load() > 0)
+			pl.ref.resolve(task, pl.ran[task].Load() > 0)
 		}
 		failing := slices.IndexFunc(members, func(m int) bool { return m >= 4 })
 		switch {

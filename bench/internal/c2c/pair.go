@@ -37,10 +37,10 @@ const (
 	// way between two CPUs.
 	spins = 1 << 12
 
-	// politeness is how long a thread waits before it lets others have its CPU. Until then its
+	// yieldAfter is how long a thread waits before it lets others have its CPU. Until then its
 	// partner may return from an interrupt, and on a loaded machine the moments in which both
 	// run are too few to give one up.
-	politeness = time.Millisecond
+	yieldAfter = time.Millisecond
 
 	// patience is how long a partner may be away. On a loaded machine that is a fraction of
 	// a second; a partner that is away for longer never comes.
@@ -191,7 +191,7 @@ func (l *line) awaitLong(turn uint32) error {
 		switch waited := time.Since(start); {
 		case waited >= l.patience:
 			return fmt.Errorf("one has not answered the other for %v; leave the machine some time", l.patience)
-		case waited >= politeness:
+		case waited >= yieldAfter:
 			heist.Yield()     // another goroutine may want this CPU
 			runtime.Gosched() // the partner may want a P
 		}

@@ -98,7 +98,7 @@ func (w *worker) help(d int) {
 		if w.helping >= maxHelping {
 			w.frames[d].state = alone
 			w.stopSearching()
-			w.doze(d)
+			w.sleepUntilDone(d)
 		} else {
 			w.frames[d].state = waiting
 			w.park(d)
@@ -110,8 +110,8 @@ func (w *worker) help(d int) {
 	w.stopSearching()
 }
 
-// doze sleeps until the fork is done.
-func (w *worker) doze(d int) {
+// sleepUntilDone sleeps until the fork is done.
+func (w *worker) sleepUntilDone(d int) {
 	for w.frames[d].state != done {
 		w.now += park
 		w.alone, w.since = true, w.now

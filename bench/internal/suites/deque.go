@@ -266,33 +266,33 @@ type stealable interface {
 	Steal() (*item, heist.StealResult)
 }
 
-// loot is what one goroutine took. Only that goroutine writes it, and it has its
+// taken is what one goroutine took. Only that goroutine writes it, and it has its
 // cache lines to itself: 128 bytes, since CPUs fetch pairs of lines together.
-type loot struct {
+type taken struct {
 	count, sum int
 	_          [128 - 2*unsafe.Sizeof(int(0))]byte
 }
 
-func (l *loot) add(it *item) {
+func (l *taken) add(it *item) {
 	l.count++
 	l.sum += it.n
 }
 
 func contend(d stealable, items []item, thieves int) (runner.Lap, error) {
-	loots := make([]loot, 1+thieves)
+	takers := make([]taken, 1+thieves)
 	var allPushed atomic.Bool
 	var ready, done sync.WaitGroup
 	ready.Add(thieves)
 	for i := range thieves {
 		done.Go(func() {
 			ready.Done()
-			thieve(d, &loots[1+i], &allPushed)
+			thieve(d, &takers[1+i], &allPushed)
 		})
 	}
 	ready.Wait()
 
 	start := time.Now()
-	own := &loots[0]
+	own := &takers[0]
 	for i := range items {
 		for !d.Push(&items[i]) { // false from a full channel
 			if it := d.Pop(); it != nil {
@@ -308,8 +308,8 @@ func contend(d stealable, items []item, thieves int) (runner.Lap, error) {
 	done.Wait()
 	took := time.Since(start)
 
-	var total loot
-	for _, l := range loots {
+	var total taken
+	for _, l := range takers {
 		total.count += l.count
 		total.sum += l.sum
 	}
@@ -322,7 +322,7 @@ func contend(d stealable, items []item, thieves int) (runner.Lap, error) {
 		runner.Check("the sum of the items taken", total.sum, n*(n+1)/2)
 }
 
-func popUpTo(n int, d stealable, own *loot) {
+func popUpTo(n int, d stealable, own *taken) {
 	for range n {
 		it := d.Pop()
 		if it == nil {
@@ -334,7 +334,7 @@ func popUpTo(n int, d stealable, own *loot) {
 
 // thieve steals until everything has been pushed and the queue is empty. It reads
 // allPushed first: an item may be pushed right after the queue was empty.
-func thieve(d stealable, l *loot, allPushed *atomic.Bool) {
+func thieve(d stealable, l *taken, allPushed *atomic.Bool) {
 	for {
 		over := allPushed.Load()
 		it, result := d.Steal()

@@ -33,7 +33,8 @@ func (p *party) worker() *Worker {
 	w := &Worker{pool: p.pool}
 	w.core.Init(&p.pool.core, p.place, (*shown)(w), false)
 	w.core.BeginBeside(new(core.Roster))
-	w.labels = &w.worn
+	w.labels = &w.jobLabels
+	w.offer([]stealable{&w.children})
 	return w
 }
 
@@ -109,9 +110,9 @@ func (f *forks) steal(w *Worker) bool {
 		f.stack.alarm()
 		return false
 	}
-	i, r := f.stack.claim()
+	c, r := f.stack.claim(0)
 	if r == heist.Success {
-		f.stack.run(w, i)
+		f.stack.run(w, c)
 	}
 	return r == heist.Success
 }
@@ -235,8 +236,8 @@ func (s *scopes) thief(tries int) {
 	explore.Go("thief", func() {
 		w := s.worker()
 		for range tries {
-			if j, r := s.owner.robChild(0); r == heist.Success {
-				j.branch.runStolen(w, j.child)
+			if c, r := s.owner.children.claim(0); r == heist.Success {
+				c.branch.runStolen(w, c.child)
 			}
 		}
 	})
@@ -272,7 +273,7 @@ func TestStolenChildOfAnInnerScopeIsTheInnerScopes(t *testing.T) {
 				inner.Go(s.owner, s.child(1, nil))
 			})
 			s.allOf(1)
-			explore.Assert(s.owner.branch.Load().scope == outer, "the innermost branch is not that of the outer scope")
+			explore.Assert(s.owner.children.branch.Load().scope == outer, "the innermost branch is not that of the outer scope")
 		})
 		s.allOf(0, 1)
 		explore.Wait()
@@ -304,14 +305,14 @@ func TestStolenChildEndsAfterTheChildrenThatItHasAdded(t *testing.T) {
 		s := newScopes()
 		thief := s.worker()
 		explore.Go("thief", func() {
-			if j, r := s.owner.robChild(0); r == heist.Success {
-				j.branch.runStolen(thief, j.child)
+			if c, r := s.owner.children.claim(0); r == heist.Success {
+				c.branch.runStolen(thief, c.child)
 			}
 		})
 		explore.Go("thief of the thief", func() {
 			w := s.worker()
-			if j, r := thief.robChild(0); r == heist.Success {
-				j.branch.runStolen(w, j.child)
+			if c, r := thief.children.claim(0); r == heist.Success {
+				c.branch.runStolen(w, c.child)
 			}
 		})
 		s.owner.Scope(func(sc *Scope) {
