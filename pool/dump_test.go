@@ -183,7 +183,7 @@ func TestAStandInIsCalledSo(t *testing.T) {
 	release := make(chan struct{})
 	require.NoError(t, p.Submit(context.Background(), func(w *Worker) { w.Block(func() { <-release }) }, Named("lender")))
 	require.NoError(t, p.Submit(context.Background(), func(*Worker) { testutil.Compute(release) }, Named("other")))
-	requireDump(t, p, "stand-in", "lender waits in Worker.Block", "other\n")
+	requireDump(t, p, "stand-in", "lender waits in Worker.Block", "other, ")
 	close(release)
 }
 
