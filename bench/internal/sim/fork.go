@@ -134,6 +134,7 @@ func (w *worker) await(d int) {
 		w.core.Lend(w.letGo(), w.AnyFork(true))
 		w.core.Parker.Park()
 		w.write(w.engine.bitmapWord(w.engine.nodeOf[w.at]))
+		w.wrote(w.engine.restWord())
 		if w.has(w.core.ComeBack()) {
 			w.wrote(w.engine.stateWord())
 		}

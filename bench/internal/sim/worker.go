@@ -63,7 +63,10 @@ func (w *worker) settle() bool {
 	if w.place == nil {
 		return false
 	}
-	w.place.core.Answers()
+	woken := w.engine.core.Woken.Load()
+	if w.place.core.Answers(); w.engine.core.Woken.Load() != woken {
+		w.wrote(w.engine.restWord())
+	}
 	return true
 }
 
@@ -74,7 +77,6 @@ func (w *worker) has(pl *core.Place) bool {
 	}
 	w.place = w.engine.places[pl.Index]
 	w.wrote(w.at) // the roster
-	w.wrote(w.engine.restWord())
 	return true
 }
 
