@@ -48,8 +48,7 @@ func (pl *Place) FindWork(search *policy.Search, s Searcher) bool {
 		}
 		pl.BeginGap()
 		// The worker counts as a searcher only after the first look. That look often finds
-		// something, and to count is to change a word that all workers share, twice: a
-		// tenth of the time in the simulation of 512 CPUs.
+		// something, and to count is to change a word that all workers share, twice.
 		if !pl.Searching {
 			if !spins && r == heist.Empty { // sleep.md, "Spinning"
 				s.StepAside()

@@ -72,7 +72,7 @@ func (p *Pool) Forward() {
 // WakeOne wakes the sleeping place that is nearest to the node, and says whether one slept. The
 // place's worker begins as a searcher. Unless firstVictim is -1, it looks first at that place, where
 // the caller knows of work: the pieces there are larger than those nearest to the worker. In the
-// simulation of 512 CPUs that saved a quarter of the steals of a tree.
+// simulation of 512 CPUs that saves 4 to 39% of the steals of a tree, and 2 to 8% of its time.
 //
 // The caller, perhaps a guest, occupies the CPU that it runs on, so the place that is bound there is
 // the last choice: the two threads would take turns until the system's balancer sees it, some
