@@ -135,11 +135,10 @@ Flags:
 
 const simUsage = `Usage: bench sim [flags]
 
-Simulates the scheduler on machines of up to 8 nodes and 1024 CPUs, with the code that
-chooses victims in a real pool, and compares its ways of choosing: random victims, the
-nearest tier first, and in each tier the last victim first. The last one also stands against
-a pool in which who waits for a thief runs other forks meanwhile, called help, instead of
-lending its place. Time is virtual, and the same seeds give the same output.
+Simulates the scheduler on machines of up to 8 nodes and 1024 CPUs, with the code by
+which a real pool searches, sleeps, wakes and waits, and compares ways of choosing victims:
+at random, the nearest tier first, and in each tier the last victim first. Time is virtual,
+and the same seeds give the same output.
 
 Machines: %s
 Loads:    %s

@@ -195,7 +195,7 @@ func makePool(c *config) *Pool {
 		Nearby: p.nearby(), OnCPU: p.onCPU, Hot: p.latency,
 		TicksAnswer: heist.TicksIn(core.AnswerTime),
 		TicksSpin:   heist.TicksIn(max(cmp.Or(c.spin, heist.DefaultSpin), 0) * 3 / 2), // with the yields
-		TicksWatch:  heist.TicksIn(watchTime),
+		TicksWatch:  heist.TicksIn(core.WatchTime),
 	})
 	return p
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/seed53057037/heist"
 )
 
-// The protocol of sleep is in internal/core: sleep.md, sleep.go. Here is what the pool does beside it.
+// The protocol of sleep is in internal/core: sleep.md, sleep.go, search.go. Here is what the pool does beside it.
 
 // wakeHelper wakes a place for forks or children of the caller, w, which goes on computing. The woken worker,
 // if it is an ordinary goroutine, is then the next one on the caller's P. Another P takes it from there only
@@ -22,41 +22,21 @@ func (w *Worker) wakeHelper() {
 	}
 }
 
-// watch is called by a worker that would park. The first to come watches: it stays awake in its place,
-// as a searcher, and watch returns true when there may be something to do. With Tuning.HotWorker it
-// watches for ever; otherwise for watchTime, and only where the place's gaps have been as short as that.
-// watch returns false for any other worker, and after it has watched in vain.
-func (w *Worker) watch() bool {
-	p := w.pool
-	if !p.latency && (!w.place.core.Gaps.Watches() || p.core.Closing.Load()) || !w.place.core.BeginWatch() {
-		return false
-	}
-	defer w.place.core.EndWatch()
-	w.trim()
-	for start := heist.Ticks(); ; heist.Spin(watchSpin) {
-		p.core.Searches()
-		state := p.core.Sleep.Load()
-		if _, _, ok := p.anyWork(state.Sleepers() >= 0); ok || w.isControlled() || p.core.Exits() {
-			return true
-		}
-		now := heist.Ticks()
-		// With more guests than sleepers, guests would find the pool hungry for nothing.
-		if !p.latency && (now-start > p.core.TicksWatch || state.Sleepers() < 0) {
-			return false
-		}
-		w.giveWayIfDue(now)
-	}
+// searcher is a worker that searches.
+type searcher Worker
+
+func (s *searcher) Look() (r heist.StealResult) {
+	s.found, r = (*Worker)(s).stealWork(s.search.Last())
+	return r
 }
 
-const (
-	// watchSpin is the pause between two looks of a watching worker: about as long as a task's cache
-	// lines take to come over.
-	watchSpin = 100 * time.Nanosecond
-	// watchTime is how long a worker watches for the next task if tasks come that often: a
-	// wake-up takes 4 to 10 microseconds, and a hundred times as long if the system puts the thread
-	// onto a CPU that is busy.
-	watchTime = 100 * time.Microsecond
-)
+func (s *searcher) Spin(d time.Duration) { heist.Spin(d) }
+
+func (s *searcher) Yield() { heist.Yield() }
+
+func (s *searcher) StepAside() { (*Worker)(s).stepAside() }
+
+func (s *searcher) GiveWay(now int64) { (*Worker)(s).giveWayIfDue(now) }
 
 // anyWork says whether there is a task or a child of a scope, or, if forks count, a fork, and where: on which
 // node, and at which place, or -1 for an injector or a guest.

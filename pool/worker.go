@@ -10,7 +10,6 @@ import (
 	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/panics"
-	"github.com/seed53057037/heist/internal/policy"
 )
 
 // Worker is the goroutine that a function of the pool runs in: one of the pool's own, or one from
@@ -40,6 +39,7 @@ type Worker struct {
 	hot          forkStack // the fork stack that a Join used last, to find it quickly
 	unwindPoints []int
 	counts       childCounts // of the innermost branch
+	found        job         // what its search has found
 	first        *job        // the job that it begins with, without a place; nearly always nil
 	binding      binding
 	cells        *cellHead // that it holds, see local.go
@@ -287,7 +287,8 @@ func (w *Worker) step() {
 		}
 		return
 	}
-	if !w.isControlled() && !w.pool.core.Exits() && w.watch() {
+	w.trim()
+	if !w.isControlled() && !w.pool.core.Exits() && w.place.core.Watch((*searcher)(w)) {
 		return
 	}
 	w.beIdle()
@@ -359,61 +360,13 @@ func (w *Worker) findWork() (job, bool) {
 	return j, ok
 }
 
-// searchWork looks for work of others until it finds some, or until its backoff says that it is
-// time to sleep. If half of the workers search already, or the place's gaps are too long for a spin, it
-// gives up after one look. If it finds nothing, the worker stays a searcher: falling asleep ends that.
-//
-// It leaves LIFO slots alone until the last look. Their owners are likely to come to them soon,
-// with the tasks' data in the cache, unless they are in the middle of something long. (In
-// Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
+// searchWork looks for work of others until it finds some, or until it is time to sleep: core.Place.FindWork.
 func (w *Worker) searchWork() (job, bool) {
 	w.tick.pause(w.pool.ticks.perNanosecond)
-	w.search.Begin()
-	pl := &w.place.core
-	spins := pl.Gaps.Spins()
-	if !spins {
-		w.search.Backoff.End()
-	}
-	for {
-		if pl.Searching {
-			w.pool.core.Searches()
-		}
-		j, r := w.stealWork(w.search.Last())
-		if r == heist.Success {
-			pl.StopSearching()
-			return j, true
-		}
-		if w.isControlled() {
-			return job{}, false
-		}
-		pl.BeginGap()
-		// The worker counts as a searcher only after the first look. That look often finds
-		// something, and to count is to change a word that all workers share, twice: a
-		// tenth of the time in the simulation of 512 CPUs.
-		if !pl.Searching {
-			if !spins && r == heist.Empty { // sleep.md, "Spinning"
-				w.stepAside()
-				heist.Yield()
-				return job{}, false
-			}
-			if !pl.StartSearching() {
-				return job{}, false
-			}
-			continue
-		}
-		switch action, spin := w.search.Next(r); action {
-		case policy.Spin:
-			if w.pool.core.Closing.Load() { // the caller of Close waits for this worker to rest
-				w.search.Backoff.End()
-			} else {
-				heist.Spin(spin)
-			}
-		case policy.Yield:
-			heist.Yield()
-		case policy.Park:
-			return job{}, false
-		}
-	}
+	ok := w.place.core.FindWork(&w.search, (*searcher)(w))
+	j := w.found
+	w.found = job{}
+	return j, ok
 }
 
 // stealWork visits the guests of its node, the other places, and the guests of other nodes once, and then looks at the

@@ -6,6 +6,7 @@
 //	worker.go    the states of a worker; lend and come back
 //	place.go     places and rosters; give back
 //	sleep.go     places fall asleep and are woken up; sleep.md has the argument
+//	search.go    how long a worker searches before its place falls asleep
 //	idle.go      idle workers, and how many are bound to CPUs
 //	noticed.go   waits that heist does not know of
 //	park.go      what an idle or waiting goroutine sleeps on
@@ -60,6 +61,7 @@ type Pool struct {
 	nearby     [][]int     // node -> all nodes, nearest first; constant
 	onCPU      []int       // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is; constant
 	hot        bool        // a worker watches for ever; constant
+	time       Time        // nil for the CPU's; constant
 
 	// Periods, in heist.Ticks. Constant.
 
@@ -106,6 +108,15 @@ type Pool struct {
 	ended sync.WaitGroup // workers that have not ended, and what else the end waits for
 }
 
+// Time is the time of a host that simulates.
+type Time interface {
+	// Now is the clock, instead of heist.Ticks. It is never 0.
+	Now() int64
+	// Changes is called before a change of the words that all workers share, for the time that it takes: of the state of
+	// Sleep and, unless place is -1, of the bit of a place.
+	Changes(place int)
+}
+
 // Config is what a pool is made from.
 type Config struct {
 	Host       Host
@@ -117,12 +128,15 @@ type Config struct {
 	Hot        bool        // one worker always watches
 
 	TicksAnswer, TicksSpin, TicksWatch int64 // see Pool
+
+	Time Time // of a host that has its own; else nil
 }
 
 // Init makes the pool, with its first places, for each of which the host then starts a worker. Without a place the size is 1:
 // the caller computes.
 func (p *Pool) Init(c Config) {
 	p.host, p.placements, p.nearby, p.onCPU, p.hot = c.Host, c.Placements, c.Nearby, c.OnCPU, c.Hot
+	p.time = c.Time
 	p.TicksAnswer, p.TicksSpin, p.TicksWatch = c.TicksAnswer, c.TicksSpin, c.TicksWatch
 	p.changed.L = &p.mu
 	p.size.Store(int32(max(c.Size, 1)))
@@ -373,4 +387,17 @@ func (p *Pool) BeforeEnd() (over func()) {
 }
 
 // now is the protocol's clock.
-func now() int64 { return heist.Ticks() }
+func (p *Pool) now() int64 {
+	if p.time != nil {
+		return p.time.Now()
+	}
+	return heist.Ticks()
+}
+
+// changes is called before a change of the state of Sleep, by a caller that has cleared the bit of the place or is about to set it;
+// -1 for none. The caller holds no lock of a roster or placement, since others may go on meanwhile.
+func (p *Pool) changes(place int) {
+	if p.time != nil {
+		p.time.Changes(place)
+	}
+}

@@ -15,7 +15,14 @@ import (
 // sleeps on a futex, because a channel would cost two thread switches.
 type Parker struct {
 	channel chan struct{} // of an ordinary goroutine; nil for a locked one; constant while Unpark may be called
+	Sleeper Sleeper       // sleeps in place of a locked goroutine, for a host in a time of its own; else nil; constant
 	word    atomic.Uint32 // of a locked goroutine: 1 after an Unpark; the waker sets it, the sleeper clears it
+}
+
+// Sleeper has Park and Unpark as a Parker has.
+type Sleeper interface {
+	Park()
+	Unpark()
 }
 
 // Init makes the parker of a goroutine that is locked to its thread, or of one that is not.
@@ -34,6 +41,10 @@ func (k *Parker) Park() {
 		<-k.channel
 		return
 	}
+	if k.Sleeper != nil {
+		k.Sleeper.Park()
+		return
+	}
 	for k.word.Load() == 0 {
 		heist.FutexWait(&k.word, 0, -1)
 	}
@@ -44,6 +55,10 @@ func (k *Parker) Park() {
 func (k *Parker) Unpark() {
 	if k.channel != nil {
 		k.channel <- struct{}{} // never blocks: there is one Unpark for each Park
+		return
+	}
+	if k.Sleeper != nil {
+		k.Sleeper.Unpark()
 		return
 	}
 	k.word.Store(1)

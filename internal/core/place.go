@@ -221,7 +221,7 @@ func (pl *Place) giveBack(asleep bool) bool {
 // BeginGap is called when a look has found nothing.
 func (pl *Place) BeginGap() {
 	if pl.idleSince == 0 {
-		pl.idleSince = now()
+		pl.idleSince = pl.pool.now()
 	}
 }
 
@@ -238,7 +238,7 @@ func (pl *Place) EndGap() {
 func (pl *Place) gapEnded() {
 	end := pl.wokenAt
 	if end == 0 {
-		end = now()
+		end = pl.pool.now()
 	}
 	pl.sawGap(end - pl.idleSince)
 	pl.idleSince, pl.wokenAt = 0, 0

@@ -8,8 +8,8 @@ import (
 
 // Defaults are the pool's parameters. In the simulation of 512 CPUs on 8 nodes, thieves that
 // always begin near divide nearby work into ever smaller pieces while large pieces lie
-// elsewhere. If one look in eight draws its victims, work spreads nearly as fast as with
-// uniform victims, with a third of their remote steals. Patience made less difference than the
+// elsewhere. If one look in eight draws its victims, trees take 0.9 to 1.2 times as long as with
+// uniform victims, with 15 to 42% of their remote steals. Patience made less difference than the
 // seed.
 var Defaults = Parameters{Uniform: 1 << 13}
 

@@ -65,7 +65,7 @@ func coreConfig() rewrite.Config {
 			"Parker.Park":    `explore.Block("park", func() bool { return k.word.Load() == 1 }); k.word.Store(0)`,
 			"Parker.Unpark":  "k.word.Store(1)",
 			"Pool.placeHere": "return -1",
-			"now":            "return 0",
+			"Pool.now":       "return 0",
 		},
 	}
 }

@@ -94,16 +94,22 @@ func parseModel(file, text string) (*model, error) {
 		m.mutants = append(m.mutants, mutant{name: line[1], in: line[2], spoils: line[3]})
 		understood++
 	}
-	for _, line := range standsForLine.FindAllStringSubmatch(text, -1) {
-		for _, symbol := range strings.Fields(line[2]) {
-			m.standsFor = append(m.standsFor, piece{file: line[1], symbol: symbol})
-		}
-		understood++
-	}
+	understood += m.readStandsFor(text)
 	if all := len(directive.FindAllString(text, -1)); all != understood {
 		return nil, fmt.Errorf("%s: %d of its %d lines of configurations, mutants and code cannot be read", file, all-understood, all)
 	}
 	return m, m.validate()
+}
+
+// readStandsFor reads the pieces of code that the text names, and returns the number of lines.
+func (m *model) readStandsFor(text string) int {
+	lines := standsForLine.FindAllStringSubmatch(text, -1)
+	for _, line := range lines {
+		for _, symbol := range strings.Fields(line[2]) {
+			m.standsFor = append(m.standsFor, piece{file: line[1], symbol: symbol})
+		}
+	}
+	return len(lines)
 }
 
 func newConfiguration(name string, s scale, flags string) configuration {

@@ -52,8 +52,9 @@ node, guests, a pause, another size, the end. To keep them small, places sleep a
 except for one in the middle of a task (BEGUN), and one that was woken just now for a task (SUBMITTED).
 */
 
-// stands for: pool/sleep.go: Worker.wakeHelper Worker.watch Pool.anyWork
-// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.Searches Pool.lacksWatch Pool.anyWork Place.FallAsleep Place.WakeUp Place.StartSearching Place.StopSearching Place.BeginWatch Place.EndWatch
+// stands for: pool/sleep.go: Worker.wakeHelper searcher.Look Pool.anyWork
+// stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.searches Pool.lacksWatch Pool.anyWork Place.FallAsleep Place.WakeUp Place.startSearching Place.StopSearching
+// stands for: internal/core/search.go: Place.FindWork Place.Watch Place.beginWatch Place.endWatch
 // stands for: pool/place.go: place.queued claimed Worker.offers Worker.anyFork stealFork
 // stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
 // stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks

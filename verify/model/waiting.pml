@@ -52,7 +52,8 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Pool.wait Pool.lend loan.comeBack Worker.lend Worker.comeBack
 // stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.Lend Worker.ComeBack Worker.forgo
 // stands for: internal/core/place.go: Place Place.occupy Place.giveBack
-// stands for: pool/worker.go: Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.runOne Worker.beIdle Worker.searchWork
+// stands for: pool/worker.go: Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.runOne Worker.beIdle
+// stands for: internal/core/search.go: Place.FindWork
 // stands for: pool/future.go: waiters.release waiters.wait Future.task Future.runInPlace Future.Wait
 // stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.Block

@@ -3,21 +3,24 @@ package sim
 import (
 	"iter"
 
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
 // engine is the state of a run. Only one coroutine touches it at a time.
 type engine struct {
-	*layout
+	setup
 	agenda *agenda
-	sleep  policy.Sleep
+	core   core.Pool
 
-	places    []*place
-	workers   []*worker // by id: the first workers of the places, outside, the stand-ins
-	idle      []*worker // without a place; last in, first out
-	outside   *worker   // without a place; it brings what comes from outside
-	injectors []queue   // by node
-	words     []word    // see the methods of layout
+	places    []*place // by CPU
+	cpus      []*cpu
+	workers   []*worker                  // by id: clients, the first workers of the places, those that were hired
+	clients   int                        // of these, the first ones: they bring what comes from outside, and have no place
+	current   *worker                    // that runs, or nil before the run
+	injectors []*heist.Injector[request] // by node
+	words     []word                     // see the methods of layout
 
 	tree    *tree
 	service *service
@@ -31,39 +34,44 @@ type engine struct {
 	latencies   []int64
 	unfinished  []int32 // by request from outside: its tasks that have not ended
 	failure     error
-	helps       bool // a waiter helps, see wait.go
 	slack       int64
-	skipRecheck bool // for a test: park without the look after the announcement
+	skipRecheck bool // for a test: nobody sees work when it looks at everything
 }
 
 // word stands for the cache lines of one thing.
 type word struct {
 	version uint32 // how often it was changed
-	writer  int32  // the place that changed it last
-	reader  int32  // the place that read it last since then, or -1
+	writer  int32  // the CPU that changed it last
+	reader  int32  // the CPU that read it last since then, or -1
 	busy    int64  // until when it is on its way to the workers that changed it
 }
 
-// The numbers of words. Those of the workers' queues come first.
+// The numbers of words. Those of the places come first: queues, roster and forks.
 
 func (l *layout) injectorWord(node int) int { return l.workers + node }
 
 func (l *layout) bitmapWord(node int) int { return l.workers + l.nodes + node }
 
+// stateWord is the state of policy.Sleep.
 func (l *layout) stateWord() int { return l.workers + 2*l.nodes }
+
+// restWord is what changes when a worker goes to sleep or waits, see core.Pool.
+func (l *layout) restWord() int { return l.stateWord() + 1 }
+
+func (l *layout) allWords() int { return l.stateWord() + 2 }
 
 // defaultSlack is how far a worker may be ahead of the others when it touches shared state,
 // in nanoseconds: about the way of a cache line between two nodes.
 const defaultSlack = 200
 
-// empty marks queues in which a visit found nothing to take, so that the next visit can be
+// empty marks words of places where a visit found nothing to take, so that the next visit can be
 // short.
 const empty = 1 << 31
 
 // clock is a coroutine's position in virtual time.
 type clock struct {
 	id     int      // its number in the agenda
-	at     int      // the place whose CPU it has
+	at     int      // the CPU that it computes on
 	share  int64    // how many workers share that CPU
 	now    int64    // may be ahead of the others
 	synced int64    // the time of the last sync
@@ -87,11 +95,16 @@ func (c *clock) begin(body func()) {
 		}()
 		c.yield = yield
 		body()
+		c.engine.agenda.set(c.id, never)
 	})
 }
 
-// suspend lets other coroutines run until it is c's turn again.
-func (c *clock) suspend() {
+// sleepUntil lets other coroutines run until time t, or until it is woken.
+func (c *clock) sleepUntil(t int64) {
+	c.engine.agenda.set(c.id, t)
+	if first, _ := c.engine.agenda.first(); first == c.id && t != never {
+		return
+	}
 	if !c.yield(struct{}{}) {
 		panic(stopped{})
 	}
@@ -104,16 +117,7 @@ func (c *clock) sync() {
 	}
 	c.now = c.synced + (c.now-c.synced)*c.share // on a shared CPU all of it took longer
 	c.synced = c.now
-	c.engine.agenda.set(c.id, c.now)
-	if first, _ := c.engine.agenda.first(); first != c.id {
-		c.suspend()
-	}
-}
-
-// sleepUntilWoken suspends c until wake.
-func (c *clock) sleepUntilWoken() {
-	c.engine.agenda.set(c.id, never)
-	c.suspend()
+	c.sleepUntil(c.now)
 }
 
 // wake ends the sleep of c at time t, or later if c goes to sleep later.
@@ -123,7 +127,7 @@ func (c *clock) wake(t int64) {
 	c.engine.agenda.set(c.id, c.now)
 }
 
-// away returns how long a line takes from another place.
+// away returns how long a line takes from another CPU.
 func (c *clock) away(other int) int64 {
 	if other == c.at {
 		return 0
@@ -148,6 +152,19 @@ func (c *clock) read(i int) bool {
 // have come over. Others may have changed the word meanwhile.
 func (c *clock) write(i int) {
 	c.sync()
+	c.fetch(i)
+	c.sync()
+	c.changes(i)
+}
+
+// wrote follows a change that c has made already.
+func (c *clock) wrote(i int) {
+	c.fetch(i)
+	c.changes(i)
+}
+
+// fetch is the way of a word's lines to c, which is to change them.
+func (c *clock) fetch(i int) {
 	w := &c.engine.words[i]
 	from := w.writer
 	if w.reader >= 0 {
@@ -159,7 +176,10 @@ func (c *clock) write(i int) {
 	}
 	c.now += way + rmw
 	w.busy = c.now
-	c.sync()
+}
+
+func (c *clock) changes(i int) {
+	w := &c.engine.words[i]
 	w.version = (w.version + 1) &^ empty
 	c.seen[i] = w.version
 	w.writer, w.reader = int32(c.at), -1
@@ -168,67 +188,19 @@ func (c *clock) write(i int) {
 // mind reads the state of the pool's sleep.
 func (c *clock) mind() policy.State {
 	c.read(c.engine.stateWord())
-	return c.engine.sleep.Load()
+	return c.engine.core.Sleep.Load()
 }
 
-// notifyTask stands for the pool's, which follows when a task has become visible.
+// notifyTask is the pool's, which follows when a task has become visible.
 func (c *clock) notifyTask(node int) {
-	if c.mind().Searching() == 0 {
-		c.wakeOne(node, -1)
+	if c.mind().Searching() > 0 {
+		c.read(c.engine.restWord())
 	}
+	c.engine.core.NotifyTask(node)
 }
 
-// wakeOne stands for the pool's.
-func (c *clock) wakeOne(node, place int) {
-	e := c.engine
-	for n := range e.nodes {
-		c.read(e.bitmapWord(n))
-	}
-	if e.sleep.Nobody() {
-		return
-	}
-	last := -1
-	if c.id != e.outside.id {
-		last = c.at
-	}
-	if i, ok := e.sleep.ChooseNear(e.nearby[node], last); ok {
-		p := e.places[i]
-		if place >= 0 {
-			p.firstVictim = place
-		}
-		c.write(e.bitmapWord(e.nodeOf[i]))
-		c.wakeUp(p)
-	}
-}
-
-// wakeUp stands for the pool's, for the waker that chose the place.
-func (c *clock) wakeUp(p *place) {
-	e := c.engine
-	c.write(e.stateWord())
-	e.sleep.Woken()
-	e.stats.Wakes++
-	c.now += waker
-	p.rouse(c.now - waker)
-}
-
-// anyWork stands for the pool's, and looks at each place.
-func (c *clock) anyWork(forks bool) (node, place int, ok bool) {
-	e := c.engine
-	for node := range e.injectors {
-		c.read(e.injectorWord(node))
-		if e.injectors[node].len() > 0 {
-			return node, -1, true
-		}
-	}
-	for i, v := range e.places {
-		if c.visit(i) && (v.queued() > 0 || forks && v.visible()) {
-			return e.nodeOf[i], i, true
-		}
-	}
-	return 0, -1, false
-}
-
-// visit precedes each look at a place's queues and forks. It says whether there may be any work.
+// visit precedes each look at a place's queues and forks. It says whether there may be any work, or somebody whom no alarm has
+// been given.
 func (c *clock) visit(i int) bool {
 	if c.now-c.synced > c.engine.slack {
 		c.sync()
@@ -240,7 +212,7 @@ func (c *clock) visit(i int) bool {
 		return false
 	}
 	c.read(i)
-	if v := c.engine.places[i]; !v.visible() && v.queued() == 0 {
+	if c.engine.places[i].hasNothing() {
 		c.seen[i] |= empty
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 // frame is one fork: a range of a tree's nodes that another worker may take.
 type frame struct {
 	lo, hi int32
-	thief  int32 // 1 + the thief's place, 0 while it is unknown
+	thief  int // the CPU of the thief
 	state  latch
 }
 
@@ -17,18 +17,22 @@ type latch uint8
 const (
 	pending latch = iota
 	looking       // the owner looks at it all the time
-	waiting       // the owner has lent its place, or is a helper that is parked over it
-	alone         // the owner is a helper that sleeps until it is done, and does nothing else
+	waiting       // the owner has lent its place
 	done
 )
 
-// stack is a worker's fork stack. All of it is as in the pool: frames from top to split are
-// public, from split to bottom private.
+// stack is a worker's fork stack. All of it is as in pool/fork.go: frames from top to split are
+// public, from split to bottom private. Below the depth slow, or at any while there is an alarm, forks and joins
+// look whether the pool is hungry.
 type stack struct {
 	frames             []frame
 	top, split, bottom int
-	eager              int
+	alarmed            bool
 }
+
+func (s *stack) eager() int { return s.top + policy.AlwaysPublic }
+
+func (s *stack) isSlow(d int) bool { return s.alarmed || d < max(s.eager(), s.split) }
 
 // push forks a range and returns its depth.
 func (w *worker) push(lo, hi int32) int {
@@ -39,17 +43,31 @@ func (w *worker) push(lo, hi int32) int {
 	w.frames[d] = frame{lo: lo, hi: hi}
 	w.bottom++
 	w.now += fork
-	if w.hungry() || d < w.eager {
+	w.read(w.at) // an alarm changes it
+	if !w.isSlow(d) {
+		return d
+	}
+	hungry, eager := w.hungry(), d < w.eager()
+	if hungry || eager {
 		w.publish()
+	}
+	if !hungry || eager {
+		w.relax()
 	}
 	return d
 }
 
-// hungry says whether a worker could take a fork. Here each fork reads one word for that, and sees
-// a change at once. In the pool a thief that finds nothing on a stack tells its owner.
+// relax ends the alarm, unless the pool is hungry.
+func (w *worker) relax() {
+	if alarmed := w.hungry(); alarmed != w.alarmed {
+		w.alarmed = alarmed
+		w.write(w.at)
+	}
+}
+
 func (w *worker) hungry() bool {
-	w.read(w.engine.stateWord())
-	return w.engine.sleep.Hungry()
+	w.mind()
+	return w.engine.core.Sleep.Hungry()
 }
 
 // publish shows all frames to thieves, and wakes a thief if need be.
@@ -60,13 +78,18 @@ func (w *worker) publish() {
 	w.write(w.at)
 	w.split = w.bottom
 	if w.mind().WantsForks() {
-		w.wakeOne(w.engine.nodeOf[w.at], w.at)
+		w.readBitmaps(w.engine.nodeOf[w.at])
+		w.engine.core.WakeOne(w.engine.nodeOf[w.at], w.core.HomeIndex())
 	}
 }
 
 // pop takes the newest fork back, and says whether it was not stolen. A stolen fork is done when pop returns.
 func (w *worker) pop(d int) bool {
 	w.bottom = d
+	w.read(w.at)
+	if !w.isSlow(d) {
+		return true
+	}
 	if w.hungry() {
 		w.publish()
 	}
@@ -75,13 +98,13 @@ func (w *worker) pop(d int) bool {
 	}
 	w.write(w.at)
 	if w.top <= d {
-		w.split, w.eager = d, w.top+policy.AlwaysPublic
+		w.split = d
 		return true
 	}
-	w.split, w.eager, w.bottom = w.top, w.top+policy.AlwaysPublic, w.top
+	w.split, w.bottom = w.top, w.top
 	w.await(d) // no panic leaves other frames above it
 	w.write(w.at)
-	w.top, w.split, w.bottom, w.eager = d, d, d, d+policy.AlwaysPublic
+	w.top, w.split, w.bottom = d, d, d
 	return false
 }
 
@@ -97,6 +120,56 @@ func (w *worker) claim(v *worker) (index int, r heist.StealResult) {
 	}
 	v.top++
 	return top, heist.Success
+}
+
+// The pool's, see pool/waiting.go, in nanoseconds.
+const shortLook, longLook = 4_000, 30_000
+
+// await waits until a stolen fork is done.
+func (w *worker) await(d int) {
+	w.publish()
+	w.sync()
+	if w.frames[d].state != done && !w.watchLatch(d, shortLook) && !(w.hungry() && w.watchLatch(d, longLook-shortLook)) {
+		w.frames[d].state = waiting
+		w.core.Lend(w.letGo(), w.AnyFork(true))
+		w.core.Parker.Park()
+		w.write(w.engine.bitmapWord(w.engine.nodeOf[w.at]))
+		w.wrote(w.engine.restWord())
+		if w.has(w.core.ComeBack()) {
+			w.wrote(w.engine.stateWord())
+		}
+	}
+	w.now += w.away(w.frames[d].thief) // the result
+}
+
+// watchLatch looks at a fork all the time until it is done, for at most ns nanoseconds. It says whether the
+// fork is done.
+func (w *worker) watchLatch(d int, ns int64) bool {
+	if w.frames[d].state == done {
+		return true
+	}
+	deadline := w.now + ns
+	w.frames[d].state = looking
+	w.sleepUntil(deadline)
+	if w.frames[d].state == done {
+		return true // the thief has set the clock
+	}
+	w.frames[d].state = pending
+	w.now, w.synced = deadline, deadline
+	return false
+}
+
+// complete ends the wait for a fork.
+func (w *worker) complete(owner *worker, index int) {
+	fr := &owner.frames[index]
+	state := fr.state
+	fr.state = done
+	switch state {
+	case looking:
+		owner.wake(w.now)
+	case waiting:
+		owner.core.Parker.Unpark()
+	}
 }
 
 // family counts a range of nodes.
@@ -130,15 +203,13 @@ func (w *worker) family(lo, hi int32) {
 
 // runFork runs a claimed frame of another worker, or of its own.
 func (w *worker) runFork(owner *worker, index int) {
+	owner.frames[index].thief = w.at
 	fr := owner.frames[index]
-	owner.frames[index].thief = int32(w.at) + 1
 	if owner != w {
 		w.now += fetch(w.engine.tree.lines, w.away(owner.at))
 	}
 	w.family(fr.lo, fr.hi)
 	w.sync()
 	w.now += w.away(owner.at) + rmw
-	state := owner.frames[index].state
-	owner.frames[index].state = done
-	w.complete(owner, state)
+	w.complete(owner, index)
 }

@@ -13,14 +13,13 @@ import (
 )
 
 // Legend explains the columns, once for all tables.
-const Legend = `The real policy code in virtual time; see package sim for the costs and what is left out.
+const Legend = `The real code of sleep, waits and policy in virtual time; see package sim for the costs and what is left out.
 Makespan is in milliseconds, of several seeds the median with the least and the greatest.
 Remote are the steals from another node. An attempt is a visit of a victim, failed or not;
 P is the number of workers, T1 the time of all nodes, D that of the longest chain of them:
 Blumofe and Leiserson's bounds are O(P D) attempts, here for each microsecond of P D, and
 T1/P + O(D) for the makespan. Lent is how often who waited for a thief lent its place, goroutines are
-the workers and all their stand-ins. Ratios are to uniform victims, and once to helping,
-where a waiter runs other forks instead, seed by seed.`
+the workers and all their stand-ins. Ratios are to uniform victims, seed by seed.`
 
 // Text writes a table for each machine, with its loads and strategies.
 func Text(w io.Writer, outcomes []Outcome) error {
@@ -37,7 +36,7 @@ func Text(w io.Writer, outcomes []Outcome) error {
 }
 
 func machineTable(outcomes []Outcome, machine string) string {
-	t := newTable(table.Row{"load", "victims", "makespan", "ratio", "to help", "steals", "remote", "share", "ratio", "attempts", "attempts/PD us", "/(T1/P+D)", "wake-ups", "parked", "lent", "goroutines", "p50 us", "p99 us", "p99.9 us"})
+	t := newTable(table.Row{"load", "victims", "makespan", "ratio", "steals", "remote", "share", "ratio", "attempts", "attempts/PD us", "/(T1/P+D)", "wake-ups", "parked", "lent", "goroutines", "p50 us", "p99 us", "p99.9 us"})
 	last := ""
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -58,9 +57,9 @@ func machineTable(outcomes []Outcome, machine string) string {
 			}
 			return ""
 		}
-		b := base(outcomes, o, Uniform)
+		b := base(outcomes, o)
 		t.AppendRow(table.Row{
-			name, o.Strategy.Name, spread(o.values(makespan)), ratio(o, b, makespan), ratio(o, base(outcomes, o, o.Strategy.rival), makespan),
+			name, o.Strategy.Name, spread(o.values(makespan)), ratio(o, b, makespan),
 			median("steals"), median(remoteSteals), median("remote-percent") + "%", ratio(o, b, remoteSteals),
 			median("attempts"), median("attempts/PD-us"), median("makespan/bound"), median("wake-ups"), median("parked-percent") + "%", median("lent"), median("goroutines"),
 			median("p50-us"), median(tail), median("p999-us"),

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -21,10 +23,10 @@ type Stats struct {
 	Looks  int64
 	Wakes  int64
 	Parks  int64
-	Parked int64 // ns, of all places
+	Parked int64 // ns, of all CPUs
 
 	Lent       int64 // how often a waiter lent its place
-	Goroutines int64 // the first workers of the places, and the stand-ins
+	Goroutines int64 // the first workers of the places, and those that were hired
 
 	// ns, from a request's arrival to the end of its last part. Only requests of the second
 	// half count: in the first the workers wake up.
@@ -52,7 +54,6 @@ type setup struct {
 	order      *policy.Order
 	parameters policy.Parameters
 	lastVictim bool // the search begins each tier with the last victim
-	helps      bool // a waiter helps, see wait.go
 	load       work
 	seed       uint64
 	tweak      func(*engine) // for tests
@@ -60,72 +61,91 @@ type setup struct {
 
 // run simulates the load with the setup's way of choosing victims.
 func (u setup) run() (Stats, error) {
-	l := u.layout
-	e := &engine{layout: l, tree: u.load.tree, helps: u.helps, slack: defaultSlack}
-	if u.tweak != nil {
-		u.tweak(e)
-	}
-	e.agenda = newAgenda(l.workers + 1)
-	e.sleep.Init(l.nodeOf, l.nodes)
-	e.injectors = make([]queue, l.nodes)
-	e.words = make([]word, l.stateWord()+1)
-	for i := range e.words {
-		e.words[i].reader = -1
-		if i < l.workers {
-			e.words[i].writer = int32(i)
-		} else if i < l.stateWord() {
-			e.words[i].writer = int32(l.firstOf[(i-l.workers)%l.nodes])
-		}
-	}
-	e.load(u.load.service)
-	for i := range l.workers {
-		p := &place{cpu: i, cache: make([]uint32, len(e.words)), lastVictim: u.lastVictim, victim: -1, firstVictim: -1, slot: -1, poll: poll, parked: true}
-		p.search.Init(u.order, i, &u.parameters, u.seed*uint64(l.workers+1)+uint64(i))
-		e.places = append(e.places, p)
-		w := new(worker)
-		e.begin(w, func() {
-			p.parked, w.searching = false, true // counted by the waker
-			p.divide(w.now)
-			w.main()
-		})
-		p.enter(w)
-		// As after the pool's start: all places are asleep.
-		e.sleep.Announce(i, false)
-	}
-	e.outside = new(worker)
-	e.begin(e.outside, e.outside.arrive)
-	e.outside.seen = make([]uint32, len(e.words))
-	e.agenda.set(e.outside.id, 0)
+	e := u.engine()
 	for !e.over {
 		i, at := e.agenda.first()
 		if at == never {
 			e.failure = e.deadlock()
 			break
 		}
-		e.workers[i].next()
+		e.current = e.workers[i]
+		e.current.next()
 	}
-	for _, w := range e.workers {
-		w.stop()
-	}
-	for _, p := range e.places {
-		if p.parked {
-			e.stats.Parked += max(0, e.end-p.since)
-		}
-	}
+	e.stop()
 	return e.results(), e.failure
 }
 
-// load makes the engine's account of the work to run.
-func (e *engine) load(s *service) {
-	if e.tree != nil {
+// stop ends all coroutines.
+func (e *engine) stop() {
+	for _, w := range e.workers {
+		w.stop()
+	}
+}
+
+// engine makes an engine at time 0: all places are asleep, and the work comes.
+func (u setup) engine() *engine {
+	n := u.layout.workers
+	e := &engine{setup: u, slack: defaultSlack, agenda: newAgenda(n + clients), words: make([]word, u.allWords())}
+	for i := range e.words {
+		e.words[i].reader = -1
+		if i < n {
+			e.words[i].writer = int32(i)
+		} else if i < e.stateWord() {
+			e.words[i].writer = int32(e.firstOf[(i-n)%e.nodes])
+		}
+	}
+	placements := make([]core.Placement, n)
+	for i := range placements {
+		placements[i] = core.Placement{CPUs: []int{i}, Node: e.nodeOf[i], Places: 1}
+		e.cpus = append(e.cpus, &cpu{cache: make([]uint32, len(e.words))})
+	}
+	for range e.nodes {
+		e.injectors = append(e.injectors, heist.NewInjector[request]())
+	}
+	e.account()
+	e.core.Init(core.Config{
+		Host: e, Size: n, PlaceNodes: e.nodeOf, Placements: placements, Nearby: e.nearby, Time: e,
+		TicksAnswer: core.AnswerTime.Nanoseconds(),
+		TicksSpin:   heist.DefaultSpin.Nanoseconds() * 3 / 2,
+		TicksWatch:  core.WatchTime.Nanoseconds(),
+	})
+	if e.clients = 1; e.service != nil {
+		e.clients = clients
+	}
+	for i := range e.clients {
+		w := &worker{}
+		e.begin(w, w.arrive)
+		w.seen = make([]uint32, len(e.words))
+		e.agenda.set(i, 0)
+	}
+	e.core.Monitored.Store(true)
+	for _, pl := range e.core.Places() {
+		w := e.newWorker(pl.Placement)
+		w.core.Grant(pl)
+		w.core.BeIdle(w.core.TakeUp())
+	}
+	if u.tweak != nil {
+		u.tweak(e)
+	}
+	return e
+}
+
+// account makes the engine's account of the work to run.
+func (e *engine) account() {
+	if e.tree = e.load.tree; e.tree != nil {
 		e.left = e.tree.nodes()
 		e.ran = make([]bool, e.left)
 		return
 	}
-	e.service = &service{requests: slices.Clone(s.requests), arriving: s.arriving, lines: s.lines, work: s.work}
+	s := *e.load.service
+	s.requests = slices.Clone(s.requests)
+	e.service = &s
 	e.left = len(s.requests)
 	e.ran = make([]bool, e.left)
 	e.unfinished = make([]int32, s.arriving)
+	for i := range s.requests {
+		s.requests[i].index = int32(i)
+	}
 	for i := range e.unfinished {
 		e.unfinished[i] = 1 + s.requests[i].parts
 	}
@@ -134,7 +154,6 @@ func (e *engine) load(s *service) {
 // begin gives a worker its number and makes it a coroutine, which runs body once it is woken.
 func (e *engine) begin(w *worker, body func()) {
 	w.id, w.share, w.engine = len(e.workers), 1, e
-	w.eager = policy.AlwaysPublic
 	e.workers = append(e.workers, w)
 	e.agenda.grow(len(e.workers))
 	w.clock.begin(body)
@@ -158,31 +177,35 @@ func (e *engine) finish(t int64) {
 
 // deadlock describes a run in which all workers sleep while there is work left.
 func (e *engine) deadlock() error {
-	asleep, joining, searching := 0, 0, e.sleep.Load().Searching()
-	queued, forks := 0, 0
-	for _, p := range e.places {
-		if p.parked {
+	asleep, queued, forks := 0, 0, 0
+	for i, pl := range e.places {
+		if e.core.Sleep.Parked(i) {
 			asleep++
 		}
-		queued += p.queued()
+		queued += pl.queued()
 	}
 	for _, w := range e.workers {
-		if w.bottom > 0 {
-			joining++
-		}
 		forks += max(0, w.split-w.top)
 	}
-	for i := range e.injectors {
-		queued += e.injectors[i].len()
+	for _, q := range e.injectors {
+		queued += q.Len()
 	}
-	return fmt.Errorf("everybody sleeps, and %d of %d nodes or requests have not run: %d of %d workers are parked, %d of all wait for a fork, %d count as searchers; %d tasks are queued and %d forks are public",
-		e.left, len(e.ran), asleep, len(e.places), joining, searching, queued, forks)
+	return fmt.Errorf("everybody sleeps, and %d of %d nodes or requests have not run: %d of %d places sleep, %d workers wait for a fork, %d count as searchers; %d tasks are queued and %d forks are public",
+		e.left, len(e.ran), asleep, len(e.places), e.core.Waits(), e.core.Sleep.Load().Searching(), queued, forks)
 }
 
 func (e *engine) results() Stats {
 	s := e.stats
 	s.Makespan = e.end
-	s.Goroutines = int64(len(e.workers) - 1) // without outside
+	s.Goroutines = int64(len(e.workers) - e.clients)
+	for i, pl := range e.places {
+		s.Wakes += int64(pl.core.Wakes.Load())
+		s.Parks += int64(pl.core.Parks.Load())
+		s.Lent += int64(pl.core.Lends.Load())
+		if c := e.cpus[i]; len(c.running) == 0 {
+			s.Parked += max(0, e.end-c.since)
+		}
+	}
 	if e.tree != nil {
 		s.Work, s.Span, s.Depth = e.tree.work, e.tree.span, e.tree.depth
 		return s

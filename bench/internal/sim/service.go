@@ -15,6 +15,7 @@ type service struct {
 
 // request is a task: a request from outside, or a part of one.
 type request struct {
+	index   int32
 	arrival int64
 	cost    int64
 	node    int32 // where it arrived and its data are

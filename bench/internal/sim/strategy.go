@@ -6,34 +6,25 @@ import (
 	"github.com/seed53057037/heist/internal/policy"
 )
 
-// Strategy is a way of choosing victims, and of waiting for a thief.
+// Strategy is a way of choosing victims.
 type Strategy struct {
 	Name  string
 	About string
 
 	tiers      bool
 	lastVictim bool
-	helps      bool   // a waiter helps, see wait.go
-	rival      string // another strategy to compare it with, besides Uniform
 	parameters policy.Parameters
 }
 
-const (
-	// Uniform is the name of the strategy that others are compared with.
-	Uniform = "uniform"
+// Uniform is the name of the strategy that others are compared with.
+const Uniform = "uniform"
 
-	// Help is the name of the strategy that follows the pool's former rule: a worker that waits
-	// for a thief helps.
-	Help = "help"
-)
-
-// Strategies returns the strategies to compare. Unless a strategy helps, its waiters lend their places.
+// Strategies returns the strategies to compare.
 func Strategies() []Strategy {
 	return []Strategy{
 		{Name: Uniform, About: "each victim drawn from all alike", parameters: policy.Parameters{Uniform: policy.Always}},
 		{Name: "tiers", About: "the nearest tier first, each from a random victim on", tiers: true, parameters: policy.Defaults},
-		{Name: "tiers-last", About: "the same, in each tier the last victim first, as the pool does", tiers: true, lastVictim: true, rival: Help, parameters: policy.Defaults},
-		{Name: Help, About: "as tiers-last, but who waits for a thief helps, the thief first", tiers: true, lastVictim: true, helps: true, parameters: policy.Defaults},
+		{Name: "tiers-last", About: "the same, in each tier the last victim first, as the pool does", tiers: true, lastVictim: true, parameters: policy.Defaults},
 	}
 }
 

@@ -54,7 +54,7 @@ func Run(o Options) ([]Outcome, error) {
 				out := &Outcome{Machine: m, Load: load, Strategy: s, Workers: l.workers, Runs: make([]Stats, o.Seeds)}
 				outcomes = append(outcomes, out)
 				for i := range out.Runs {
-					u := setup{layout: l, order: orders[s.tiers], parameters: s.parameters, lastVictim: s.lastVictim, helps: s.helps, load: works[i], seed: o.Seed + uint64(i)}
+					u := setup{layout: l, order: orders[s.tiers], parameters: s.parameters, lastVictim: s.lastVictim, load: works[i], seed: o.Seed + uint64(i)}
 					group.Go(func() (err error) {
 						if out.Runs[i], err = u.run(); err != nil {
 							err = fmt.Errorf("%s with %s, seed %d: %w", out.name(), s.Name, u.seed, err)
@@ -136,11 +136,11 @@ func (o *Outcome) values(name string) []float64 {
 	return nil
 }
 
-// base returns another strategy's outcome on the same machine with the same load.
-func base(outcomes []Outcome, o *Outcome, strategy string) *Outcome {
+// base returns the outcome of uniform victims on the same machine with the same load.
+func base(outcomes []Outcome, o *Outcome) *Outcome {
 	for i := range outcomes {
 		b := &outcomes[i]
-		if b.Strategy.Name == strategy && b.name() == o.name() {
+		if b.Strategy.Name == Uniform && b.name() == o.name() {
 			return b
 		}
 	}
@@ -149,7 +149,7 @@ func base(outcomes []Outcome, o *Outcome, strategy string) *Outcome {
 
 // Lines returns the lines of the contract. For each case these are the figures of its
 // strategies, and then the ratios of makespan, remote steals and p99 to those of uniform
-// random victims and of the strategy's rival.
+// random victims.
 func Lines(outcomes []Outcome) (lines []any) {
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -159,21 +159,19 @@ func Lines(outcomes []Outcome) (lines []any) {
 				Better: contract.Lower, Peer: o.Strategy.Name == Uniform,
 			}.Over(o.values(m.name)))
 		}
-		for _, other := range []string{Uniform, o.Strategy.rival} {
-			b := base(outcomes, o, other)
-			if b == nil || b == o {
+		b := base(outcomes, o)
+		if b == nil || b == o {
+			continue
+		}
+		for _, name := range []string{makespan, remoteSteals, tail} {
+			if o.values(name) == nil {
 				continue
 			}
-			for _, name := range []string{makespan, remoteSteals, tail} {
-				if o.values(name) == nil {
-					continue
-				}
-				if ratio, ok := contract.Compare(o.values(name), b.values(name), contract.Lower); ok {
-					lines = append(lines, contract.Ratio{
-						Suite: "sim", Case: o.name(), Workers: o.Workers, Metric: name,
-						RatioTo: other, Impl: o.Strategy.Name, Ratio: ratio.Median, Min: ratio.Min, Max: ratio.Max,
-					})
-				}
+			if ratio, ok := contract.Compare(o.values(name), b.values(name), contract.Lower); ok {
+				lines = append(lines, contract.Ratio{
+					Suite: "sim", Case: o.name(), Workers: o.Workers, Metric: name,
+					RatioTo: Uniform, Impl: o.Strategy.Name, Ratio: ratio.Median, Min: ratio.Min, Max: ratio.Max,
+				})
 			}
 		}
 	}
@@ -236,7 +234,7 @@ func Rank(outcomes []Outcome, machine string) []Ranking {
 			byName[o.Strategy.Name] = s
 			ranking = append(ranking, Ranking{Strategy: o.Strategy})
 		}
-		b := base(outcomes, o, Uniform)
+		b := base(outcomes, o)
 		if ratio, ok := contract.Compare(o.values(makespan), b.values(makespan), contract.Lower); ok {
 			s.makespan += math.Log(ratio.Median)
 			s.loads++

@@ -1,22 +1,25 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/seed53057037/heist"
-	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/core"
 )
 
-// worker is a goroutine of the pool's, or the source of the work from outside. Its methods
-// are the pool's of the same name, without guests, priorities and panics, and with
-// their cost in time.
+// worker is a goroutine of the pool's, or the source of the work from outside. When it searches, sleeps and waits is up to
+// package core. Its methods are those of the pool's Worker with the same names, with their cost in time, and without guests,
+// children, priorities and panics.
 type worker struct {
 	clock
 	stack
-	*place
+	core  core.Worker
+	cpu   *cpu
+	place *place // nil while it waits or is idle
+	found job    // by Look
 
-	searching bool
-	displaced bool // a waiter took its place back while it went to sleep
-	helping   int  // how many jobs it runs on top of waits
-	alone     bool // asleep outside the protocol
+	asleep bool // it does not run, and is not only about to sleep
+	awake  bool // an Unpark that no Park has seen
 }
 
 // The pool's, see pool/find.go.
@@ -28,34 +31,111 @@ const (
 
 // job is work to run: a request, or a fork of a worker.
 type job struct {
-	request int32 // -1 for none
+	request *request
 	owner   *worker
 	index   int
 }
 
 // main is a worker's life.
 func (w *worker) main() {
-	for {
-		if w.crowded() {
-			w.makeRoom()
-			continue
-		}
-		if t := w.nextOwn(); t >= 0 {
-			w.stopSearching()
-			w.run(job{request: t})
-			continue
-		}
-		if j, ok := w.searchWork(-1, true); ok {
-			w.run(j)
-			continue
-		}
-		w.park(-1)
+	w.enter()
+	for w.awaitPlace() {
+		w.step()
 	}
+	w.leave()
 }
 
+func (w *worker) awaitPlace() bool {
+	switch w.core.State() {
+	case core.Holding:
+		return true
+	case core.Beside:
+		if w.has(w.core.EndBeside()) {
+			return true
+		}
+		w.beIdle()
+	}
+	if w.core.State() == core.Idle {
+		w.has(w.core.AwaitPlace())
+	} else {
+		w.has(w.core.TakeUp())
+	}
+	if w.place == nil {
+		return false
+	}
+	woken := w.engine.core.Woken.Load()
+	if w.place.core.Answers(); w.engine.core.Woken.Load() != woken {
+		w.wrote(w.engine.restWord())
+	}
+	return true
+}
+
+// has says whether the worker has got a place.
+func (w *worker) has(pl *core.Place) bool {
+	if pl == nil {
+		return false
+	}
+	w.place = w.engine.places[pl.Index]
+	w.wrote(w.at) // the roster
+	return true
+}
+
+func (w *worker) step() {
+	pl := &w.place.core
+	if pl.IsStandIn() && w.runOne() {
+		return
+	}
+	if pl.HasOrders() {
+		pl.StopSearching()
+		w.beIdle()
+		return
+	}
+	if t := w.nextTask(); t != nil {
+		pl.StopSearching()
+		w.run(job{request: t})
+		return
+	}
+	if pl.FindWork(&w.place.search, w) {
+		w.run(w.found)
+		return
+	}
+	if !pl.HasOrders() && pl.Watch(w) {
+		return
+	}
+	w.beIdle()
+}
+
+func (w *worker) runOne() bool {
+	if t := w.nextTask(); t != nil {
+		w.run(job{request: t})
+		return true
+	}
+	if w.stealWork(true) == heist.Success {
+		w.run(w.found)
+		return true
+	}
+	return false
+}
+
+// letGo returns the place that the worker has and is about to let go of, or nil.
+func (w *worker) letGo() *core.Place {
+	w.sync()
+	pl := w.place
+	w.place = nil
+	w.wrote(w.engine.restWord())
+	if pl == nil {
+		return nil
+	}
+	w.wrote(w.at) // the roster
+	return &pl.core
+}
+
+func (w *worker) beIdle() { w.core.BeIdle(w.letGo()) }
+
 func (w *worker) run(j job) {
+	w.place.core.EndGap()
 	switch {
-	case j.request < 0:
+	case j.owner != nil:
 		w.runFork(j.owner, j.index)
 	case w.engine.tree != nil:
 		w.family(0, 1)
@@ -66,16 +146,15 @@ func (w *worker) run(j job) {
 }
 
 // serve runs a request or a part of one.
-func (w *worker) serve(i int32) {
+func (w *worker) serve(r *request) {
 	e := w.engine
-	r := &e.service.requests[i]
 	w.now += fetch(e.service.lines, e.across[e.nodeOf[w.at]][r.node]) + r.cost
-	for part := range r.parts {
-		w.queue(r.first + part)
+	for i := range r.parts {
+		w.queue(&e.service.requests[r.first+i])
 	}
 	w.sync()
-	e.ranOnce(i)
-	whole := i
+	e.ranOnce(r.index)
+	whole := r.index
 	if r.whole >= 0 {
 		whole = r.whole
 	}
@@ -85,336 +164,216 @@ func (w *worker) serve(i int32) {
 	e.finish(w.now)
 }
 
-// queue stands for the pool's Worker.Go.
-func (w *worker) queue(t int32) {
-	w.engine.service.requests[t].node = int32(w.engine.nodeOf[w.at])
+func (w *worker) queue(t *request) {
+	node := w.engine.nodeOf[w.at]
+	t.node = int32(node)
 	w.write(w.at)
-	if t, w.slot = w.slot, t; t >= 0 {
-		w.ring.push(t)
+	if t, w.place.slot = w.place.slot, t; t != nil {
+		w.place.ring.Push(t)
 	}
-	w.notifyTask(w.engine.nodeOf[w.at])
+	w.notifyTask(node)
 }
 
-// nextOwn stands for the pool's Worker.next.
-func (w *worker) nextOwn() int32 {
+func (w *worker) nextTask() *request {
+	pl, node := w.place, w.engine.nodeOf[w.at]
 	w.read(w.at)
-	if w.poll <= 0 && w.batch.len() == 0 {
-		w.poll = poll
-		if t, ok := w.pull(w.engine.nodeOf[w.at]); ok {
+	if pl.poll <= 0 && pl.batch.Len() == 0 {
+		pl.poll = poll
+		if t := w.pullBatch(node); t != nil {
 			return t
 		}
 	}
-	if t := w.take(); t >= 0 {
+	if t := w.nextLocalTask(); t != nil {
 		return t
 	}
-	t, _ := w.pull(w.engine.nodeOf[w.at])
-	return t
+	return w.pullBatch(node)
 }
 
-// take takes the next of the worker's own tasks, or returns -1.
-func (w *worker) take() int32 {
-	if w.batch.len() > 0 {
+func (w *worker) nextLocalTask() *request {
+	pl := w.place
+	if pl.queued() > 0 {
 		w.write(w.at)
-		if w.batch.len() > 0 {
-			w.lifo = 0
-			return w.batch.take(1)[0]
+	}
+	if t := pl.batch.Pop(); t != nil {
+		pl.lifo = 0
+		return t
+	}
+	pl.poll--
+	if t := pl.slot; t != nil {
+		pl.slot = nil
+		if pl.lifo++; pl.lifo <= maxLIFO || pl.ring.Len() == 0 || !pl.ring.Push(t) {
+			return t
 		}
 	}
-	w.poll--
-	if w.slot >= 0 {
-		w.write(w.at)
-		if t := w.slot; t >= 0 {
-			w.slot = -1
-			if w.lifo++; w.lifo <= maxLIFO || w.ring.len() == 0 {
-				return t
-			}
-			w.ring.push(t)
-		}
-	}
-	w.lifo = 0
-	if w.ring.len() > 0 {
-		w.write(w.at)
-		if w.ring.len() > 0 {
-			return w.ring.take(1)[0]
-		}
-	}
-	return -1
+	pl.lifo = 0
+	return pl.ring.Pop()
 }
 
-// pull takes a share of the tasks in a node's injector. Without success it returns -1.
-func (w *worker) pull(node int) (int32, bool) {
-	e := w.engine
-	q := &e.injectors[node]
+func (w *worker) pullBatch(node int) *request {
+	e, pl := w.engine, w.place
+	injector := e.injectors[node]
 	w.read(e.injectorWord(node))
-	if q.len() == 0 {
-		return -1, false
+	if !injector.Ready() {
+		return nil
 	}
 	w.write(e.injectorWord(node))
-	n := max(leastPull, q.len()*e.nodes/len(e.places)+1)
-	n = min(n, heist.MaxPull, heist.MaxPull-w.batch.len()+1, q.len())
-	if n == 0 {
-		return -1, false // another thief was faster
+	n := max(leastPull, injector.Len()*e.nodes/e.core.Size()+1)
+	n = min(n, len(pl.pulled), pl.batch.Cap()-pl.batch.Len()+1)
+	got, r := injector.PullBatch(pl.pulled[:n])
+	if r != heist.Success {
+		return nil
 	}
 	if node != e.nodeOf[w.at] {
-		e.stats.stole(n, true)
+		e.stats.stole(got, true)
 	}
-	got := q.take(n)
-	first := got[0]
-	if n > 1 {
-		w.batch.push(got[1:]...)
+	if got > 1 {
+		pl.batch.PushBatch(pl.pulled[1:got])
 		w.write(w.at)
 		w.notifyTask(e.nodeOf[w.at])
 	}
-	return first, true
+	return pl.pulled[0]
 }
 
-// nextRemoteTaskAnywhere is pull for all nodes, the nearest first.
-func (w *worker) nextRemoteTaskAnywhere() (int32, bool) {
+func (w *worker) nextRemoteTaskAnywhere() *request {
 	for _, node := range w.engine.nearby[w.engine.nodeOf[w.at]] {
-		if t, ok := w.pull(node); ok {
-			return t, true
+		if t := w.pullBatch(node); t != nil {
+			return t
 		}
 	}
-	return -1, false
+	return nil
 }
 
-// searchWork searches until it finds work, until the fork at depth wait is done if wait is
-// not -1, or until it is time to sleep.
-func (w *worker) searchWork(wait int, tasks bool) (job, bool) {
-	for w.search.Begin(); ; {
-		j, r := w.look(wait, tasks || w.search.Last(), w.search.Last())
-		if r == heist.Success {
-			w.stopSearching()
-			return j, true
-		}
-		if w.crowded() || wait >= 0 && w.frames[wait].state == done {
-			return job{}, false
-		}
-		if !w.searching {
-			if !w.startSearching() {
-				return job{}, false
-			}
-			continue
-		}
-		switch action, spin := w.search.Next(r); action {
-		case policy.Spin:
-			w.now += spin.Nanoseconds()
-		case policy.Yield:
-			w.now += yield
-		case policy.Park:
-			return job{}, false
-		}
-		w.sync()
-	}
+// Look and the methods after it are what FindWork and Watch ask of a worker.
+func (w *worker) Look() heist.StealResult {
+	w.read(w.engine.restWord())
+	return w.stealWork(w.place.search.Last())
 }
 
-func (w *worker) startSearching() bool {
-	w.mind()
-	e := w.engine
-	before := e.sleep.Load()
-	w.searching = e.sleep.StartSearching(len(e.places))
-	if e.sleep.Load() != before {
-		w.write(e.stateWord())
-	}
-	return w.searching
+func (w *worker) Spin(d time.Duration) {
+	w.now += d.Nanoseconds()
+	w.sync()
 }
 
-// look looks at all queues once.
-func (w *worker) look(wait int, tasks, slots bool) (job, heist.StealResult) {
-	e := w.engine
+func (w *worker) Yield() { w.Spin(yield) }
+
+func (w *worker) StepAside() {}
+
+func (w *worker) GiveWay(int64) {}
+
+func (w *worker) stealWork(slots bool) heist.StealResult {
+	e, pl := w.engine, w.place
 	e.stats.Looks++
-	if tasks {
-		if t := w.nextOwn(); t >= 0 {
-			return job{request: t}, heist.Success
-		}
-	}
-	forks := w.mind().Sleepers() >= 0 && w.helping < maxHelping
-	firstVictim, last := w.firstVictim, -1
-	w.firstVictim = -1
-	if w.lastVictim {
-		last = w.victim
-	}
-	if wait >= 0 {
-		if thief := int(w.frames[wait].thief); thief > 0 {
-			firstVictim = thief - 1
-		}
+	forks := w.mind().Sleepers() >= 0
+	firstVictim := pl.core.FirstVictim
+	pl.core.FirstVictim = -1
+	pl.search.Look(firstVictim, pl.victim, len(e.places))
+	if pl.search.Drawn() && w.visit(w.at) && w.stealFork(pl, forks) == heist.Success {
+		return heist.Success
 	}
 	result := heist.Empty
-	w.search.Look(firstVictim, last, len(e.places))
-	if w.search.Drawn() && w.visit(w.at) {
-		if j, _, r := w.rob(w.place, forks, false, false); r == heist.Success {
-			return j, r // a fork at its own place is no steal
-		}
-	}
-	for k := w.search.Victim(); k >= 0; k = w.search.Victim() {
+	for k := pl.search.Victim(); k >= 0; k = pl.search.Victim() {
 		if !w.visit(k) {
 			e.stats.Failed++
 			continue
 		}
-		j, items, r := w.rob(e.places[k], forks, tasks, slots)
+		v, moved := e.places[k], 1
+		r := w.stealFork(v, forks)
+		if r != heist.Success {
+			result = max(result, r)
+			if forks && pl.core.Searching {
+				v.core.Alarm()
+			}
+			if v != pl {
+				moved, r = w.stealTasks(v, slots)
+			}
+		}
 		if r == heist.Success {
-			w.victim = k
-			e.stats.stole(items, e.nodeOf[k] != e.nodeOf[w.at])
-			if items > 1 && !w.searching {
+			if e.lastVictim {
+				pl.victim = k
+			}
+			e.stats.stole(moved, e.nodeOf[k] != e.nodeOf[w.at])
+			if moved > 1 && !pl.core.Searching {
 				w.notifyTask(e.nodeOf[w.at])
 			}
-			return j, r
+			return r
 		}
 		e.stats.Failed++
 		result = max(result, r)
 	}
-	if tasks && !w.search.Near() {
-		if t, ok := w.nextRemoteTaskAnywhere(); ok {
-			return job{request: t}, heist.Success
+	if !pl.search.Near() {
+		if t := w.nextRemoteTaskAnywhere(); t != nil {
+			w.found = job{request: t}
+			return heist.Success
 		}
 	}
-	return job{}, result
+	return result
 }
 
-// rob takes a fork at a place, or half of the tasks there.
-func (w *worker) rob(v *place, forks, tasks, slots bool) (j job, items int, r heist.StealResult) {
-	if forks {
-		for _, owner := range v.running {
-			index, r := w.claim(owner)
-			if r == heist.Success {
-				return job{request: -1, owner: owner, index: index}, 1, r
-			}
-			if r == heist.Retry {
-				return job{}, 0, r
-			}
-		}
+// stealFork takes the oldest fork at a place.
+func (w *worker) stealFork(v *place, forks bool) (result heist.StealResult) {
+	if !forks {
+		return heist.Empty
 	}
-	if !tasks || v == w.place {
-		return job{}, 0, heist.Empty
+	for at := v.core.First(); at != nil; at = at.Next() {
+		owner := at.Shown().(*worker)
+		index, r := w.claim(owner)
+		if r == heist.Success {
+			w.found = job{owner: owner, index: index}
+			return r
+		}
+		result = max(result, r)
 	}
-	for _, q := range []*queue{&v.ring, &v.batch} {
-		if q.len() == 0 {
-			continue
-		}
-		w.write(v.cpu)
-		n := q.len() - q.len()/2
-		if n == 0 {
-			return job{}, 0, heist.Retry
-		}
-		taken := q.take(n)
-		first := taken[0]
-		if n > 1 {
-			w.ring.push(taken[1:]...)
-			w.write(w.at)
-		}
-		return job{request: first}, n, heist.Success
-	}
-	if !slots || v.slot < 0 {
-		return job{}, 0, heist.Empty
+	return result
+}
+
+// stealTasks takes half of the tasks at a place.
+func (w *worker) stealTasks(v *place, slots bool) (moved int, r heist.StealResult) {
+	if v.ring.Len()+v.batch.Len() == 0 && (!slots || v.slot == nil) {
+		return 0, heist.Empty
 	}
 	w.write(v.cpu)
-	t := v.slot
-	if t < 0 {
-		return job{}, 0, heist.Retry
+	t, moved, r := v.ring.StealInto(w.place.ring)
+	if r == heist.Empty {
+		t, moved, r = v.batch.StealInto(w.place.ring)
 	}
-	v.slot = -1
-	return job{request: t}, 1, heist.Success
+	if r == heist.Empty && slots && v.slot != nil {
+		t, moved, r = v.slot, 1, heist.Success
+		v.slot = nil
+	}
+	if r == heist.Empty {
+		return 0, heist.Retry // another thief was faster
+	}
+	if moved > 1 {
+		w.write(w.at)
+	}
+	w.found = job{request: t}
+	return moved, r
 }
 
-func (w *worker) stopSearching() {
-	if !w.searching {
-		return
-	}
-	w.searching = false
-	w.write(w.engine.stateWord())
-	if w.engine.sleep.StopSearching() {
-		w.notifySeen()
-	}
-}
+// clients is how many callers from outside there are at a time.
+const clients = 16
 
-func (w *worker) notifySeen() {
-	if node, slot, ok := w.anyWork(w.mind().Sleepers() > 0); ok {
-		w.wakeOne(node, slot)
-	}
-}
-
-// park puts the place to sleep until a waker wakes it. It returns at once if the worker sees
-// work after it has announced the sleep, or if the fork at depth wait is done.
-func (w *worker) park(wait int) {
-	e, p := w.engine, w.place
-	bitmap := e.bitmapWord(e.nodeOf[w.at])
-	p.awake = false
-	w.write(bitmap)
-	w.write(e.stateWord())
-	if w.crowded() {
-		return
-	}
-	searching := w.searching
-	state := e.sleep.Announce(w.at, searching)
-	w.searching = false
-	if (wait >= 0 && w.frames[wait].state == done || !e.skipRecheck && w.worthWaking(state)) && w.retract(bitmap, searching) {
-		return
-	}
-	e.stats.Parks++
-	w.now += park
-	w.sync()
-	switch {
-	case w.displaced:
-		w.rest()
-	case !p.awake:
-		p.parked, p.since = true, w.now
-		p.divide(w.now)
-		w.sleepUntilWoken()
-		if !w.displaced {
-			w.rise()
-		}
-	}
-	if w.displaced {
-		w.displaced = false // it has a place again
-		return
-	}
-	w.searching = true // counted by wakeUp
-}
-
-// retract takes the announcement back, unless a waker has chosen the place. If the worker
-// was displaced, the bit is not its own, but may be its successor's.
-func (w *worker) retract(bitmap int, searching bool) bool {
-	w.write(bitmap)
-	w.write(w.engine.stateWord())
-	s := &w.engine.sleep
-	if w.displaced || !s.Choose(w.at) {
-		return false
-	}
-	change := -policy.OneSleeper
-	if searching {
-		change += policy.OneSearching
-	}
-	s.Add(change)
-	w.searching = searching
-	return true
-}
-
-func (w *worker) worthWaking(state policy.State) bool {
-	_, _, ok := w.anyWork(state.Sleepers() > 0)
-	return ok
-}
-
-// arrive brings the requests, or the tree, from outside.
+// arrive brings the tree, or every so many of the requests, from outside.
 func (w *worker) arrive() {
 	e := w.engine
-	bring := func(t, node int32, at int64) {
+	bring := func(t *request, node int32, at int64) {
 		w.now, w.synced = at, -1 // many clients: the wake-up by one does not hold up the next
 		w.at = e.firstOf[node]
-		clear(w.seen[e.layout.workers:]) // and a new client has seen no word
+		clear(w.seen[e.injectorWord(0):]) // and a new client has seen no word
 		if at > 0 {
 			w.sync()
 		}
 		w.write(e.injectorWord(int(node)))
-		e.injectors[node].push(t)
+		e.injectors[node].Push(t)
 		w.notifyTask(int(node))
 	}
 	if e.tree != nil {
-		bring(0, 0, 0)
+		bring(new(request), 0, 0)
 	} else {
-		for i := range e.service.arriving {
+		for i := w.id; i < e.service.arriving; i += e.clients {
 			r := &e.service.requests[i]
-			bring(int32(i), r.node, r.arrival)
+			bring(r, r.node, r.arrival)
 		}
 	}
-	w.sleepUntilWoken()
+	w.sleepUntil(never)
 }

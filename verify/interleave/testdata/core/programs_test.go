@@ -153,7 +153,7 @@ func (h *host) step(w *Worker, pl *Place) *Place {
 		pl.StopSearching()
 		return pl
 	}
-	if !pl.Searching && pl.StartSearching() {
+	if !pl.Searching && pl.startSearching() {
 		return pl // and looks once more
 	}
 	w.BeIdle(pl)
