@@ -873,7 +873,7 @@ func TestAPartThatFailsDropsItsBacklog(t *testing.T) {
 		g, ctx := p.Group(context.Background())
 		g.AtMost(1)
 		gate := make(chan struct{})
-		g.GoWorker(func(w *Worker) error { <-gate; return f() })
+		g.GoWorker(func(w *Worker) error { testutil.Compute(gate); return f() })
 		for range 100 {
 			g.Go(func() error { t.Error("begun after the end"); return nil })
 		}

@@ -44,10 +44,20 @@ func newBarrier(n int) *barrier {
 }
 
 func (b *barrier) wait() {
+	b.arrive()
+	<-b.open
+}
+
+// compute is wait for tasks that keep their places meanwhile.
+func (b *barrier) compute() {
+	b.arrive()
+	testutil.Compute(b.open)
+}
+
+func (b *barrier) arrive() {
 	if b.missing.Add(-1) == 0 {
 		close(b.open)
 	}
-	<-b.open
 }
 
 // gate holds functions up so that steals happen in a certain order.

@@ -581,7 +581,7 @@ func TestStatsSayWhatIsDoneInEachPlace(t *testing.T) {
 	state(1, inspect.Parked)
 	hold := make(chan struct{})
 	for range 2 {
-		require.NoError(t, p.Go(func(*Worker) { <-hold }))
+		require.NoError(t, p.Go(func(*Worker) { testutil.Compute(hold) }))
 	}
 	state(0, inspect.Runs)
 	state(1, inspect.Runs)

@@ -24,7 +24,7 @@ func requirePlaces(t *testing.T, p *Pool, want func(worker int) []int) {
 	for range p.Workers() {
 		require.NoError(t, p.Go(func(w *Worker) {
 			places <- place{w.ID(), cpuNow(t), threadCPUs(t)}
-			meet.wait()
+			meet.compute()
 		}))
 	}
 	seen := make(map[int]bool)
