@@ -200,12 +200,12 @@ func TestInjectorComesFirstAfterEachPeriod(t *testing.T) {
 			var outside func(*Worker)
 			outside = func(*Worker) {
 				if before = append(before, ran); len(before) < looks {
-					require.NoError(t, p.Go(outside))
+					_ = p.Go(outside)
 				}
 			}
-			require.NoError(t, p.Go(outside))
+			_ = p.Go(outside) // without require, which takes a lock and may wait for it, and a wait lends the place
 			for range (looks + 1) * period {
-				require.NoError(t, w.Go(func(*Worker) { ran++ }))
+				_ = w.Go(func(*Worker) { ran++ })
 			}
 		})
 		require.Equal(t, []int{period, 2 * period, 3 * period}, before, "a period of %d", period)

@@ -48,12 +48,16 @@ type monitor struct {
 	ticks   atomic.Int64 // that those lasted that are over; the worker adds, or the monitor for it
 }
 
-// monitored starts the monitor, unless there is one.
+// monitored starts the monitor, unless there is one. Whoever calls it must not wait for another caller: that would be a wait
+// to notice.
 func (p *Pool) monitored() {
+	if !p.core.Monitored.CompareAndSwap(false, true) {
+		return
+	}
 	m := &p.monitor
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.over && p.core.Monitored.CompareAndSwap(false, true) {
+	if !m.over {
 		m.runs.Go(p.runMonitor)
 	}
 }
