@@ -453,10 +453,10 @@ func TestPullLeavesTheOthersTheirShare(t *testing.T) {
 	begun := newBarrier(workers)
 	done, got := make(chan struct{}), make(chan int, 1)
 	for range workers - 1 {
-		require.NoError(t, p.Go(func(*Worker) { begun.wait(); <-done }))
+		require.NoError(t, p.Go(func(*Worker) { begun.compute(); testutil.Compute(done) }))
 	}
 	require.NoError(t, p.Go(func(w *Worker) {
-		begun.wait()
+		begun.compute()
 		for range lie {
 			_ = p.Go(func(*Worker) {})
 		}
