@@ -88,7 +88,7 @@ func locate(seen []sight) {
 		if v.waits == nil || v.waits.source.Load() != nil || v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait {
 			continue
 		}
-		number := goroutineStatuses().number(v.w.record.load())
+		number := goroutineStatuses().number(v.w.record.Load())
 		if number == 0 {
 			continue
 		}
@@ -121,8 +121,8 @@ func (p *Pool) lookAround() (seen []sight) {
 	now := heist.Ticks()
 	p.workers.each(func(w *Worker) {
 		seen = append(seen, sight{
-			w: w, waits: w.waitsNow(), inside: w.inside.load(), job: w.job.load(), code: w.code.load(),
-			forWhom: w.forWhom.load(), latch: w.latch.load(), since: w.since.Load(), now: now,
+			w: w, waits: w.waitsNow(), inside: w.inside.Load(), job: w.job.Load(), code: w.code.Load(),
+			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now,
 		})
 	})
 	holders := make(map[*Worker]*place)
@@ -178,7 +178,7 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 	case v.waits != nil:
 		s.State, s.Waits, since = inspect.Waits, v.waits.what, v.waits.since
 		if s.Noticed = s.Waits == ""; s.Noticed {
-			s.Waits = cmp.Or(goroutineStatuses().does(v.w.record.load()), "something that is over by now")
+			s.Waits = cmp.Or(goroutineStatuses().does(v.w.record.Load()), "something that is over by now")
 		}
 		if source := v.waits.source.Load(); source != nil {
 			s.Source = *source

@@ -266,8 +266,8 @@ func TestNothingOfAStolenForkStaysWithItsThief(t *testing.T) {
 			both.wait()
 			require.NoError(t, w.Context().Err())
 			require.Empty(t, label("request"))
-			require.Nil(t, w.forWhom.own())
-			require.Nil(t, w.latch.own())
+			require.Nil(t, w.forWhom.Own())
+			require.Nil(t, w.latch.Own())
 		}))
 	}
 }

@@ -220,7 +220,7 @@ func ExamplePool_Shutdown() {
 	<-busy
 	_ = p.Go(func(*pool.Worker) {})
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	var left *pool.UnfinishedError
 	if errors.As(p.Shutdown(ctx), &left) {

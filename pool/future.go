@@ -202,7 +202,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 	var value T
 	in := w.beginInner()
 	w.begin(taskFor(f))
-	w.inside.set(&inside{of: t, f: taskFor(f), outer: w.inside.own()})
+	w.inside.Set(&inside{of: t, f: taskFor(f), outer: w.inside.Own()})
 	err, returned := ErrGoexit, false
 	defer func() {
 		var panicked *PanicError
@@ -212,7 +212,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 				w.pool.panicked.Add(1)
 			}
 		}
-		w.inside.set(w.inside.own().outer)
+		w.inside.Set(w.inside.Own().outer)
 		w.endInner(in)
 		t.mu.Lock()
 		t.value, t.err, t.panicked = value, err, panicked
@@ -234,17 +234,17 @@ type inside struct {
 
 // isIn notes that f is the user's function which the worker's innermost future runs.
 func (w *Worker) isIn(f *task) {
-	in := *w.inside.own()
+	in := *w.inside.Own()
 	in.f = f
-	w.inside.set(&in)
-	w.job.set(f)
+	w.inside.Set(&in)
+	w.job.Set(f)
 }
 
 // isInside says whether the calling goroutine is in a function of the future or group of. Such a
 // function must not wait for it.
 func (p *Pool) isInside(of any) bool {
 	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
-		for in := w.inside.own(); in != nil; in = in.outer {
+		for in := w.inside.Own(); in != nil; in = in.outer {
 			if in.of == of {
 				return true
 			}
@@ -280,12 +280,12 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	}
 	t.tookElsewhere()
 	w.inPlace++
-	job := w.job.own()
+	job := w.job.Own()
 	before := goroutineLabels()
 	setGoroutineLabels(w.labelsWith(t.labels))
 	defer func() {
 		w.inPlace--
-		w.job.set(job)
+		w.job.Set(job)
 		setGoroutineLabels(before)
 	}()
 	t.run(w, f)

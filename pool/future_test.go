@@ -159,6 +159,7 @@ func TestAFutureThatNeedsNoTaskLeavesTheRoomToOthers(t *testing.T) {
 
 // TestCancelledFuturesDoNotFillTheQueue of a bounded pool without end: each keeps its memory until its turn comes.
 func TestCancelledFuturesDoNotFillTheQueue(t *testing.T) {
+	needsStatuses(t) // or one begins every 10 ms
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(8))
 	release := occupyAll(t, p)
 	defer release()

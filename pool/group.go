@@ -514,7 +514,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 	in := w.beginInner()
 	w.begin(of)
 	w.hasPlace() // what is given away and taken back in a noticed wait are the turns of what the worker is inside
-	w.inside.set(&inside{of: g, f: of, outer: w.inside.own()})
+	w.inside.Set(&inside{of: g, f: of, outer: w.inside.Own()})
 	returned := false
 	defer func() {
 		if !returned {
@@ -525,7 +525,7 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 			}
 		}
 		w.hasPlace()
-		w.inside.set(w.inside.own().outer)
+		w.inside.Set(w.inside.Own().outer)
 		w.endInner(in)
 	}()
 	err := f(w)

@@ -65,7 +65,7 @@ func (p *Pool) Run(f func(w *Worker)) error {
 		defer w.endInner(w.beginInner())
 	}
 	if guest {
-		w.code.set(codeOf(f))
+		w.code.Set(codeOf(f))
 	}
 	f(w)
 	return nil
@@ -97,7 +97,7 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	w.goroutine, w.outer = goroutine, outer
 	goroutines.set(goroutine, w)
 	w.locateLabels()
-	w.code.set(someCode)
+	w.code.Set(someCode)
 	if p.stamps {
 		w.since.Store(heist.Ticks())
 	}
@@ -109,7 +109,7 @@ const someCode = 1
 
 // releaseGuest ends the guest's call.
 func (p *Pool) releaseGuest(w *Worker) {
-	w.code.set(0) // from here on no wait of it is noticed
+	w.code.Set(0) // from here on no wait of it is noticed
 	w.answerNotice()
 	w.trim()
 	w.freeCells(true)

@@ -105,7 +105,7 @@ func (h *habits) begins(code uintptr) bool {
 
 // begin notes that the worker begins a task, which t is the user's function of.
 func (w *Worker) begin(t *task) {
-	w.job.set(t)
+	w.job.Set(t)
 	if w.pool.habits.known.Load() > 0 && w.pool.habits.begins(t.code) {
 		w.core.ExpectWait()
 	}

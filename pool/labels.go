@@ -62,7 +62,7 @@ func findLabels() (offset uintptr) {
 
 // locateLabels records where the labels of the calling goroutine are, which is the worker from now on.
 func (w *Worker) locateLabels() {
-	w.record.set((*record)(goroutineRecord()))
+	w.record.Set((*record)(goroutineRecord()))
 	if labelsOffset > 0 {
 		w.labels = (*labels)(unsafe.Add(goroutineRecord(), labelsOffset))
 		return

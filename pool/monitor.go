@@ -148,7 +148,7 @@ func (l *look) look() {
 			case !w.inJob():
 			case l.waits(w):
 				l.notice(w)
-			case l.statuses.of(w.record.load()) == isUnclear:
+			case l.statuses.of(w.record.Load()) == isUnclear:
 				unclear = true
 			}
 		}
@@ -177,7 +177,7 @@ func (l *look) notice(w *Worker) {
 
 // waits says whether the worker's goroutine waits.
 func (l *look) waits(w *Worker) bool {
-	r := w.record.load()
+	r := w.record.Load()
 	s := l.statuses.of(r)
 	for i := 1; s == isInSyscall && i < syscallLooks; i++ {
 		heist.Spin(syscallPause)
@@ -192,9 +192,9 @@ func (w *Worker) inJob() bool {
 		return false
 	}
 	if w.core.Guest {
-		return w.code.load() != 0
+		return w.code.Load() != 0
 	}
-	return w.job.load() != nil || w.forWhom.load() != nil
+	return w.job.Load() != nil || w.forWhom.Load() != nil
 }
 
 // waitsNow returns what the worker waits for, if heist knows that it waits, or nil.
@@ -231,12 +231,12 @@ func (h *host) Monitor() { (*Pool)(h).monitored() }
 func (h *host) Lent(at *core.Worker) {
 	w := workerOf(at)
 	waits := &waitsFor{home: w.homePlace(), since: heist.Ticks()}
-	if t := w.job.load(); t != nil {
+	if t := w.job.Load(); t != nil {
 		waits.code = t.code
 		w.pool.habits.waits(t.code)
 	}
 	w.noticed.Store(waits)
-	w.inside.load().waits(nil)
+	w.inside.Load().waits(nil)
 	w.alarm()
 	if w.core.Guest {
 		w.pool.exitAdmission()
@@ -248,7 +248,7 @@ func (h *host) GoesOn(at *core.Worker) {
 	if w.core.Guest {
 		w.pool.reenterAdmission()
 	}
-	w.inside.load().goesOn()
+	w.inside.Load().goesOn()
 	waits := w.noticed.Swap(nil)
 	took := heist.Ticks() - waits.since
 	w.pool.monitor.ticks.Add(took)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/published"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -84,10 +85,10 @@ type help struct {
 
 // helps begins a fork or child of owner, which belongs to the call c and whose end completes l.
 func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
-	out := help{w.cancelScope, w.setLabels(owner.carries()), w.forWhom.own(), w.latch.own(), region("heist: fork")}
+	out := help{w.cancelScope, w.setLabels(owner.carries()), w.forWhom.Own(), w.latch.Own(), region("heist: fork")}
 	w.cancelScope = c
-	w.forWhom.set(owner)
-	w.latch.set(l)
+	w.forWhom.Set(owner)
+	w.latch.Set(l)
 	return out
 }
 
@@ -96,8 +97,8 @@ func (w *Worker) helped(out help) {
 	endRegion(out.region)
 	w.setLabels(out.labels)
 	w.cancelScope = out.cancelScope
-	w.forWhom.set(out.forWhom)
-	w.latch.set(out.latch)
+	w.forWhom.Set(out.forWhom)
+	w.latch.Set(out.latch)
 }
 
 // Named gives a task a name, for dumps, slow tasks and traces. A task without one has the name of its function. Cost: an
@@ -118,13 +119,13 @@ func (w *Worker) Named(name string, f func()) {
 }
 
 func (w *Worker) enterName(name string) {
-	if w.inside.own().title() == "" { // a task keeps its name, whatever it calls by other names
+	if w.inside.Own().title() == "" { // a task keeps its name, whatever it calls by other names
 		w.title = name
 	}
-	w.inside.set(&inside{name: name, outer: w.inside.own()})
+	w.inside.Set(&inside{name: name, outer: w.inside.Own()})
 }
 
-func (w *Worker) leaveName() { w.inside.set(w.inside.own().outer) }
+func (w *Worker) leaveName() { w.inside.Set(w.inside.Own().outer) }
 
 type named string
 
@@ -182,16 +183,16 @@ type meter struct {
 // display is what a worker shows of itself. Owner writes, observers read. It is on the owner's lines, because observers
 // seldom read.
 type display struct {
-	job       published[task]   // the task that the worker runs; nil if its job is no task
-	code      publishedCode     // of a guest's function; someCode if it is not known, 0 if the guest has left
-	inside    published[inside] // the innermost future or group whose function it is in
-	forWhom   published[Worker] // the worker whose fork or child it runs; nil for none
-	latch     published[latch]  // of that fork or child
-	publishes heist.Counter     // how often it has published forks
-	since     atomic.Int64      // when its job began, in heist.Ticks; 0 if it has none, or the pool does not measure
-	slowSince atomic.Int64      // the last job that took too long, by its since; see slow.go
-	number    atomic.Uint64     // of its goroutine, with WithSlowTask
-	timings   *timings          // nil without WithTimings; constant
+	job       published.Pointer[task]   // the task that the worker runs; nil if its job is no task
+	code      published.Word            // of a guest's function; someCode if it is not known, 0 if the guest has left
+	inside    published.Pointer[inside] // the innermost future or group whose function it is in
+	forWhom   published.Pointer[Worker] // the worker whose fork or child it runs; nil for none
+	latch     published.Pointer[latch]  // of that fork or child
+	publishes heist.Counter             // how often it has published forks
+	since     atomic.Int64              // when its job began, in heist.Ticks; 0 if it has none, or the pool does not measure
+	slowSince atomic.Int64              // the last job that took too long, by its since; see slow.go
+	number    atomic.Uint64             // of its goroutine, with WithSlowTask
+	timings   *timings                  // nil without WithTimings; constant
 }
 
 // timings are what a worker has measured. Owner writes, observers read.
@@ -273,7 +274,7 @@ func (p *Pool) stamped(t *task) *task {
 	return taskOf(func(w *Worker) {
 		if w != nil && w.pool == p { // else Abort has given the task back, and another goroutine runs it
 			w.timings.wait.add(heist.Ticks() - queued)
-			w.job.set(t)
+			w.job.Set(t)
 		}
 		t.run(w)
 	})
@@ -287,7 +288,7 @@ func (w *Worker) begins() {
 
 // ends is called at the end of the job, also if it panicked or called runtime.Goexit.
 func (w *Worker) ends() {
-	since, last := w.since.Load(), w.job.own()
+	since, last := w.since.Load(), w.job.Own()
 	took := max(heist.Ticks()-since, 0)
 	w.since.Store(0)
 	if m := w.timings; m != nil {

@@ -214,7 +214,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	for waits, n := range map[*waitsFor]int{nil: 2, {what: "anything"}: 1} {
 		for range n {
 			guest := p.newGuest(&p.core.Placements()[p.nodes[0].guestsAt], &p.nodes[0].guests[0].Roster)
-			guest.code.set(someCode)
+			guest.code.Set(someCode)
 			guest.waitsFor.Store(waits)
 		}
 	}

@@ -84,7 +84,7 @@ func (pl *place) state() inspect.State {
 	for at := pl.core.First(); at != nil; at = at.Next() {
 		switch w := workerOf(at); {
 		case w.waitsNow() != nil:
-		case w.job.load() != nil || w.forWhom.load() != nil:
+		case w.job.Load() != nil || w.forWhom.Load() != nil:
 			return inspect.Runs
 		default:
 			state = inspect.Searches
@@ -116,7 +116,7 @@ func (p *Pool) Load() inspect.Load {
 	}
 	l.Running = max(0, p.core.Active()-l.Waiting-l.Searching)
 	p.workers.each(func(w *Worker) {
-		if w.core.Guest && w.code.load() != 0 && w.waitsNow() == nil {
+		if w.core.Guest && w.code.Load() != 0 && w.waitsNow() == nil {
 			l.CallersInside++
 		}
 	})

@@ -304,7 +304,7 @@ func (v *visit) leave(err *error) {
 // does notes which function the visitor runs.
 func (v *visit) does(code uintptr) {
 	if v.guest {
-		v.w.code.set(code)
+		v.w.code.Set(code)
 	}
 }
 

@@ -114,7 +114,7 @@ func (p *Pool) lend(what string, of any) loan {
 			v.answerNotice()
 			v.waitsFor.Store(&waitsFor{what: what, of: of, home: v.homePlace(), since: heist.Ticks()})
 			v.region = region("heist: wait")
-			v.inside.own().waits(v)
+			v.inside.Own().waits(v)
 			v.lend()
 		}
 	}
@@ -137,7 +137,7 @@ func (l loan) comeBack() {
 			}
 			endRegion(v.region)
 			v.comeBack()
-			v.inside.own().goesOn()
+			v.inside.Own().goesOn()
 			v.waitsFor.Store(nil) // as the last: from here on the monitor looks
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/pad"
 	"github.com/seed53057037/heist/internal/panics"
+	"github.com/seed53057037/heist/internal/published"
 )
 
 // Worker is the goroutine that a function of the pool runs in: one of the pool's own, or one from
@@ -53,9 +54,9 @@ type Worker struct {
 
 	children children
 
-	waitsFor atomic.Pointer[waitsFor] // nil while it computes; owner writes, observers read
-	noticed  atomic.Pointer[waitsFor] // the wait that was noticed; nil for none; who notices it writes, under the lock of core.Notice
-	record   published[record]        // of its goroutine; owner writes, the monitor reads
+	waitsFor atomic.Pointer[waitsFor]  // nil while it computes; owner writes, observers read
+	noticed  atomic.Pointer[waitsFor]  // the wait that was noticed; nil for none; who notices it writes, under the lock of core.Notice
+	record   published.Pointer[record] // of its goroutine; owner writes, the monitor reads
 
 	core core.Worker // its state, home and parker
 
@@ -170,6 +171,7 @@ func (w *Worker) findPlace() bool {
 	w.answerNotice()
 	if w.place == nil {
 		w.place = w.pool.placeOf(w.core.TakeUp())
+		w.answerNotice() // TakeUp takes a lock, and a wait for it may be noticed
 	}
 	return w.place != nil
 }
@@ -210,7 +212,7 @@ func (w *Worker) do(j job) {
 	if w.hasLabels() {
 		w.resetLabels() // the job has set labels and not reset them
 	}
-	w.job.set(nil)
+	w.job.Set(nil)
 }
 
 // main is the loop of a worker, in a goroutine that may have taken the worker over from another one.
@@ -573,10 +575,10 @@ func (w *Worker) doesNothing() {
 	if w.since.Load() != 0 {
 		w.ends()
 	}
-	w.job.set(nil)
-	w.inside.set(nil)
-	w.forWhom.set(nil)
-	w.latch.set(nil)
+	w.job.Set(nil)
+	w.inside.Set(nil)
+	w.forWhom.Set(nil)
+	w.latch.Set(nil)
 }
 
 func hook(f func(*Worker), w *Worker) {

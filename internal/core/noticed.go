@@ -51,12 +51,14 @@ func (w *Worker) Notice(waits func() bool, shows func() bool) bool {
 	}
 	before := w.seen.Load()
 	w.seen.Store(true)
-	if !waits() || w.state != Holding && w.state != Beside {
+	waiting := waits()
+	state := State(w.state.Load()) // which stays so while the goroutine waits
+	if !waiting || state != Holding && state != Beside {
 		w.seen.Store(before)
 		return false
 	}
 	var pl *Place
-	if w.state == Holding {
+	if state == Holding {
 		pl = w.home.of
 	}
 	w.Lend(pl, shows())
@@ -84,7 +86,7 @@ func (w *Worker) GoOn() *Place {
 	defer w.mu.Unlock()
 	w.backFromNoticed()
 	w.seen.Store(false)
-	if w.state == Holding {
+	if w.State() == Holding {
 		return w.home.of
 	}
 	return nil
@@ -140,7 +142,7 @@ func (w *Worker) lookOut() {
 		w.become(Ended)
 	}
 	target.hasLookout.Store(false) // before the look: the target may begin something else, and wait in that
-	if w.state == Idle {
+	if w.State() == Idle {
 		w.pool.host.LookAt(target)
 	}
 }

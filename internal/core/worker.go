@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/internal/published"
 )
 
 // # States of a worker
@@ -74,8 +75,8 @@ type Worker struct {
 
 	// Owner only, and the monitor while the owner's goroutine waits.
 
-	state State
-	home  *Roster // nil if it is idle and no guest
+	state published.Word // a State
+	home  *Roster        // nil if it is idle and no guest
 }
 
 // Init makes a worker, which is Fresh. One that is locked to its thread sleeps on a futex.
@@ -87,11 +88,12 @@ func (w *Worker) Init(p *Pool, s *Placement, shown Shown, locked bool) {
 // InitGuest makes a guest of a roster, which is away.
 func (w *Worker) InitGuest(p *Pool, s *Placement, shown Shown, r *Roster) {
 	w.Init(p, s, shown, false)
-	w.Guest, w.home, w.state = true, r, Idle
+	w.Guest, w.home = true, r
+	w.state.Set(uintptr(Idle))
 }
 
 // State returns the state. Owner only.
-func (w *Worker) State() State { return w.state }
+func (w *Worker) State() State { return State(w.state.Own()) }
 
 // Home returns the worker's home, or nil if it has none.
 func (w *Worker) Home() *Roster { return w.home }
@@ -111,10 +113,10 @@ func (w *Worker) Next() *Worker { return w.below.Load() }
 func (w *Worker) Shown() Shown { return w.shown }
 
 func (w *Worker) become(s State) {
-	if follows[w.state]>>s&1 == 0 {
-		w.pool.host.Broken(fmt.Sprintf("a worker that is %v cannot become %v", w.state, s))
+	if before := w.State(); follows[before]>>s&1 == 0 {
+		w.pool.host.Broken(fmt.Sprintf("a worker that is %v cannot become %v", before, s))
 	}
-	w.state = s
+	w.state.Set(uintptr(s))
 }
 
 // # Beginning
@@ -180,9 +182,10 @@ func (w *Worker) TakeUp() *Place {
 		return nil
 	}
 	pl := w.granted.Swap(nil)
-	w.become(Holding)
-	if w.home != &pl.Roster {
-		w.home = &pl.Roster
+	before := w.home
+	w.home = &pl.Roster
+	w.become(Holding) // before the lock: a wait for it may be noticed
+	if before != w.home {
 		pl.Mu.Lock()
 		pl.Link(w)
 		pl.Mu.Unlock()
@@ -230,7 +233,7 @@ func (w *Worker) listIdle() {
 // AwaitPlace is called by an idle worker. It returns the place that the worker is granted; nil if the worker must end.
 // Meanwhile the worker may be the lookout of others.
 func (w *Worker) AwaitPlace() *Place {
-	for w.state == Idle {
+	for w.State() == Idle {
 		w.Parker.Park()
 		if pl := w.TakeUp(); pl != nil {
 			return pl
