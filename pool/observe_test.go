@@ -466,6 +466,7 @@ func TestAddedPlacesAreTheirOwnRows(t *testing.T) {
 }
 
 func TestLoadTellsWhoRunsWaitsAndSleeps(t *testing.T) {
+	needsStatuses(t) // or a caller that waits is admitted after 10 ms
 	p := newPool(t, WithWorkers(2), WithCallers(1))
 	requireAtRest(t, p)
 	require.Equal(t, inspect.Load{Workers: 2, Parked: 2}, p.Load())
