@@ -404,8 +404,11 @@ func (s *frames[W, R]) publish() {
 		s.relax() // which raises it
 	}
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
-	if s.sleep.Load().WantsForks() {
+	switch state := s.sleep.Load(); {
+	case state.WantsForks():
 		s.owner.wakeHelper()
+	case state.Searching() == 0: // nobody sleeps
+		s.owner.pool.core.MayWait()
 	}
 }
 

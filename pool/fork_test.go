@@ -693,6 +693,7 @@ func TestFramesAreClearedAfterFewerForksGiveWay(t *testing.T) {
 // loneWorker returns a worker that is the calling goroutine. Its pool needs only the fields that the
 // test uses.
 func loneWorker(p *Pool) *Worker {
+	p.core.Monitored.Store(true) // no monitor is wanted
 	w := &Worker{pool: p}
 	w.goroutine = goroutineID()
 	w.core.Guest = true

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,12 +13,12 @@ import (
 // # The monitor
 //
 // Tasks, bodies and guests may wait for something that heist does not know of: a channel, a lock, the network, a system call.
-// The **monitor** notices that, and lends the worker's place for it: internal/core, noticed.go. It is a goroutine that exists
-// while there is something to do and no place sleeps. Nobody needs it else: a place that sleeps is given to a worker by
-// the goroutine that brings work. So a pool at rest has no monitor, nor has one whose tasks all begin at once.
+// The **monitor** notices that, and lends the worker's place for it: internal/core, noticed.go. It looks once a millisecond while
+// there is something to do and no place sleeps. Nobody needs it else: a place that sleeps is given to a worker by the goroutine
+// that brings work. So it does not look at a pool at rest, nor at one whose tasks all begin within a millisecond.
 //
-// The monitor looks at once when it begins, and then once a millisecond. If a worker waits by then for something that the
-// runtime tells (status.go), it lends. A system call may be short, so it is looked at again some times.
+// If a worker waits for something that the runtime tells (status.go), the monitor lends. A system call may be short, so it is
+// looked at again some times.
 //
 // Where the runtime does not tell, time decides. That is so without assembly, in a bubble of testing/synctest, where waits have
 // reasons of their own, and for a goroutine that waits for a coroutine, in which somebody may compute. If no task has begun
@@ -25,8 +26,6 @@ import (
 // begins one again. Without assembly that happens to tasks that only compute for so long, too.
 const (
 	monitorPeriod = time.Millisecond
-	// monitorStays is how many looks the monitor stays for after the last that had a reason.
-	monitorStays = 8
 	// blindLooks is how many looks without any task begun make the monitor begin some beside the workers.
 	blindLooks = 10
 	// mostBeside is how many begin at a time.
@@ -39,26 +38,35 @@ const (
 
 // monitor is the state of a pool's monitor.
 type monitor struct {
-	mu   sync.Mutex
-	over bool           // the pool has ended; under mu
-	stop chan struct{}  // closed when over is set
-	runs sync.WaitGroup // monitors; added to under mu, and not once over is set
+	mu    sync.Mutex
+	over  bool           // the pool has ended; under mu
+	timer *time.Timer    // begins the next look; reset under mu, and not once over is set
+	looks sync.WaitGroup // added to under mu, and not once over is set
+	last  *look          // nil before the first; of the look that goes on
 
 	noticed atomic.Int64 // waits; the monitor or a lookout adds
 	ticks   atomic.Int64 // that those lasted that are over; the worker adds, or the monitor for it
 }
 
-// monitored starts the monitor, unless there is one. Whoever calls it must not wait for another caller: that would be a wait
+// makeMonitor makes the monitor, which does not look yet. Its timer belongs to the pool's bubble of testing/synctest, or to none.
+func (p *Pool) makeMonitor() {
+	p.monitor.timer = time.AfterFunc(math.MaxInt64, p.lookAtWorkers)
+	p.monitor.timer.Stop()
+}
+
+// monitored has the monitor look, unless it does. Whoever calls it must not wait for another caller: that would be a wait
 // to notice.
 func (p *Pool) monitored() {
-	if !p.core.Monitored.CompareAndSwap(false, true) {
-		return
+	if p.core.Monitored.CompareAndSwap(false, true) {
+		p.monitor.lookSoon()
 	}
-	m := &p.monitor
+}
+
+func (m *monitor) lookSoon() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.over {
-		m.runs.Go(p.runMonitor)
+		m.timer.Reset(monitorPeriod)
 	}
 }
 
@@ -67,40 +75,37 @@ func (p *Pool) endMonitor() {
 	m := &p.monitor
 	m.mu.Lock()
 	m.over = true
-	close(m.stop)
+	m.timer.Stop()
 	m.mu.Unlock()
-	m.runs.Wait()
+	m.looks.Wait()
 }
 
-// runMonitor is the monitor.
-func (p *Pool) runMonitor() {
-	setGoroutineLabels(nil) // those of the goroutine that started it
-	l := look{p: p, statuses: new(statuses), beside: 1}
-	if !p.inBubble {
-		l.statuses = goroutineStatuses()
+// lookAtWorkers is the monitor's goroutine.
+func (p *Pool) lookAtWorkers() {
+	m := &p.monitor
+	m.mu.Lock()
+	if m.over {
+		m.mu.Unlock()
+		return
 	}
-	l.stolen, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
-	timer := time.NewTimer(monitorPeriod)
-	defer timer.Stop()
-	for left := monitorStays; ; left-- {
-		l.look()
-		if p.hasUnbegun() {
-			left = monitorStays
+	m.looks.Add(1)
+	m.mu.Unlock()
+	defer m.looks.Done()
+	if m.last == nil {
+		m.last = &look{p: p, statuses: new(statuses), beside: 1}
+		if !p.inBubble {
+			m.last.statuses = goroutineStatuses()
 		}
-		if left == 0 {
-			p.core.Monitored.Store(false) // before the last look: who brings work looks in the opposite order
-			if !p.hasUnbegun() || !p.core.Monitored.CompareAndSwap(false, true) {
-				return
-			}
-			left = monitorStays
-		}
-		timer.Reset(monitorPeriod)
-		select {
-		case <-timer.C:
-		case <-p.monitor.stop:
+		m.last.stolen, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	}
+	m.last.look()
+	if !p.hasUnbegun() {
+		p.core.Monitored.Store(false) // before the second question: who brings work looks in the opposite order
+		if !p.hasUnbegun() || !p.core.Monitored.CompareAndSwap(false, true) {
 			return
 		}
 	}
+	m.lookSoon()
 }
 
 // hasUnbegun says whether there is something that could begin, or that waits for a turn or for the pool to rest.

@@ -181,7 +181,7 @@ func makePool(c *config) *Pool {
 	p.relief.only = p
 	p.admission.Most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
-	p.monitor.stop = make(chan struct{})
+	p.makeMonitor()
 	p.room.made = make(chan struct{}, 1)
 	p.ps.Store(int32(runtime.GOMAXPROCS(0)))
 	p.places = make([]*place, p.maxWorkers)
