@@ -350,6 +350,32 @@ func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
 	require.Equal(t, Waiting, w.State())
 }
 
+// TestAWorkerCanSeeThatItIsLookedAt before the look, since it may go on right after it.
+func TestAWorkerCanSeeThatItIsLookedAt(t *testing.T) {
+	h := newFake(1, 1)
+	w := h.worker(h.pool.Places()[0])
+	no := func() bool { return false }
+	require.False(t, w.Notice(no, no))
+	require.False(t, w.Seen())
+	require.True(t, w.Notice(w.Seen, no))
+	require.True(t, w.Seen())
+}
+
+// TestANoticedWorkerHasOneStandIn, though it waits again before it has come back.
+func TestANoticedWorkerHasOneStandIn(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	yes := func() bool { return true }
+	require.True(t, w.Notice(yes, yes))
+	require.False(t, w.Notice(yes, yes))
+	require.EqualValues(t, 1, pl.Lends.Load())
+	require.EqualValues(t, 1, h.pool.Waits())
+	require.Nil(t, w.GoOn(), "another worker has the place")
+	require.False(t, w.Seen())
+	require.Equal(t, Beside, w.State())
+}
+
 // TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor, once.
 func TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor(t *testing.T) {
 	h := newFake(1, 1)
