@@ -153,7 +153,7 @@ func TestPhasesBesideBusyWorkers(t *testing.T) {
 	g := newGroup(p)
 	var busy atomic.Int64
 	for range p.Workers() {
-		g.Go(func() error { busy.Add(1); <-release; return nil })
+		g.Go(func() error { busy.Add(1); testutil.Compute(release); return nil })
 	}
 	require.True(t, testutil.Eventually(func() bool { return busy.Load() == int64(p.Workers()) }))
 	l := newLedger(100, 50)
