@@ -16,7 +16,7 @@
 //	refuse callers when there are too many      WithCallers, and Try
 //	run something once on each worker           Pool.Broadcast; where a worker begins: WithHooks
 //	bound open files or connections             Group.SetLimit, or the window of par.Stream
-//	wait for something that heist does not know Worker.Block; without a worker Pool.Block
+//	wait for a channel, a lock, the network     nothing; Worker.Block, Pool.Block save a millisecond
 //	end a call early                            Place.With; a search that one result ends: WithCancel, Worker.Stop
 //	end the pool                                Close, Shutdown, Abort
 //	do without a pool of my own                 Default, the process's; Serial, in the caller
