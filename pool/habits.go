@@ -24,6 +24,8 @@ const (
 	// lookoutTime is how long a lookout looks for the wait, if it is awake before that: it was not the next on the worker's
 	// P, but another P was idle.
 	lookoutTime = 50 * time.Microsecond
+	// longForThreads is how long waits are for which another thread is woken up: that takes some 50 microseconds.
+	longForThreads = 200 * time.Microsecond
 )
 
 // habit is what is known of a function. Workers that begin it write, and who notices its waits.
@@ -81,12 +83,12 @@ func (h *habits) list(p *Pool) (all []inspect.Waiter) {
 	return all
 }
 
-// begins notes that a task of a function begins, and says whether it may wait.
-func (h *habits) begins(code uintptr) bool {
+// begins notes that a task of a function begins, and says whether it may wait, and if so, how long on average, in heist.Ticks.
+func (h *habits) begins(code uintptr) (waits bool, ticks int64) {
 	slot := h.slot(code)
 	this := slot.Load()
 	if this == nil || this.code != code {
-		return false
+		return false, 0
 	}
 	begun, waited := this.begun.Add(1), this.waited.Load()
 	switch {
@@ -94,20 +96,23 @@ func (h *habits) begins(code uintptr) bool {
 		if slot.CompareAndSwap(this, nil) {
 			h.known.Add(-1)
 		}
-		return false
+		return false, 0
 	case begun == habitMemory: // others count on meanwhile, which does no harm
 		this.begun.Add(-begun / 2)
 		this.waited.Add(-waited / 2)
 		this.ticks.Add(-this.ticks.Load() / 2)
 	}
-	return true
+	return true, this.ticks.Load() / max(waited, 1)
 }
 
 // begin notes that the worker begins a task, which t is the user's function of.
 func (w *Worker) begin(t *task) {
 	w.job.Set(t)
-	if w.pool.habits.known.Load() > 0 && w.pool.habits.begins(t.code) {
-		w.core.ExpectWait()
+	if w.pool.habits.known.Load() == 0 {
+		return
+	}
+	if waits, ticks := w.pool.habits.begins(t.code); waits {
+		w.core.ExpectWait(ticks >= heist.TicksIn(longForThreads))
 	}
 }
 

@@ -333,8 +333,8 @@ func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
 	h := newFake(1, 1)
 	pl := h.pool.Places()[0]
 	w := h.worker(pl)
-	w.ExpectWait()
-	w.ExpectWait()
+	w.ExpectWait(false)
+	w.ExpectWait(false)
 	require.Len(t, h.hired, 1, "one is enough")
 	lookout := h.hired[0]
 	lookout.BeginLookout()
@@ -343,7 +343,7 @@ func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
 	require.Equal(t, Holding, w.State())
 
 	h.waits = true
-	w.ExpectWait()
+	w.ExpectWait(false)
 	require.Len(t, h.hired, 1)
 	require.Zero(t, pl.Placement.Idle())
 	require.Same(t, pl, lookout.AwaitPlace())
@@ -374,6 +374,17 @@ func TestANoticedWorkerHasOneStandIn(t *testing.T) {
 	require.Nil(t, w.GoOn(), "another worker has the place")
 	require.False(t, w.Seen())
 	require.Equal(t, Beside, w.State())
+}
+
+// TestALookoutOnAnotherThreadIsForLongWaits.
+func TestALookoutOnAnotherThreadIsForLongWaits(t *testing.T) {
+	h := newFake(1, 1)
+	w := h.worker(h.pool.Places()[0])
+	w.Parker = Parker{} // of a goroutine that is locked to its thread
+	w.ExpectWait(false)
+	require.Empty(t, h.hired)
+	w.ExpectWait(true)
+	require.Len(t, h.hired, 1)
 }
 
 // TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor, once.

@@ -109,9 +109,10 @@ func (w *Worker) backFromNoticed() {
 // goroutine waits. Then it looks as the monitor does, and as it has put itself on the list of idle workers before, as the
 // newest, the place goes to it. If the worker does not wait, the lookout is idle again.
 
-// ExpectWait is called by a worker that begins something that may soon wait.
-func (w *Worker) ExpectWait() {
-	if w.Parker.Locked() || w.hasLookout.Load() { // another thread is no sooner awake than the monitor
+// ExpectWait is called by a worker that begins something that may soon wait, and says whether that may be long. Where
+// workers are locked to threads the lookout has to wake up another one, which a short wait is not worth.
+func (w *Worker) ExpectWait(long bool) {
+	if w.Parker.Locked() && !long || w.hasLookout.Load() {
 		return
 	}
 	w.hasLookout.Store(true)

@@ -522,7 +522,7 @@ func TestALookoutWorksOnWhereItsTargetWaits(t *testing.T) {
 		var begun atomic.Int32
 		h.task = func(w *Worker, pl *Place) *Place {
 			begun.Add(1)
-			w.ExpectWait()
+			w.ExpectWait(false)
 			waitsUnsaid(w, "wait for the other task", func() bool { return begun.Load() == 2 })
 			return h.use(w, pl)
 		}
