@@ -2,6 +2,7 @@ package pool
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,7 +152,7 @@ func (l *look) look() {
 			w := workerOf(at)
 			switch {
 			case !w.inJob():
-			case l.waits(w):
+			case l.waits(w), l.letGo(w) && l.waits(w):
 				l.notice(w)
 			case l.statuses.of(w.record.Load()) == isUnclear:
 				unclear = true
@@ -189,6 +190,16 @@ func (l *look) waits(w *Worker) bool {
 		s = l.statuses.of(r)
 	}
 	return s == isWaiting || s == isInSyscall
+}
+
+// letGo lets a worker that is ready to run, and does not, go first, and says whether there was one to let go. A task that waits
+// for a moment, again and again, may be woken by the clock whenever the monitor is: then no look would find that it waits.
+func (l *look) letGo(w *Worker) bool {
+	if !l.statuses.isReady(w.record.Load()) {
+		return false
+	}
+	runtime.Gosched()
+	return true
 }
 
 // inJob says whether the worker is in a function of the user, and not in a wait that heist knows of.

@@ -129,6 +129,25 @@ func TestThievesFindWhatATaskShowsAfterANoticedWait(t *testing.T) {
 	}
 }
 
+// TestATaskThatWaitsForAMomentAgainAndAgainIsNoticed on one P, where the clock wakes it whenever it wakes the monitor.
+func TestATaskThatWaitsForAMomentAgainAndAgainIsNoticed(t *testing.T) {
+	needsStatuses(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1))
+	for _, pause := range []time.Duration{100 * time.Microsecond, 300 * time.Microsecond, 800 * time.Microsecond} {
+		var over atomic.Bool
+		polls := Async(p, func(*Worker) (int, error) {
+			for !over.Load() {
+				time.Sleep(pause)
+			}
+			return 0, nil
+		})
+		require.NoError(t, p.Go(func(*Worker) { over.Store(true) }))
+		_, err := waitFor(t, polls)
+		require.NoError(t, err)
+	}
+}
+
 // TestAllComesToRestAfterTasksThatWaitAgainAndAgain, with their waits noticed at any moment.
 func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(2))

@@ -37,6 +37,7 @@ const (
 // Values of the runtime's status word, without the bit that the collector sets. They have been the same since Go 1.5; the
 // first and the last are checked.
 const (
+	statusReady   = 1
 	statusRunning = 2
 	statusSyscall = 3
 	statusWaiting = 4
@@ -68,6 +69,11 @@ func (s *statuses) of(r *record) status {
 		return isInSyscall
 	}
 	return isRunning
+}
+
+// isReady says whether a goroutine could run, and does not.
+func (s *statuses) isReady(r *record) bool {
+	return s.at != 0 && r != nil && s.value(r) == statusReady
 }
 
 // does says what a goroutine waits in, in the runtime's words; nothing if it goes on.
