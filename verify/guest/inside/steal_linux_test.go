@@ -2,6 +2,7 @@ package inside
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -41,24 +42,23 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	// By default there is a worker for each P, of which there may still be fewer: Go sees within a second or so that CPUs are back.
 	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: -1}))
 	require.NoError(t, err)
-	var begun, full, stolen sync.WaitGroup
+	var begun, full meeting
+	var stolen sync.WaitGroup
 	release := make(chan struct{})
 	const each = 10
-	begun.Add(m.CPUs())
-	full.Add(m.CPUs())
+	begun.missing.Store(int32(m.CPUs()))
+	full.missing.Store(int32(m.CPUs()))
 	stolen.Add((m.CPUs() - 1) * each)
 	for range m.CPUs() {
 		require.NoError(t, p.Go(func(w *pool.Worker) {
-			begun.Done()
-			begun.Wait() // from here on no worker is idle
+			begun.arrive() // from here on no worker is idle
 			cpu, err := currentCPU()
 			if err != nil {
 				t.Error(err)
 			}
 			if cpu == thief {
 				home, innocent = w.Node(), p.Stats().Workers[w.ID()].Steals == 0
-				full.Done()
-				full.Wait()
+				full.arrive()
 				return
 			}
 			node := w.Node()
@@ -68,8 +68,8 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 					stolen.Done()
 				})
 			}
-			full.Done()
-			<-release
+			full.missing.Add(-1)
+			testutil.Compute(release)
 		}))
 	}
 	if !testutil.ReturnsWithin(patience, stolen.Wait) {
@@ -80,6 +80,15 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	close(release)
 	require.NoError(t, p.Close())
 	return home, from, innocent
+}
+
+// meeting is where tasks that keep their places, which a task that waits does not, wait for one another.
+type meeting struct{ missing atomic.Int32 }
+
+func (m *meeting) arrive() {
+	for m.missing.Add(-1); m.missing.Load() > 0; {
+		runtime.Gosched()
+	}
 }
 
 // firsts returns each number where it is for the first time.
@@ -197,8 +206,9 @@ func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share float64, balanced bool) {
 	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: uniform}))
 	require.NoError(t, err)
-	var ready, done sync.WaitGroup
-	ready.Add(m.Nodes())
+	var ready meeting
+	var done sync.WaitGroup
+	ready.missing.Store(int32(m.Nodes()))
 	var mu sync.Mutex
 	bushes, over := 0, false
 	var begin, end inspect.Stats
@@ -219,8 +229,7 @@ func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share fl
 		done.Add(1)
 		require.NoError(t, p.Submit(context.Background(), func(w *pool.Worker) {
 			defer done.Done()
-			ready.Done()
-			ready.Wait()
+			ready.arrive()
 			_ = grown.Call(w, bush{left: new(atomic.Int32), balanced: tell})
 		}, pool.OnNode(node)))
 	}
