@@ -167,10 +167,10 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 	require.NoError(t, p.Run(func(*Worker) {
 		inside := make(chan struct{})
 		require.NoError(t, p.Go(func(w *Worker) { require.NoError(t, Do(p, func(*Worker) { close(inside) })) }))
-		<-inside
+		testutil.Compute(inside) // a guest that waits would let the other in
 		waits, free := make(chan error), make(chan struct{})
 		require.NoError(t, other.Go(func(*Worker) { waits <- p.Run(func(*Worker) {}) }))
-		for p.admission.queued() != 1 { // it computes: a guest that waits would let the other in
+		for p.admission.queued() != 1 {
 			runtime.Gosched()
 		}
 		require.NoError(t, other.Go(func(*Worker) { close(free) }))

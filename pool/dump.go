@@ -80,12 +80,18 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 // which takes some 10 microseconds for each, not to matter.
 const longWait = 100 * time.Millisecond
 
-// locate finds out where workers wait in the source.
+// locate finds out where workers wait in the source. If none computes, it may take its time.
 func locate(seen []sight) {
+	computes := slices.ContainsFunc(seen, func(v sight) bool { return v.inJob && v.waits == nil && v.unnoticed == "" })
 	var stacks map[uint64]string
 	for i := range seen {
 		v := &seen[i]
-		if v.waits == nil || v.waits.source.Load() != nil || v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait {
+		switch {
+		case v.unnoticed != "":
+			if computes {
+				continue
+			}
+		case v.waits == nil || v.waits.source.Load() != nil || computes && v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait:
 			continue
 		}
 		number := goroutineStatuses().number(v.w.record.Load())
@@ -95,7 +101,10 @@ func locate(seen []sight) {
 		if stacks == nil {
 			stacks = goroutineStacks()
 		}
-		if source := sourceIn(stacks[number]); v.w.waitsNow() == v.waits { // else it is the stack of something else
+		source := sourceIn(stacks[number])
+		if v.waits == nil {
+			v.source = source
+		} else if v.w.waitsNow() == v.waits { // else it is the stack of something else
 			v.waits.source.Store(&source)
 		}
 	}
@@ -114,6 +123,10 @@ type sight struct {
 	place   *place // the place that it has, or has lent; nil for none
 	standIn bool   // another worker has lent the place, and waits
 	now     int64
+
+	inJob     bool
+	unnoticed string // what it waits in, if nobody has noticed: nothing is queued
+	source    string // and where
 }
 
 // lookAround looks at all workers.
@@ -122,8 +135,11 @@ func (p *Pool) lookAround() (seen []sight) {
 	p.workers.each(func(w *Worker) {
 		seen = append(seen, sight{
 			w: w, waits: w.waitsNow(), inside: w.inside.Load(), job: w.job.Load(), code: w.code.Load(),
-			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now,
+			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now, inJob: w.inJob(),
 		})
+		if v := &seen[len(seen)-1]; v.waits == nil && v.inJob {
+			v.unnoticed = goroutineStatuses().does(w.record.Load())
+		}
 	})
 	holders := make(map[*Worker]*place)
 	lent := make(map[*place]bool)
@@ -184,6 +200,8 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 			s.Source = *source
 		}
 		s.WaitsOn = v.waitsOn(seen)
+	case v.unnoticed != "":
+		s.State, s.Waits, s.Source = inspect.Waits, v.unnoticed, v.source
 	case !v.w.core.Guest && v.job == nil && v.forWhom == nil:
 		s.State = inspect.Searches
 	case v.job != nil:

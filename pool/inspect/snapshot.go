@@ -59,14 +59,14 @@ func (w Worker) String() string {
 	if w.State == Waits {
 		s += " waits in " + w.Waits
 	}
+	if w.WaitsOn != "" {
+		s += ", for " + w.WaitsOn
+	}
 	if w.Source != "" {
 		s += ", " + w.Source
 	}
 	if w.Noticed {
 		s += ", noticed"
-	}
-	if w.WaitsOn != "" {
-		s += ", for " + w.WaitsOn
 	}
 	return s
 }
