@@ -327,10 +327,10 @@ func TestAGuestThatWaitsForACoroutineHoldsUpNoCaller(t *testing.T) {
 	test := func(t *testing.T, callers int, wait func(p *Pool, f func())) {
 		p := newPool(t, WithWorkers(1), WithCallers(callers))
 		var ran atomic.Int64
-		inside := newBarrier(callers)
+		inside := testutil.NewBarrier(callers)
 		all := testutil.Together(callers, func(int) {
 			if err := p.Run(func(*Worker) {
-				inside.wait()
+				inside.Wait()
 				next, stop := iter.Pull(func(yield func(int) bool) {
 					wait(p, func() { ran.Add(1) })
 					yield(1)

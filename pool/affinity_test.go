@@ -493,16 +493,14 @@ func TestPiecesRunOnTheirNode(t *testing.T) {
 		for range rounds {
 			whenAsleep(t, p)
 			var nodes [2]atomic.Int32
-			both := newBarrier(2)
+			both := testutil.NewBarrier(2)
 			require.NoError(t, ForRange(p, n, func(w *Worker, lo, _ int) {
 				if lo != border(n, 0, 2) && lo != border(n, 1, 2) {
 					return
 				}
 				nodes[2*lo/n].Store(int32(w.core.Placement.Node))
-				if both.missing.Add(-1) == 0 {
-					close(both.open)
-				}
-				gate(both.open).await()
+				both.Arrive()
+				gate(both.Open).await()
 			}))
 			if nodes[0].Load() == 0 && nodes[1].Load() == 1 {
 				atHome++

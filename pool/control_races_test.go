@@ -160,11 +160,11 @@ func TestJoinerInALeaversPlaceIsKnown(t *testing.T) {
 		wait()
 
 		var unknown atomic.Int32
-		meet := newBarrier(2)
+		meet := testutil.NewBarrier(2)
 		done := make(chan struct{}, 2)
 		for range 2 {
 			require.NoError(t, p.Go(func(w *Worker) {
-				meet.wait() // both workers are here
+				meet.Wait() // both workers are here
 				time.Sleep(time.Millisecond)
 				if p.current() != w {
 					unknown.Add(1)
@@ -291,15 +291,15 @@ func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
 // TestLeaverForgetsItsForks: frames of a worker that is gone must not keep garbage alive.
 func TestLeaverForgetsItsForks(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	meet, release := newBarrier(3), make(chan struct{})
+	meet, release := testutil.NewBarrier(3), make(chan struct{})
 	for range 2 {
 		require.NoError(t, p.Go(func(w *Worker) {
-			meet.wait()
+			meet.Wait()
 			<-release
 			fib(w, 10)
 		}))
 	}
-	meet.wait()
+	meet.Wait()
 	require.NoError(t, p.Resize(1))
 	close(release)
 	require.True(t, testutil.Eventually(func() bool { return unrest(p) == "" }))

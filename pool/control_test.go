@@ -116,9 +116,9 @@ func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
 	for _, n := range []int{1, 2, 100, 1000} {
 		for range testutil.Stress(10) {
 			ran := make(tally, 2*n)
-			missing := newBarrier(2*n + 1)
+			missing := testutil.NewBarrier(2*n + 1)
 			went, queued := make(chan bool, 1), make(chan struct{})
-			run := func(i int) { ran[i].Add(1); go missing.wait() }
+			run := func(i int) { ran[i].Add(1); go missing.Wait() }
 			require.NoError(t, p.Go(func(w *Worker) {
 				<-queued
 				for i := range n {
@@ -126,8 +126,8 @@ func TestSpareRunsWhatTheBlockedWorkerQueued(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				go missing.wait()
-				w.Block(func() { went <- closed(missing.open) })
+				go missing.Wait()
+				w.Block(func() { went <- closed(missing.Open) })
 			}))
 			for i := range n {
 				require.NoError(t, p.Go(func(*Worker) { run(n + i) }))
@@ -267,16 +267,16 @@ func TestBlockRefusesNil(t *testing.T) {
 func TestIdleStandInsDoNotMakeForksHungry(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for range testutil.Stress(20) {
-		inside := newBarrier(5)
+		inside := testutil.NewBarrier(5)
 		release, ended := make(chan struct{}), make(chan struct{}, 4)
 		for range 4 {
 			require.NoError(t, p.Go(func(w *Worker) {
-				w.Block(func() { inside.wait(); <-release })
+				w.Block(func() { inside.Wait(); <-release })
 				ended <- struct{}{}
 			}))
 		}
-		go inside.wait()
-		require.True(t, closed(inside.open))
+		go inside.Wait()
+		require.True(t, closed(inside.Open))
 		require.True(t, whenParked(p)) // the last stand-in has found nothing
 		close(release)
 		for range 4 {
@@ -328,12 +328,12 @@ func TestResizeRefusesWhatThePoolCannotHave(t *testing.T) {
 // requireRunsTogether has n tasks meet, so that each needs a worker of its own.
 func requireRunsTogether(t *testing.T, p *Pool, n int) {
 	t.Helper()
-	meet := newBarrier(n)
+	meet := testutil.NewBarrier(n)
 	ids := make(chan int, n)
 	for range n {
-		require.NoError(t, p.Go(func(w *Worker) { meet.wait(); ids <- w.ID() }))
+		require.NoError(t, p.Go(func(w *Worker) { meet.Wait(); ids <- w.ID() }))
 	}
-	require.True(t, closed(meet.open), "%d tasks do not run at once", n)
+	require.True(t, closed(meet.Open), "%d tasks do not run at once", n)
 	seen := make(map[int]bool)
 	for range n {
 		seen[<-ids] = true
@@ -410,10 +410,10 @@ func TestLeaverHandsItsTasksOver(t *testing.T) {
 		require.NoError(t, p.Resize(4))
 		each := 1 + rand.N(400)
 		ran := make(tally, 4*each)
-		meet, release := newBarrier(5), make(chan struct{})
+		meet, release := testutil.NewBarrier(5), make(chan struct{})
 		for who := range 4 {
 			require.NoError(t, p.Go(func(w *Worker) {
-				meet.wait()
+				meet.Wait()
 				<-release
 				for i := range each {
 					if err := w.Go(func(*Worker) { ran[who*each+i].Add(1) }); err != nil {
@@ -422,7 +422,7 @@ func TestLeaverHandsItsTasksOver(t *testing.T) {
 				}
 			}))
 		}
-		meet.wait()
+		meet.Wait()
 		require.NoError(t, p.Resize(1+rand.N(2)))
 		close(release)
 		ran.requireEachOnce(t)
@@ -928,12 +928,12 @@ func TestShutdownSaysWhatItLeaves(t *testing.T) {
 func TestShutdownCountsBlockedTasksOnce(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	release := make(chan struct{})
-	inside := newBarrier(4)
+	inside := testutil.NewBarrier(4)
 	for range 3 {
-		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { inside.wait(); <-release }) }))
+		require.NoError(t, p.Go(func(w *Worker) { w.Block(func() { inside.Wait(); <-release }) }))
 	}
-	go inside.wait()
-	require.True(t, closed(inside.open))
+	go inside.Wait()
+	require.True(t, closed(inside.Open))
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.True(t, testutil.Eventually(func() bool { // workers that look for work are counted as well

@@ -33,7 +33,7 @@ func (p *Pool) Dump(to io.Writer) error {
 	if to == nil {
 		return errors.New("pool: Pool.Dump was given a nil io.Writer")
 	}
-	_, err := io.WriteString(to, p.Snapshot().String())
+	_, err := io.WriteString(to, p.snapshot(true).String())
 	return err
 }
 
@@ -42,6 +42,11 @@ func (p *Pool) Dump(to io.Writer) error {
 // waited for 100 milliseconds, and only once for a wait.
 func (p *Pool) Snapshot() inspect.Snapshot {
 	p.mustBeMade()
+	return p.snapshot(false)
+}
+
+// snapshot is Snapshot. It says of all waits where they are if all is set, which stops all goroutines for each call.
+func (p *Pool) snapshot(all bool) inspect.Snapshot {
 	s := inspect.Snapshot{Pool: p.String(), At: time.Now(), Load: p.Load(), Slow: p.slow.list()}
 	seen := p.lookAround()
 	own := len(seen)
@@ -50,7 +55,7 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 			seen = append(seen, other.Pool.lookAround()...)
 		}
 	}
-	locate(seen[:own])
+	locate(seen[:own], all)
 	for i := range seen[:own] {
 		if v := &seen[i]; v.busy() {
 			s.Workers = append(s.Workers, v.worker(seen))
@@ -80,18 +85,15 @@ func (p *Pool) Snapshot() inspect.Snapshot {
 // which takes some 10 microseconds for each, not to matter.
 const longWait = 100 * time.Millisecond
 
-// locate finds out where workers wait in the source. If none computes, it may take its time.
-func locate(seen []sight) {
-	computes := slices.ContainsFunc(seen, func(v sight) bool { return v.inJob && v.waits == nil && v.unnoticed == "" })
+// locate finds out where workers wait in the source: those that have waited for long since they said so or were noticed, or all.
+func locate(seen []sight, all bool) {
 	var stacks map[uint64]string
 	for i := range seen {
 		v := &seen[i]
 		switch {
-		case v.unnoticed != "":
-			if computes {
-				continue
-			}
-		case v.waits == nil || v.waits.source.Load() != nil || computes && v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait:
+		case v.waits == nil && (v.unnoticed == "" || !all):
+			continue
+		case v.waits != nil && (v.waits.source.Load() != nil || !all && v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait):
 			continue
 		}
 		number := goroutineStatuses().number(v.w.record.Load())
@@ -124,7 +126,6 @@ type sight struct {
 	standIn bool   // another worker has lent the place, and waits
 	now     int64
 
-	inJob     bool
 	unnoticed string // what it waits in, if nobody has noticed: nothing is queued
 	source    string // and where
 }
@@ -135,9 +136,9 @@ func (p *Pool) lookAround() (seen []sight) {
 	p.workers.each(func(w *Worker) {
 		seen = append(seen, sight{
 			w: w, waits: w.waitsNow(), inside: w.inside.Load(), job: w.job.Load(), code: w.code.Load(),
-			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now, inJob: w.inJob(),
+			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now,
 		})
-		if v := &seen[len(seen)-1]; v.waits == nil && v.inJob {
+		if v := &seen[len(seen)-1]; v.waits == nil && w.inJob() {
 			v.unnoticed = goroutineStatuses().does(w.record.Load())
 		}
 	})

@@ -142,7 +142,7 @@ func TestAChainOfWaitsIsNoCircle(t *testing.T) {
 	middle := Async(p, func(*Worker) (int, error) { return last.Wait(ctx) }, Named("middle"))
 	first := Async(p, func(*Worker) (int, error) { return middle.Wait(ctx) }, Named("first"))
 	requireDump(t, p,
-		"last waits in Worker.Block, dump_test.go:",
+		"last waits in Worker.Block",
 		"middle waits in Future.Wait, for last on worker",
 		"first waits in Future.Wait, for middle on worker")
 	require.Empty(t, p.Snapshot().Circles)
@@ -246,7 +246,7 @@ func TestADumpSaysOnWhoseBehalfAForkRuns(t *testing.T) {
 	}, Named("the whole"))
 	owner, thief := <-ids, <-ids
 	requireDump(t, p, fmt.Sprintf("a part of the whole on worker %d\n", owner),
-		fmt.Sprintf("the whole waits in a fork or scope, for (a fork or child) on worker %d\n", thief))
+		fmt.Sprintf("the whole waits in a fork or scope, for (a fork or child) on worker %d", thief))
 	close(release)
 	_, err := f.Wait(context.Background())
 	require.NoError(t, err)
@@ -260,10 +260,10 @@ func TestNothingOfAStolenForkStaysWithItsThief(t *testing.T) {
 		require.NoError(t, p.With(ctx).Run(func(w *Worker) { stolenJoin(w, nop[int], nop[int]) }))
 	})
 	cancel()
-	both := newBarrier(2)
+	both := testutil.NewBarrier(2)
 	for range 2 {
 		require.NoError(t, p.Go(func(w *Worker) {
-			both.wait()
+			both.Wait()
 			require.NoError(t, w.Context().Err())
 			require.Empty(t, label("request"))
 			require.Nil(t, w.forWhom.Own())
@@ -283,11 +283,11 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 
 	ctx := context.Background()
 	release, standing := make(chan struct{}), make(chan struct{})
-	both := newBarrier(2)
+	both := testutil.NewBarrier(2)
 	var lender, standIn, other, guest, waiter *Worker
 	require.NoError(t, p.Submit(ctx, func(w *Worker) {
 		lender = w
-		both.wait()
+		both.Wait()
 		_ = w.Go(func(w *Worker) {
 			w.Named("stands in", func() { standIn = w; close(standing); testutil.Compute(release) })
 		})
@@ -296,7 +296,7 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 	queued := make(chan struct{})
 	require.NoError(t, p.Submit(ctx, func(w *Worker) {
 		other = w
-		both.wait()
+		both.Wait()
 		testutil.Compute(standing)
 		_ = w.Go(func(*Worker) {})
 		close(queued)

@@ -450,13 +450,13 @@ func TestPullLeavesTheOthersTheirShare(t *testing.T) {
 	onMachine(t, pretended(1, 4))
 	const workers, lie = 4, 100
 	p := newPool(t, WithWorkers(workers))
-	begun := newBarrier(workers)
+	begun := testutil.NewBarrier(workers)
 	done, got := make(chan struct{}), make(chan int, 1)
 	for range workers - 1 {
-		require.NoError(t, p.Go(func(*Worker) { begun.compute(); testutil.Compute(done) }))
+		require.NoError(t, p.Go(func(*Worker) { begun.Compute(); testutil.Compute(done) }))
 	}
 	require.NoError(t, p.Go(func(w *Worker) {
-		begun.compute()
+		begun.Compute()
 		for range lie {
 			_ = p.Go(func(*Worker) {})
 		}

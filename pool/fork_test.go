@@ -554,10 +554,10 @@ func TestDoRunsItsFunctionsAtTheSameTime(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
 		p := newPool(t, WithWorkers(n))
 		for range testutil.Stress(200) {
-			meet := newBarrier(n)
+			meet := testutil.NewBarrier(n)
 			fs := make([]func(*Worker), n)
 			for i := range fs {
-				fs[i] = func(*Worker) { meet.wait() }
+				fs[i] = func(*Worker) { meet.Wait() }
 			}
 			require.NoError(t, p.Run(func(w *Worker) { w.Do(fs...) }))
 		}

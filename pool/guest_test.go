@@ -61,7 +61,7 @@ func TestAnyNumberOfGuestsComputesAtOnce(t *testing.T) {
 	for _, workers := range []int{1, 2, 16} {
 		p := newPool(t, WithWorkers(workers))
 		guests := 2*guestRosters + workers
-		meet := newBarrier(guests)
+		meet := testutil.NewBarrier(guests)
 		var mu sync.Mutex
 		times := make(map[int]int)
 		testutil.Together(guests, func(int) {
@@ -69,7 +69,7 @@ func TestAnyNumberOfGuestsComputesAtOnce(t *testing.T) {
 				mu.Lock()
 				times[w.ID()]++
 				mu.Unlock()
-				meet.wait()
+				meet.Wait()
 				if got := fib(w, 8); got != serialFib(8) {
 					t.Error(got)
 				}

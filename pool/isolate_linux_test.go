@@ -157,13 +157,13 @@ func TestIsolationLastsWhateverBecomesOfWorkers(t *testing.T) {
 		}
 		requireAtRest(t, p)
 		check()
-		meet, release := newBarrier(3), make(chan struct{})
+		meet, release := testutil.NewBarrier(3), make(chan struct{})
 		for range 2 {
 			require.NoError(t, p.Go(func(w *Worker) {
-				w.Block(func() { meet.wait(); <-release })
+				w.Block(func() { meet.Wait(); <-release })
 			}))
 		}
-		meet.wait()
+		meet.Wait()
 		requireRunsTogether(t, p, 2) // spares
 		check()
 		close(release)

@@ -54,20 +54,20 @@ func TestLocalMakesAsManyAsCompute(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	var l Local[int]
 	n := testutil.Stress(1000)
-	meet := newBarrier(n + 1)
+	meet := testutil.NewBarrier(n + 1)
 	turns := make(chan struct{})
 	done := make(chan struct{})
 	for i := range n {
 		require.NoError(t, p.Go(func(w *Worker) {
 			*l.Of(w)++ // what a worker keeps from its earlier tasks goes to its stand-in
 			require.NoError(t, w.Go(func(w *Worker) {
-				w.Block(func() { meet.wait(); <-turns })
+				w.Block(func() { meet.Wait(); <-turns })
 				*l.Of(w) += i
 				done <- struct{}{}
 			}))
 		}))
 	}
-	require.True(t, testutil.Returns(meet.wait))
+	require.True(t, testutil.Returns(meet.Wait))
 	for range n {
 		turns <- struct{}{}
 		<-done
@@ -97,17 +97,17 @@ func TestAFunctionKeepsItsLocalWhileItWaits(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	var l Local[int]
 	const n = 50
-	meet := newBarrier(n)
+	meet := testutil.NewBarrier(n)
 	for round := range 3 {
 		testutil.Together(n, func(who int) {
 			f := func(w *Worker) {
 				v := l.Of(w)
 				*v = who
-				w.Block(meet.wait)
+				w.Block(meet.Wait)
 				if *v != who || l.Of(w) != v {
 					t.Errorf("it was %d's", *v)
 				}
-				w.Block(meet.wait)
+				w.Block(meet.Wait)
 			}
 			if who%2 == 0 {
 				_ = p.Run(f)
@@ -125,12 +125,12 @@ func TestAFunctionKeepsItsLocalWhileItWaits(t *testing.T) {
 func TestALocalServesTwoPools(t *testing.T) {
 	a, b := newPool(t, WithWorkers(1)), newPool(t, WithWorkers(1))
 	var l Local[int]
-	meet := newBarrier(2)
+	meet := testutil.NewBarrier(2)
 	got := make(chan *int, 2)
 	for _, p := range []*Pool{a, b} {
 		require.NoError(t, p.Go(func(w *Worker) {
 			got <- l.Of(w)
-			meet.wait()
+			meet.Wait()
 		}))
 	}
 	require.NotSame(t, <-got, <-got)

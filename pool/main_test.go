@@ -31,35 +31,6 @@ func closed[T any](c <-chan T) bool {
 	}
 }
 
-// barrier lets no goroutine through before all have come.
-type barrier struct {
-	missing atomic.Int32
-	open    chan struct{}
-}
-
-func newBarrier(n int) *barrier {
-	b := &barrier{open: make(chan struct{})}
-	b.missing.Store(int32(n))
-	return b
-}
-
-func (b *barrier) wait() {
-	b.arrive()
-	<-b.open
-}
-
-// compute is wait for tasks that keep their places meanwhile.
-func (b *barrier) compute() {
-	b.arrive()
-	testutil.Compute(b.open)
-}
-
-func (b *barrier) arrive() {
-	if b.missing.Add(-1) == 0 {
-		close(b.open)
-	}
-}
-
 // gate holds functions up so that steals happen in a certain order.
 type gate chan struct{}
 

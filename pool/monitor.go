@@ -143,21 +143,15 @@ type look struct {
 	beside int    // how many begin beside the workers next time
 }
 
-// look looks at all workers that are in a job once.
+// look looks at all workers that are in a job. A task that waits for a moment, again and again, may be woken by the clock
+// whenever the monitor is: then no look would find that it waits. So workers that are ready to run, and do not, go first, and
+// the monitor looks again.
 func (l *look) look() {
 	p := l.p
-	unclear := l.statuses.at == 0
-	for r := range p.rosters() {
-		for at := r.First(); at != nil; at = at.Next() {
-			w := workerOf(at)
-			switch {
-			case !w.inJob():
-			case l.waits(w), l.letGo(w) && l.waits(w):
-				l.notice(w)
-			case l.statuses.of(w.record.Load()) == isUnclear:
-				unclear = true
-			}
-		}
+	unclear, ready := l.round()
+	if ready {
+		runtime.Gosched()
+		unclear, _ = l.round()
 	}
 	if p.core.IsPaused() { // a worker that has come back from a wait lets the others go on
 		p.workers.each(func(w *Worker) { w.core.NoticeEnd(func() bool { return l.waits(w) }) })
@@ -172,6 +166,25 @@ func (l *look) look() {
 		}
 		l.beside = min(2*l.beside, mostBeside)
 	}
+}
+
+// round looks at each of them once, and says whether a wait was unclear, and whether a worker was ready to run.
+func (l *look) round() (unclear, ready bool) {
+	unclear = l.statuses.at == 0
+	for r := range l.p.rosters() {
+		for at := r.First(); at != nil; at = at.Next() {
+			w := workerOf(at)
+			switch {
+			case !w.inJob():
+			case l.waits(w):
+				l.notice(w)
+			default:
+				unclear = unclear || l.statuses.of(w.record.Load()) == isUnclear
+				ready = ready || l.statuses.isReady(w.record.Load())
+			}
+		}
+	}
+	return unclear, ready
 }
 
 // notice lends the place of a worker that waits.
@@ -190,16 +203,6 @@ func (l *look) waits(w *Worker) bool {
 		s = l.statuses.of(r)
 	}
 	return s == isWaiting || s == isInSyscall
-}
-
-// letGo lets a worker that is ready to run, and does not, go first, and says whether there was one to let go. A task that waits
-// for a moment, again and again, may be woken by the clock whenever the monitor is: then no look would find that it waits.
-func (l *look) letGo(w *Worker) bool {
-	if !l.statuses.isReady(w.record.Load()) {
-		return false
-	}
-	runtime.Gosched()
-	return true
 }
 
 // inJob says whether the worker is in a function of the user, and not in a wait that heist knows of.

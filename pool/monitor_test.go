@@ -68,15 +68,15 @@ func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithCallers(1))
 	g, _ := p.Group(context.Background())
 	g.AtMost(1)
-	met := newBarrier(10)
+	met := testutil.NewBarrier(10)
 	for range 10 {
-		g.Go(func() error { met.wait(); return nil })
+		g.Go(func() error { met.Wait(); return nil })
 	}
 	require.True(t, testutil.Returns(func() { require.NoError(t, g.Wait()) }))
 	require.Zero(t, g.turns.Taken)
 
-	met = newBarrier(10)
-	require.True(t, testutil.Returns(testutil.Together(10, func(int) { _ = p.Run(func(*Worker) { met.wait() }) })))
+	met = testutil.NewBarrier(10)
+	require.True(t, testutil.Returns(testutil.Together(10, func(int) { _ = p.Run(func(*Worker) { met.Wait() }) })))
 	require.Zero(t, p.admission.Taken)
 }
 
@@ -116,8 +116,8 @@ func TestThievesFindWhatATaskShowsAfterANoticedWait(t *testing.T) {
 				gate, over := make(chan struct{}), make(chan struct{})
 				require.NoError(t, p.Go(func(w *Worker) {
 					<-gate
-					met := newBarrier(2)
-					show(w, func(*Worker) { met.wait() }, func(*Worker) { met.wait() })
+					met := testutil.NewBarrier(2)
+					show(w, func(*Worker) { met.Wait() }, func(*Worker) { met.Wait() })
 					close(over)
 				}))
 				require.NoError(t, p.Go(func(*Worker) {}))

@@ -414,15 +414,15 @@ func TestAllNodesWakeUpForTasksThatWaitForOneAnother(t *testing.T) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
-			meet := newBarrier(p.Workers() + 1)
+			meet := testutil.NewBarrier(p.Workers() + 1)
 			for i := range p.Workers() {
 				node := i % nodes
 				if round%3 == 0 {
 					node = round % nodes // all tasks on one node
 				}
-				require.NoError(t, submitOn(p, context.Background(), 10*node, func(*Worker) { meet.wait() }))
+				require.NoError(t, submitOn(p, context.Background(), 10*node, func(*Worker) { meet.Wait() }))
 			}
-			require.True(t, testutil.Returns(meet.wait), "somebody sleeps over a task")
+			require.True(t, testutil.Returns(meet.Wait), "somebody sleeps over a task")
 		}
 	}
 }

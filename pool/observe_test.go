@@ -342,10 +342,10 @@ func TestWhatWorkersAndGuestsPublishedIsCountedWhenTheyAreGone(t *testing.T) {
 		w.Do(func(w *Worker) { w.expose() }, func(*Worker) {})
 		published.Add(int64(w.publishes.Load() - before))
 	}
-	together := newBarrier(guests)
+	together := testutil.NewBarrier(guests)
 	testutil.Together(guests, func(int) {
 		require.NoError(t, p.Go(f))
-		_ = p.Run(func(w *Worker) { f(w); together.wait() })
+		_ = p.Run(func(w *Worker) { f(w); together.Wait() })
 	})()
 	requireCloses(t, p)
 	require.NotZero(t, published.Load())

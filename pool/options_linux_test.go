@@ -20,11 +20,11 @@ func requirePlaces(t *testing.T, p *Pool, want func(worker int) []int) {
 		mask    []int
 	}
 	places := make(chan place, p.Workers())
-	meet := newBarrier(p.Workers())
+	meet := testutil.NewBarrier(p.Workers())
 	for range p.Workers() {
 		require.NoError(t, p.Go(func(w *Worker) {
 			places <- place{w.ID(), cpuNow(t), threadCPUs(t)}
-			meet.compute()
+			meet.Compute()
 		}))
 	}
 	seen := make(map[int]bool)

@@ -673,12 +673,12 @@ func TestGoexitInATaskReplacesTheWorker(t *testing.T) {
 		require.EqualValues(t, n, deferred.Load())
 
 		// All of the workers are there.
-		meet := newBarrier(workers)
+		meet := testutil.NewBarrier(workers)
 		seen := make([]atomic.Int32, p.Slots())
 		g := newGroup(p)
 		for range workers {
 			g.GoWorker(func(w *Worker) error {
-				meet.wait()
+				meet.Wait()
 				seen[w.ID()].Add(1)
 				return nil
 			})

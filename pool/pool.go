@@ -422,7 +422,7 @@ func (e *UnfinishedError) Unwrap() error { return e.cause }
 
 func (p *Pool) unfinished(ctx context.Context) error {
 	p.gaveUp.Store(true)
-	s := p.Snapshot()
+	s := p.snapshot(true)
 	e := &UnfinishedError{
 		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: p.core.Active(),
 		Snapshot: s, cause: context.Cause(ctx),

@@ -303,9 +303,9 @@ func TestCloseAmongSubmitters(t *testing.T) {
 		require.NoError(t, err)
 		const goroutines, each = 6, 1000
 		var accepted, ran [goroutines]atomic.Int64
-		start := newBarrier(goroutines + 1)
+		start := testutil.NewBarrier(goroutines + 1)
 		wait := testutil.Together(goroutines, func(who int) {
-			start.wait()
+			start.Wait()
 			count := func(*Worker) { ran[who].Add(1) }
 			for i := range each {
 				var err error
@@ -346,7 +346,7 @@ func TestCloseAmongSubmitters(t *testing.T) {
 				}
 			}
 		})
-		start.wait()
+		start.Wait()
 		for range rand.N(2000) {
 			runtime.Gosched()
 		}

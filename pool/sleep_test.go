@@ -44,14 +44,14 @@ func TestBurstsOfTasksAreRun(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		for range testutil.Stress(200) {
 			n := 1 + rand.N(10)
-			meet := newBarrier(n + 1)
+			var ran atomic.Int32
 			for range n {
 				require.NoError(t, p.Go(func(w *Worker) {
-					_ = w.Go(func(*Worker) { meet.missing.Add(-1) })
+					_ = w.Go(func(*Worker) { ran.Add(1) })
 				}))
 				pause()
 			}
-			require.True(t, testutil.Eventually(func() bool { return meet.missing.Load() == 1 }))
+			require.True(t, testutil.Eventually(func() bool { return ran.Load() == int32(n) }))
 		}
 	})
 }
@@ -65,10 +65,10 @@ func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 			if round%2 == 0 {
 				require.True(t, whenParked(p))
 			}
-			meet := newBarrier(n)
+			meet := testutil.NewBarrier(n)
 			g := newGroup(p)
 			spawn := func() {
-				g.Go(func() error { meet.wait(); return nil })
+				g.Go(func() error { meet.Wait(); return nil })
 			}
 			switch round % 3 {
 			case 0: // from outside
@@ -84,11 +84,11 @@ func TestAsManyTasksAsWorkersRunAtOnce(t *testing.T) {
 				g.GoWorker(func(w *Worker) error {
 					for range n - 1 {
 						g.tasks.Add(1)
-						if err := w.Go(func(*Worker) { meet.wait(); g.done(1) }); err != nil {
+						if err := w.Go(func(*Worker) { meet.Wait(); g.done(1) }); err != nil {
 							return err
 						}
 					}
-					meet.wait()
+					meet.Wait()
 					return nil
 				})
 			}
@@ -333,11 +333,11 @@ func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
 // the work that the worker was woken for.
 func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 	p := newPool(t, WithWorkers(3), WithPinning(PinNone))
-	busy, over := newBarrier(3), make(chan struct{})
+	busy, over := testutil.NewBarrier(3), make(chan struct{})
 	found := make(chan []bool)
 	for range 3 {
 		require.NoError(t, p.Go(func(w *Worker) {
-			if busy.wait(); w.id != 0 {
+			if busy.Wait(); w.id != 0 {
 				<-over
 				return
 			}

@@ -50,9 +50,23 @@ type statuses struct {
 	reasons                [256]string // what those mean that are waits; empty for others
 }
 
-// goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, once. Its goroutines must not
-// belong to a bubble.
-var goroutineStatuses = sync.OnceValue(findStatuses)
+var (
+	findsStatuses = sync.OnceValue(findStatuses)
+	foundStatuses atomic.Pointer[statuses] // what that has returned
+)
+
+// goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, once. A caller in a bubble of
+// testing/synctest does not, because the goroutines that have to wait for that would belong to the bubble.
+func goroutineStatuses() *statuses {
+	if s := foundStatuses.Load(); s != nil {
+		return s
+	}
+	if inBubble() {
+		return new(statuses)
+	}
+	foundStatuses.Store(findsStatuses())
+	return foundStatuses.Load()
+}
 
 // of returns the status of a goroutine.
 func (s *statuses) of(r *record) status {

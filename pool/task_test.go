@@ -748,10 +748,10 @@ func TestPanicsAreHandledOnceEachAndTheWorkersGoOn(t *testing.T) {
 		require.Len(t, h.read(), n)
 
 		// All of the workers are there.
-		meet := newBarrier(workers)
+		meet := testutil.NewBarrier(workers)
 		g := newGroup(p)
 		for range workers {
-			g.Go(func() error { meet.wait(); return nil })
+			g.Go(func() error { meet.Wait(); return nil })
 		}
 		require.True(t, testutil.Returns(func() { _ = g.Wait() }), "a worker has ended")
 		require.EqualValues(t, n+n/4+workers, p.Stats().Total().Tasks)

@@ -21,7 +21,7 @@ func TestWorkerIDs(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		for range testutil.Stress(20) {
 			n := p.Workers()
-			meet := newBarrier(n)
+			meet := testutil.NewBarrier(n)
 			times := make([]atomic.Int32, p.Slots())
 			g := newGroup(p)
 			for range n {
@@ -30,7 +30,7 @@ func TestWorkerIDs(t *testing.T) {
 					if w.Pool() != p {
 						t.Error("a worker of another pool")
 					}
-					meet.wait()
+					meet.Wait()
 					return nil
 				})
 			}
@@ -51,13 +51,13 @@ func TestIDsAreBelowSlots(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	var mu sync.Mutex
 	running := make(map[int]int)
-	meet := newBarrier(100)
+	meet := testutil.NewBarrier(100)
 	testutil.Together(100, func(who int) {
 		f := func(w *Worker) {
 			mu.Lock()
 			running[w.ID()]++
 			mu.Unlock()
-			w.Block(meet.wait)
+			w.Block(meet.Wait)
 			if w.ID() >= p.Slots() {
 				t.Error(w.ID(), p.Slots())
 			}

@@ -20,8 +20,8 @@ import (
 // seen; that the goroutine waits, and that it goes on, are operations on one atomic word of the runtime. If the monitor
 // finds that the goroutine waits, it has written seen before the goroutine goes on, so the worker finds it when it next
 // looks, and then waits for the lock. If the worker is between its look and the use of the place, its goroutine does not
-// wait there, since no such stretch of code waits for anything; or it waited before the look. Nor does it matter in which of
-// several waits the monitor finds the goroutine.
+// wait there, since no such stretch of code waits for anything; or it waited before the look. (TakeUp waits for a lock, so the
+// worker looks again after it.) Nor does it matter in which of several waits the monitor finds the goroutine.
 //
 // What the worker wrote before its goroutine waited is visible to the monitor, by the runtime's atomic word. So the monitor
 // may read the worker's fields while the goroutine waits, and whatever it changes is visible to the worker by seen.
@@ -29,7 +29,7 @@ import (
 // Between the end of the wait and the next look the worker computes in the state Waiting. That is one more that computes,
 // as after ComeBack; the look comes at the latest between two jobs.
 
-// noticed is the part of a Worker for this protocol.
+// noticed is the part of a Worker for this protocol. Its lines are the owner's: the monitor writes only to a worker that waits.
 type noticed struct {
 	seen atomic.Bool // monitor and worker write, under mu
 	mu   sync.Mutex  // the monitor, or the worker once it has found seen

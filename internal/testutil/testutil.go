@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,4 +88,36 @@ func Compute(done <-chan struct{}) {
 			runtime.Gosched()
 		}
 	}
+}
+
+// Barrier lets no goroutine through before all have come.
+type Barrier struct {
+	missing atomic.Int32
+	Open    chan struct{} // closed when all have come
+}
+
+// NewBarrier returns a barrier for n goroutines.
+func NewBarrier(n int) *Barrier {
+	b := &Barrier{Open: make(chan struct{})}
+	b.missing.Store(int32(n))
+	return b
+}
+
+// Arrive comes to the barrier, and does not wait.
+func (b *Barrier) Arrive() {
+	if b.missing.Add(-1) == 0 {
+		close(b.Open)
+	}
+}
+
+// Wait returns when all have come.
+func (b *Barrier) Wait() {
+	b.Arrive()
+	<-b.Open
+}
+
+// Compute is Wait for tasks that keep their places meanwhile.
+func (b *Barrier) Compute() {
+	b.Arrive()
+	Compute(b.Open)
 }

@@ -2,7 +2,6 @@ package inside
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -42,23 +41,21 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	// By default there is a worker for each P, of which there may still be fewer: Go sees within a second or so that CPUs are back.
 	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: -1}))
 	require.NoError(t, err)
-	var begun, full meeting
+	begun, full := testutil.NewBarrier(m.CPUs()), testutil.NewBarrier(m.CPUs())
 	var stolen sync.WaitGroup
 	release := make(chan struct{})
 	const each = 10
-	begun.missing.Store(int32(m.CPUs()))
-	full.missing.Store(int32(m.CPUs()))
 	stolen.Add((m.CPUs() - 1) * each)
 	for range m.CPUs() {
 		require.NoError(t, p.Go(func(w *pool.Worker) {
-			begun.arrive() // from here on no worker is idle
+			begun.Compute() // from here on no worker is idle
 			cpu, err := currentCPU()
 			if err != nil {
 				t.Error(err)
 			}
 			if cpu == thief {
 				home, innocent = w.Node(), p.Stats().Workers[w.ID()].Steals == 0
-				full.arrive()
+				full.Compute()
 				return
 			}
 			node := w.Node()
@@ -68,7 +65,7 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 					stolen.Done()
 				})
 			}
-			full.missing.Add(-1)
+			full.Arrive()
 			testutil.Compute(release)
 		}))
 	}
@@ -80,15 +77,6 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	close(release)
 	require.NoError(t, p.Close())
 	return home, from, innocent
-}
-
-// meeting is where tasks that keep their places, which a task that waits does not, wait for one another.
-type meeting struct{ missing atomic.Int32 }
-
-func (m *meeting) arrive() {
-	for m.missing.Add(-1); m.missing.Load() > 0; {
-		runtime.Gosched()
-	}
 }
 
 // firsts returns each number where it is for the first time.
@@ -206,9 +194,8 @@ func TestBalancedWorkIsStolenWithinNodes(t *testing.T) {
 func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share float64, balanced bool) {
 	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: uniform}))
 	require.NoError(t, err)
-	var ready meeting
+	ready := testutil.NewBarrier(m.Nodes())
 	var done sync.WaitGroup
-	ready.missing.Store(int32(m.Nodes()))
 	var mu sync.Mutex
 	bushes, over := 0, false
 	var begin, end inspect.Stats
@@ -229,7 +216,7 @@ func shareOfNearSteals(t *testing.T, m guest.Machine, uniform float64) (share fl
 		done.Add(1)
 		require.NoError(t, p.Submit(context.Background(), func(w *pool.Worker) {
 			defer done.Done()
-			ready.arrive()
+			ready.Compute()
 			_ = grown.Call(w, bush{left: new(atomic.Int32), balanced: tell})
 		}, pool.OnNode(node)))
 	}

@@ -56,16 +56,15 @@ func TestEveryWorkerRunsWhereItIsPinned(t *testing.T) {
 	for range 10 {
 		// Each task holds its worker until every worker has one.
 		ran := make([]int, len(cpus))
-		var begun meeting
+		begun := testutil.NewBarrier(len(cpus))
 		var ended sync.WaitGroup
-		begun.missing.Store(int32(len(cpus)))
 		ended.Add(len(cpus))
 		var mu sync.Mutex
 		var errs []error
 		for range cpus {
 			require.NoError(t, p.Go(func(w *pool.Worker) {
 				defer ended.Done()
-				begun.arrive()
+				begun.Compute()
 				cpu, err := currentCPU()
 				mu.Lock()
 				defer mu.Unlock()
