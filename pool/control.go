@@ -103,8 +103,8 @@ func (p *Pool) resize(n int, chosen bool) error {
 	return nil
 }
 
-// Pause keeps the workers from starting tasks. It returns when no worker is in the middle of a task, or with the
-// cause when ctx ends first; that ends only the wait, not the pause. Tasks are accepted and queue up. What a
+// Pause keeps the workers from starting tasks. It returns when no worker is in the middle of a task, nor waits in one, or with
+// the cause when ctx ends first; that ends only the wait, not the pause. Tasks are accepted and queue up. What a
 // running task waits for goes on; so do guests, but without help. [Pool.Resume] ends the pause, and so does Close.
 // Pause is refused where Close is: inside a task, and in a function that a call at the pool runs.
 func (p *Pool) Pause(ctx context.Context) (err error) {

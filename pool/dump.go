@@ -25,7 +25,8 @@ import (
 // Dump writes what goes on in the pool: which workers compute or wait, for whom, since when, what lies in the queues, and
 // the circles of tasks that wait for one another. It is for people; programs use [Pool.Snapshot].
 //
-// Any goroutine may call it, while the pool hangs, too.
+// Any goroutine may call it, while the pool hangs, too. To say at which line tasks wait it stops all goroutines for as long as
+// it takes to write down their stacks, some 10 microseconds for each.
 func (p *Pool) Dump(to io.Writer) error {
 	if err := p.usable(); err != nil {
 		return err
