@@ -350,7 +350,8 @@ func (w *Worker) next(l *lane) *Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.returning = max(0, l.returning-1)
-	if len(l.queue) == 0 {
+	if len(l.queue) == 0 { // another task has taken the job, or it was given back
+		w.returnOne()
 		return nil
 	}
 	if w.begun >= w.mostRunning() {
@@ -385,6 +386,14 @@ func (w *Worker) ended() {
 	if w.stalled {
 		w.stalled = false
 		w.room.Broadcast()
+	}
+	w.returnOne()
+}
+
+// returnOne gives the pool one of the owed tasks, if a job may begin. The caller holds mu.
+func (w *Worker) returnOne() {
+	if w.begun >= w.mostRunning() {
+		return
 	}
 	for _, l := range w.lanes { // the first has the highest priority
 		if l.owed > 0 {

@@ -258,12 +258,12 @@ func TestASearcherAsksForForks(t *testing.T) {
 			Join(w, nop1, 0, nop1, 0)
 		}
 		close(deep)
-		<-looked
+		testutil.Compute(looked)
 	}))
 	result := heist.Retry
 	require.NoError(t, p.Go(func(w *Worker) {
 		defer close(looked)
-		<-deep
+		testutil.Compute(deep)
 		w.place.core.Searching = true
 		p.core.Sleep.Add(policy.OneSearching)
 		_, result = w.stealWork(true)
