@@ -228,9 +228,12 @@ func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
 	for {
 		s := in.head.Load()
 		d := s.deq.Load()
-		e := s.enq.Load()
-		claimed := e&^sealed - d
-		if claimed == 0 {
+		n := s.ready(d, min(len(dst), MaxPull), 1)
+		if n == 0 { // else enq, which is the producers', need not come over
+			e := s.enq.Load()
+			if e&^sealed != d {
+				return 0, Retry
+			}
 			next := s.next.Load()
 			if e >= 0 || next == nil || next == in.terminal {
 				return 0, Empty
@@ -238,10 +241,7 @@ func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
 			in.head.CompareAndSwap(s, next)
 			continue
 		}
-		// Looking at enq first keeps a consumer that finds nothing away from the
-		// slots, which the producers are about to write.
-		n := s.ready(d, int(min(claimed, int64(len(dst)), MaxPull)), 1)
-		if n == 0 || !s.deq.CompareAndSwap(d, d+int64(n)) {
+		if !s.deq.CompareAndSwap(d, d+int64(n)) {
 			return 0, Retry
 		}
 		for i := range dst[:n] {
@@ -274,9 +274,10 @@ func (in *Injector[T]) Close() {
 	}
 }
 
-// Ready reports whether there is an item to take. A worker that is about to sleep calls
+// Ready reports whether there is an item to take. Workers that search, or are about to sleep, call
 // Ready and not [Injector.Len]: an item whose push has only begun does not count yet,
-// and its producer will wake a worker when it is ready.
+// and its producer will wake a worker when it is ready. Ready reads the slot that the next item will be in, which the
+// producer of that item writes, and nothing else that producers write.
 func (in *Injector[T]) Ready() bool {
 	for s := in.head.Load(); s != nil; s = s.next.Load() {
 		d := s.deq.Load()
@@ -289,6 +290,11 @@ func (in *Injector[T]) Ready() bool {
 				break
 			}
 			d = now
+		}
+		// While there is no later segment, enq is left alone: it is the producers', whom an idle worker that looks again and
+		// again would slow down.
+		if s.next.Load() == nil {
+			return false
 		}
 		if e := s.enq.Load(); e >= 0 || e&^sealed != d {
 			return false // items in later segments wait for the one that is missing here

@@ -90,6 +90,7 @@ type command struct {
 	said           map[string]bool // the notes that were printed
 	progress       *progress
 	all            *[]runner.Outcome // all outcomes, for the story at the end
+	line           float64           // what a cache line takes from CPU to CPU, ns; 0 if it was not measured
 }
 
 const (
@@ -130,6 +131,7 @@ func (c command) run(args []string) int {
 
 // measureAll measures the chosen suites, and returns the exit status.
 func (c command) measureAll(o options, args []string) int {
+	earlier, _ := os.ReadFile(filepath.Join(o.docs, "benchmarks.md")) // it need not be there
 	documents := o.documents()
 	files := make([]*os.File, len(documents))
 	for i, d := range documents {
@@ -140,12 +142,15 @@ func (c command) measureAll(o options, args []string) int {
 		}
 	}
 	if !o.json {
+		if !c.tiny {
+			c.line = c2c.Glance(c.topology(numa.Read))
+		}
 		upTo, legend := "", report.Legend
 		if o.budget > 0 {
 			upTo, legend = "up to ", legend+"\n"+report.Glance
 		}
-		fmt.Fprintf(c.stdout, "%s\nworkers: %d; runs: %s%d of at least %v\n%s\n",
-			report.Machine(), o.workers, upTo, o.runs, o.time, legend)
+		fmt.Fprintf(c.stdout, "%s\nworkers: %d; runs: %s%d of at least %v%s\n%s\n",
+			report.Machine(), o.workers, upTo, o.runs, o.time, report.Crossing(c.line), legend)
 	}
 	c.said = make(map[string]bool)
 	c.progress = newProgress(c.stderr, o)
@@ -172,6 +177,7 @@ func (c command) measureAll(o options, args []string) int {
 	}
 	if len(documents) > 0 {
 		p, err := c.page(o, args)
+		p.Earlier = string(earlier)
 		for i, d := range documents {
 			if err == nil {
 				err = d.write(p, files[i])
@@ -226,7 +232,7 @@ func (o options) documents() (all []document) {
 
 // page returns what documents show. It measures and simulates what is not of the suites.
 func (c command) page(o options, args []string) (page.Page, error) {
-	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read)}
+	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read), Line: c.line}
 	length := stealTime
 	if c.tiny {
 		length = time.Millisecond
@@ -254,6 +260,9 @@ func (c command) page(o options, args []string) (page.Page, error) {
 		{"runs", runs}, {"time of a run", "at least " + o.time.String()}, {"peers", o.peers},
 		{"GOGC, GOMEMLIMIT, GODEBUG", fmt.Sprintf("%q, %q, %q", os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"), os.Getenv("GODEBUG"))},
 	}
+	if c.line > 0 {
+		p.Settings = append(p.Settings, [2]string{"a cache line from CPU to CPU", report.Figure(c.line) + " ns"})
+	}
 	return p, nil
 }
 
@@ -278,6 +287,9 @@ func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) e
 		_, notes := outcome.Ratios()
 		for _, note := range notes {
 			c.note(note)
+		}
+		if suite.Crosses && workers > 1 {
+			outcome.Line = c.line
 		}
 		if len(outcome.Series) > 0 {
 			outcomes = append(outcomes, outcome)

@@ -16,6 +16,7 @@ import (
 	"github.com/seed53057037/heist/bench/internal/report"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/internal/sim"
+	"github.com/seed53057037/heist/bench/internal/suites"
 )
 
 // options is the parsed command line.
@@ -31,7 +32,7 @@ type options struct {
 	html    string
 	docs    string
 
-	root, svg, cpus, matrix string
+	root, svg, cpus, matrix, topology string
 
 	machine, load string
 	seed          uint64
@@ -59,7 +60,7 @@ const (
 // flagsOf names the flags of each command. c2c takes the flags for measuring as well, so that
 // one command line fits all suites.
 var flagsOf = map[string][]string{
-	cmdMeasure: {"docs", "html", "json", "peers", "runs", "time", "workers"},
+	cmdMeasure: {"docs", "html", "json", "peers", "runs", "time", "topology", "workers"},
 	cmdList:    {"json", "peers", "runs", "time", "workers"},
 	cmdTopo:    {"json", "root", "svg"},
 	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
@@ -81,10 +82,10 @@ func commandOf(names []string) string {
 // A run of everything is a glance; a run of named suites is meant to be quoted.
 const (
 	shortRuns, fullRuns = 3, 7
-	shortTime, fullTime = 50 * time.Millisecond, 200 * time.Millisecond
+	shortTime, fullTime = 30 * time.Millisecond, 200 * time.Millisecond
 	// shortBudget keeps the glance short as suites are added: a case with long rounds
 	// gets fewer of them.
-	shortBudget = time.Second
+	shortBudget = time.Second / 2
 )
 
 // simMachines is the default of bench sim: under 20 seconds on two CPUs.
@@ -245,6 +246,7 @@ func (o *options) flags() *flag.FlagSet {
 		fmt.Sprintf("how long each run lasts at least (default %v, or %v if no suite is named)", fullTime, shortTime))
 	flags.StringVar(&o.peers, "peers", "all", "comma-separated peers to compare with, all or none")
 	flags.StringVar(&o.root, "root", "", "draw or simulate the machine whose sys and proc folders are in this `folder`, such as a dump")
+	flags.StringVar(&o.topology, "topology", "", "have heist's pools take the machine for the one in this `file`, as bench topo -json prints it, with the CPUs of this one")
 	flags.StringVar(&o.svg, "svg", "", "write a picture to this `file` as well")
 	flags.StringVar(&o.cpus, "cpus", "", "the CPUs to measure between, as a `list` such as 0-3,8 (default all that the process may use)")
 	flags.StringVar(&o.matrix, "matrix", "", "write the matrix to this `file` as well")
@@ -302,6 +304,11 @@ func (o options) checkValues(known []runner.Suite) error {
 		return fmt.Errorf("-runs is %d; it must be at least 1", o.runs)
 	case o.time <= 0:
 		return fmt.Errorf("-time is %v; it must be above 0, such as 50ms", o.time)
+	}
+	if o.topology != "" {
+		if err := suites.PretendMachine(o.topology); err != nil {
+			return fmt.Errorf("-topology: %w", err)
+		}
 	}
 	return checkPeers(o.peers, known)
 }

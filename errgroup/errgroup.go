@@ -66,7 +66,8 @@ func (g *Group) TryGo(f func() error) bool {
 // start has f called by a worker. There is a slot for f.
 func (g *Group) start(f func() error) {
 	g.functions.Add(1)
-	err := pool.Default().Go(func(*pool.Worker) {
+	err := pool.Default().Go(func(w *pool.Worker) {
+		w.ShowAs(f)
 		defer g.end()
 		if err := f(); err != nil {
 			g.fail(err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/seed53057037/heist/errgroup"
 	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/pool"
 )
 
 // What golang.org/x/sync's own tests check is checked by them, in verify/dropin.
@@ -65,4 +68,32 @@ func TestAPanicEndsTheProcess(t *testing.T) {
 	out, err := c.CombinedOutput()
 	require.Error(t, err, "%s", out)
 	require.Contains(t, string(out), "panic: a function of the group")
+}
+
+type waiter struct{ gate chan struct{} }
+
+func (w waiter) wait() error { <-w.gate; return nil }
+
+// TestADumpShowsTheFunctionsOfAGroup, not the one of this package that calls them.
+func TestADumpShowsTheFunctionsOfAGroup(t *testing.T) {
+	gate := make(chan struct{})
+	waits := func() error { <-gate; return nil }
+	for name, submit := range map[string]func(g *errgroup.Group){
+		runtime.FuncForPC(reflect.ValueOf(waits).Pointer()).Name(): func(g *errgroup.Group) { g.Go(waits) },
+		"errgroup_test.waiter.wait":                                func(g *errgroup.Group) { require.True(t, g.TryGo(waiter{gate}.wait)) },
+	} {
+		gate = make(chan struct{})
+		var g errgroup.Group
+		g.SetLimit(1)
+		submit(&g)
+		var shown strings.Builder
+		require.True(t, testutil.Eventually(func() bool {
+			shown.Reset()
+			require.NoError(t, pool.Default().Dump(&shown))
+			return strings.Contains(shown.String(), name)
+		}), "%v", shown.String())
+		require.NotContains(t, shown.String(), "errgroup.(*Group)")
+		close(gate)
+		require.NoError(t, g.Wait())
+	}
 }

@@ -447,6 +447,7 @@ func (w *Worker) runNext(pw *pool.Worker, l *lane) {
 	if pw == nil { // Abort has given the task back, and another goroutine calls it: the pool is closed, and end gives back what is queued
 		return
 	}
+	pw.ShowAs(w.f)
 	if j := w.next(l); j != nil {
 		pw.Named(j.Subject(), func() { w.run(pw, j) })
 	}

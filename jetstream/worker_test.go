@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -849,4 +850,37 @@ func TestSuspectsThatWaitForALongOneAreForOthers(t *testing.T) {
 	first.shutdown()
 	second.shutdown()
 	require.Empty(t, deadLetters(t, js))
+}
+
+// TestADumpShowsTheFunctionOfAWorker: jobs have the names of their subjects, and the pool learns which workers' functions wait.
+func TestADumpShowsTheFunctionOfAWorker(t *testing.T) {
+	t.Parallel()
+	js := newStreams(t)
+	produce(t, js, "jobs", 0, 20)
+	p := newPool(t, pool.WithWorkers(1))
+	waits := func(*pool.Worker, *Job) error { time.Sleep(20 * time.Millisecond); return nil }
+	w := run(t, js, Config{Pool: p}, waits)
+	eventually(t, "not all run", func() bool { return w.Stats().Done == 20 })
+	w.shutdown()
+	all := p.Snapshot().Waiters
+	require.Len(t, all, 1)
+	require.Equal(t, runtime.FuncForPC(reflect.ValueOf(waits).Pointer()).Name(), all[0].Function)
+	require.Regexp(t, `^worker_test.go:\d+$`, all[0].Source)
+
+	var first atomic.Bool
+	first.Store(true)
+	began, open := make(chan struct{}), make(chan struct{})
+	w = run(t, js, Config{Pool: p, Durable: "other"}, func(*pool.Worker, *Job) error {
+		if first.CompareAndSwap(true, false) {
+			close(began)
+			testutil.Compute(open)
+		}
+		return nil
+	})
+	<-began
+	var shown strings.Builder
+	require.NoError(t, p.Dump(&shown))
+	require.Regexp(t, `jobs, worker_test.go:\d+\n`, shown.String())
+	close(open)
+	w.shutdown()
 }

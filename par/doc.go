@@ -5,7 +5,7 @@
 // # Elements and ranges
 //
 // An algorithm over elements, such as [Map] or [Reduce], takes a function of one element. Go does
-// not inline that function into the loop, so each element costs a call: 1 to 2 ns, which is little if
+// not inline that function into the loop, so each element costs a call: 2 ns, which is little if
 // the function does real work, and most of the time if it adds two numbers. Nearly every algorithm has
 // a range form, whose function gets lo and hi and contains the inner loop itself, where the compiler sees it:
 //

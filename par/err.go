@@ -55,10 +55,10 @@ func try(at pool.Place, algorithm func(at pool.Place, t *errCall) error) error {
 		return err
 	}
 	_, all := at.(joined)
-	inner, ctx, cancel := pool.WithCancel(at)
+	ctx, cancel := context.WithCancelCause(at.Context())
 	defer cancel(nil)
 	t := &errCall{ctx: ctx, cancel: cancel, joined: all}
-	return t.result(algorithm(inner, t))
+	return t.result(algorithm(at.With(ctx), t))
 }
 
 func (t *errCall) note(i int, err error) {

@@ -9,8 +9,9 @@ import (
 )
 
 // Find returns the index of the first element for which is is true, or -1. Elements
-// after one that was found are left out, except in chunks that have begun. The range form is
-// [FindRange].
+// after one that was found are left out, except in chunks that have begun.
+//
+// If is is one comparison, take the range form, [FindRange]: the calls make Find take 4 times as long as a plain loop on one worker.
 func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	if is == nil {
 		return -1, errNilFunc("Find")
@@ -41,9 +42,17 @@ func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 }
 
 func findRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
+	i := -1
+	done, others, err := pool.Probe(at, n, func(lo, hi int) (more bool) {
+		i = find(lo, hi)
+		return i < 0
+	})
+	if err != nil || done == n {
+		return max(i, -1), err
+	}
 	b := findBody{new(atomic.Int64), find}
 	b.first.Store(math.MaxInt64)
-	err := pool.ForBody(at, n, b, pool.Granularity{}.InOrder())
+	err = rest(at, done, n, others.InOrder(), find, b.Run)
 	if first := b.first.Load(); err == nil && first < math.MaxInt64 {
 		return int(first), nil
 	}
@@ -54,8 +63,6 @@ type findBody struct {
 	first *atomic.Int64 // the least index found; the workers of the loop write
 	find  func(lo, hi int) int
 }
-
-func (b findBody) Func() any { return b.find }
 
 func (b findBody) Run(lo, hi int) {
 	if b.first.Load() > int64(lo) {

@@ -1,16 +1,15 @@
 package par
 
 import (
-	"hash/maphash"
-
 	"github.com/seed53057037/heist/pool"
 )
 
 // GroupBy returns the elements of s by their keys, each group in the order of s. key is called once for each element. Each
-// group has an array of its own, exactly as long: a group that is kept keeps no other, and append to one changes no other.
+// group has an array of its own: a group that is kept keeps no other, and append to one changes no other.
 //
-// Elements are divided by their keys' hashes, and then each part is grouped by itself, in parallel;
-// the caller only puts the list of the groups together.
+// When all keys are known, the caller groups elements that are few, or of which many have keys of their own, as one does with a map
+// and append: no other worker could make the map. Otherwise each worker groups a part, and the caller puts the lists of groups together.
+// Cost: the keys, an index for each element, and a map for each part.
 func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]T, error) {
 	if key == nil {
 		return nil, errNilFunc("GroupBy")
@@ -20,91 +19,132 @@ func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]
 
 // groupBy is GroupBy with a key function that takes an element's index.
 func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
-	const parts = 256 // by the lowest byte of the hash
-	seed := maphash.MakeSeed()
+	if len(s) <= leastGrouped/4 {
+		return groupFew(at, s, key)
+	}
 	keys := make([]K, len(s))
-	part := make([]uint8, len(s))
-	b := blocksOf(len(s), parts*8)
-	// ends[i][p] is how many elements of part p are in block i, and then where they end.
-	ends := make([][parts]int, b.count())
-	if err := For(at, b.count(), func(i int) {
-		lo, hi := b.at(i)
-		for j := lo; j < hi; j++ {
-			keys[j] = key(j)
-			part[j] = uint8(maphash.Comparable(seed, keys[j]))
-			ends[i][part[j]]++
+	if err := For(at, len(s), func(i int) { keys[i] = key(i) }); err != nil {
+		return nil, err
+	}
+	var first grouped[K, T]
+	first.group(keys[:leastGrouped/4], make([]uint32, leastGrouped/4))
+	if len(first.keys) > leastGrouped/16 {
+		all := make(map[K][]T, len(first.keys))
+		for i, k := range keys {
+			all[k] = append(all[k], s[i])
+		}
+		return all, nil
+	}
+	parts := make([]grouped[K, T], max(1, min(len(s)/leastGrouped, mostGrouped)))
+	of := make([]uint32, len(s)) // the group of an element in its part
+	if err := For(at, len(parts), func(p int) {
+		lo, hi := cut(len(s), p, len(parts))
+		parts[p].group(keys[lo:hi], of[lo:hi])
+	}); err != nil {
+		return nil, err
+	}
+	groups := parts[0]
+	globals := make([][]int, len(parts)) // the group in all of a group in a part
+	if len(parts) > 1 {
+		groups = grouped[K, T]{}
+		which := make(map[K]int, len(parts[0].keys))
+		for p, part := range parts {
+			globals[p] = make([]int, len(part.keys))
+			for i, k := range part.keys {
+				g, known := which[k]
+				if !known { // a NaN never is
+					g = len(groups.keys)
+					which[k] = g
+					groups.keys, groups.sizes = append(groups.keys, k), append(groups.sizes, 0)
+				}
+				globals[p][i] = g
+				groups.sizes[g] += part.sizes[i]
+			}
+		}
+	}
+	groups.elements = make([][]T, len(groups.keys))
+	if err := For(at, len(groups.keys), func(g int) { groups.elements[g] = make([]T, 0, groups.sizes[g]) }); err != nil {
+		return nil, err
+	}
+	for p := range parts { // each part appends to a range of its own
+		if part := &parts[p]; len(parts) == 1 {
+			part.elements = groups.elements
+		} else {
+			part.elements = make([][]T, len(part.keys))
+			for i, g := range globals[p] {
+				all := &groups.elements[g]
+				end := len(*all) + part.sizes[i]
+				part.elements[i] = (*all)[len(*all):len(*all):end]
+				*all = (*all)[:end]
+			}
+		}
+	}
+	if err := For(at, len(parts), func(p int) {
+		lo, hi := cut(len(s), p, len(parts))
+		elements, of := parts[p].elements, of[lo:hi]
+		for i, e := range s[lo:hi] {
+			to := &elements[of[i]]
+			*to = append(*to, e)
 		}
 	}); err != nil {
 		return nil, err
 	}
-	var begins [parts + 1]int
-	n := 0
-	for p := range parts {
-		begins[p] = n
-		for i := range ends {
-			n += ends[i][p]
-			ends[i][p] = n
-		}
-	}
-	begins[parts] = n
-	order := make([]int, n) // indices of the elements: by part, and ascending within a part
-	if err := For(at, b.count(), func(i int) {
-		lo, hi := b.at(i)
-		for j := hi - 1; j >= lo; j-- {
-			at := &ends[i][part[j]]
-			*at--
-			order[*at] = j
-		}
-	}); err != nil {
-		return nil, err
-	}
-	groups := make([][]grouped[K, T], parts)
-	if err := For(at, parts, func(p int) {
-		groups[p] = group(order[begins[p]:begins[p+1]], s, keys)
-	}); err != nil {
-		return nil, err
-	}
-	n = 0
-	for _, part := range groups {
-		n += len(part)
-	}
-	all := make(map[K][]T, n)
-	for _, part := range groups {
-		for _, g := range part {
-			all[g.key] = g.elements
-		}
+	all := make(map[K][]T, len(groups.keys))
+	for g, k := range groups.keys {
+		all[k] = groups.elements[g]
 	}
 	return all, nil
 }
 
-// grouped is the elements with a key. They have an array of their own, so that a group that is kept keeps no other.
-type grouped[K, T any] struct {
-	key      K
-	n        int
-	elements []T
+// groupFew is groupBy as one writes it by hand, but for keys that take long.
+func groupFew[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
+	all := make(map[K][]T)
+	done, others, err := pool.Probe(at, len(s), func(lo, hi int) (more bool) {
+		for i, e := range s[lo:hi] {
+			k := key(lo + i)
+			all[k] = append(all[k], e)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case done == len(s):
+		return all, nil
+	}
+	keys := make([]K, len(s)-done)
+	if err := For(at, len(keys), func(i int) { keys[i] = key(done + i) }, others); err != nil {
+		return nil, err
+	}
+	for i, k := range keys {
+		all[k] = append(all[k], s[done+i])
+	}
+	return all, nil
 }
 
-// group groups the elements of s whose indices are in order.
-func group[T any, K comparable](order []int, s []T, keys []K) []grouped[K, T] {
-	which := make(map[K]int)
-	of := make([]int, len(order))
-	var groups []grouped[K, T] // in the order in which they come
-	for i, j := range order {
-		g, known := which[keys[j]]
+const (
+	leastGrouped = 1 << 12 // the least part, which takes longer than a wake-up; a quarter of it says how many groups there are
+	mostGrouped  = 64      // the most parts
+)
+
+// grouped is groups, in the order in which they come.
+type grouped[K comparable, T any] struct {
+	keys     []K
+	sizes    []int
+	elements [][]T
+}
+
+// group groups keys, and notes the group of each.
+func (p *grouped[K, T]) group(keys []K, of []uint32) {
+	which := make(map[K]uint32)
+	for i, k := range keys {
+		g, known := which[k]
 		if !known { // a NaN never is
-			g = len(groups)
-			which[keys[j]] = g
-			groups = append(groups, grouped[K, T]{key: keys[j]})
+			g = uint32(len(p.keys))
+			which[k] = g
+			p.keys, p.sizes = append(p.keys, k), append(p.sizes, 0)
 		}
-		groups[g].n++
+		p.sizes[g]++
 		of[i] = g
 	}
-	for i, j := range order {
-		g := &groups[of[i]]
-		if g.elements == nil {
-			g.elements = make([]T, 0, g.n)
-		}
-		g.elements = append(g.elements, s[j])
-	}
-	return groups
 }

@@ -15,24 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
 )
 
-func newPool(t testing.TB, options ...pool.Option) *pool.Pool {
-	t.Helper()
-	p, err := pool.New(options...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if !t.Failed() {
-			require.NoError(t, p.Close())
-		}
-	})
-	return p
-}
-
 func forSizes(t *testing.T, test func(t *testing.T, p *pool.Pool)) {
 	for _, n := range []int{1, 2, 4, 16} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { test(t, newPool(t, pool.WithWorkers(n))) })
+		t.Run(fmt.Sprint(n), func(t *testing.T) { test(t, pools.New(t, pool.WithWorkers(n))) })
 	}
 }
 
@@ -59,7 +48,7 @@ func (c tally) once() error {
 }
 
 func newGroup(p *pool.Pool) *pool.Group {
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	return g
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -103,7 +104,7 @@ func TestMergeThatEndsEarlyKeepsAPermutation(t *testing.T) {
 }
 
 func TestMergeRefusesWhatItCannotDo(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	s := []record{{2, 0}, {1, 1}}
 	for _, mid := range []int{-1, 3} {
 		require.ErrorContains(t, MergeFunc(p, s, mid, byKey), "which must be 0 to 2")

@@ -2,6 +2,10 @@ package par
 
 import (
 	"fmt"
+	"runtime/debug"
+
+	"github.com/seed53057037/heist/internal/panics"
+	"github.com/seed53057037/heist/pool"
 )
 
 func errNilFunc(function string) error {
@@ -17,4 +21,53 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// fewElements is how many elements an algorithm that always takes them one after the other gives to alone.
+const fewElements = 256
+
+// alone calls f, which is short, in the caller alone, which then is no guest: that would cost 250 ns. Nothing ends f early.
+func alone(at pool.Place, f func()) error {
+	if err := pool.Do(at); err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		switch v := panics.Recovered(recover()); {
+		case v == nil: // a Goexit goes on by itself
+		case pool.IsUnwind(v):
+			panic(v)
+		default:
+			panic(asPanicError(v))
+		}
+	}()
+	f()
+	returned = true
+	return nil
+}
+
+// rest runs f for ranges that together are those items from done to n-1 that [pool.Probe] has left, and shows the loop as the function shown.
+func rest(at pool.Place, done, n int, others pool.Granularity, shown any, f func(lo, hi int)) error {
+	return pool.ForBody(at, n-done, restBody{done, shown, f}, others)
+}
+
+type restBody struct {
+	done  int
+	shown any
+	f     func(lo, hi int)
+}
+
+func (b restBody) Func() any { return b.shown }
+
+func (b restBody) Run(lo, hi int) { b.f(b.done+lo, b.done+hi) }
+
+// asPanicError is called in a deferred call, while the stack of the panic is still there.
+func asPanicError(recovered any) *pool.PanicError {
+	if e, ok := recovered.(*pool.PanicError); ok {
+		return e
+	}
+	return &pool.PanicError{Value: recovered, Stack: debug.Stack()}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -94,7 +95,7 @@ func TestPhasesAreDividedIntoAsManyPartsAsWorkers(t *testing.T) {
 
 func TestPhasesWhereverTheyAreCalled(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		for place, in := range inPlaces {
 			for range testutil.Stress(50) {
 				require.NoError(t, in(p, func(at pool.Place) error {
@@ -110,7 +111,7 @@ func TestPhasesWhereverTheyAreCalled(t *testing.T) {
 }
 
 func TestPhasesRefuseWhatTheyCannotDo(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	never := func(_, _, _ int) { t.Error("called") }
 	require.EqualError(t, Phases(p, 1, 1, nil), "par: Phases was given a nil function")
 	require.EqualError(t, Phases(p, -1, 1, never), "par: Phases was given -1 items and 1 phases; both must be 0 or more")
@@ -136,7 +137,7 @@ func TestPhasesRefuseWhatTheyCannotDo(t *testing.T) {
 
 func TestPhasesAreShared(t *testing.T) {
 	for _, workers := range []int{2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		for range testutil.Stress(4) {
 			requireAtRest(t, p)
 			var m meet
@@ -148,7 +149,7 @@ func TestPhasesAreShared(t *testing.T) {
 
 // TestPhasesBesideBusyWorkers: the caller alone can do everything.
 func TestPhasesBesideBusyWorkers(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	release := make(chan struct{})
 	g := newGroup(p)
 	var busy atomic.Int64
@@ -169,7 +170,7 @@ func TestPhasesBesideBusyWorkers(t *testing.T) {
 
 // TestWorkersComeLateToPhases frees the workers one by one in the middle.
 func TestWorkersComeLateToPhases(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	for range testutil.Stress(50) {
 		var free [4]gate
 		g := newGroup(p)
@@ -194,7 +195,7 @@ func TestWorkersComeLateToPhases(t *testing.T) {
 
 func TestTwoPhasesAtTheSameTime(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		testutil.Together(3, func(int) {
 			for range testutil.Stress(100) {
 				l := newLedger(20, 10)
@@ -206,7 +207,7 @@ func TestTwoPhasesAtTheSameTime(t *testing.T) {
 }
 
 func TestManyShortPhases(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	phases := testutil.Stress(10_000)
 	l := newLedger(4, phases)
 	require.NoError(t, Phases(p, l.n, l.phases, l.book))
@@ -237,7 +238,7 @@ func TestPhasesPublishWhatTheyWrite(t *testing.T) {
 		}
 	})
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		require.Equal(t, want, run(func(f func(phase, lo, hi int)) { require.NoError(t, Phases(p, n, phases, f)) }))
 	}
 }
@@ -279,7 +280,7 @@ func TestPanicInAPhaseEndsThemAll(t *testing.T) {
 
 // TestPanicOfAnotherMemberArrives has the panic happen on a worker for certain.
 func TestPanicOfAnotherMemberArrives(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for range testutil.Stress(20) {
 		requireAtRest(t, p)
 		me := goroutineID()
@@ -299,7 +300,7 @@ func TestPanicOfAnotherMemberArrives(t *testing.T) {
 
 func TestGoexitInAPhaseEndsTheCaller(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		for _, item := range []int{0, 99} {
 			for range testutil.Stress(20) {
 				returned := false
@@ -319,7 +320,7 @@ func TestGoexitInAPhaseEndsTheCaller(t *testing.T) {
 
 func TestCancelledPhasesEnd(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		for range testutil.Stress(50) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var last, end atomic.Int64
@@ -357,7 +358,7 @@ func TestCancelledPhasesEnd(t *testing.T) {
 }
 
 func TestPhasesAllocateLittle(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for _, phases := range []int{1, 1000} {
 		require.LessOrEqual(t, allocsPerRun(20, func() {
 			_ = Phases(p, 100, phases, func(_, _, _ int) {})
@@ -369,7 +370,7 @@ func TestPhasesAllocateLittle(t *testing.T) {
 // stolen half of a loop, took the offer to become a member again.
 func TestPhasesWithLoopsInside(t *testing.T) {
 	for _, workers := range []int{2, 4} {
-		p := newPool(t, pool.WithWorkers(workers))
+		p := pools.New(t, pool.WithWorkers(workers))
 		for range testutil.Stress(200) {
 			var items atomic.Int64
 			require.NoError(t, Phases(p, 4, 5, func(_, lo, hi int) {
@@ -383,7 +384,7 @@ func TestPhasesWithLoopsInside(t *testing.T) {
 }
 
 func TestPhasesOverEveryInt(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	var wrong atomic.Bool
 	var ranges atomic.Int32
 	require.NoError(t, Phases(p, math.MaxInt, 2, func(_, lo, hi int) {

@@ -11,7 +11,8 @@ import (
 
 // # Sorting by a key
 //
-// The keys are computed once, into a slice of their own, and then sorted together with the elements.
+// The keys are computed once, into a slice of their own. If they are in order, the elements stay where they are, or are reversed; if there
+// are a few outliers, keys and indices are drop-merged. Otherwise keys are sorted together with the elements.
 // Long elements, and those with strings as keys, stay where they are, and their indices are sorted
 // instead. Then the elements are moved in the order of the indices to a buffer, and back.
 
@@ -27,28 +28,92 @@ const keysBetweenLooks = 64
 // several at the same time.
 //
 // If key panics, s is as it was. If the place's context ends the sort early, s has its elements in some
-// order. Cost: two buffers of keys, one buffer as long as s, and two buffers of indices if elements have more than
-// 16 bytes or keys are strings.
+// order. Cost: a slice of keys; unless these are in order, another one, one as long as s, and two of indices if elements have more than
+// 16 bytes or keys are strings. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
 	}
+	if len(s) < serialSort {
+		return alone(at, func() { sortBy(nil, s, key, never) })
+	}
 	return sortAt(at, func(w *pool.Worker, cancelled func() bool) bool { return sortBy(w, s, key, cancelled) })
 }
 
-func sortByShort[E any, K cmp.Ordered](s []E, key func(e E) K) {
-	type keyed struct {
-		key K
-		e   E
-	}
-	all := make([]keyed, len(s))
+// fewKeys is how many keys are sorted on the stack. Beside a sort of so few elements each allocation counts.
+const fewKeys = 256
+
+// sortByFew sorts at most fewKeys elements, by merging keys and indices.
+func sortByFew[E any, K cmp.Ordered](s []E, key func(e E) K) {
+	var keys [2][fewKeys]K
+	var order [2][fewKeys]uint8
+	from, to := items[uint8, K]{keys[0][:len(s)], order[0][:len(s)]}, items[uint8, K]{keys[1][:len(s)], order[1][:len(s)]}
 	for i, e := range s {
-		all[i] = keyed{key(e), e}
+		from.keys[i] = key(e)
 	}
-	slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
-	for i := range all {
-		s[i] = all[i].e
+	if end, down := runOf(from.keys); end == len(s) {
+		if down {
+			slices.Reverse(s)
+		}
+		return
 	}
+	for i := range from.values {
+		from.values[i] = uint8(i)
+	}
+	for lo := 0; lo < len(s); lo += insertionLen {
+		insertItems(to.at(lo, min(lo+insertionLen, len(s))), from.at(lo, min(lo+insertionLen, len(s))))
+	}
+	for width := insertionLen; width < len(s); width *= 2 {
+		from, to = to, from
+		for lo := 0; lo < len(s); lo += 2 * width {
+			mid, end := min(lo+width, len(s)), min(lo+2*width, len(s))
+			mergeItems(to, from, extent{lo, mid}, extent{mid, end}, lo)
+		}
+	}
+	for i := range s { // along each circle of elements that take each other's places
+		if e, at := s[i], i; int(to.values[i]) != i {
+			for from := int(to.values[at]); from != i; from = int(to.values[at]) {
+				s[at], to.values[at] = s[from], uint8(at)
+				at = from
+			}
+			s[at], to.values[at] = e, uint8(at)
+		}
+	}
+}
+
+// insertItems sorts src into dst, which may be the same items.
+func insertItems[V any, K cmp.Ordered](dst, src items[V, K]) {
+	for i, k := range src.keys {
+		v, j := src.values[i], i
+		for ; j > 0 && cmp.Less(k, dst.keys[j-1]); j-- {
+			dst.keys[j], dst.values[j] = dst.keys[j-1], dst.values[j-1]
+		}
+		dst.keys[j], dst.values[j] = k, v
+	}
+}
+
+// mergeItems merges two runs of src into dst, from index at on.
+func mergeItems[V any, K cmp.Ordered](dst, src items[V, K], a, b extent, at int) {
+	if a.len() > 0 && b.len() > 0 && cmp.Less(src.keys[b.lo], src.keys[a.hi-1]) {
+		keys, out := src.keys[:b.hi], dst.keys
+		i, j := a.lo, b.lo
+		for ; i < a.hi && j < len(keys); at++ {
+			less := 0 // no branch to mispredict
+			if cmp.Less(keys[j], keys[i]) {
+				less = 1
+			}
+			next := i + (j-i)&-less
+			out[at] = keys[next]
+			if unsafe.Sizeof(src.values[0]) > 0 {
+				dst.values[at] = src.values[next]
+			}
+			i, j = i+1-less, j+less
+		}
+		a.lo, b.lo = i, j
+	}
+	copyItems(dst.at(at, at+a.len()), src.at(a.lo, a.hi))
+	at += a.len()
+	copyItems(dst.at(at, at+b.len()), src.at(b.lo, b.hi))
 }
 
 // sortBy sorts s, and says whether it did.
@@ -56,66 +121,106 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	if cancelled() {
 		return false
 	}
-	t := reflect.TypeFor[K]()
 	switch {
-	case len(s) < serialSort:
-		sortByShort(s, key)
+	case len(s) <= insertionLen:
+		var keys [insertionLen]K
+		for i, e := range s {
+			keys[i] = key(e)
+		}
+		insertItems(items[E, K]{keys[:len(s)], s}, items[E, K]{keys[:len(s)], s})
 		return true
-	case t.Kind() == reflect.String:
-		keys := make([]string, len(s))
-		ranges(w, len(s), func(lo, hi int) {
-			for i := lo; i < hi && !cancelled(); i++ {
-				k := key(s[i])
-				keys[i] = *(*string)(unsafe.Pointer(&k))
-			}
-		})
-		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
-	case t.Size() <= 4:
-		return sortByNumbers(w, s, keysOf[E, K, uint32](w, s, key, codingOf(t.Kind(), t.Size()), cancelled), cancelled)
-	default:
-		return sortByNumbers(w, s, keysOf[E, K, uint64](w, s, key, codingOf(t.Kind(), t.Size()), cancelled), cancelled)
-	}
-}
-
-// sortByNumbers sorts s by its elements' keys, and says whether it did.
-func sortByNumbers[E any, U integer](w *pool.Worker, s []E, keys []U, cancelled func() bool) bool {
-	switch {
-	case cancelled():
-		return false
-	case slices.IsSorted(keys):
+	case len(s) <= fewKeys:
+		sortByFew(s, key)
 		return true
-	case unsafe.Sizeof(s[0]) <= smallElement:
-		newRadix(items[E, U]{keys, s}, cancelled).sort(w, 0, len(s))
-		return !cancelled()
 	}
-	order := indices(w, len(s))
-	newRadix(items[int, U]{keys, order}, cancelled).sort(w, 0, len(s))
-	return permute(w, s, order, cancelled)
-}
-
-// keysOf returns the elements' keys, mapped to numbers of type U.
-func keysOf[E any, K cmp.Ordered, U integer](w *pool.Worker, s []E, key func(e E) K, c coding, cancelled func() bool) []U {
-	keys := make([]U, len(s))
+	keys := make([]K, len(s))
 	ranges(w, len(s), func(lo, hi int) {
-		c := c // in registers
 		for ; lo < hi && !cancelled(); lo += keysBetweenLooks {
 			end := min(lo+keysBetweenLooks, hi)
 			keys := keys[lo:end]
 			for i, e := range s[lo:end] {
-				k := key(e)
-				x := bitsOf(k)
-				var zero K
-				if k == zero { // one key for both zeros
-					x = 0
-				}
-				keys[i] = U(c.encode(x))
-				if k != k { // and one for all NaNs
-					keys[i] = 0
-				}
+				keys[i] = key(e)
 			}
 		}
 	})
-	return keys
+	switch {
+	case cancelled():
+		return false
+	case reflect.TypeFor[K]().Kind() == reflect.String:
+		return sortByStrings(w, s, viewAs[string](keys), cancelled)
+	}
+	l := lookAtKeys(w, keys)
+	switch {
+	case l.oneRun:
+		if l.down {
+			reverse(w, s)
+		}
+		return !cancelled()
+	case l.ordered && len(s) <= dropAlone && dropMergeBy(s, keys):
+		return true
+	case unsafe.Sizeof(s[0]) <= smallElement:
+		sortItems(w, keys, s, cancelled)
+		return !cancelled()
+	}
+	order := indices(w, len(s))
+	sortItems(w, keys, order, cancelled)
+	return permute(w, s, order, cancelled)
+}
+
+// dropMergeBy is dropMerge of elements by their keys.
+func dropMergeBy[E any, K cmp.Ordered](s []E, keys []K) bool {
+	type item struct {
+		key K
+		at  int32
+	}
+	all := make([]item, len(s))
+	for i, k := range keys {
+		all[i] = item{k, int32(i)}
+	}
+	if !dropMerge(all, func(a, b item) int { return cmp.Compare(a.key, b.key) }) {
+		return false
+	}
+	sorted := make([]E, len(s))
+	for i, item := range all {
+		sorted[i] = s[item.at]
+	}
+	copy(s, sorted)
+	return true
+}
+
+// sortItems sorts keys by their bits, and values along with them.
+func sortItems[V any, K cmp.Ordered](w *pool.Worker, keys []K, values []V, cancelled func() bool) {
+	if unsafe.Sizeof(keys[0]) <= 4 {
+		newRadix(items[V, uint32]{codes[K, uint32](w, keys), values}, cancelled).sort(w, 0, len(keys))
+	} else {
+		newRadix(items[V, uint64]{codes[K, uint64](w, keys), values}, cancelled).sort(w, 0, len(keys))
+	}
+}
+
+// codes returns the keys, mapped to numbers, in their own memory if they are as long.
+func codes[K cmp.Ordered, U integer](w *pool.Worker, keys []K) (codes []U) {
+	t := reflect.TypeFor[K]()
+	c := codingOf(t.Kind(), t.Size())
+	if t.Size() == unsafe.Sizeof(codes[0]) {
+		codes = viewAs[U](keys)
+	} else {
+		codes = make([]U, len(keys))
+	}
+	ranges(w, len(keys), func(lo, hi int) {
+		c, codes := c, codes[lo:hi] // in registers
+		for i, k := range keys[lo:hi] {
+			var zero K
+			switch {
+			case k != k: // one code for all NaNs
+				codes[i] = 0
+			case k == zero: // and one for both zeros
+				codes[i] = U(c.encode(0))
+			default:
+				codes[i] = U(c.encode(bitsOf(k)))
+			}
+		}
+	})
+	return codes
 }
 
 // bitsOf returns the bits of a number.

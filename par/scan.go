@@ -8,7 +8,9 @@ import (
 
 // Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. op must be associative, and must not
 // change what its arguments refer to. out must be as long as s, and may be s, but must not overlap it
-// otherwise. The range form is [ScanRange].
+// otherwise.
+//
+// If op is one operation, take the range form, [ScanRange], or [Sums]: the calls make Scan take 1.4 times as long as a plain loop on one worker.
 //
 // Where s is divided depends on how many workers are idle. So if op rounds, as an addition of floats does, the last bits of
 // the totals may differ from call to call. [Sums] adds floats in an order that depends on their number alone.
@@ -19,16 +21,20 @@ func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 	if len(out) != len(s) {
 		return errLengths("Scan", "results", len(out), "elements", len(s))
 	}
+	first := func(lo, hi int) T {
+		total := s[lo]
+		out[lo] = total
+		for i := lo + 1; i < hi; i++ {
+			total = op(total, s[i])
+			out[i] = total
+		}
+		return total
+	}
+	if 0 < len(s) && len(s) <= fewElements {
+		return alone(at, func() { first(0, len(s)) })
+	}
 	return scan[T]{
-		first: func(lo, hi int) T {
-			total := s[lo]
-			out[lo] = total
-			for i := lo + 1; i < hi; i++ {
-				total = op(total, s[i])
-				out[i] = total
-			}
-			return total
-		},
+		first: first,
 		total: func(lo, hi int) T {
 			total := s[lo]
 			for _, e := range s[lo+1 : hi] {
@@ -73,6 +79,13 @@ func scanRange[T any](total func(lo, hi int) T, op func(a, b T) T, scanPart func
 func Sums[E Number](at pool.Place, out, s []E) error {
 	if len(out) != len(s) {
 		return errLengths("Sums", "results", len(out), "elements", len(s))
+	}
+	if len(s) <= shortScan/8 { // one block, in the caller alone: nothing here can panic
+		err := pool.Do(at)
+		if err == nil {
+			sums(out, s, 0)
+		}
+		return err
 	}
 	// A scan over blocks. Its total of a range is the list of the blocks' sums, because lists are joined without rounding.
 	b := blocksOf(len(s), shortScan/8)

@@ -13,15 +13,17 @@ import (
 
 // ForSeq calls f with each value of the sequence, some at the same time, and returns when
 // all calls have returned. The sequence itself runs in the caller, which handles values
-// too: batches of them go to other workers only while some are idle. A value waits
+// too: it begins alone, and after some microseconds batches go to other workers while some are idle. A value waits
 // until its batch, of up to 4096, is full or the sequence ends, so a sequence must not
 // wait for f of a value that it has yielded, nor f for that of another value. A panic in f
 // or in the sequence continues in the caller as a [*pool.PanicError].
+//
+// Cost: that of a guest and a scope, some 0.6 microseconds, and some 10 ns for each value.
 func ForSeq[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	if f == nil {
 		return errNilFunc("ForSeq")
 	}
-	return batches(at, values, func(batch []T) (handle func()) {
+	return batches(at, values, f, func(batch []T) (handle func()) {
 		return func() {
 			for _, v := range batch {
 				f(v)
@@ -35,8 +37,9 @@ func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, erro
 	if f == nil {
 		return nil, errNilFunc("MapSeq")
 	}
-	var parts [][]R
-	err := batches(at, values, func(batch []T) (handle func()) {
+	first := []R{}
+	var parts [][]R // after the first
+	err := batches(at, values, func(v T) { first = append(first, f(v)) }, func(batch []T) (handle func()) {
 		part := make([]R, len(batch))
 		parts = append(parts, part)
 		return func() {
@@ -45,64 +48,99 @@ func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, erro
 			}
 		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(parts) == 0:
+		return slices.Clip(first), nil
 	}
-	return slices.Concat(parts...), nil
+	return slices.Concat(slices.Insert(parts, 0, first)...), nil
 }
 
-// batches deals values out in batches. It calls begin in the caller, in order; the function that
-// begin returns handles the batch, in the caller or on another worker.
-func batches[T any](at pool.Place, values iter.Seq[T], begin func(batch []T) (handle func())) error {
+// batches handles the first values by one, in the caller, and deals the others out in batches. It calls begin in the caller, in order; the
+// function that begin returns handles the batch, in the caller or on another worker.
+func batches[T any](at pool.Place, values iter.Seq[T], one func(T), begin func(batch []T) (handle func())) error {
 	if values == nil {
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
+	d := &dealer[T]{one: one, begin: begin, size: 1, target: heist.TicksIn(batchTime)}
 	return pool.Do(at, func(w *pool.Worker) {
-		call := w.Call()         // values may run the body of the loop below in a call of its own
-		var pending atomic.Int64 // batches that were given to other workers and have not ended
-		var failed atomic.Bool   // one of these panicked
-		size, target := 1, heist.TicksIn(batchTime)
-		var batch []T
+		call := w.Call() // values may run the body of the loop below in a call of its own
 		w.Scope(func(s *pool.Scope) {
-			deal := func() {
-				handle := begin(batch)
-				batch = make([]T, 0, size)
-				if w.Idle() > 0 && pending.Load() < int64(2*w.Pool().Workers()) {
-					pending.Add(1)
-					s.Go(w, func(*pool.Worker) {
-						returned := false
-						defer func() {
-							failed.CompareAndSwap(false, !returned)
-							pending.Add(-1)
-						}()
-						handle()
-						returned = true
-					})
-					return
-				}
-				start := heist.Ticks()
-				handle()
-				switch took := heist.Ticks() - start; {
-				case took > 2*target:
-					size = max(size/2, 1)
-				case took < target/2:
-					size = min(2*size, mostBatch)
-				}
-			}
+			d.begun = heist.Ticks()
 			for value := range values {
-				if failed.Load() || call.Cancelled() {
+				if d.failed.Load() || call.Cancelled() {
 					return
 				}
-				if batch = append(batch, value); len(batch) >= size {
-					deal()
-				}
+				d.take(value, s, w)
 			}
-			if len(batch) > 0 {
-				deal()
+			if len(d.batch) > 0 {
+				d.deal(s, w)
 			}
 		})
 	})
 }
+
+// dealer deals values out.
+type dealer[T any] struct {
+	one    func(T)                         // constant
+	begin  func(batch []T) (handle func()) // constant
+	target int64                           // constant: how long a batch should take
+
+	alone int // how many values the caller has handled by one, or -1 if it does so no more
+	begun int64
+	batch []T
+	size  int // that of the next batch
+
+	pending atomic.Int64 // batches that were given to other workers and have not ended
+	failed  atomic.Bool  // one of these panicked
+}
+
+func (d *dealer[T]) take(value T, s *pool.Scope, w *pool.Worker) {
+	if d.alone < 0 {
+		if d.batch = append(d.batch, value); len(d.batch) >= d.size {
+			d.deal(s, w)
+		}
+		return
+	}
+	d.one(value)
+	d.alone++
+	if d.alone&(d.alone-1) == 0 || d.alone%betweenLooks == 0 {
+		if took := heist.Ticks() - d.begun; took > d.target {
+			d.size = int(min(max(int64(d.alone)*d.target/took, 1), mostBatch))
+			d.alone = -1
+		}
+	}
+}
+
+func (d *dealer[T]) deal(s *pool.Scope, w *pool.Worker) {
+	handle := d.begin(d.batch)
+	d.batch = make([]T, 0, d.size)
+	if w.Idle() > 0 && d.pending.Load() < int64(2*w.Pool().Workers()) {
+		d.pending.Add(1)
+		s.Go(w, func(*pool.Worker) {
+			returned := false
+			defer func() {
+				d.failed.CompareAndSwap(false, !returned)
+				d.pending.Add(-1)
+			}()
+			handle()
+			returned = true
+		})
+		return
+	}
+	start := heist.Ticks()
+	handle()
+	switch took := heist.Ticks() - start; {
+	case took > 2*d.target:
+		d.size = max(d.size/2, 1)
+	case took < d.target/2:
+		d.size = min(2*d.size, mostBatch)
+	}
+}
+
+// betweenLooks is how many values the caller handles alone, at most, between two looks at the clock.
+const betweenLooks = 64
 
 // batchTime is how long a batch should take: as long as a chunk of a loop.
 const batchTime = 4 * time.Microsecond

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -65,7 +66,7 @@ func TestAlgorithmsRunWithoutAPool(t *testing.T) {
 // caller.
 func TestAStreamThatIsNotTakenFromHoldsUpNoCaller(t *testing.T) {
 	for _, workers := range []int{1, 2} {
-		p := newPool(t, pool.WithWorkers(workers), pool.WithCallers(1))
+		p := pools.New(t, pool.WithWorkers(workers), pool.WithCallers(1))
 		s := make([]int, 100)
 		same := func(_ context.Context, v int) (int, error) { return v, nil }
 		next, stop := iter.Pull2(Stream(p, slices.Values(s), 5, same))
@@ -93,7 +94,7 @@ func TestAStreamThatIsNotTakenFromHoldsUpNoCaller(t *testing.T) {
 
 // TestFormsWithErrKeepWhatThePlaceSays: a place that does not wait for admission stays one, also with JoinErrors.
 func TestFormsWithErrKeepWhatThePlaceSays(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(1), pool.WithCallers(1))
+	p := pools.New(t, pool.WithWorkers(1), pool.WithCallers(1))
 	require.NoError(t, p.Run(func(*pool.Worker) {
 		done := make(chan error)
 		go func() {

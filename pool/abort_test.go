@@ -127,11 +127,11 @@ func TestWhoWaitsForWhatNeverBeginsIsToldByAbort(t *testing.T) {
 	never := func() error { t.Error("it was given back"); return nil }
 	queued := Async(p, func(*Worker) (int, error) { return 1, never() })
 	delayed := Async(p, func(*Worker) (int, error) { return 1, never() }, Delay(time.Hour))
-	group, groupCtx := p.Group(ctx)
+	group, groupCtx := NewGroup(p.With(ctx))
 	group.Go(never)
-	part, _ := p.Group(ctx)
+	part, _ := NewGroup(p.With(ctx))
 	part.AtMost(1)
-	limited, _ := p.Group(ctx)
+	limited, _ := NewGroup(p.With(ctx))
 	limited.SetLimit(1)
 	limited.Go(never)
 	for range 5 {
@@ -152,7 +152,7 @@ func TestWhoWaitsForWhatNeverBeginsIsToldByAbort(t *testing.T) {
 	require.Error(t, err)
 	require.Len(t, left, 5, "queued, delayed, group's, the part's first, limited's")
 	waiters.Wait()
-	require.True(t, queued.Done())
+	require.True(t, queued.Ready())
 	require.ErrorIs(t, context.Cause(groupCtx), ErrClosed)
 
 	other := newPool(t, WithWorkers(1)) // they do nothing there
@@ -194,7 +194,7 @@ func TestEachTaskBeginsOrIsGivenBackByAbort(t *testing.T) {
 						}
 						continue
 					case 4:
-						g, _ := p.Group(context.Background())
+						g, _ := NewGroup(p)
 						did := false
 						g.GoWorker(func(w *Worker) error { did = true; w.Block(func() {}); return io.EOF })
 						if err := g.Wait(); did != errors.Is(err, io.EOF) {
@@ -253,7 +253,7 @@ func TestADelayThatBeginsBesideAbortIsRefusedOrGivenBack(t *testing.T) {
 func TestWhatWaitsInAPartNeverBeginsAfterAbort(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		p, release := stuck(t, WithWorkers(1))
-		g, _ := p.Group(context.Background())
+		g, _ := NewGroup(p)
 		g.AtMost(n)
 		g.JoinErrors()
 		for range 5 {
@@ -276,15 +276,20 @@ func TestWhatWaitsInAPartNeverBeginsAfterAbort(t *testing.T) {
 
 	p, err := New(WithWorkers(1)) // one has begun
 	require.NoError(t, err)
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.AtMost(1)
 	begun, gate := make(chan struct{}), make(chan struct{})
-	g.Go(func() error { close(begun); <-gate; return nil })
+	g.Go(func() error { close(begun); testutil.Compute(gate); return nil })
 	for range 5 {
 		g.Go(func() error { t.Error("the pool was aborted"); return nil })
 	}
 	<-begun
-	time.AfterFunc(time.Millisecond, func() { close(gate) })
+	go func() {
+		for !p.aborted.Load() {
+			runtime.Gosched()
+		}
+		close(gate)
+	}()
 	left, err := p.Abort(context.Background())
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/core"
 )
 
@@ -51,9 +52,12 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 	}
 	if try {
 		a.mu.Unlock()
-		return p.refuse(ErrFull)
+		return p.turnAway(ErrFull)
 	}
-	turn := make(chan struct{})
+	turn, refuses := make(chan struct{}), p.refuses
+	if p.inside() { // a task that waits for something computes as a guest meanwhile
+		refuses = nil
+	}
 	a.Waiting = append(a.Waiting, turn)
 	a.mu.Unlock()
 	p.core.MayWait()                                                              // the guests may wait for this one
@@ -61,16 +65,16 @@ func (p *Pool) admit(ctx context.Context, try bool) error {
 		select {
 		case <-turn:
 		case <-ctx.Done():
-		case <-p.refuses:
+		case <-refuses:
 		}
 	})
 	switch {
-	case p.core.Closing.Load():
+	case p.isClosed():
 		p.notAdmitted(turn)
-		return p.refuse(ErrClosed)
+		return p.turnAway(ErrClosed)
 	case ctx.Err() != nil:
 		p.notAdmitted(turn)
-		return context.Cause(ctx)
+		return causes.Of(ctx)
 	}
 	return nil
 }

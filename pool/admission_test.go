@@ -112,7 +112,7 @@ func TestCallersAreLetInInTheirOrder(t *testing.T) {
 		return p.With(t.Context()).Try().With(ctx).Run(func(*Worker) { t.Error("it has no room") })
 	}), "another context changes nothing else")
 	require.Same(t, ErrFull, inGoroutine(func() error {
-		at, _, cancel := WithCancel(p.With(t.Context()).Try())
+		at, _, cancel := cancellable(p.With(t.Context()).Try())
 		defer cancel(nil)
 		return Do(at, func(*Worker) { t.Error("it has no room") })
 	}))
@@ -145,7 +145,7 @@ func TestACallerThatWaitsLetsAnotherOneIn(t *testing.T) {
 			require.NoError(t, err)
 		},
 		func(w *Worker, f func()) {
-			g, _ := p.Group(t.Context())
+			g, _ := NewGroup(p.With(t.Context()))
 			g.GoWorker(func(w *Worker) error { w.Block(f); return nil }) // a task of the same pool makes the call
 			require.NoError(t, g.Wait())
 		},
@@ -190,7 +190,7 @@ func TestCallersLeaveHoweverTheyEnd(t *testing.T) {
 			_ = ForRange(p, 10, func(int, int) { runtime.Goexit() })
 		}()
 		<-done
-		at, _, cancel := WithCancel(p)
+		at, _, cancel := cancellable(p)
 		require.Same(t, errStop, at.Run(func(w *Worker) { w.Stop(errStop) }))
 		cancel(nil)
 		require.Equal(t, 8, testutil.Caught(func() { _ = p.Run(func(w *Worker) { w.Block(func() { panic(8) }) }) }))
@@ -268,19 +268,19 @@ func TestCallersWaitInABubble(t *testing.T) {
 	})
 }
 
-// TestTryAsyncRefusesWhereAsyncWouldWait. What it accepts is a future like any other.
-func TestTryAsyncRefusesWhereAsyncWouldWait(t *testing.T) {
+// TestAsyncAtTryRefusesWhereItWouldWait. What it accepts is a future like any other.
+func TestAsyncAtTryRefusesWhereItWouldWait(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithQueueBound(1))
 	one := func(*Worker) (int, error) { return 1, nil }
 	release := make(chan struct{})
 	running := make(chan struct{})
 	require.NoError(t, p.Go(func(*Worker) { close(running); testutil.Compute(release) }))
 	<-running
-	first, err := TryAsync(p, one)
+	first, err := tryAsync(p, one)
 	require.NoError(t, err)
-	_, err = TryAsync(p, one)
+	_, err = tryAsync(p, one)
 	require.Same(t, ErrFull, err)
-	urgent, err := TryAsync(p, one, PriorityHigh) // does not count
+	urgent, err := tryAsync(p, one, PriorityHigh) // does not count
 	require.NoError(t, err)
 	close(release)
 	for _, f := range []*Future[int]{first, urgent} {
@@ -288,14 +288,14 @@ func TestTryAsyncRefusesWhereAsyncWouldWait(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, v)
 	}
-	_, err = TryAsync[int](p, nil)
-	require.ErrorContains(t, err, "TryAsync was given a nil function")
-	_, err = TryAsync(p, one, nil)
+	_, err = tryAsync[int](p, nil)
+	require.ErrorContains(t, err, "Async was given a nil function")
+	_, err = tryAsync(p, one, nil)
 	require.ErrorContains(t, err, "nil TaskOption")
-	_, err = TryAsync((*Pool)(nil), one)
+	_, err = tryAsync((*Pool)(nil), one)
 	require.ErrorContains(t, err, "not made by New")
 	require.NoError(t, p.Close())
-	_, err = TryAsync(p, one)
+	_, err = tryAsync(p, one)
 	require.Same(t, ErrClosed, err)
 }
 

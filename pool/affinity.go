@@ -79,7 +79,10 @@ func (ps *nodeChunks) claim(node int) int {
 // runAt runs pieces whose home is the node, until all are claimed.
 func (ps *nodeChunks) runAt(w *Worker, node int) {
 	for i := ps.claim(node); i >= 0 && !ps.over(w); i = ps.claim(node) {
-		ps.ran[i].Store(int32(w.core.Placement.Node) + 1)
+		if w.hasPlace() {
+			w.stay()
+		}
+		ps.ran[i].Store(int32(w.core.Node()) + 1)
 		s := ps.at(i)
 		s.run(w)
 	}
@@ -88,7 +91,7 @@ func (ps *nodeChunks) runAt(w *Worker, node int) {
 // runNear runs pieces whose home is the worker's node, and then those of other nodes, the
 // nearest first.
 func (ps *nodeChunks) runNear(w *Worker) {
-	for _, node := range w.pool.nodes[w.core.Placement.Node].nearby {
+	for _, node := range w.pool.nodes[w.core.Node()].nearby {
 		ps.runAt(w, node)
 	}
 }
@@ -109,7 +112,7 @@ func (s span) runOnNodes(w *Worker, a *Affinity) {
 		ps.next[home] = append(ps.next[home], i)
 	}
 	w.Scope(func(scope *Scope) {
-		for _, node := range p.nodes[w.core.Placement.Node].nearby[1:] {
+		for _, node := range p.nodes[w.core.Node()].nearby[1:] {
 			for range min(len(ps.next[node]), p.nodes[node].workers) {
 				scope.goOn(node, func(w *Worker) { ps.runAt(w, node) })
 			}

@@ -111,7 +111,7 @@ func TestTheCallerAloneRunsItsOwnNodesPiecesFirst(t *testing.T) {
 		const n, k = 8000, nodes * workers
 		var order []int // pieces
 		require.NoError(t, ForRange(p, n, func(w *Worker, lo, hi int) {
-			require.Equal(t, here, w.core.Placement.Node)
+			require.Equal(t, here, w.core.Node())
 			piece := lo * k / n
 			require.LessOrEqual(t, hi, border(n, piece+1, k), "a range that belongs to two pieces")
 			if len(order) == 0 || order[len(order)-1] != piece {
@@ -320,11 +320,11 @@ func elsewhere(t *testing.T, p *Pool, at Place, n int, f func(w *Worker)) (ended
 		ended = testutil.Caught(func() {
 			err = ForRange(at, n, func(w *Worker, _, _ int) {
 				if goroutineID() == me {
-					here.Store(int32(w.core.Placement.Node) + 1)
+					here.Store(int32(w.core.Node()) + 1)
 					begun.await()
 					return
 				}
-				if node := here.Load(); node == 0 || int(node) == w.core.Placement.Node+1 {
+				if node := here.Load(); node == 0 || int(node) == w.core.Node()+1 {
 					return
 				}
 				once.Do(func() {
@@ -426,10 +426,10 @@ func (a *Affinity) runFor(t *testing.T, p *Pool, homes []int, patience time.Dura
 		if lo%each != 0 {
 			return
 		}
-		ran[lo/each] = w.core.Placement.Node
-		mine := begun[w.core.Placement.Node].Add(1)
+		ran[lo/each] = w.core.Node()
+		mine := begun[w.core.Node()].Add(1)
 		late := func(node int) bool { return begun[node].Load() < min(mine, all[node]) }
-		for deadline := time.Now().Add(patience); slices.ContainsFunc(p.nodes[w.core.Placement.Node].nearby, late); runtime.Gosched() {
+		for deadline := time.Now().Add(patience); slices.ContainsFunc(p.nodes[w.core.Node()].nearby, late); runtime.Gosched() {
 			if time.Now().After(deadline) {
 				return
 			}
@@ -498,7 +498,7 @@ func TestPiecesRunOnTheirNode(t *testing.T) {
 				if lo != border(n, 0, 2) && lo != border(n, 1, 2) {
 					return
 				}
-				nodes[2*lo/n].Store(int32(w.core.Placement.Node))
+				nodes[2*lo/n].Store(int32(w.core.Node()))
 				both.Arrive()
 				gate(both.Open).await()
 			}))
@@ -529,7 +529,7 @@ func TestANodeThatWasLateGetsPiecesAgain(t *testing.T) {
 			came := make(gate)
 			arrive := sync.OnceFunc(came.open)
 			loop(func(w *Worker) {
-				if w.core.Placement.Node != here {
+				if w.core.Node() != here {
 					arrive()
 				}
 				came.await()
@@ -641,7 +641,8 @@ func TestAnAffinityHasNoMorePiecesThanItems(t *testing.T) {
 }
 
 func TestOnOneNodeAnAffinityChangesNothing(t *testing.T) {
-	p := newPool(t, WithPinning(PinNone), WithWorkers(4))
+	onMachine(t, pretended(1, 4))
+	p := newPool(t, WithWorkers(4))
 	var a Affinity
 	ran := make(tally, 1000)
 	require.NoError(t, ForRange(p, len(ran), func(_ *Worker, lo, hi int) {

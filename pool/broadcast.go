@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/core"
 )
 
@@ -42,13 +43,13 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	if p.isSerial() {
 		return errSerial
 	}
-	p.delayed.Add(1) // before the look: drain looks in the opposite order
+	p.beginDelay() // before the look: drain looks in the opposite order
 	defer p.endDelay()
-	if p.core.Closing.Load() {
+	if p.isClosedToTasks() {
 		return ErrClosed
 	}
-	g, _ := p.Group(ctx)
-	m := mail{taskOf(carry(func(w *Worker) { g.run(w, taskFor(f), f) }, taskFor(f), "")), g}
+	g, _ := NewGroup(p.With(ctx))
+	m := mail{taskOf(carry(func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, f) }, taskFor(f), "")), g}
 	var to []*place
 	p.core.EachOpen(func(pl *core.Place) {
 		g.tasks.Add(1)
@@ -57,7 +58,7 @@ func (p *Pool) Broadcast(ctx context.Context, f func(w *Worker) error) error {
 	})
 	p.core.Forward()
 	defer context.AfterFunc(ctx, func() {
-		g.fail(context.Cause(ctx))
+		g.fail(causes.Of(ctx))
 		for _, pl := range to {
 			if pl.takeBack(m) {
 				g.mu.Lock()

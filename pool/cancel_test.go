@@ -674,7 +674,7 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 	boom := errors.New("boom")
 	p := newPool(t, WithWorkers(2))
 	ends := func(at Place) {
-		inner, ctx, cancel := WithCancel(at)
+		inner, ctx, cancel := cancellable(at)
 		defer cancel(nil)
 		require.NoError(t, ForRange(inner, 10, func(int, int) {}))
 		require.NoError(t, ctx.Err())
@@ -696,18 +696,18 @@ func TestWithCancelEndsCallsWithTheErrorThatItIsGiven(t *testing.T) {
 
 	type key struct{}
 	around, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, 7))
-	require.Same(t, boom, p.With(around).Run(func(w *Worker) {
-		inner, ctx, cancel := WithCancel(w) // its context is derived from that of the call
+	require.ErrorIs(t, p.With(around).Run(func(w *Worker) {
+		inner, ctx, cancel := cancellable(w) // its context is derived from that of the call
 		defer cancel(nil)
 		require.Equal(t, 7, ctx.Value(key{}))
 		stop(boom)
 		<-ctx.Done()
 		_ = ForRange(inner, 10, func(int, int) {})
 		t.Error("the call around did not unwind")
-	}))
+	}), boom)
 
-	for _, at := range []Place{nil, (*Pool)(nil), (*Worker)(nil), (*View)(nil)} {
-		inner, ctx, cancel := WithCancel(at)
+	for _, at := range []Place{(*Pool)(nil), (*Worker)(nil), (*View)(nil)} {
+		inner, ctx, cancel := cancellable(at)
 		require.NoError(t, ctx.Err())
 		require.ErrorContains(t, ForRange(inner, 1, func(int, int) {}), "nil")
 		cancel(nil)
@@ -842,12 +842,12 @@ func TestACallWhoseFunctionWasToldToStopReturnsTheCause(t *testing.T) {
 		for first := range functions {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			var begun atomic.Int64
-			require.Same(t, errStop, call(ctx, func(w *Worker) {
+			require.ErrorIs(t, call(ctx, func(w *Worker) {
 				if begun.Add(1) > int64(first) {
 					cancel(errStop)
 				}
 				w.Cancelled()
-			}))
+			}), errStop)
 		}
 	})
 }
@@ -863,7 +863,7 @@ func TestACallWhoseFunctionsWereNotToldToStopIsWhole(t *testing.T) {
 			}
 		})
 		if strings.Contains(t.Name(), "Uncancelled") || strings.Contains(t.Name(), "Call/") { // they ask once more
-			require.Same(t, errStop, err)
+			require.ErrorIs(t, err, errStop)
 		} else {
 			require.NoError(t, err)
 		}
@@ -920,6 +920,9 @@ func (c *countingContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
+// Value hides the standard library's context, to which others would be attached without AfterFunc.
+func (c *countingContext) Value(any) any { return nil }
+
 // TestNothingPilesUpAtAContextThatLivesOn: a server may use one context for all of its life.
 func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
@@ -933,7 +936,7 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 		require.NoError(t, p.Submit(ctx, func(*Worker) {}))
 		require.NoError(t, For(p.With(ctx), 100, func(int) { work(10) }))
 		require.NoError(t, p.With(ctx).Run(func(w *Worker) { fib(w, 5) }))
-		g, _ := p.Group(ctx)
+		g, _ := NewGroup(p.With(ctx))
 		g.Go(func() error { return nil })
 		require.NoError(t, g.Wait())
 		require.NoError(t, p.Pause(ctx))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/causes"
 )
 
 // # Cancellation
@@ -50,15 +51,15 @@ type calls struct {
 // cancelScope is a blocking call that can end early, because its context has ended. Nil is a call
 // that cannot.
 type cancelScope struct {
-	pool      *Pool                   // constant
-	outer     *cancelScope            // the call in which it is nested; may be nil; constant
-	ctx       context.Context         // constant
-	stopWith  context.CancelCauseFunc // cancels ctx, or the one that View.With replaced, if the place is one of WithCancel; constant
-	stop      func() bool             // stops the wait for ctx's end; constant
+	pool      *Pool           // constant
+	outer     *cancelScope    // the call in which it is nested; may be nil; constant
+	ctx       context.Context // constant
+	stop      func() bool     // stops the wait for ctx's end; nil if ctx does not end; constant
 	state     atomic.Uint32
-	told      atomic.Bool                // a function of the call was told to stop; the worker that tells it writes
-	stoppedBy atomic.Pointer[error]      // what Stop was given first; its caller writes
-	panicked  atomic.Pointer[PanicError] // see keep
+	told      atomic.Bool                   // a function of the call was told to stop; the worker that tells it writes
+	stoppedBy atomic.Pointer[error]         // what Stop was given first; its caller writes
+	inner     atomic.Pointer[joinedContext] // made when a function of the call asks for it
+	panicked  atomic.Pointer[PanicError]    // see keep
 }
 
 const (
@@ -72,8 +73,40 @@ const lookPeriod = 50 * time.Microsecond
 
 func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope) *cancelScope {
 	c := &cancelScope{pool: p, outer: outer, ctx: ctx}
-	c.stop = context.AfterFunc(ctx, c.cancel)
+	if ctx.Done() != nil {
+		c.stop = context.AfterFunc(ctx, c.cancel)
+	}
 	return c
+}
+
+// context returns the context for functions of the call, which also ends with Stop, with the calls around, and with the call
+// itself. Any of them may call it.
+func (c *cancelScope) context() context.Context {
+	if made := c.inner.Load(); made != nil {
+		return made
+	}
+	var around context.Context
+	if c.outer != nil {
+		around = c.outer.context()
+	}
+	inner := joinContexts(c.ctx, around)
+	if !c.inner.CompareAndSwap(nil, inner) {
+		inner.end()
+		return c.inner.Load()
+	}
+	if e := c.stoppedBy.Load(); e != nil { // stopWith looks in the opposite order
+		inner.cancel(*e)
+	}
+	return inner
+}
+
+// stopWith ends the call with err.
+func (c *cancelScope) stopWith(err error) {
+	c.stoppedBy.CompareAndSwap(nil, &err)
+	c.cancel() // first, so that who sees the end of the context unwinds to this call
+	if inner := c.inner.Load(); inner != nil {
+		inner.cancel(err)
+	}
 }
 
 // cancel marks the call as cancelled. The goroutine that finds that the context has ended calls it.
@@ -86,20 +119,24 @@ func (c *cancelScope) cancel() {
 
 // finish ends the call, in the goroutine that made it.
 func (c *cancelScope) finish() {
-	c.stop()
+	if c.stop != nil {
+		c.stop()
+	}
+	if inner := c.inner.Load(); inner != nil {
+		inner.end()
+	}
 	if !c.state.CompareAndSwap(callRuns, callOver) {
 		c.pool.cancelled.Add(-1)
 	}
 }
 
-// err returns the error of a cancelled call. Its workers may have seen that the deadline has passed
-// before the context's own timer got a P; it gets one as soon as the caller waits. Stop may not have ended the context at
-// all, but the one that View.With replaced.
+// err returns the error of a cancelled call: what Stop was given, or its context's. Its workers may have seen that the
+// deadline has passed before the context's own timer got a P; it gets one as soon as the caller waits.
 func (c *cancelScope) err() error {
+	if e := c.stoppedBy.Load(); e != nil {
+		return *e
+	}
 	if c.ctx.Err() == nil {
-		if e := c.stoppedBy.Load(); e != nil {
-			return *e
-		}
 		c.pool.wait("the end of its context", nil, func() {
 			select {
 			case <-c.ctx.Done():
@@ -107,7 +144,7 @@ func (c *cancelScope) err() error {
 			}
 		})
 	}
-	return cmp.Or(context.Cause(c.ctx), context.DeadlineExceeded)
+	return cmp.Or(causes.Of(c.ctx), context.DeadlineExceeded)
 }
 
 // stopped says whether the call, or one around it, was cancelled. Unlike tell it leaves no note.

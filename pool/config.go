@@ -42,6 +42,8 @@ var settings = []setting{
 		func(p *Pool) any { return unless0(p.pollPeriod, "adapts") }, nil},
 	{"Tuning.Latencies", "LATENCIES", latenciesIn,
 		func(p *Pool) any { return strings.Join(p.tierNames(), ", ") }, (*Pool).whyTiers},
+	{"Tuning.Topology", "TOPOLOGY", topologyIn,
+		func(p *Pool) any { return given(p.asked["Tuning.Topology"] != "", "the machine's") }, nil},
 	{"Tuning.UniformLooks", "UNIFORM_LOOKS", tuned(fraction, func(t *Tuning, share float64) { t.UniformLooks = share }),
 		func(p *Pool) any { return float64(p.search.Uniform) / policy.Always }, (*Pool).whyUniform},
 	{"Tuning.Patience", "PATIENCE", tuned(positive, func(t *Tuning, n int) { t.Patience = n }),
@@ -110,7 +112,11 @@ func (p *Pool) Config() inspect.Config {
 	}
 	for i, pl := range p.victims() {
 		if i < p.core.Size() {
-			c.Workers = append(c.Workers, inspect.Seat{Worker: i, Node: p.nodes[pl.placement.Node].id, CPUs: slices.Clone(pl.placement.CPUs)})
+			seat := inspect.Seat{Worker: i, Node: p.nodes[pl.core.Node()].id}
+			if p.cpus != nil {
+				seat.CPUs = slices.Clone(pl.core.Placement().CPUs)
+			}
+			c.Workers = append(c.Workers, seat)
 		}
 	}
 	return c
@@ -126,6 +132,8 @@ func (p *Pool) whyWorkers() string {
 	switch {
 	case p.core.IsChosen():
 		return "Resize"
+	case p.follows && p.latency:
+		return "follows GOMAXPROCS, less one for the rest of the process beside Tuning.HotWorker"
 	case p.follows:
 		return "follows GOMAXPROCS"
 	case p.asked["WithWorkers"] == "" && p.asked["WithCPUs"] != "":

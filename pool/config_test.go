@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
@@ -111,7 +113,7 @@ func TestEachOptionChangesItsOwnSettingAndNoOther(t *testing.T) {
 		require.Equal(t, name == "Tuning.Isolate", after["Tuning.Isolate"].Chosen == "true", name)
 	}
 	measured := configured(t, WithPinning(PinCores), document(), WithTuning(Tuning{Patience: 1}))["Tuning.Latencies"]
-	require.Equal(t, inspect.Setting{Name: "Tuning.Latencies", Asked: "a document", Chosen: "same core, up to 60 ns, not measured", Why: "measured"}, measured)
+	require.Equal(t, inspect.Setting{Name: "Tuning.Latencies", Asked: "given", Chosen: "same core, up to 60 ns, not measured", Why: "measured"}, measured)
 	require.Equal(t, "0", configured(t, WithTuning(Tuning{FreePs: 2}), WithTuning(Tuning{FreePs: -1}))["Tuning.FreePs"].Chosen)
 }
 
@@ -137,6 +139,8 @@ func TestWhatIsChosenWithoutAnOptionSaysWhy(t *testing.T) {
 	}{
 		{nil, "4", "4", "follows GOMAXPROCS"},
 		{[]Option{WithTuning(Tuning{MaxWorkers: 9})}, "4", "9", "follows GOMAXPROCS"},
+		{[]Option{WithTuning(Tuning{HotWorker: true})}, "3", "4", "follows GOMAXPROCS, less one for the rest of the process beside Tuning.HotWorker"},
+		{[]Option{WithTuning(Tuning{HotWorker: true}), WithWorkers(4)}, "4", "4", ""},
 		{[]Option{WithCPUs(0, 1, 3)}, "3", "4", "as many as CPUs"},
 		{[]Option{WithCPUs(0, 1, 3), WithWorkers(2)}, "2", "4", ""},
 		{[]Option{WithWorkers(6)}, "6", "6", ""},
@@ -232,9 +236,11 @@ func fromEnv(t *testing.T, variables map[string]string, options ...Option) (*Poo
 func TestOptionsFromEnvSetWhatTheirNamesSay(t *testing.T) {
 	document := filepath.Join(t.TempDir(), "latencies.json")
 	require.NoError(t, os.WriteFile(document, []byte(`{"cpus": [0, 1], "ns": [[0, 48], [48, 0]]}`), 0o600))
+	topology := filepath.Join(t.TempDir(), "topology.json")
+	require.NoError(t, os.WriteFile(topology, twoNodes(t, allowed(t)), 0o600))
 	p, err := fromEnv(t, map[string]string{
 		"NAME": "thumbs", "WORKERS": "3", "PINNING": "none", "QUEUE_BOUND": "9", "CALLERS": "4", "TIMINGS": "true", "SLOW_TASK": "50ms",
-		"MAX_WORKERS": "6", "SPIN": "20us", "FREE_PS": "-1", "POLL_PERIOD": "61", "LATENCIES": document, "UNIFORM_LOOKS": "0.25", "PATIENCE": "2",
+		"MAX_WORKERS": "6", "SPIN": "20us", "FREE_PS": "-1", "POLL_PERIOD": "61", "LATENCIES": document, "TOPOLOGY": topology, "UNIFORM_LOOKS": "0.25", "PATIENCE": "2",
 		"HOT_WORKER": "false", "ISOLATE": "0", "EMPTY": "",
 	}, WithWorkers(1), WithTuning(Tuning{HotWorker: true}))
 	require.NoError(t, err)
@@ -247,7 +253,8 @@ func TestOptionsFromEnvSetWhatTheirNamesSay(t *testing.T) {
 		require.Equal(t, chosen, s.Chosen, name)
 		require.Contains(t, s.Asked, "(POOLTEST_", name)
 	}
-	require.Equal(t, "a document (POOLTEST_LATENCIES)", settingOf(t, p, "Tuning.Latencies").Asked)
+	require.Equal(t, "given (POOLTEST_LATENCIES)", settingOf(t, p, "Tuning.Latencies").Asked)
+	require.Equal(t, []int{5, 7}[:min(2, len(allowed(t)))], p.Nodes())
 }
 
 // TestTheEnvironmentNamesWhatItHasSet, in each of its forms, and the program's later options are its own again.
@@ -308,6 +315,7 @@ func TestAWrongVariableIsAnErrorThatNamesIt(t *testing.T) {
 		"SPIN":          {"20", "it must be a duration"},
 		"UNIFORM_LOOKS": {"2", "a probability must be at most 1"},
 		"LATENCIES":     {"/nonexistent", "no such file"},
+		"TOPOLOGY":      {"/nonexistent", "no such file"},
 		"PATIENCE":      {"x", "it must be a whole number"},
 		"HOT_WORKERS":   {"true", "which is no setting of a pool; there are CALLERS, CPUS"},
 	} {
@@ -334,4 +342,21 @@ func TestAPoolOfAnEmptyEnvironmentIsTheProgramsOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "own", p.Config().Name)
 	require.False(t, strings.Contains(p.Config().String(), "POOLTEST"))
+}
+
+// twoNodes returns a topology of the CPUs in JSON that has each other one on node 5 and the others on node 7. One CPU has another one
+// beside it, which need not exist.
+func twoNodes(t *testing.T, cpus []int) []byte {
+	t.Helper()
+	if len(cpus) == 1 {
+		cpus = append(cpus, cpus[0]+1)
+	}
+	made := numa.Topology{Online: cpus, Complete: cpus, Allowed: cpus, Nodes: []numa.Node{{ID: 5, Distances: []int{10, 21}}, {ID: 7, Distances: []int{21, 10}}}}
+	for i, cpu := range cpus {
+		made.Nodes[i%2].CPUs = append(made.Nodes[i%2].CPUs, cpu)
+		made.CPUs = append(made.CPUs, numa.CPU{ID: cpu, Node: i % 2, Package: -1, Die: -1, Cluster: -1, Core: -1, L2: -1, L3: -1})
+	}
+	text, err := json.Marshal(&made)
+	require.NoError(t, err)
+	return text
 }

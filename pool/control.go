@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/core"
 )
 
@@ -24,6 +25,9 @@ func (w *Worker) obeyControl() bool {
 	pl := &w.place.core
 	pl.StopSearching() // wakes another worker for what this one was woken for
 	if pl.MayOpenMail() {
+		if w.place.shareSlot() { // mail may come and come, and each counts as a task that has begun
+			w.pool.core.NotifyTask(w.core.Node())
+		}
 		if t := w.openMail(); t != nil {
 			w.run(job{task: t})
 			return true
@@ -39,7 +43,7 @@ func (w *Worker) obeyControl() bool {
 // closePlace closes the worker's place, unless the pool needs it again by now.
 func (w *Worker) closePlace() bool {
 	for t := w.nextLocalTask(); t != nil; t = w.nextLocalTask() { // before it is off the list, or drain would not see the tasks
-		if !w.injector().Push(t) { // the pool began to close just now, and this was accepted before
+		if !w.injector().Push(t) { // the pool is about to end, and has accepted it
 			w.run(job{task: t})
 			return true
 		}
@@ -83,12 +87,12 @@ func (p *Pool) follow(now int64) {
 	if !p.follows {
 		return
 	}
-	most := min(p.maxWorkers, ownPs())
+	most := ownPs()
 	if p.cpus != nil { // workers beyond these CPUs would share them
 		most = min(most, len(p.cpus))
 	}
 	allowed, _ := p.machine.allowed()
-	if n := min(most, countOf(allowed)); n != p.core.Size() {
+	if n := min(p.maxWorkers, p.spare(min(most, countOf(allowed)))); n != p.core.Size() {
 		_ = p.resize(n, false) // which fails only if the pool is closed
 	}
 }
@@ -105,7 +109,8 @@ func (p *Pool) resize(n int, chosen bool) error {
 
 // Pause keeps the workers from starting tasks. It returns when no worker is in the middle of a task, nor waits in one, or with
 // the cause when ctx ends first; that ends only the wait, not the pause. Tasks are accepted and queue up. What a
-// running task waits for goes on; so do guests, but without help. [Pool.Resume] ends the pause, and so does Close.
+// running task waits for goes on; so do guests, but without help. [Pool.Resume] ends the pause, and so does Close. If one of
+// them comes while Pause still waits, Pause returns an error. On a closed pool it returns [ErrClosed].
 // Pause is refused where Close is: inside a task, and in a function that a call at the pool runs.
 func (p *Pool) Pause(ctx context.Context) (err error) {
 	if err := p.usable(); err != nil {
@@ -125,10 +130,13 @@ func (p *Pool) Pause(ctx context.Context) (err error) {
 	}
 	resumed := false
 	p.wait("Pool.Pause of another pool", nil, func() { resumed, err = p.core.AwaitPause(ctx) })
-	if err == nil && resumed {
+	if err != nil {
+		return causes.Of(ctx)
+	}
+	if resumed {
 		return errors.New("pool: Resume was called before all workers had paused")
 	}
-	return err
+	return nil
 }
 
 // Resume ends a Pause. It does nothing if the pool is not paused.
@@ -139,11 +147,11 @@ func (p *Pool) Resume() {
 	p.core.Resume()
 }
 
-// Block calls f, which waits for something: the network, a lock, a channel, another
-// process. Such waits are noticed without it, a millisecond later for a function that has not waited before. Meanwhile the caller's place is lent: another worker computes in it, and thieves can take the caller's
-// queued tasks and forks. When f has returned, the caller goes on at once. F must not use the worker. A guest does
-// not count as computing while it waits. The items of one loop are not tasks: while one waits, those behind it in its
-// chunk may not begin, see [Granularity].
+// Block calls f, which waits for something: the network, a lock, a channel, another process. Such waits are noticed
+// without it, a millisecond later for a function that has not waited before. Meanwhile the caller's place is lent:
+// another worker computes in it, and thieves can take the caller's queued tasks and forks. When f has returned, the
+// caller goes on at once. F must not use the worker. A guest does not count as computing while it waits. The items of
+// one loop are not tasks: while one waits, those behind it in its chunk may not begin, see [Granularity].
 //
 // Any number of tasks may lend their places at a time. Cost: a microsecond, and the start of a goroutine if no
 // worker is idle.

@@ -162,12 +162,7 @@ func (p *Pool) runBeside(stolen *heist.Ring[task]) {
 		return
 	}
 	for t := stolen.Pop(); t != nil; t = stolen.Pop() {
-		if p.nodes[0].queues[PriorityNormal].Push(t) {
-			p.core.NotifyTask(0)
-		} else { // Close has begun, and the task was accepted before
-			p.core.Enter()
-			p.hireFor(0, job{task: t})
-		}
+		p.queue(t, PriorityNormal, 0)
 	}
 	p.hireFor(0, j)
 }

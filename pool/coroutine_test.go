@@ -161,7 +161,7 @@ func TestWhatACoroutineWaitsForGoesOnInAPause(t *testing.T) {
 		require.Error(t, p.Pause(ended)) // begins the pause
 		close(pausing)
 		require.True(t, testutil.Returns(func() { require.NoError(t, p.Pause(ctx)) }), "it hangs")
-		require.True(t, f.Done())
+		require.True(t, f.Ready())
 		p.Resume()
 	}
 }
@@ -208,7 +208,8 @@ func TestCloseWaitsForTasksThatRunBesideAWorker(t *testing.T) {
 	<-busy
 	closed := make(chan error)
 	go func() { closed <- p.Close() }()
-	require.True(t, testutil.Eventually(func() bool { return !p.places[0].injector().Push(taskOf(func(*Worker) {})) }))
+	require.True(t, testutil.Eventually(p.core.Closing.Load))
+	p.eachQueue(func(q *heist.Injector[task]) { q.Close() }) // as at the last moment
 	stolen, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
 	require.NoError(t, err)
 	for range tasks { // a steal may take several tasks
@@ -269,5 +270,22 @@ func TestACoroutineMayWaitForItsGroupsBacklog(t *testing.T) {
 				require.Zero(t, b.turns.Taken)
 			})
 		})
+	}
+}
+
+// TestByDefaultATaskCallsAnybodysCoroutine, on machines with several nodes, too: no worker is locked to a thread.
+func TestByDefaultATaskCallsAnybodysCoroutine(t *testing.T) {
+	onMachine(t, pretended(2, 2))
+	p := newPool(t, WithWorkers(4))
+	require.Len(t, p.Nodes(), 2)
+	next, stop := iter.Pull(func(yield func(int) bool) {
+		for i := 0; yield(i); i++ {
+		}
+	})
+	defer stop()
+	for i := range 20 {
+		var got int
+		require.NoError(t, p.Run(func(w *Worker) { w.Scope(func(s *Scope) { s.Go(w, func(*Worker) { got, _ = next() }) }) }))
+		require.Equal(t, i, got)
 	}
 }

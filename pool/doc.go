@@ -7,8 +7,9 @@
 //	run a recursive function                    Recursive; two different halves: Join
 //	run some functions and wait for them        Do; with a worker: Worker.Do
 //	add children that add children              Worker.Scope
-//	get one function's result later             Async, TryAsync
-//	run functions that may fail                 Pool.Group; with results GroupOf; one is enough: First
+//	get one function's result later             Async
+//	  when others are done, or one of them      After; Then, All, Any; for a select Future.Done
+//	run functions that may fail                 NewGroup; with results GroupOf; one is enough: First
 //	  so many of them at a time                 Group.AtMost, a part of the pool
 //	run something without waiting for it        Pool.Go; inside a task Worker.Go
 //	  with a priority, delay, deadline,
@@ -17,19 +18,23 @@
 //	run something once on each worker           Pool.Broadcast; where a worker begins: WithHooks
 //	bound open files or connections             Group.SetLimit, or the window of par.Stream
 //	wait for a channel, a lock, the network     nothing; Worker.Block, Pool.Block save a millisecond
-//	end a call early                            Place.With; a search that one result ends: WithCancel, Worker.Stop
+//	end a call early                            Place.With; a search that one result ends: Worker.Stop
 //	end the pool                                Close, Shutdown, Abort
 //	do without a pool of my own                 Default, the process's; Serial, in the caller
 //	see what goes on                            Load, Stats, Config, Dump; WithName, WithTimings, WithSlowTask
 //
-// Blocking calls take a [Place]: a pool, a worker, or one of them with a context that ends the call early. A goroutine
-// that makes such a call from outside becomes a guest: it computes at once on its own stack, and the workers steal
-// what it forks.
+// Calls take a [Place]: a pool, a worker, or one of them with a context that ends the call early. A goroutine
+// that makes a blocking call from outside becomes a guest: it computes at once on its own stack, and the workers steal
+// what it forks. Groups and futures are made at a place, too, and end with its context.
+//
+// What ends because of a context returns the context's cause, [context.Cause], as an error that is also the context's Err for
+// [errors.Is]: context.DeadlineExceeded whatever cause WithTimeoutCause was given. A nil context is an error of a call that returns one;
+// elsewhere it is a panic.
 //
 // # Forks and tasks
 //
 // A fork is half of a computation whose other half the caller runs itself: [Recursive],
-// [Join] and [Worker.Do]. It costs 2 to 4 ns and no allocation, so it
+// [Join] and [Worker.Do]. It costs some nanoseconds and no allocation, so it
 // may be small. Forks lie in their worker's fork stacks, from which thieves take the
 // oldest, usually the largest, one at a time. Loops divide their range by forks, but only
 // while the pool is hungry: while a worker that could take a part searches or sleeps.
@@ -94,7 +99,7 @@
 // # What is promised
 //
 // A task that was accepted runs exactly once, before [Pool.Close] returns, or is skipped because its context has ended,
-// and counted, or is returned by [Pool.Abort]. A task that was not accepted was refused with an error. A panic reaches
+// and counted, or is returned by [Pool.Abort]. What it adds while Close waits is accepted, too. A task that was not accepted was refused with an error. A panic reaches
 // the goroutine that waits for the function that panicked, with its stack. If no goroutine waits, the panic ends the
 // process, as a panic in a goroutine does, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a task
 // may submit, fork, open a group and wait for it. No more tasks run at a time than there are places, except for tasks that come back from a wait:

@@ -25,8 +25,8 @@ import (
 // Dump writes what goes on in the pool: which workers compute or wait, for whom, since when, what lies in the queues, and
 // the circles of tasks that wait for one another. It is for people; programs use [Pool.Snapshot].
 //
-// Any goroutine may call it, while the pool hangs, too. To say at which line tasks wait it stops all goroutines for as long as
-// it takes to write down their stacks, some 10 microseconds for each.
+// Any goroutine may call it, while the pool hangs, too. To say at which line tasks wait, and in which function forks compute, it
+// stops all goroutines for as long as it takes to write down their stacks, some 10 microseconds for each.
 func (p *Pool) Dump(to io.Writer) error {
 	if err := p.usable(); err != nil {
 		return err
@@ -40,7 +40,9 @@ func (p *Pool) Dump(to io.Writer) error {
 
 // Snapshot returns what goes on in the pool. Cost: some microseconds for a few workers, and no worker is held up. To find out
 // where tasks wait in the source it reads the stacks of all goroutines, which stop meanwhile, but only if one of the tasks has
-// waited for 100 milliseconds, and only once for a wait.
+// waited for 100 milliseconds, and only once for a wait. If the pool was not told of a wait, and has not noticed it either, because
+// nothing is queued, these begin with the first snapshot that sees it, and a task that has waited twice for the same shows
+// the line of the first wait.
 func (p *Pool) Snapshot() inspect.Snapshot {
 	p.mustBeMade()
 	return p.snapshot(false)
@@ -56,6 +58,11 @@ func (p *Pool) snapshot(all bool) inspect.Snapshot {
 			seen = append(seen, other.Pool.lookAround()...)
 		}
 	}
+	for i := range seen[:own] {
+		if v := &seen[i]; v.waits == nil {
+			v.unnoticed = v.w.seesWait()
+		}
+	}
 	locate(seen[:own], all)
 	for i := range seen[:own] {
 		if v := &seen[i]; v.busy() {
@@ -66,6 +73,7 @@ func (p *Pool) snapshot(all bool) inspect.Snapshot {
 	}
 	s.Waiters = p.habits.list(p)
 	s.Circles = p.circles(seen)
+	s.Dependents = p.dependents()
 	for i := range p.nodes {
 		for priority, q := range p.nodes[i].queues {
 			if n := q.Len(); n > 0 {
@@ -86,31 +94,59 @@ func (p *Pool) snapshot(all bool) inspect.Snapshot {
 // which takes some 10 microseconds for each, not to matter.
 const longWait = 100 * time.Millisecond
 
-// locate finds out where workers wait in the source: those that have waited for long since they said so or were noticed, or all.
-func locate(seen []sight, all bool) {
+// locate finds out where workers are in the source: those that have waited for long since they said so, or it was seen; or, for a
+// dump, all that wait or compute in a function that is not known.
+func locate(seen []sight, dump bool) {
 	var stacks map[uint64]string
 	for i := range seen {
 		v := &seen[i]
-		switch {
-		case v.waits == nil && (v.unnoticed == "" || !all):
-			continue
-		case v.waits != nil && (v.waits.source.Load() != nil || !all && v.w.pool.duration(uint64(max(v.now-v.waits.since, 0))) < longWait):
+		waits := cmp.Or(v.waits, v.unnoticed)
+		if !dump && (waits == nil || v.w.pool.duration(uint64(max(v.now-waits.since, 0))) < longWait) {
 			continue
 		}
+		known := waits != nil && waits.spot.Load() != nil && (v.waits != nil || !dump)
 		number := goroutineStatuses().number(v.w.record.Load())
-		if number == 0 {
+		if known || number == 0 || waits == nil && (!v.busy() || v.function() != "") {
 			continue
 		}
 		if stacks == nil {
 			stacks = goroutineStacks()
 		}
-		source := sourceIn(stacks[number])
-		if v.waits == nil {
-			v.source = source
-		} else if v.w.waitsNow() == v.waits { // else it is the stack of something else
-			v.waits.source.Store(&source)
+		found := spotIn(stacks[number])
+		switch {
+		case v.w.jobs.Load() != v.number || v.waits != v.w.waitsNow(): // it is the stack of something else
+		case waits == nil:
+			v.spot = found
+		case v.waits != nil || v.w.seesWait() == waits:
+			waits.spot.Store(&found)
 		}
 	}
+	for i := range seen {
+		v := &seen[i]
+		if waits := cmp.Or(v.waits, v.unnoticed); waits != nil && waits.spot.Load() != nil {
+			v.spot = *waits.spot.Load()
+		}
+	}
+}
+
+// seesWait is called by a snapshot. It returns the wait in which the worker is, if heist does not know of it: the same as the last time
+// if the worker is in the same job and waits in the same. It returns nil if there is none.
+func (w *Worker) seesWait() *waitsFor {
+	old, what, job := w.seen.Load(), "", w.jobs.Load()
+	if w.waitsNow() == nil && w.inJob() {
+		what = goroutineStatuses().does(w.record.Load())
+	}
+	switch {
+	case what == "":
+		if old != nil {
+			w.seen.Store(nil)
+		}
+		return nil
+	case old == nil || old.what != what || old.job != job:
+		old = &waitsFor{what: what, job: job, since: heist.Ticks()}
+		w.seen.Store(old)
+	}
+	return old
 }
 
 // sight is what was seen of a worker.
@@ -127,8 +163,9 @@ type sight struct {
 	standIn bool   // another worker has lent the place, and waits
 	now     int64
 
-	unnoticed string // what it waits in, if nobody has noticed: nothing is queued
-	source    string // and where
+	number    uintptr   // of its job
+	unnoticed *waitsFor // the wait that nobody has noticed; nil for none
+	spot      spot      // where it is in the source, if that was looked for
 }
 
 // lookAround looks at all workers.
@@ -137,11 +174,8 @@ func (p *Pool) lookAround() (seen []sight) {
 	p.workers.each(func(w *Worker) {
 		seen = append(seen, sight{
 			w: w, waits: w.waitsNow(), inside: w.inside.Load(), job: w.job.Load(), code: w.code.Load(),
-			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now,
+			forWhom: w.forWhom.Load(), latch: w.latch.Load(), since: w.since.Load(), now: now, number: w.jobs.Load(),
 		})
-		if v := &seen[len(seen)-1]; v.waits == nil && w.inJob() {
-			v.unnoticed = goroutineStatuses().does(w.record.Load())
-		}
 	})
 	holders := make(map[*Worker]*place)
 	lent := make(map[*place]bool)
@@ -178,7 +212,7 @@ func (v *sight) busy() bool {
 // worker returns the sight in the form that callers get.
 func (v *sight) worker(seen []sight) inspect.Worker {
 	p := v.w.pool
-	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.core.Placement.Node].id, State: inspect.Runs, Does: v.does()}
+	s := inspect.Worker{ID: v.w.id, Role: "worker", Place: -1, Node: p.nodes[v.w.core.SeenOn()].id, State: inspect.Runs, Does: v.does()}
 	switch {
 	case v.w.core.Guest:
 		s.Role = "guest"
@@ -189,7 +223,7 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 		s.Place = v.place.index
 	}
 	if v.forWhom != nil {
-		s.ForWhom = fmt.Sprintf("%s on worker %d", doesOf(v.forWhom, seen), v.forWhom.id)
+		s.ForWhom = doesOf(v.forWhom, seen) + " on " + p.where(v.forWhom)
 	}
 	since := v.since
 	switch {
@@ -198,18 +232,13 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 		if s.Noticed = s.Waits == ""; s.Noticed {
 			s.Waits = cmp.Or(goroutineStatuses().does(v.w.record.Load()), "something that is over by now")
 		}
-		if source := v.waits.source.Load(); source != nil {
-			s.Source = *source
-		}
-		s.WaitsOn = v.waitsOn(seen)
-	case v.unnoticed != "":
-		s.State, s.Waits, s.Source = inspect.Waits, v.unnoticed, v.source
+		s.Source, s.WaitsOn = v.spot.line, v.waitsOn(seen)
+	case v.unnoticed != nil:
+		s.State, s.Waits, s.Source = inspect.Waits, v.unnoticed.what, cmp.Or(v.spot.line, sourceOf(v.runs()))
 	case !v.w.core.Guest && v.job == nil && v.forWhom == nil:
 		s.State = inspect.Searches
-	case v.job != nil:
-		s.Source = sourceOf(v.job.code)
-	case v.code > someCode:
-		s.Source = sourceOf(v.code)
+	default:
+		s.Source = cmp.Or(sourceOf(v.runs()), v.spot.line)
 	}
 	if since != 0 && s.State != inspect.Searches {
 		s.For, s.Known = p.duration(uint64(max(v.now-since, 0))), true
@@ -217,21 +246,30 @@ func (v *sight) worker(seen []sight) inspect.Worker {
 	return s
 }
 
-// does returns the name of what the worker runs.
+// does returns the name of what the worker runs; empty for a fork or child that is not known.
 func (v *sight) does() string {
+	does := v.function()
 	switch {
-	case v.inside.title() != "":
-		return v.inside.title()
+	case does != "":
 	case v.job != nil:
-		return nameOf(v.job.code)
-	case v.w.core.Guest && v.code > someCode:
-		return nameOf(v.code)
-	case v.forWhom != nil:
-		return ""
+		return "a function"
 	case v.w.core.Guest:
 		return "a guest"
 	}
-	return ""
+	return does
+}
+
+// function returns the name of the task or function that the worker runs; empty if it is not known.
+func (v *sight) function() string {
+	return cmp.Or(v.inside.title(), nameOf(v.runs()), v.spot.function)
+}
+
+// runs returns the code of the worker's task, or of a guest's call.
+func (v *sight) runs() uintptr {
+	if v.job != nil {
+		return v.job.code
+	}
+	return v.code
 }
 
 func doesOf(w *Worker, seen []sight) string {
@@ -263,7 +301,7 @@ func (v *sight) ends(of any) (what string, ok bool) {
 	}
 	for in := v.inside; in != nil; in = in.outer {
 		if in.of == of && of != nil {
-			return cmp.Or(in.title(), nameOf(in.f.code)), true
+			return cmp.Or(in.title(), nameOf(in.f.code), "a function"), true
 		}
 	}
 	return "", false
@@ -285,10 +323,14 @@ func (v *sight) waitsOn(seen []sight) string {
 
 // where names a worker for readers of the pool's dump.
 func (p *Pool) where(w *Worker) string {
-	if w.pool == p {
-		return fmt.Sprintf("worker %d", w.id)
+	where := fmt.Sprintf("worker %d", w.id)
+	if w.core.Guest {
+		where = fmt.Sprintf("guest %d", w.id)
 	}
-	return fmt.Sprintf("worker %d of another pool (%s)", w.id, w.pool.title())
+	if w.pool != p {
+		where += fmt.Sprintf(" of another pool (%s)", w.pool.title())
+	}
+	return where
 }
 
 // isQueued says whether the function has not begun.
@@ -344,6 +386,9 @@ func (p *Pool) circle(seen []sight, path []int) string {
 			b.WriteString("; ")
 		}
 		fmt.Fprintf(&b, "%s on %s waits in %s for %s on %s", v.name(), p.where(v.w), v.waits.what, what, p.where(next.w))
+		if v.spot.line != "" {
+			b.WriteString(", " + v.spot.line)
+		}
 	}
 	return b.String()
 }

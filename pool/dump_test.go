@@ -68,7 +68,7 @@ func TestADumpNamesTheCircle(t *testing.T) {
 			}
 		},
 		"a group and a future": func(p *Pool, ctx context.Context) func() {
-			g, _ := p.Group(context.Background())
+			g, _ := NewGroup(p)
 			ready := make(chan struct{})
 			f := Async(p, func(*Worker) (int, error) { <-ready; return 0, g.Wait() }, Named("a"))
 			require.NoError(t, p.Submit(ctx, func(*Worker) {}))
@@ -196,11 +196,11 @@ func TestANameFollowsATaskHoweverItIsSubmitted(t *testing.T) {
 	future := func(w *Worker) (int, error) { look(w); return 0, nil }
 	name := Named("by its name")
 	for how, submit := range map[string]func(options ...TaskOption) error{
-		"Submit":    func(o ...TaskOption) error { return p.Submit(ctx, look, o...) },
-		"context":   func(o ...TaskOption) error { return p.Submit(t.Context(), look, o...) },
-		"TrySubmit": func(o ...TaskOption) error { return p.TrySubmit(look, o...) },
-		"Async":     func(o ...TaskOption) error { Async(p, future, o...); return nil },
-		"TryAsync":  func(o ...TaskOption) error { _, err := TryAsync(p, future, o...); return err },
+		"Submit":       func(o ...TaskOption) error { return p.Submit(ctx, look, o...) },
+		"context":      func(o ...TaskOption) error { return p.Submit(t.Context(), look, o...) },
+		"TrySubmit":    func(o ...TaskOption) error { return p.TrySubmit(look, o...) },
+		"Async":        func(o ...TaskOption) error { Async(p, future, o...); return nil },
+		"Async at Try": func(o ...TaskOption) error { _, err := tryAsync(p, future, o...); return err },
 		"Async in a task": func(o ...TaskOption) error {
 			return p.Go(func(*Worker) { Async(p, future, o...) })
 		},
@@ -245,8 +245,8 @@ func TestADumpSaysOnWhoseBehalfAForkRuns(t *testing.T) {
 		return 0, nil
 	}, Named("the whole"))
 	owner, thief := <-ids, <-ids
-	requireDump(t, p, fmt.Sprintf("a part of the whole on worker %d\n", owner),
-		fmt.Sprintf("the whole waits in a fork or scope, for (a fork or child) on worker %d", thief))
+	requireDump(t, p, fmt.Sprintf("a part of the whole on worker %d", owner),
+		"the whole waits in a fork or scope, for ", fmt.Sprintf("(a fork or child) on worker %d", thief))
 	close(release)
 	_, err := f.Wait(context.Background())
 	require.NoError(t, err)
@@ -380,7 +380,7 @@ func TestSnapshotsWhileThePoolWorks(t *testing.T) {
 		})
 	}
 	for range testutil.Stress(200) {
-		g, _ := p.Group(context.Background())
+		g, _ := NewGroup(p)
 		g.AtMost(2)
 		for range 5 {
 			g.GoWorker(func(w *Worker) error {
@@ -437,7 +437,7 @@ func TestASlowTaskThatEndsBeforeItIsLookedAtIsReportedToo(t *testing.T) {
 	for _, end := range []func(){func() {}, func() { panic("on purpose") }, goexitNow} {
 		require.NoError(t, p.Go(func(*Worker) { time.Sleep(101 * time.Millisecond); end() }))
 	}
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.Go(func() error { time.Sleep(101 * time.Millisecond); return nil })
 	require.NoError(t, g.Wait())
 	requireCloses(t, p)

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed53057037/heist/numa"
 )
 
 // OptionsFromEnv returns the options that the environment asks for, so that users of a program can tune its pool
@@ -23,7 +26,7 @@ import (
 //	HEIST_TIMINGS        true
 //	HEIST_SLOW_TASK      50ms; reports go to the standard logger
 //	HEIST_MAX_WORKERS, HEIST_HOT_WORKER, HEIST_ISOLATE, HEIST_SPIN, HEIST_FREE_PS, HEIST_POLL_PERIOD, HEIST_LATENCIES (a file),
-//	HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
+//	HEIST_TOPOLOGY (a file, in JSON), HEIST_UNIFORM_LOOKS, HEIST_PATIENCE    the fields of Tuning
 //
 // A variable with an empty value counts as none, whatever its name. A malformed value is an error, and so is a value of
 // a variable whose name begins with the prefix and an underscore but is not in this list. For a value that is out of
@@ -187,4 +190,14 @@ func latenciesIn(file string) (Option, error) {
 	}
 	defer f.Close()
 	return WithTuning(Tuning{Latencies: f}), nil
+}
+
+func topologyIn(file string) (Option, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t := new(numa.Topology)
+	err = json.Unmarshal(text, t)
+	return WithTuning(Tuning{Topology: t}), err
 }

@@ -31,6 +31,41 @@ func ExampleForBody() {
 	// Output: <nil> [2 4 6]
 }
 
+// A sum that is done in the caller alone if there is little to add.
+func ExampleProbe() {
+	p, err := pool.New(pool.WithWorkers(2))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	s := []int{1, 2, 3}
+	sum := 0
+	done, others, err := pool.Probe(p, len(s), func(lo, hi int) (more bool) {
+		for _, x := range s[lo:hi] {
+			sum += x
+		}
+		return true
+	})
+	if err == nil && done < len(s) {
+		var rest atomic.Int64
+		err = pool.ForBody(p, len(s)-done, adding{s[done:], &rest}, others)
+		sum += int(rest.Load())
+	}
+	fmt.Println(sum, err)
+	// Output: 6 <nil>
+}
+
+type adding struct {
+	s   []int
+	sum *atomic.Int64
+}
+
+func (b adding) Run(lo, hi int) {
+	for _, x := range b.s[lo:hi] {
+		b.sum.Add(int64(x))
+	}
+}
+
 // The work is cut in two if a worker is idle. Otherwise the caller does all of it.
 func ExampleWorker_Idle() {
 	p, err := pool.New(pool.WithWorkers(2))
@@ -98,8 +133,8 @@ func ExampleGranularity_InOrder() {
 	// Output: 1000 <nil>
 }
 
-// The first result ends the search: ranges that have not begun are skipped.
-func ExampleWithCancel() {
+// The first result ends the search: ranges that have not begun are skipped. A body with a worker would call its Stop.
+func ExampleForRange_search() {
 	p, err := pool.New()
 	if err != nil {
 		panic(err)
@@ -107,10 +142,10 @@ func ExampleWithCancel() {
 	defer p.Close()
 
 	errFound := errors.New("found")
-	inner, _, cancel := pool.WithCancel(p)
+	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	var where atomic.Int64
-	err = pool.ForRange(inner, 1_000_000, func(lo, hi int) {
+	err = pool.ForRange(p.With(ctx), 1_000_000, func(lo, hi int) {
 		if lo <= 12 && 12 < hi {
 			where.Store(12)
 			cancel(errFound)

@@ -16,6 +16,14 @@ import (
 
 // The number of ways to put eight queens on a chessboard. A recursion's argument can be of any type.
 // It is copied into the fork, so small types are best.
+var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
+	if n < 2 {
+		return n
+	}
+	x, y := f.Join(n-1, n-2) // both halves, maybe at the same time
+	return x + y
+})
+
 func ExampleRecursive() {
 	p, err := pool.New()
 	if err != nil {
@@ -80,7 +88,7 @@ func ExampleRecursion_Call() {
 	}
 	defer p.Close()
 
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	var a, b int
 	g.GoWorker(func(w *pool.Worker) error {
 		a, b = fib.Call(w, 10), fib.Call(w, 11)
@@ -379,9 +387,7 @@ func ExampleWorker_Stop() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	at, _, cancel := pool.WithCancel(p)
-	defer cancel(nil)
-	_, err = queens.Run(at, nil)
+	_, err = queens.Run(p.With(context.Background()), nil)
 	fmt.Println(err)
 	// Output: solved
 }

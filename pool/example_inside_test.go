@@ -133,6 +133,28 @@ func ExampleNamed() {
 }
 
 // The task takes what it does from a queue, and learns only then what that is called.
+// A package that retries functions shows them, and not its own.
+func ExampleWorker_ShowAs() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		panic(err)
+	}
+	seen := make(chan string, 1)
+	deliver := func() error { seen <- p.Snapshot().Workers[0].Does; return nil }
+
+	goRetry := func(f func() error) {
+		p.Go(func(w *pool.Worker) {
+			w.ShowAs(f)
+			for f() != nil {
+			}
+		})
+	}
+	goRetry(deliver)
+	fmt.Println(strings.HasSuffix(<-seen, "ExampleWorker_ShowAs.func1"))
+	p.Close()
+	// Output: true
+}
+
 func ExampleWorker_Named() {
 	p, err := pool.New(pool.WithWorkers(1))
 	if err != nil {

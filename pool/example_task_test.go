@@ -97,7 +97,7 @@ func ExampleStartBy() {
 	// Output: too late
 }
 
-func ExampleAfter() {
+func ExampleDelay() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -127,7 +127,7 @@ func ExampleGroup_SetLimit() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	g.SetLimit(1)
 	release := make(chan struct{})
 	fmt.Println(g.TryGo(func() error { <-release; return nil }))
@@ -299,7 +299,7 @@ func ExampleGroupOf() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	g, _ := pool.GroupOf[int](p, context.Background())
+	g, _ := pool.GroupOf[int](p)
 	for _, word := range []string{"a", "bcd", "ef"} {
 		g.Go(func() (int, error) { return len(word), nil })
 	}
@@ -320,7 +320,7 @@ func ExampleFirst() {
 		return "", ctx.Err()
 	}
 	fast := func(context.Context, *pool.Worker) (string, error) { return "here", nil }
-	fmt.Println(pool.First(p, context.Background(), slow, fast))
+	fmt.Println(pool.First(p, slow, fast))
 	// Output: here <nil>
 }
 
@@ -331,7 +331,7 @@ func ExampleGroup_JoinErrors() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	g.JoinErrors()
 	for i := range 4 {
 		g.Go(func() error {
@@ -382,7 +382,7 @@ func ExampleGroup_AtMost() {
 	defer p.Close()
 
 	// The database takes two connections. The rest of the pool is free for other work.
-	database, _ := p.Group(context.Background())
+	database, _ := pool.NewGroup(p)
 	database.AtMost(2)
 	var connections, most, rows atomic.Int32
 	for range 100 {
@@ -404,19 +404,39 @@ func ExampleGroup_AtMost() {
 	// no such table
 }
 
-func ExampleTryAsync() {
+// A future ends with the context of its place. The error is the cause, and also context.DeadlineExceeded, which a handler answers with
+// 504 Gateway Timeout.
+func ExampleAsync_context() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Millisecond, errors.New("the guard comes back"))
+	defer cancel()
+	_, err = pool.Async(p.With(ctx), func(w *pool.Worker) (int, error) {
+		for {
+			w.Checkpoint() // as a fork would
+		}
+	}).Wait(context.Background())
+	fmt.Println(err, errors.Is(err, context.DeadlineExceeded))
+	// Output: the guard comes back true
+}
+
+func ExampleAsync_refused() {
 	p, err := pool.New(pool.WithWorkers(1), pool.WithQueueBound(1))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer p.Close()
 
-	f, err := pool.TryAsync(p, func(*pool.Worker) (int, error) { return 6 * 7, nil })
+	answer, err := pool.Async(p.Try(), func(*pool.Worker) (int, error) { return 6 * 7, nil }).Wait(context.Background())
 	if errors.Is(err, pool.ErrFull) {
 		fmt.Println("come again later")
 		return
 	}
-	fmt.Println(f.Wait(context.Background()))
+	fmt.Println(answer, err)
 	// Output: 42 <nil>
 }
 

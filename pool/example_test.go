@@ -187,23 +187,41 @@ func ExamplePool_Close() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(p.Close())
+	var leaves atomic.Int64
+	var tree func(depth int) func(w *pool.Worker)
+	tree = func(depth int) func(w *pool.Worker) {
+		return func(w *pool.Worker) {
+			if depth == 0 {
+				leaves.Add(1)
+				return
+			}
+			for range 2 {
+				if err := w.Go(tree(depth - 1)); err != nil {
+					log.Println(err)
+				}
+			}
+		}
+	}
+	if err := p.Go(tree(10)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.Close(), leaves.Load()) // it waits for what the tasks add, too
 	fmt.Println(p.Close())
 	fmt.Println(errors.Is(p.Run(func(*pool.Worker) {}), pool.ErrClosed))
 	// Output:
-	// <nil>
+	// <nil> 1024
 	// pool: the pool is closed
 	// true
 }
 
-func ExamplePool_Group() {
+func ExampleNewGroup() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer p.Close()
 
-	g, ctx := p.Group(context.Background())
+	g, ctx := pool.NewGroup(p)
 	g.Go(func() error { return errors.New("the safe is empty") })
 	g.Go(func() error {
 		<-ctx.Done() // the first error cancels the others
@@ -231,7 +249,7 @@ func ExampleGroup_GoWorker() {
 		left, right := pool.Join(w, count, n-1, count, n-1)
 		return left + right + 1
 	}
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	nodes := make([]int, 5)
 	for i := range nodes {
 		g.GoWorker(func(w *pool.Worker) error {
@@ -253,7 +271,7 @@ func ExamplePanicError() {
 	}
 	defer p.Close()
 
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	g.Go(func() error { panic(fmt.Errorf("reading the plan: %w", io.ErrUnexpectedEOF)) })
 
 	func() {

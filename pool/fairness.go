@@ -239,11 +239,13 @@ func (w *Worker) Yield() {
 	w.mustBeMine("Worker.Yield")
 	w.cancelScope.look(w)
 	w.expose()
+	w.shareOwnSlot()
 	for v := w.outer; v != nil; v = v.outer { // places of the same goroutine in other pools
 		if v.away > 0 {
 			continue
 		}
 		v.expose()
+		v.shareOwnSlot()
 		if _, _, ok := v.pool.anyWork(true); ok || !v.core.Guest && !v.hasPlace() {
 			w.pool.wait("Worker.Yield", nil, runtime.Gosched)
 			return

@@ -42,6 +42,22 @@ import (
 // come one by one; then there is time to read the clock. The average is that of the stretch's tasks and of 9 earlier
 // ones. A task alone has the weight of a tenth, as in blitz-io, and a stretch of many has more, so the average follows
 // a change within some tens of tasks in any case.
+//
+// # The slot
+//
+// A task in the LIFO slot is the next that the holder runs. Where tasks take less time than a wake-up, no other worker would be
+// sooner, and a chain of tasks, each of which queues the next, would wake one for each link and go from CPU to
+// CPU. So where the average is below soon, the holder **keeps** its slot: it wakes nobody for it, thieves leave it alone, and a place that
+// falls asleep does not count it. (Tokio took the slot's wake-up out again for what it cost a packet forwarder, tokio#8065.)
+//
+// Why the task begins: it is either in the slot of a place whose holder takes it between two tasks; or the holder lets go of the place, and
+// then it first shares the slot (host.LetsGo), so that a stand-in, the place's own last look before sleep, or a worker that is woken for it
+// finds it; or the holder stays in a task. For that the monitor looks: from the push on, until the slot is empty. If the place has begun no task from one
+// look to the next, the monitor shares the slot, and then wakes a worker if it sees the task. The holder makes a task
+// visible before it reads keeps, and the monitor writes keeps before it looks: one of the two wakes the worker. So a
+// task that comes behind a long one, after short ones, waits for 1 to 2 milliseconds for its worker.
+//
+// What asks whether anything is left (rest, Close, Abort, the monitor), or takes tasks without being a thief, counts kept slots.
 
 const (
 	maxLIFO = 3 // as in blitz-io and Tokio
@@ -58,6 +74,8 @@ const (
 	firstAverage        = 50 * time.Microsecond // which makes the first period 20
 	leastPull           = 4
 	otherNodes          = 8 // one look in 8 is at another node's injector
+
+	soon = 5 * time.Microsecond // a wake-up takes 4 to 10
 )
 
 // tick is a worker's account of the tasks that it runs. Owner only.
@@ -129,6 +147,7 @@ func (w *Worker) endTick() {
 	p, k := w.pool, &w.tick
 	now := heist.Ticks()
 	k.measure(now, p.ticks.perNanosecond)
+	w.keepSlot(k.average < soon && !p.inBubble) // in a bubble the monitor's time may stand still
 	took := max(now-k.began, 0)
 	if took >= p.ticks.giveWay {
 		w.trim() // no fork is in use between two tasks
@@ -139,6 +158,37 @@ func (w *Worker) endTick() {
 		took = 0
 	}
 	k.budget = int(min(max(p.duration(uint64(p.ticks.giveWay-took))/k.average, 1), budget))
+}
+
+// keepSlot has the place keep its LIFO slot, or not.
+func (w *Worker) keepSlot(keeps bool) {
+	if keeps == w.keeps.Load() {
+		return
+	}
+	w.keeps.Store(keeps)
+	switch {
+	case w.lifoSlot.Load() == nil:
+	case keeps:
+		w.pool.core.MayWait()
+	default:
+		w.pool.core.NotifyTask(w.core.Node())
+	}
+}
+
+// shareSlot has others take from the LIFO slot, too, and says whether there is something in it for which no worker was woken.
+func (pl *place) shareSlot() bool {
+	if !pl.keeps.Load() {
+		return false
+	}
+	pl.keeps.Store(false)
+	return pl.lifoSlot.Load() != nil
+}
+
+// shareOwnSlot is shareSlot for a worker that is about to ask whether anything is queued.
+func (w *Worker) shareOwnSlot() {
+	if w.hasPlace() {
+		w.place.shareSlot()
+	}
 }
 
 // nextTask takes a task without a look at other workers.
@@ -208,6 +258,9 @@ func (w *Worker) nextLocalTask() *task {
 func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	p := w.pool
 	injector := p.nodes[node].queues[PriorityNormal]
+	if !injector.Ready() { // the length is on a line that producers write
+		return nil, heist.Empty
+	}
 	n := max(leastPull, injector.Len()*len(p.nodes)/p.core.Size()+1)
 	n = min(n, len(w.pulled), w.batch.Cap()-w.batch.Len()+1)
 	got, r := injector.PullBatch(w.pulled[:n])
@@ -217,7 +270,7 @@ func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 	first := w.pulled[0]
 	if got > 1 {
 		w.batch.PushBatch(w.pulled[1:got])
-		p.core.NotifyTask(w.core.Placement.Node)
+		p.core.NotifyTask(w.core.Node())
 	}
 	clear(w.pulled[:got])
 	p.room.offer(p)
@@ -228,13 +281,13 @@ func (w *Worker) pullBatch(node int) (*task, heist.StealResult) {
 // otherNodes-th time another one. Otherwise a task there could wait for ever, if all workers of that
 // node always had tasks of their own, or had left.
 func (w *Worker) pollNode() int {
-	nearby := w.pool.nodes[w.core.Placement.Node].nearby
+	nearby := w.pool.nodes[w.core.Node()].nearby
 	if len(nearby) == 1 {
-		return w.core.Placement.Node
+		return w.core.Node()
 	}
 	k := &w.tick
 	if k.polls++; k.polls%otherNodes != 0 {
-		return w.core.Placement.Node
+		return w.core.Node()
 	}
 	return nearby[k.polls/otherNodes%len(nearby)]
 }
@@ -256,7 +309,7 @@ func (w *Worker) popLow() *task { return w.popPriority(PriorityLow) }
 // popPriority takes a task of a priority, from the nearest node that has one; but every
 // otherNodes-th time it begins with another node, for the reason that pollNode gives.
 func (w *Worker) popPriority(priority Priority) *task {
-	nearby := w.pool.nodes[w.core.Placement.Node].nearby
+	nearby := w.pool.nodes[w.core.Node()].nearby
 	first := 0
 	if len(nearby) > 1 {
 		k := &w.tick
@@ -276,7 +329,7 @@ func (w *Worker) popPriority(priority Priority) *task {
 // nextRemoteTask takes a task from an injector of the worker's node, whatever its priority. Urgent
 // ones do not come first: chooseTask has looked for them before, or has given this turn to others.
 func (w *Worker) nextRemoteTask() (*task, heist.StealResult) {
-	return w.nextRemoteTaskOf(w.core.Placement.Node)
+	return w.nextRemoteTaskOf(w.core.Node())
 }
 
 func (w *Worker) nextRemoteTaskOf(node int) (*task, heist.StealResult) {
@@ -291,7 +344,7 @@ func (w *Worker) nextRemoteTaskOf(node int) (*task, heist.StealResult) {
 
 // nextRemoteTaskAnywhere is nextRemoteTask for all nodes, the nearest first.
 func (w *Worker) nextRemoteTaskAnywhere() (t *task, r heist.StealResult) {
-	for _, node := range w.pool.nodes[w.core.Placement.Node].nearby {
+	for _, node := range w.pool.nodes[w.core.Node()].nearby {
 		t, this := w.nextRemoteTaskOf(node)
 		if t != nil {
 			return t, heist.Success

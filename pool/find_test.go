@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -141,6 +142,126 @@ func TestTheRingDoesNotStarveUnderTheSlot(t *testing.T) {
 	// A tick that ends begins a new row; and the injector, to which the ring spills, comes
 	// once in a period if it is all that is left.
 	require.LessOrEqual(t, most, mostPoll+2*maxLIFO)
+}
+
+// afterShortTasks runs f in a task at the end of a chain of tasks so short that the worker keeps its LIFO slot, and closes done
+// when f has returned.
+func afterShortTasks(t *testing.T, p *Pool, f func(w *Worker)) (done chan struct{}) {
+	t.Helper()
+	done = make(chan struct{})
+	var link func(w *Worker)
+	link = func(w *Worker) {
+		if !w.keeps.Load() {
+			_ = w.Go(link)
+			return
+		}
+		f(w)
+		close(done)
+	}
+	require.NoError(t, p.Go(link))
+	return done
+}
+
+func TestAChainOfShortTasksWakesNobody(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	const links = 10_000
+	over := make(chan struct{})
+	var woken uint64
+	require.True(t, closed(afterShortTasks(t, p, func(w *Worker) {
+		before, left := p.Stats().Total().Wakes, links
+		var link func(w *Worker)
+		link = func(w *Worker) {
+			if left--; left > 0 {
+				_ = w.Go(link)
+				return
+			}
+			woken = p.Stats().Total().Wakes - before
+			close(over)
+		}
+		_ = w.Go(link)
+	})))
+	require.True(t, closed(over))
+	require.Less(t, woken, uint64(links/50)) // a worker may be woken where the chain's thread has no CPU for a millisecond
+}
+
+// TestATaskInAKeptSlotIsRunByOthersIfItsHolderIsBusy, or waits.
+func TestATaskInAKeptSlotIsRunByOthersIfItsHolderIsBusy(t *testing.T) {
+	for name, until := range map[string]func(w *Worker, ran chan struct{}){
+		"computes":           func(_ *Worker, ran chan struct{}) { testutil.Compute(ran) },
+		"waits and says so":  func(w *Worker, ran chan struct{}) { w.Block(func() { <-ran }) },
+		"waits and does not": func(_ *Worker, ran chan struct{}) { <-ran },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(2))
+			for range testutil.Stress(20) {
+				require.True(t, closed(afterShortTasks(t, p, func(w *Worker) {
+					ran := make(chan struct{})
+					_ = w.Go(func(*Worker) { close(ran) })
+					until(w, ran)
+				})))
+			}
+		})
+	}
+}
+
+// TestATaskInAKeptSlotSurvivesPauseAndClose: the pool is paused while the task's place has a holder, so nobody comes to the slot before Close.
+func TestATaskInAKeptSlotSurvivesPauseAndClose(t *testing.T) {
+	for i := range testutil.Stress(100) {
+		p := newPool(t, WithWorkers(2))
+		queued, paused := make(chan struct{}), make(chan struct{})
+		var ran atomic.Bool
+		done := afterShortTasks(t, p, func(w *Worker) {
+			_ = w.Go(func(*Worker) { ran.Store(true) })
+			close(queued)
+			testutil.Compute(paused)
+		})
+		<-queued
+		go func() {
+			for !p.core.IsPaused() {
+				runtime.Gosched()
+			}
+			close(paused)
+		}()
+		require.NoError(t, p.Pause(t.Context()))
+		if i%2 == 0 {
+			p.Resume()
+		}
+		require.NoError(t, p.Close())
+		require.True(t, closed(done))
+		require.True(t, ran.Load())
+	}
+}
+
+// TestATaskInAKeptSlotBeginsThoughItsPlaceGoesToABusyWorker, which has come back from a wait, and computes until the task has run.
+func TestATaskInAKeptSlotBeginsThoughItsPlaceGoesToABusyWorker(t *testing.T) {
+	went := 0
+	for range testutil.Stress(50) {
+		p := newPool(t, WithWorkers(2))
+		back, ran := make(chan struct{}), make(chan struct{})
+		var isBack atomic.Bool
+		var home atomic.Pointer[place]
+		over := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			home.Store(w.place)
+			w.Block(func() { <-back })
+			isBack.Store(true)
+			testutil.Compute(ran)
+			close(over)
+		}))
+		done := afterShortTasks(t, p, func(w *Worker) {
+			if w.place == home.Load() { // else the other worker runs the chain
+				went++
+			}
+			close(back)
+			for !isBack.Load() {
+				runtime.Gosched()
+			}
+			_ = w.Go(func(*Worker) { close(ran) })
+		})
+		require.True(t, closed(over))
+		require.True(t, closed(done))
+	}
+	require.Positive(t, went)
 }
 
 // TestInjectorComesFirstOnceInAPeriod: the worker's own queues never become empty, and
@@ -388,6 +509,49 @@ func TestTheSlotOfABusyWorkerIsStolen(t *testing.T) {
 			}))
 			require.NoError(t, <-result)
 		}
+	}
+}
+
+// TestATaskInTheSlotIsTakenOnce: by its holder or by a thief.
+func TestATaskInTheSlotIsTakenOnce(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	pl := newPlace(p, 0)
+	stolen, err := heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	require.NoError(t, err)
+	var lost []*task // to the thief
+	var times, over atomic.Int32
+	var thief sync.WaitGroup
+	thief.Go(func() {
+		for over.Load() == 0 {
+			if t, _, _ := pl.stealTasks(stolen, true); t != nil {
+				lost = append(lost, t)
+				times.Add(1)
+			} else {
+				runtime.Gosched()
+			}
+		}
+	})
+	taken := map[*task]int{}
+	for i := 0; int(times.Load()) < testutil.Stress(5_000); i++ {
+		task := taskOf(func(*Worker) { t.Error(i) })
+		taken[task] = 0
+		pl.lifoSlot.Swap(task)
+		if i%64 == 0 {
+			runtime.Gosched() // on one CPU the thief would hardly ever come now
+		} else {
+			heist.Spin(time.Duration(i%64) * time.Nanosecond)
+		}
+		if got := pl.lifoSlot.Swap(nil); got != nil {
+			taken[got]++
+		}
+	}
+	over.Store(1)
+	thief.Wait()
+	for _, task := range lost {
+		taken[task]++
+	}
+	for _, n := range taken {
+		require.Equal(t, 1, n)
 	}
 }
 
@@ -642,7 +806,7 @@ func TestAWorkerComesToItsOwnTasksForEveryPollPeriod(t *testing.T) {
 // TestOneLookInEightIsAtTheInjectorOfAnotherNode, each in turn, where an injector comes first.
 func TestOneLookInEightIsAtTheInjectorOfAnotherNode(t *testing.T) {
 	w := &Worker{pool: &Pool{layout: layout{nodes: []node{{}, {nearby: []int{1, 0, 2}}, {}}}}}
-	w.core.Placement = &core.Placement{Node: 1}
+	w.core.Init(&w.pool.core, &core.Placement{Node: 1}, nil, false)
 	w.place = new(place)
 	looks := map[int]int{}
 	for range 24 * otherNodes {

@@ -40,6 +40,19 @@ func TestWorkersFollowGOMAXPROCS(t *testing.T) {
 	}
 }
 
+// TestAHotPoolLeavesAPToTheRest, whatever GOMAXPROCS becomes.
+func TestAHotPoolLeavesAPToTheRest(t *testing.T) {
+	onMachine(t, pretended(1, 4))
+	setPs(t, 2)
+	p := newPool(t, WithTuning(Tuning{HotWorker: true}))
+	require.Equal(t, 1, p.Workers())
+	for _, n := range []int{4, 1, 3, 1000} {
+		runtime.GOMAXPROCS(n)
+		want := max(1, min(n, 4)-1)
+		require.True(t, testutil.Eventually(func() bool { return p.Workers() == want }), n)
+	}
+}
+
 // TestABusyPoolFollowsGOMAXPROCS, also if Workers is not called and the pool was asleep.
 func TestABusyPoolFollowsGOMAXPROCS(t *testing.T) {
 	if runtime.NumCPU() < 2 {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/panics"
 )
 
@@ -42,7 +44,7 @@ func (ws *waiters) wait(ctx context.Context, p *Pool, what string, of any, done 
 		}
 		if ctx.Err() != nil {
 			ws.mu.Unlock()
-			return context.Cause(ctx)
+			return causes.Of(ctx)
 		}
 		if ws.over == nil {
 			ws.over = make(chan struct{})
@@ -73,88 +75,117 @@ type Future[T any] struct {
 	bounded bool        // its task was queued where it counts for the bound; constant
 	undelay func()      // ends the delay of f; nil if it has none; constant
 	labels  labels      // the submitter's; constant
+	code    uintptr     // of f; constant
 
 	waiters
-	done     bool // under waiters.mu, like the rest
-	value    T
-	err      error
-	panicked *PanicError
+	followers // under waiters.mu, like the rest
+	done      bool
+	unwatch   func() bool // stops the wait for the end of the place's context; nil if nothing waits for it
+	value     T
+	err       error
+	panicked  *PanicError
 }
 
-// Async queues f to be run by the pool, with the options of [Pool.Submit], and returns its
-// future. If the pool does not accept f, the future already has the error. If f is too late
-// for a [StartBy], the future has [ErrLate] when the function late has returned. At the bound of
-// [WithQueueBound] Async waits for room, as Submit does. Inside a task of the pool it queues f on
-// the task's worker, as [Worker.Go] does (with assembly), unless f has a priority, a delay or a node.
+// Async queues f to be run at the place, with the options of [Pool.Submit], and returns its future. If f is not accepted, the
+// future already has the error. If f is too late for a [StartBy], the future has [ErrLate] when the function late has
+// returned.
 //
-// Cost: two allocations beyond the closure f.
-func Async[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
-	future, err := async("Async", p, f, options, false)
-	if err != nil {
+// At the bound of [WithQueueBound] Async waits for room, as Submit does, but at a place of [Pool.Try] the future has [ErrFull]
+// then. Inside a task of the pool Async queues f on the task's worker, as [Worker.Go] does (with assembly), unless f has a
+// priority, a delay or a node. At [Serial] Async calls f itself; with a delay, or [After] futures that are not done, it fails.
+//
+// If the place's context ends before f begins, f never begins, and the future has the context's cause, as after
+// [Future.Cancel]. Once f has begun, it is in a call with that context, which [Pool.With] describes: its forks unwind. At a
+// [*Worker] the context is [Worker.Context], which ends with the call around; a future at the pool is on its own. At a place
+// whose context never ends f is in no call, and [Worker.Stop] panics there: for that, make the future at a place of
+// With, with a context that can end.
+//
+// Cost: two allocations beyond the closure f, and some more for a context that can end.
+func Async[T any](at Place, f func(w *Worker) (T, error), options ...TaskOption) *Future[T] {
+	future, v, err := async(at, f, options)
+	switch {
+	case err != nil:
 		future.take()
 		future.end(err)
+		v.joined.end()
+	case v.ctx.Done() != nil:
+		future.endWith(v)
 	}
 	return future
 }
 
-// TryAsync is [Async], but returns [ErrFull] where Async would wait, or another error if the pool does not accept f.
-func TryAsync[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) (*Future[T], error) {
-	future, err := async("TryAsync", p, f, options, true)
-	if err != nil {
-		return nil, err
-	}
-	return future, nil
-}
-
-func async[T any](method string, p *Pool, f func(w *Worker) (T, error), options []TaskOption, try bool) (*Future[T], error) {
+func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) (*Future[T], View, error) {
+	const method = "Async"
+	v, err := placeFor(method, at)
+	p, ctx := v.p, v.ctx
 	future := &Future[T]{pool: p}
-	if err := p.usable(); err != nil {
-		return future, err
+	if err != nil {
+		return future, v, err
 	}
 	if f == nil {
-		return future, errNilFunc(method)
+		return future, v, errNilFunc(method)
 	}
 	task := future.task
 	o, _, err := p.prepare(method, task, options)
 	if err != nil {
-		return future, err
+		return future, v, err
 	}
-	o.of = taskFor(f)
-	if future.f = f; o.deadline {
-		future.f = func(w *Worker) (none T, err error) {
-			if time.Now().After(o.startBy) {
+	if p.isSerial() && o.follows && o.delay == 0 && !slices.ContainsFunc(o.after, isPending) { // nothing has to run later
+		o.follows = false
+	}
+	if o.of = taskFor(f); o.shown != nil {
+		o.of = o.shown
+	}
+	future.code = o.of.code
+	future.f = f
+	if ends := ctx.Done() != nil; o.deadline || ends {
+		future.f = func(w *Worker) (value T, err error) {
+			if o.deadline && time.Now().After(o.startBy) {
 				p.late.Add(1)
 				w.isIn(taskOf(o.late))
 				o.late(w)
-				return none, ErrLate
+				return value, ErrLate
 			}
 			w.isIn(taskFor(f))
-			return f(w)
+			if !ends {
+				return f(w)
+			}
+			if end := w.With(ctx).Run(func(w *Worker) { value, err = f(w) }); end != nil {
+				var none T
+				return none, end
+			}
+			return value, err
 		}
 	}
-	future.inPlace = o.delay == 0
+	future.inPlace = !o.later()
 	task = carry(task, o.of, o.name)
 	future.labels = submitterLabels()
+	if o.later() {
+		d := &delay{pool: p}
+		o.delayed, future.undelay = d, func() { d.drop(&p.stale, -1) }
+	}
+	if ctx.Err() != nil {
+		return future, v, causes.Of(ctx)
+	}
+	if p.isSerial() && !o.later() {
+		return future, v, p.Run(task)
+	}
 	if o.route == (route{}) {
 		if w := p.near(); w != nil && (!w.core.Guest || w.inPlace > 0) { // any other guest may have to wait for room
 			future.bounded = p.bound > 0 && !w.hasPlace()
-			return future, w.accept(task)
+			return future, v, w.accept(task)
 		}
 	}
-	if o.delay > 0 {
-		o.ctx, future.undelay = context.WithCancel(context.Background())
-		o.ended = func() { p.stale.Add(-1) }
-	}
-	if try && p.isFull(o) {
-		return future, p.refuse(ErrFull)
+	if v.try && p.isFull(o) {
+		return future, v, p.refuse(ErrFull)
 	}
 	future.bounded = p.bound > 0 && o.counts()
-	if future.bounded && !try {
-		if err := p.waitForRoom(context.Background(), 1); err != nil {
-			return future, err
+	if future.bounded && !v.try {
+		if err := p.waitForRoom(ctx, 1); err != nil {
+			return future, v, err
 		}
 	}
-	return future, p.accept(task, o)
+	return future, v, p.accept(task, o)
 }
 
 // ErrLate is the error of a [Future] whose function did not begin in time, see [StartBy].
@@ -214,11 +245,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 		}
 		w.inside.Set(w.inside.Own().outer)
 		w.endInner(in)
-		t.mu.Lock()
-		t.value, t.err, t.panicked = value, err, panicked
-		t.done = true
-		t.mu.Unlock()
-		w.woke = t.release(nil)
+		w.woke = t.complete(w, value, err, panicked)
 	}()
 	value, err = f(w)
 	returned = true
@@ -230,14 +257,6 @@ type inside struct {
 	f     *task // the function, used only to find its name
 	name  string
 	outer *inside
-}
-
-// isIn notes that f is the user's function which the worker's innermost future runs.
-func (w *Worker) isIn(f *task) {
-	in := *w.inside.Own()
-	in.f = f
-	w.inside.Set(&in)
-	w.job.Set(f)
 }
 
 // isInside says whether the calling goroutine is in a function of the future or group of. Such a
@@ -293,10 +312,8 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 
 // end gives the future an error as its result. Only the goroutine that took the function calls it.
 func (t *Future[T]) end(err error) {
-	t.mu.Lock()
-	t.err, t.done = err, true
-	t.mu.Unlock()
-	t.release(nil)
+	var none T
+	t.complete(nil, none, err, nil)
 }
 
 // Wait returns the function's result when the function has returned. If ctx ends first, Wait
@@ -319,7 +336,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	if t.pool == nil {
 		return none, cmp.Or(t.err, errNoFuture)
 	}
-	if !t.Done() {
+	if !t.Ready() {
 		if t.pool.isInside(t) {
 			return none, ErrOwnWait
 		}
@@ -346,20 +363,55 @@ func (t *Future[T]) Cancel() bool {
 	if t == nil || t.pool == nil {
 		return false
 	}
+	return t.drop(context.Canceled)
+}
+
+// drop keeps the function from running if it has not begun, and says whether it did. The future then has the error.
+func (t *Future[T]) drop(err error) bool {
 	if _, ok := t.take(); !ok {
 		return false
 	}
 	t.tookElsewhere()
 	t.pool.skipped.Add(1)
-	t.end(context.Canceled)
+	t.end(err)
 	if t.undelay != nil {
 		t.undelay()
 	}
 	return true
 }
 
-// Done says whether the function has returned, so that Wait would not wait.
-func (t *Future[T]) Done() bool {
+// endWith drops the function when the place's context ends. The task has been queued, and may have begun, or ended.
+func (t *Future[T]) endWith(v View) {
+	ctx, joined := v.ctx, v.joined
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done { // nobody is left to call unwatch
+		joined.end()
+		return
+	}
+	if !t.begun.Load() {
+		t.unwatch = context.AfterFunc(ctx, func() { t.drop(causes.Of(ctx)) })
+	}
+	if joined != nil {
+		stop := t.unwatch
+		t.unwatch = func() bool {
+			joined.end()
+			return stop != nil && stop()
+		}
+	}
+}
+
+// isDone notes that the future has its result. Under mu.
+func (t *Future[T]) isDone() {
+	t.done = true
+	if t.unwatch != nil {
+		t.unwatch()
+		t.unwatch = nil // it keeps the context
+	}
+}
+
+// Ready says whether the function has returned, so that Wait would not wait.
+func (t *Future[T]) Ready() bool {
 	if t == nil || t.pool == nil { // Wait returns an error at once
 		return true
 	}
@@ -374,7 +426,8 @@ func (t *Future[T]) isOver() bool {
 	if !t.done && t.pool.aborted.Load() {
 		if _, ok := t.take(); ok {
 			t.tookElsewhere()
-			t.err, t.done = ErrClosed, true
+			t.err = ErrClosed
+			t.isDone()
 		}
 	}
 	return t.done

@@ -46,11 +46,11 @@ func TestFutureHasWhatTheFunctionReturned(t *testing.T) {
 			require.Equal(t, serialFib(i%12), n)
 			for range 2 { // any number of times
 				s, err := waitFor(t, failed)
-				require.Same(t, io.EOF, err)
+				require.ErrorIs(t, err, io.EOF)
 				require.Equal(t, "some", s, "both, as the function returned both")
 			}
-			require.True(t, f.Done())
-			require.True(t, failed.Done())
+			require.True(t, f.Ready())
+			require.True(t, failed.Ready())
 		}
 	})
 }
@@ -59,9 +59,9 @@ func TestFutureIsNotDoneBeforeItsFunction(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	release := make(chan struct{})
 	f := Async(p, func(*Worker) (int, error) { <-release; return 1, nil })
-	require.False(t, f.Done())
+	require.False(t, f.Ready())
 	close(release)
-	require.True(t, testutil.Eventually(f.Done))
+	require.True(t, testutil.Eventually(f.Ready))
 }
 
 func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAsyncTakesTheOptionsOfSubmit(t *testing.T) {
 		"StartBy was given a nil func": StartBy(time.Now(), nil),
 	} {
 		future := Async(p, f, option)
-		require.True(t, future.Done())
+		require.True(t, future.Ready())
 		_, err := waitFor(t, future)
 		require.ErrorContains(t, err, want)
 	}
@@ -141,7 +141,7 @@ func TestAFutureThatNeedsNoTaskLeavesTheRoomToOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithQueueBound(1))
 			release := occupyAll(t, p)
-			f, err := TryAsync(p, seven)
+			f, err := tryAsync(p, seven)
 			require.NoError(t, err)
 			submitted := make(chan error, 1)
 			go func() { submitted <- p.Submit(background, func(*Worker) {}) }()
@@ -165,7 +165,7 @@ func TestCancelledFuturesDoNotFillTheQueue(t *testing.T) {
 	defer release()
 	refused := 0
 	for range 10_000 {
-		f, err := TryAsync(p, func(*Worker) (int, error) { return 0, nil })
+		f, err := tryAsync(p, func(*Worker) (int, error) { return 0, nil })
 		if err != nil {
 			require.ErrorIs(t, err, ErrFull)
 			refused++
@@ -211,7 +211,7 @@ func TestPanicReachesEveryWaitForAFuture(t *testing.T) {
 			check("outside, again")
 			require.NoError(t, p.Run(func(*Worker) { check("in a guest") }))
 			inTask(t, p, func(*Worker) { check("in a task") })
-			require.True(t, f.Done())
+			require.True(t, f.Ready())
 		}
 	}
 }
@@ -258,11 +258,11 @@ func TestTheWaitForAFutureEndsWithTheContext(t *testing.T) {
 		}), "it does not wait")
 		cancel(io.EOF)
 		require.True(t, testutil.Eventually(func() bool { return len(failed) == 1 }), "the wait does not end")
-		require.Same(t, io.EOF, <-failed)
-		require.False(t, f.Done())
+		require.ErrorIs(t, <-failed, io.EOF)
+		require.False(t, f.Ready())
 	}
 	_, err := f.Wait(ended())
-	require.Same(t, io.EOF, err)
+	require.ErrorIs(t, err, io.EOF)
 	close(release)
 	n, err := waitFor(t, f)
 	require.NoError(t, err)
@@ -305,7 +305,7 @@ func TestTheWaitInATaskEndsWithTheContext(t *testing.T) {
 				}
 				cancel(io.EOF)
 				require.True(t, testutil.Eventually(func() bool { return len(waited) == 1 }), "the wait does not end")
-				require.Same(t, io.EOF, <-waited)
+				require.ErrorIs(t, <-waited, io.EOF)
 
 				// The wait leaves nothing behind that could do harm when the future is done.
 				future.end(nil)
@@ -463,7 +463,7 @@ func TestErrorsAndPanicsGoUpAChain(t *testing.T) {
 			})
 		}
 		_, err := waitFor(t, chain(10, func() (int, error) { return 0, io.EOF }))
-		require.Same(t, io.EOF, err)
+		require.ErrorIs(t, err, io.EOF)
 		e, ok := testutil.Caught(func() { _, _ = waitFor(t, chain(10, func() (int, error) { return explode("far away"), nil })) }).(*PanicError)
 		require.True(t, ok)
 		require.Equal(t, "far away", e.Value)
@@ -489,14 +489,14 @@ func TestFutureOfAClosedPool(t *testing.T) {
 	delayed := Async(p, func(*Worker) (int, error) { return 2, nil }, Delay(time.Millisecond))
 	requireCloses(t, p)
 	for want, f := range map[int]*Future[int]{1: before, 2: delayed} {
-		require.True(t, f.Done(), "Close waits for it")
+		require.True(t, f.Ready(), "Close waits for it")
 		n, err := waitFor(t, f)
 		require.NoError(t, err)
 		require.Equal(t, want, n)
 	}
 	for _, options := range [][]TaskOption{nil, {PriorityHigh}, {PriorityLow}, {Delay(1)}} {
 		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 0, nil }, options...)
-		require.True(t, f.Done())
+		require.True(t, f.Ready())
 		_, err := waitFor(t, f)
 		require.ErrorIs(t, err, ErrClosed)
 	}
@@ -586,7 +586,7 @@ func TestACancelledFutureNeverRuns(t *testing.T) {
 		"late": {StartBy(time.Now().Add(-time.Second), func(*Worker) { t.Error("late") })},
 	} {
 		release, blocked := make(chan struct{}), make(chan struct{})
-		require.NoError(t, p.Go(func(*Worker) { close(blocked); <-release }))
+		require.NoError(t, p.Go(func(*Worker) { close(blocked); testutil.Compute(release) }))
 		<-blocked
 		f := Async(p, func(*Worker) (int, error) { t.Error("it runs"); return 1, nil }, options...)
 		waited := make(chan error)
@@ -594,9 +594,9 @@ func TestACancelledFutureNeverRuns(t *testing.T) {
 			_, err := f.Wait(background)
 			waited <- err
 		}()
-		require.False(t, f.Done(), name)
+		require.False(t, f.Ready(), name)
 		require.True(t, f.Cancel(), name)
-		require.True(t, f.Done(), name)
+		require.True(t, f.Ready(), name)
 		require.Equal(t, context.Canceled, <-waited, name)
 		require.False(t, f.Cancel(), name)
 		close(release)

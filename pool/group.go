@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/panics"
 )
@@ -51,13 +53,15 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 
 // Group is a set of tasks that a goroutine waits for. It behaves as errgroup does:
 // the first error counts, and cancels the group's context. Create a group with
-// [Pool.Group], call Go, any number of times and in any goroutine, then Wait.
+// [NewGroup], call Go, any number of times and in any goroutine, then Wait.
 // [Group.Reset] makes it ready for more.
 type Group struct {
 	pool   *Pool
 	parent context.Context // constant while tasks run, like cancel
+	joined *joinedContext  // parent, if the group has to end it; constant while tasks run
 	cancel context.CancelCauseFunc
-	limit  int // how many tasks there may be; negative for any number; constant while tasks run
+	own    context.Context // derived from parent; cancel ends it; constant while tasks run
+	limit  int             // how many tasks there may be; negative for any number; constant while tasks run
 
 	tasks   atomic.Int64 // functions that count, plus begun for each that has begun, plus abandoned; see the head of the file
 	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes, under mu
@@ -72,6 +76,8 @@ type Group struct {
 	panicked *PanicError               // the first
 	turns    core.Turns[func(*Worker)] // of tasks, under mu; most is constant while tasks run
 	moved    bool                      // a turn has ended since relief last looked; under mu
+
+	calls groupCalls
 }
 
 const (
@@ -79,16 +85,38 @@ const (
 	abandoned = 1 << 62 // a bit of tasks: the pool was aborted, and only functions that have begun count
 )
 
-// Group returns a new group and a context that is derived from ctx. The group's first error
-// or panic cancels that context, and so does Wait when it returns. After an error or a panic, and
-// once ctx has ended, functions of the group that have not begun never begin: see [Group.Skipped].
-func (p *Pool) Group(ctx context.Context) (*Group, context.Context) {
-	p.mustBeMade()
-	if ctx == nil {
-		panic(errNilContext("Pool.Group"))
+// NewGroup returns a new group at a place, and a context that is derived from the place's. (errgroup calls it
+// WithContext.) The group's first error or panic cancels that context, and so does Wait when it returns. After an error or a
+// panic, and once the place's context has ended, functions of the group that have not begun never begin: see
+// [Group.Skipped]. Those of [Group.GoWorker] run in a call with the group's context, at whatever place, see [Pool.With]:
+// their forks unwind, and [Worker.Stop] ends the function's call, whose error is the function's. At a [*Worker] the context is [Worker.Context]. At [Serial] Go calls the functions itself.
+//
+// NewGroup panics if the place is nil, or a worker of another function.
+func NewGroup(at Place) (*Group, context.Context) {
+	return groupAt("NewGroup", at)
+}
+
+func groupAt(method string, at Place) (*Group, context.Context) {
+	v, err := placeFor(method, at)
+	if err != nil {
+		panic(err)
 	}
-	derived, cancel := context.WithCancelCause(ctx)
-	return &Group{pool: p, parent: ctx, cancel: cancel, limit: -1}, derived
+	g := &Group{pool: v.p, joined: v.joined, limit: -1}
+	return g, g.begins(v.ctx)
+}
+
+// begins makes the group ready, with a context that it returns.
+func (g *Group) begins(ctx context.Context) context.Context {
+	g.parent = ctx
+	g.own, g.cancel = context.WithCancelCause(ctx)
+	return g.own
+}
+
+// ends ends the group's context, and leaves nothing in the place's.
+func (g *Group) ends(err error) {
+	g.cancel(err)
+	g.calls.unwatch()
+	g.joined.end()
 }
 
 // Skipped returns how many functions of the group never began, because of an error, the
@@ -142,7 +170,7 @@ func (g *Group) AtMost(n int) {
 	g.turns.Most = n
 }
 
-// Reset makes a group that has ended as good as new and returns its next context, as [Pool.Group] does. The settings
+// Reset makes a group that has ended as good as new, with ctx as the place's context, and returns its next context, as [NewGroup] does. The settings
 // of SetLimit, AtMost and JoinErrors stay. Reset panics while the group has tasks. Go and Wait must not be called
 // at the same time.
 func (g *Group) Reset(ctx context.Context) context.Context {
@@ -150,13 +178,12 @@ func (g *Group) Reset(ctx context.Context) context.Context {
 	if ctx == nil {
 		panic(errNilContext("Group.Reset"))
 	}
-	g.cancel(nil)
-	derived, cancel := context.WithCancelCause(ctx)
-	g.parent, g.cancel = ctx, cancel
+	g.ends(nil)
+	g.joined = nil
 	g.failed.Store(false)
 	g.skipped.Store(0)
 	g.err, g.errs, g.panicked = nil, nil, nil
-	return derived
+	return g.begins(ctx)
 }
 
 // JoinErrors makes the group go on after an error: all functions run, and [Group.Wait] returns all of their errors, joined
@@ -169,12 +196,12 @@ func (g *Group) JoinErrors() {
 
 // Go queues f to be run by the pool. If the group is at its limit, Go waits for room or for the end of the
 // context, and a caller inside a task lends its place meanwhile. Without a limit Go never blocks. If the
-// pool is closed, f does not run and Wait returns [ErrClosed], unless the group had an error before.
+// pool is closed, see [Pool.Close], f does not run and Wait returns [ErrClosed], unless the group had an error before.
 //
 // Inside a task of the pool, Go queues f on the task's worker, as [Worker.Go] does (with assembly; without it, in the
 // pool's injector).
 //
-// Cost: one allocation beyond the closure f.
+// Cost: two allocations beyond the closure f.
 func (g *Group) Go(f func() error) {
 	g.mustBeMade()
 	if f == nil {
@@ -182,11 +209,12 @@ func (g *Group) Go(f func() error) {
 		return
 	}
 	if g.enter("Group.Go") {
-		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
+		g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
 	}
 }
 
-// GoWorker is [Group.Go] for a function that forks: f is given the worker that runs it.
+// GoWorker is [Group.Go] for a function that forks: f is given the worker that runs it, in a call with the group's context.
+// After Wait that context has ended, and f does not run before [Group.Reset].
 func (g *Group) GoWorker(f func(w *Worker) error) {
 	g.mustBeMade()
 	if f == nil {
@@ -194,7 +222,98 @@ func (g *Group) GoWorker(f func(w *Worker) error) {
 		return
 	}
 	if g.enter("Group.GoWorker") {
-		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), f) })
+		g.submit(taskFor(f), func(w *Worker) {
+			c := g.newCall(taskFor(f))
+			g.run(w, &c.inside, func(w *Worker) error {
+				_, err := g.runCall(w, c, f)
+				return err
+			})
+		})
+	}
+}
+
+// groupCall is a function of a group that may fork, while it runs: a call with the group's context.
+type groupCall struct {
+	inside
+	scope      cancelScope
+	prev, next *groupCall // under groupCalls.mu
+}
+
+func (g *Group) newCall(of *task) *groupCall { return &groupCall{inside: inside{of: g, f: of}} }
+
+// runCall runs f, which may fork, in a call with the group's context. If f was told to stop, the error is that call's.
+func (g *Group) runCall(w *Worker, c *groupCall, f func(w *Worker) error) (told bool, err error) {
+	if err := causes.Of(g.own); err != nil {
+		return true, err
+	}
+	var end error
+	g.within(w, c, &end, func() { err = f(w) })
+	return end != nil, cmp.Or(end, err)
+}
+
+func (g *Group) within(w *Worker, c *groupCall, end *error, f func()) {
+	v := visit{w: w, kept: true, inner: w.beginInner(), scope: &c.scope, region: region("heist: call")}
+	c.scope.pool, c.scope.ctx = g.pool, g.own
+	w.cancelScope = v.scope
+	g.calls.add(g, c)
+	defer g.calls.remove(c)
+	defer v.leave(end)
+	f()
+	v.returned = true
+}
+
+// groupCalls lists the calls of a group, so that its end costs a function nothing that does not see it: the group watches its
+// place's context once for all of them, and nothing watches the group's own.
+type groupCalls struct {
+	mu    sync.Mutex
+	first *groupCall  // under mu
+	stop  func() bool // stops the wait for the end of the place's context; nil if nothing waits; under mu
+}
+
+func (l *groupCalls) add(g *Group, c *groupCall) {
+	l.mu.Lock()
+	if l.stop == nil && g.parent.Done() != nil {
+		l.stop = context.AfterFunc(g.parent, l.cancel)
+	}
+	if c.next = l.first; c.next != nil {
+		c.next.prev = c
+	}
+	l.first = c
+	l.mu.Unlock()
+	if g.failed.Load() || g.parent.Err() != nil { // the goroutine that calls cancel looks in the opposite order
+		c.scope.cancel()
+	}
+}
+
+func (l *groupCalls) remove(c *groupCall) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		l.first = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}
+
+// cancel marks all calls as cancelled.
+func (l *groupCalls) cancel() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := l.first; c != nil; c = c.next {
+		c.scope.cancel()
+	}
+}
+
+func (l *groupCalls) unwatch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop != nil {
+		l.stop()
+		l.stop = nil
 	}
 }
 
@@ -207,14 +326,14 @@ func (g *Group) TryGo(f func() error) bool {
 	}
 	entered, full := g.tryEnter()
 	if entered {
-		g.submit(taskFor(f), func(w *Worker) { g.run(w, taskFor(f), func(*Worker) error { return f() }) })
+		g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
 	}
 	return !full
 }
 
 func (g *Group) mustBeMade() {
 	if g == nil || g.pool == nil {
-		panic(errors.New("pool: the Group is nil, or was not made by Pool.Group"))
+		panic(errors.New("pool: the Group is nil, or was not made by NewGroup"))
 	}
 }
 
@@ -263,6 +382,7 @@ func (g *Group) abandon() {
 	old := groupCount(g.tasks.Or(abandoned))
 	if left := old.queued(); left > 0 {
 		g.failLocked(ErrClosed)
+		go g.calls.cancel() // the caller may hold the lock of the list of workers
 		g.skip(left)
 	}
 	g.clearBacklog()
@@ -321,7 +441,15 @@ func (g *Group) skip(n int) {
 // submit queues a function that was counted in; without a turn it goes into the backlog. of is the user's function.
 func (g *Group) submit(of *task, f func(*Worker)) {
 	f = carry(f, of, "")
-	if g.turns.Most > 0 && !g.takeTurn(f) {
+	if g.turns.Most > 0 {
+		g.pool.core.Enter() // the pool does not end while its caller, from outside perhaps, has a turn that others wait for
+		defer g.pool.core.Leave()
+		if !g.takeTurn(f) {
+			return
+		}
+	}
+	if g.pool.isSerial() {
+		_ = g.pool.Run(f) // it is never refused
 		return
 	}
 	var err error
@@ -342,15 +470,15 @@ func (g *Group) submit(of *task, f func(*Worker)) {
 	g.wake(c)
 }
 
-// takeTurn gives f a turn and returns true, or else puts f into the backlog. If the pool is closing it gives the turn in
-// any case, and the pool refuses f.
+// takeTurn gives f a turn and returns true, or else puts f into the backlog. It gives the turn in any case if the pool is closed
+// to the caller, and refuses f, and at the place of Serial, where the caller runs f now.
 func (g *Group) takeTurn(f func(*Worker)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.turns.Take() {
 		return true
 	}
-	if g.pool.core.Closing.Load() {
+	if g.pool.isSerial() || g.pool.isClosedToTasks() {
 		g.turns.Taken++
 		return true
 	}
@@ -382,7 +510,7 @@ func (g *Group) endTurn(w *Worker) {
 	case ok && w != nil:
 		w.queue(f)
 	case ok:
-		g.pool.queue(g.pool.taskOf(f), 0)
+		g.pool.queue(g.pool.taskOf(f), PriorityNormal, 0)
 	}
 	if dropped {
 		g.wake(g.count())
@@ -496,7 +624,7 @@ func (g *Group) begin() bool {
 }
 
 // run runs f, or does nothing if f was counted out: then w may be nil or of another pool, because Abort has given f back.
-func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
+func (g *Group) run(w *Worker, of *inside, f func(*Worker) error) {
 	if !g.begin() {
 		return
 	}
@@ -505,16 +633,17 @@ func (g *Group) run(w *Worker, of *task, f func(*Worker) error) {
 		w.woke = g.done(1 + begun)
 	}()
 	if g.parent.Err() != nil {
-		g.fail(context.Cause(g.parent))
+		g.fail(causes.Of(g.parent))
 	}
 	if g.failed.Load() {
 		g.skip(1)
 		return
 	}
 	in := w.beginInner()
-	w.begin(of)
+	w.begin(of.f)
 	w.hasPlace() // what is given away and taken back in a noticed wait are the turns of what the worker is inside
-	w.inside.Set(&inside{of: g, f: of, outer: w.inside.Own()})
+	of.outer = w.inside.Own()
+	w.inside.Set(of)
 	returned := false
 	defer func() {
 		if !returned {
@@ -550,6 +679,7 @@ func (g *Group) fail(err error) {
 	g.mu.Lock()
 	g.failLocked(err)
 	g.mu.Unlock()
+	g.calls.cancel()
 }
 
 func (g *Group) failLocked(err error) {
@@ -569,6 +699,7 @@ func (g *Group) panic(e *PanicError) {
 		g.cancel(e)
 	}
 	g.mu.Unlock()
+	g.calls.cancel()
 }
 
 // done counts functions out: 1 + begun for one that has ended, 1 for one that has not begun. It says whether that
@@ -609,7 +740,7 @@ func (g *Group) Wait() error {
 		err = errors.Join(append(g.errs[:len(g.errs):len(g.errs)], err)...)
 	}
 	g.mu.Unlock()
-	g.cancel(err)
+	g.ends(err)
 	if panicked != nil {
 		panic(panicked)
 	}

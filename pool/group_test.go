@@ -68,7 +68,7 @@ func whenOneParked(p *Pool) bool {
 func TestFirstErrorWinsAndCancels(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for range testutil.Stress(100) {
-		g, ctx := p.Group(context.Background())
+		g, ctx := NewGroup(p)
 		first := errors.New("first")
 		for range 3 {
 			g.Go(func() error {
@@ -86,13 +86,13 @@ func TestFirstErrorWinsAndCancels(t *testing.T) {
 
 func TestWaitCancelsTheContext(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, ctx := p.Group(context.Background())
+	g, ctx := NewGroup(p)
 	g.Go(func() error { return ctx.Err() })
 	require.NoError(t, g.Wait())
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 
 	parent, cancel := context.WithCancelCause(context.Background())
-	g, ctx = p.Group(parent)
+	g, ctx = NewGroup(p.With(parent))
 	cancel(io.EOF)
 	<-ctx.Done()
 	require.Same(t, io.EOF, context.Cause(ctx))
@@ -102,7 +102,7 @@ func TestWaitCancelsTheContext(t *testing.T) {
 func TestPanicReachesWait(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	for round := range testutil.Stress(100) {
-		g, ctx := p.Group(context.Background())
+		g, ctx := NewGroup(p)
 		if round%2 == 0 {
 			g.Go(func() error { explode(io.EOF); return nil })
 		} else {
@@ -127,7 +127,7 @@ func TestGoexitInAGroupIsAnError(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newPool(t, WithWorkers(workers))
 		for range testutil.Stress(50) {
-			g, ctx := p.Group(context.Background())
+			g, ctx := NewGroup(p)
 			g.Go(func() error { runtime.Goexit(); return nil })
 			g.GoWorker(func(w *Worker) error { fib(w, 5); runtime.Goexit(); return nil })
 			g.Go(func() error { return nil })
@@ -139,7 +139,7 @@ func TestGoexitInAGroupIsAnError(t *testing.T) {
 
 func TestGroupRefusesNil(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, ctx := p.Group(context.Background())
+	g, ctx := NewGroup(p)
 	g.Go(nil)
 	require.Error(t, ctx.Err())
 	require.EqualError(t, g.Wait(), "pool: Group.Go was given a nil function")
@@ -150,7 +150,7 @@ func TestGroupRefusesNil(t *testing.T) {
 
 func TestGroupOfAClosedPool(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, ctx := p.Group(context.Background())
+	g, ctx := NewGroup(p)
 	g.Go(func() error { return nil })
 	require.NoError(t, p.Close())
 	require.NoError(t, ctx.Err())
@@ -503,7 +503,7 @@ func TestNegativeLimitIsNone(t *testing.T) {
 func TestGoAtTheLimitEndsWithTheContext(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	ctx, cancel := context.WithCancelCause(context.Background())
-	g, _ := p.Group(ctx)
+	g, _ := NewGroup(p.With(ctx))
 	g.SetLimit(1)
 	release := make(chan struct{})
 	g.Go(func() error { <-release; return nil })
@@ -622,13 +622,13 @@ func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
 	ctx := t.Context()
 	result := make(chan error, 1)
 	require.NoError(t, p.Go(func(w *Worker) {
-		g, _ := p.Group(ctx)
+		g, _ := NewGroup(p.With(ctx))
 		one := func(*Worker) (int, error) { return 1, nil }
 		g.Go(func() error { return nil })
 		g.TryGo(func() error { return nil })
 		g.GoWorker(func(*Worker) error { return nil })
 		a := Async(p, one)
-		b, err := TryAsync(p, one)
+		b, err := tryAsync(p, one)
 		here, outside := w.queued(), p.waiting()
 		low := Async(p, one, PriorityLow)
 		w.Block(func() { Async(p, one) }) // the goroutine has lent its place, which another worker has meanwhile
@@ -647,7 +647,7 @@ func TestFunctionsOfGroupsAndFuturesQueueOnTheWorkerTheyCameFrom(t *testing.T) {
 // TestAResetGroupIsAsGoodAsNew: it keeps its settings, and nothing of what was before.
 func TestAResetGroupIsAsGoodAsNew(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, before := p.Group(context.Background())
+	g, before := NewGroup(p)
 	g.SetLimit(3)
 	g.AtMost(2)
 	g.JoinErrors()
@@ -742,7 +742,7 @@ func TestAGroupAtItsLimitMayBeFilledInAJoin(t *testing.T) {
 func TestAPartOfThePoolIsNeverLargerThanItsBound(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
 	for _, n := range []int{1, 2, 3, 9} {
-		g, _ := p.Group(context.Background())
+		g, _ := NewGroup(p)
 		g.AtMost(n)
 		var inside crowd
 		var ran atomic.Int64
@@ -772,7 +772,7 @@ func TestAPartOfThePoolIsNeverLargerThanItsBound(t *testing.T) {
 
 func TestAPartBeginsItsFunctionsInTheirOrder(t *testing.T) {
 	p := newPool(t, WithWorkers(4))
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.AtMost(1)
 	var order []int // written by one function at a time
 	for i := range 1000 {
@@ -789,7 +789,7 @@ func TestAPartBeginsItsFunctionsInTheirOrder(t *testing.T) {
 func TestAFunctionOfAPartWaitsForTheNextOnes(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		p := newPool(t, WithWorkers(workers))
-		g, _ := p.Group(context.Background())
+		g, _ := NewGroup(p)
 		g.AtMost(1)
 		const n = 50
 		var links [n + 1]chan struct{}
@@ -802,7 +802,7 @@ func TestAFunctionOfAPartWaitsForTheNextOnes(t *testing.T) {
 				case 0:
 					w.Block(func() { <-links[i+1] })
 				case 1:
-					inner, _ := p.Group(context.Background())
+					inner, _ := NewGroup(p)
 					inner.GoWorker(func(w *Worker) error { w.Block(func() { <-links[i+1] }); return nil })
 					if err := inner.Wait(); err != nil {
 						return err
@@ -824,7 +824,7 @@ func TestAFunctionOfAPartWaitsForTheNextOnes(t *testing.T) {
 
 func TestAPartDoesNotKeepOthersFromThePool(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.AtMost(1)
 	gate := make(chan struct{})
 	for range 100 {
@@ -845,7 +845,7 @@ func TestWhatIsInTheBacklogRunsBeforeCloseReturns(t *testing.T) {
 	for i := range testutil.Stress(200) {
 		p, err := New(WithWorkers(1 + i%3))
 		require.NoError(t, err)
-		g, _ := p.Group(context.Background())
+		g, _ := NewGroup(p)
 		g.AtMost(1 + i%2)
 		var ran atomic.Int64
 		for j := range 50 {
@@ -870,7 +870,7 @@ func TestAPartThatFailsDropsItsBacklog(t *testing.T) {
 		"panic":  func() error { panic("ouch") },
 		"goexit": func() error { runtime.Goexit(); return nil },
 	} {
-		g, ctx := p.Group(context.Background())
+		g, ctx := NewGroup(p)
 		g.AtMost(1)
 		gate := make(chan struct{})
 		g.GoWorker(func(w *Worker) error { testutil.Compute(gate); return f() })
@@ -899,7 +899,7 @@ func TestAPartThatFailsDropsItsBacklog(t *testing.T) {
 func TestTheEndOfTheContextDropsTheBacklog(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	ctx, cancel := context.WithCancelCause(context.Background())
-	g, _ := p.Group(ctx)
+	g, _ := NewGroup(p.With(ctx))
 	g.AtMost(2)
 	gate := make(chan struct{})
 	var ran atomic.Int64
@@ -916,7 +916,7 @@ func TestTheEndOfTheContextDropsTheBacklog(t *testing.T) {
 
 func TestAPartOfAClosedPool(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.AtMost(1)
 	require.NoError(t, p.Close())
 	for range 3 {
@@ -951,7 +951,7 @@ func TestAClosingPoolRefusesWhatWouldWaitInAPart(t *testing.T) {
 
 func TestAGroupIsUsedAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	g, ctx := p.Group(context.Background())
+	g, ctx := NewGroup(p)
 	g.SetLimit(3)
 	for i := range 100 {
 		var ran atomic.Int64
@@ -971,7 +971,7 @@ func TestAGroupIsUsedAgain(t *testing.T) {
 		require.NoError(t, ctx.Err())
 	}
 
-	r, _ := GroupOf[int](p, context.Background())
+	r, _ := GroupOf[int](p)
 	r.AtMost(1)
 	for range 3 {
 		for i := range 10 {
@@ -986,7 +986,7 @@ func TestAGroupIsUsedAgain(t *testing.T) {
 
 func TestWhatAGroupCannotBeAskedWhileItHasTasks(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	gate := make(chan struct{})
 	g.Go(func() error { <-gate; return nil })
 	for name, f := range map[string]func(){
@@ -1008,12 +1008,12 @@ func TestWhatAGroupCannotBeAskedWhileItHasTasks(t *testing.T) {
 
 func TestPartsOfPartsEnd(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	outer, _ := p.Group(context.Background())
+	outer, _ := NewGroup(p)
 	outer.AtMost(1)
 	var ran atomic.Int64
 	for range 5 {
 		outer.GoWorker(func(w *Worker) error {
-			inner, _ := p.Group(context.Background())
+			inner, _ := NewGroup(p)
 			inner.AtMost(1)
 			for range 5 {
 				inner.GoWorker(func(w *Worker) error {

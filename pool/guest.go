@@ -37,7 +37,7 @@ type guests struct {
 }
 
 // Run calls f in the calling goroutine, as a guest of the pool, and returns when f does. Workers of
-// the pool can take what f forks. A panic in f is a panic of Run. If the pool is closed, Run returns
+// the pool can take what f forks. A panic in f is a panic of Run. If the pool is closed, see [Pool.Close], Run returns
 // [ErrClosed] without calling f. It waits for other callers only with [WithCallers].
 //
 // Any goroutine may call Run. Inside a task or a function that was given a worker, Run calls f with that
@@ -74,8 +74,8 @@ func (p *Pool) Run(f func(w *Worker)) error {
 // admitGuest returns the worker as which the calling goroutine computes: the one that it already is, or
 // a guest, for which releaseGuest must be called.
 func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool, err error) {
-	if p.core.Closing.Load() {
-		return nil, false, p.refuse(ErrClosed)
+	if p.isClosed() {
+		return nil, false, p.turnAway(ErrClosed)
 	}
 	goroutine := goroutineID()
 	outer := goroutines.find(goroutine)
@@ -98,6 +98,7 @@ func (p *Pool) admitGuest(ctx context.Context, try bool) (w *Worker, guest bool,
 	goroutines.set(goroutine, w)
 	w.locateLabels()
 	w.code.Set(someCode)
+	w.jobs.Set(w.jobs.Own() + 1)
 	if p.stamps {
 		w.since.Store(heist.Ticks())
 	}

@@ -70,7 +70,7 @@ func (h *habits) waited(code uintptr, ticks int64) {
 // list returns the functions, those first that have waited for longest.
 func (h *habits) list(p *Pool) (all []inspect.Waiter) {
 	for i := range h.table {
-		if this := h.table[i].Load(); this != nil {
+		if this := h.table[i].Load(); this != nil && nameOf(this.code) != "" {
 			begun, waited := this.begun.Load(), max(this.waited.Load(), 1)
 			all = append(all, inspect.Waiter{
 				Function: nameOf(this.code), Source: sourceOf(this.code), Share: min(float64(waited)/float64(max(begun, 1)), 1),
@@ -107,13 +107,13 @@ func (h *habits) begins(code uintptr) (waits bool, ticks int64) {
 
 // begin notes that the worker begins a task, which t is the user's function of.
 func (w *Worker) begin(t *task) {
+	if w.pool.habits.known.Load() > 0 {
+		if waits, ticks := w.pool.habits.begins(t.code); waits {
+			w.job.Set(nil) // ExpectWait may wait for a lock, which is no wait of a task
+			w.core.ExpectWait(ticks >= heist.TicksIn(longForThreads))
+		}
+	}
 	w.job.Set(t)
-	if w.pool.habits.known.Load() == 0 {
-		return
-	}
-	if waits, ticks := w.pool.habits.begins(t.code); waits {
-		w.core.ExpectWait(ticks >= heist.TicksIn(longForThreads))
-	}
 }
 
 // lookAt is called by the lookout of a worker.

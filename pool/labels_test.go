@@ -35,11 +35,11 @@ func TestLabelsOfWhoSubmitsFollowTheTask(t *testing.T) {
 		"SubmitAll": func(f func(w *Worker)) { _, err := p.SubmitAll(ctx, []func(*Worker){f}); require.NoError(t, err) },
 		"Async":     func(f func(w *Worker)) { Async(p, func(w *Worker) (int, error) { f(w); return 0, nil }) },
 		"Group": func(f func(w *Worker)) {
-			g, _ := p.Group(ctx)
+			g, _ := NewGroup(p.With(ctx))
 			g.Go(func() error { f(nil); return nil })
 		},
 		"Group.AtMost": func(f func(w *Worker)) {
-			g, _ := p.Group(ctx)
+			g, _ := NewGroup(p.With(ctx))
 			g.AtMost(1)
 			g.Go(func() error { return nil })
 			g.GoWorker(func(w *Worker) error { f(w); return nil })

@@ -143,7 +143,8 @@ func TestUniformDrawsEachVictim(t *testing.T) {
 
 // TestTheDefaultLooksAreNotUniformOnOneTier: there the last victim comes first.
 func TestTheDefaultLooksAreNotUniformOnOneTier(t *testing.T) {
-	p := newPool(t, WithWorkers(4), WithPinning(PinNone))
+	onMachine(t, pretended(1, 4))
+	p := newPool(t, WithWorkers(4))
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
 	h := &p.places[1].search
@@ -237,7 +238,7 @@ func TestALookAllocatesNothing(t *testing.T) {
 	require.NoError(t, p.Pause(t.Context()))
 	defer p.Resume()
 	w := &Worker{pool: p, place: p.places[0]} // the worker of this place is held, so the test may act as it
-	w.core.Placement = p.places[0].placement
+	w.core.Init(&p.core, p.places[0].core.Placement(), nil, false)
 	for _, slots := range []bool{false, true} {
 		require.Zero(t, allocsPerRun(100, func() {
 			for range 4 {

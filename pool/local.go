@@ -50,7 +50,7 @@ type cellHead struct {
 	value  any       // the cell's *T; constant
 	before *cellHead // the cell that was made before this one; constant
 	next   *cellHead // on the list that the cell is on; its holder writes, or under of.mu if it is free
-	job    uint64    // the holder's job that asked last; holder only
+	job    uintptr   // the holder's job that asked last; holder only
 }
 
 // cell has cache lines of its own, because it is made to be written.
@@ -77,7 +77,7 @@ func (l *Local[T]) Of(w *Worker) *T {
 	s := l.cells.Load()
 	for c := w.cells; c != nil; c = c.next {
 		if c.of == s {
-			c.job = w.jobs
+			c.job = w.jobs.Own()
 			return c.value.(*T)
 		}
 	}
@@ -102,7 +102,7 @@ func (l *Local[T]) take(w *Worker) *T {
 	if c == nil {
 		c = l.add(s)
 	}
-	c.next, c.job = w.cells, w.jobs
+	c.next, c.job = w.cells, w.jobs.Own()
 	w.cells = c
 	return c.value.(*T)
 }
@@ -126,7 +126,7 @@ func (w *Worker) freeCells(all bool) {
 	w.cells = nil
 	for c := next; c != nil; c = next {
 		next = c.next
-		if !all && c.job == w.jobs {
+		if !all && c.job == w.jobs.Own() {
 			c.next, w.cells = w.cells, c
 			continue
 		}

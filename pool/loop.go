@@ -54,9 +54,10 @@ type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
 	affinity *Affinity
-	share    int  // chunks for each worker, from which the grain follows
-	most     int  // the most workers that run the loop; 0 is all
-	inOrder  bool // the beginning is wanted first, so the range is not divided among nodes
+	share    int          // chunks for each worker, from which the grain follows
+	most     int          // the most workers that run the loop; 0 is all
+	inOrder  bool         // the beginning is wanted first, so the range is not divided among nodes
+	probed   *policy.Pace // what Probe has measured
 }
 
 // Grain divides a range into chunks of n items, by halves, whether the pool is hungry
@@ -164,7 +165,7 @@ func forRange(at Place, n int, f func(lo, hi int), g []Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	r, err := probe(at, n, g, f)
+	r, err := probe(at, n, g, func(lo, hi int) (more bool) { f(lo, hi); return true })
 	if r == nil {
 		return err
 	}
@@ -188,14 +189,14 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 // function which that returns.
 type Body interface{ Run(lo, hi int) }
 
-// codeOfBody returns the code of the function that a body is shown as. Without Func that is code.
-func codeOfBody(b Body, code uintptr) uintptr {
+// codeOfBody returns the code of the function that a body is shown as, if it says so.
+func codeOfBody(b Body) uintptr {
 	if b, ok := b.(interface{ Func() any }); ok {
 		if f := reflect.ValueOf(b.Func()); f.Kind() == reflect.Func && !f.IsNil() {
 			return f.Pointer()
 		}
 	}
-	return code
+	return someCode
 }
 
 // ForBody is [ForRange] for a body of which a call has no cost of its own. The loops of package par are
@@ -205,12 +206,29 @@ func ForBody[B Body](at Place, n int, body B, g ...Granularity) error {
 	if any(body) == nil {
 		return errors.New("pool: ForBody was given a nil body")
 	}
-	r, err := probe(at, n, g, func(lo, hi int) { body.Run(lo, hi) })
+	r, err := probe(at, n, g, func(lo, hi int) (more bool) { body.Run(lo, hi); return true })
 	if r == nil {
 		return err
 	}
-	run := func(_ *Worker, lo, hi int) { body.Run(lo, hi) }
-	return r.run(codeOfBody(body, codeOf(run)), run)
+	return r.run(codeOfBody(body), func(_ *Worker, lo, hi int) { body.Run(lo, hi) })
+}
+
+// Probe runs the beginning of a loop in the caller, from its first item on, and all of it if that takes less than a wake-up.
+// f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and a
+// granularity for a loop over the others, which then begins with what was measured. It is for algorithms that give short inputs
+// the form that a plain loop has; a [Body] needs none of it.
+//
+// At a pool with [WithCallers] nothing is done. Panics and errors are those of [ForBody]. What f captures need not be allocated.
+func Probe(at Place, n int, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {
+	if f == nil {
+		return 0, others, errNilFunc("Probe")
+	}
+	r, err := probe(at, n, nil, f)
+	if r == nil {
+		return n, others, err
+	}
+	pace := r.pace
+	return r.lo, Granularity{probed: &pace}, nil
 }
 
 // rest is the part of a loop that has not run. A short loop has no rest, so nothing is allocated or copied for it.
@@ -247,7 +265,7 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // at half of the range, because items may be cheap at first and cost more later. If the rest
 // looks long, cold caches may be the reason, so it goes on to twice as many items, until it
 // has measured for aloneTime / probeTime. Each look costs 12 ns.
-func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) {
+func probe(at Place, n int, g []Granularity, f func(lo, hi int) (more bool)) (*rest, error) {
 	inBody := false
 	defer func() {
 		if inBody {
@@ -266,7 +284,10 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) 
 		if p, err = checkLoop(at, n, g); err != nil || n == 0 {
 			return nil, err
 		}
-		if len(g) > 0 && g[0].eager() || p.callers > 0 {
+		switch {
+		case len(g) > 0 && g[0].probed != nil:
+			return restOf(at, 0, n, *g[0].probed, g), nil
+		case len(g) > 0 && g[0].eager() || p.callers > 0:
 			return restOf(at, 0, n, policy.Pace{}, g), nil
 		}
 	}
@@ -274,10 +295,10 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int)) (*rest, error) 
 	start, next := last, min(n/probeShare, mostProbed)|1
 	for done := 0; ; {
 		inBody = true
-		f(done, next)
+		more := f(done, next)
 		inBody = false
 		items := next - done
-		if done = next; done == n {
+		if done = next; done == n || !more {
 			return nil, nil
 		}
 		now := heist.Ticks()

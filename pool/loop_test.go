@@ -290,7 +290,8 @@ func TestEmptyLoopsCallNothing(t *testing.T) {
 
 // TestRangesAreAsLongAsTheGrain, but for the last one. (On several nodes, but for the last one of each piece.)
 func TestRangesAreAsLongAsTheGrain(t *testing.T) {
-	p := newPool(t, WithWorkers(4), WithPinning(PinNone))
+	onMachine(t, pretended(1, 4))
+	p := newPool(t, WithWorkers(4))
 	for _, grain := range []int{1, 2, 7, 100, 1000} {
 		for _, n := range []int{1, 2, 255, 256, 257, 1000, 4096} {
 			var items atomic.Int64
@@ -739,6 +740,39 @@ func TestCancelledLoopStopsInItsProbe(t *testing.T) {
 	})
 	require.ErrorIs(t, err, errStolen)
 	require.Less(t, ran.Load(), int64(n/1000), "items after the first one, at which the loop was cancelled")
+}
+
+// TestProbeLeavesWhatTakesLong to the loop that it returns a granularity for, and each item to one of the two.
+func TestProbeLeavesWhatTakesLong(t *testing.T) {
+	for _, options := range [][]Option{nil, {WithCallers(1)}} {
+		p := newPool(t, append(options, WithWorkers(2))...)
+		for _, took := range []int{0, 20, 100_000} {
+			for _, n := range []int{0, 1, 100, 10_000} {
+				if took*n > 10_000_000 {
+					continue
+				}
+				ran := make(tally, n)
+				done, others, err := Probe(p, n, func(lo, hi int) (more bool) {
+					for i := lo; i < hi; i++ {
+						work(took)
+						ran[i].Add(1)
+					}
+					return true
+				})
+				require.NoError(t, err)
+				require.NoError(t, For(p, n-done, func(i int) { ran[done+i].Add(1) }, others))
+				require.NoError(t, ran.once())
+				require.False(t, took*n > 1_000_000 && done == n, "%d items of %d ns", n, took)
+			}
+		}
+		done, _, err := Probe(p, 10, func(lo, hi int) (more bool) { return false })
+		require.NoError(t, err)
+		require.True(t, done == 10 || len(options) > 0 && done == 0)
+		_, _, err = Probe(p, 10, nil)
+		require.EqualError(t, err, "pool: Probe was given a nil function")
+		_, _, err = Probe(nil, 10, func(int, int) bool { return true })
+		require.Error(t, err)
+	}
 }
 
 func TestLoopThatWasCancelledBeforeRunsNothing(t *testing.T) {

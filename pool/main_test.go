@@ -21,6 +21,19 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
+// Where time alone decides what waits, a busy machine would have others begin beside workers that a test has compute.
+func init() {
+	if goroutineStatuses().at == 0 {
+		blindLooks.Store(int32(time.Second / 2 / monitorPeriod))
+	}
+}
+
+// noticeSoon is for a test of tasks that wait: where time alone decides, it decides as soon as it does for users.
+func noticeSoon(t *testing.T) {
+	before := blindLooks.Swap(0)
+	t.Cleanup(func() { blindLooks.Store(before) })
+}
+
 // closed says whether the channel was closed, or sent to.
 func closed[T any](c <-chan T) bool {
 	select {
@@ -93,6 +106,22 @@ func newPool(t testing.TB, options ...Option) *Pool {
 		requireCloses(t, p)
 	})
 	return p
+}
+
+// cancellable returns a place within at, with a context that can be cancelled.
+func cancellable(at Place) (*View, context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(at.Context())
+	return at.With(ctx), ctx, cancel
+}
+
+// tryAsync is Async, but with the error of what is refused.
+func tryAsync[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) (*Future[T], error) {
+	future := Async(p.Try(), f, options...)
+	if p.usable() != nil || future.Ready() && future.f == nil && future.err != nil {
+		_, err := future.Wait(background)
+		return nil, err
+	}
+	return future, nil
 }
 
 func requireCloses(t testing.TB, p *Pool) {
@@ -213,7 +242,7 @@ func whenParked(p *Pool) bool {
 }
 
 func newGroup(p *Pool) *Group {
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	return g
 }
 

@@ -32,7 +32,6 @@ func TestANilArgumentIsNamed(t *testing.T) {
 			"Pool.SubmitAll":       returned(p.SubmitAll(none, nil)),
 			"Future.Wait":          returned(Async(p, func(*Worker) (int, error) { return 1, nil }).Wait(none)),
 			"Pool.Broadcast":       p.Broadcast(none, func(*Worker) error { return nil }),
-			"First":                returned(First(p, none, func(context.Context, *Worker) (int, error) { return 1, nil })),
 			"Pool.WaitIdle":        p.WaitIdle(none),
 			"Pool.Pause":           p.Pause(none),
 			"Pool.Shutdown":        p.Shutdown(none),
@@ -47,19 +46,18 @@ func TestANilArgumentIsNamed(t *testing.T) {
 			"ResultGroup.GoWorker": resultsError(p, func(g *ResultGroup[int]) { g.GoWorker(nil) }),
 			"ResultGroup.TryGo":    resultsError(p, func(g *ResultGroup[int]) { assert.True(t, g.TryGo(nil)) }),
 			"ResultGroup.Reset":    resultsError(p, func(g *ResultGroup[int]) { g.fail(panicOf(func() { g.Reset(none) })) }),
-			"GroupOf":              panicOf(func() { GroupOf[int](p, none) }),
 			"Worker.Go":            w.Go(nil),
 			"Pool.Go":              p.Go(nil),
 			"Pool.TrySubmit":       p.TrySubmit(nil),
 			"Call.Outside":         panicOf(func() { w.Call().Outside(nil) }),
 			"Worker.Block":         panicOf(func() { w.Block(nil) }),
 			"Worker.Named":         panicOf(func() { w.Named("name", nil) }),
+			"Worker.ShowAs":        panicOf(func() { w.ShowAs((func())(nil)) }),
 			"Worker.Scope":         panicOf(func() { w.Scope(nil) }),
 			"Scope.Go":             panicOf(func() { w.Scope(func(s *Scope) { s.Go(w, nil) }) }),
 			"Pool.With":            panicOf(func() { p.With(none) }),
 			"Worker.With":          panicOf(func() { w.With(none) }),
 			"View.With":            panicOf(func() { p.With(ctx).With(none) }),
-			"Pool.Group":           panicOf(func() { p.Group(none) }),
 			"Group.Reset":          panicOf(func() { newGroup(p).Reset(none) }),
 			"Worker.Stop":          panicOf(func() { w.Stop(nil) }),
 			"Worker.Uncancelled":   panicOf(func() { w.Uncancelled(nil) }),
@@ -77,9 +75,9 @@ func TestWhatNobodyMadeAndNoWorkerAreNamed(t *testing.T) {
 		says string
 		use  func()
 	}{
-		{"not made by Pool.Group", func() { new(Group).Queued() }},
-		{"not made by Pool.Group", func() { new(Group).Running() }},
-		{"not made by Pool.Group", func() { new(Group).Skipped() }},
+		{"not made by NewGroup", func() { new(Group).Queued() }},
+		{"not made by NewGroup", func() { new(Group).Running() }},
+		{"not made by NewGroup", func() { new(Group).Skipped() }},
 		{"not made by Recursive", func() { new(Recursion[int, int]).Call(new(Worker), 1) }},
 		{"Recursion.Call was called with a worker that is nil", func() { forkFib.Call(nil, 1) }},
 		{"Local.Of was called with a worker that is nil", func() { new(Local[int]).Of(nil) }},
@@ -96,7 +94,7 @@ func TestWhatNobodyMadeAndNoWorkerAreNamed(t *testing.T) {
 	} {
 		assert.ErrorContains(t, panicOf(c.use), c.says)
 	}
-	require.True(t, new(Future[int]).Done(), "Wait would not wait")
+	require.True(t, new(Future[int]).Ready(), "Wait would not wait")
 }
 
 // TestAJoinOfANilFunctionIsNamed where it costs nothing: on the slow path, which the outermost joins take, and in a thief.
@@ -125,7 +123,7 @@ func groupError(p *Pool, add func(g *Group)) error {
 }
 
 func resultsError(p *Pool, add func(g *ResultGroup[int])) error {
-	g, _ := GroupOf[int](p, context.Background())
+	g, _ := GroupOf[int](p)
 	add(g)
 	_, err := g.Wait()
 	return err
@@ -247,6 +245,14 @@ func TestEachTaskOptionHoldsForAFutureOfATask(t *testing.T) {
 			_, _ = f.Wait(ctx)
 		},
 		"after": func(p *Pool, w *Worker) {
+			before := Async(p, func(*Worker) (int, error) { return 7, nil }, Delay(time.Millisecond))
+			f := Async(p, func(*Worker) (int, error) { return before.Wait(ctx) }, After(before))
+			assert.Equal(t, 2, p.Load().Delayed)
+			n, err := f.Wait(ctx)
+			assert.NoError(t, err)
+			assert.Equal(t, 7, n)
+		},
+		"delayBy": func(p *Pool, w *Worker) {
 			f := Async(p, func(*Worker) (int, error) { return 0, nil }, Delay(time.Hour))
 			assert.Equal(t, 1, p.Load().Delayed)
 			assert.True(t, f.Cancel())
@@ -391,7 +397,7 @@ func TestAnotherFunctionsWorkerIsRefused(t *testing.T) {
 				func() { panic(outer.With(context.Background()).Run(func(*Worker) {})) },
 				func() { panic(Do(outer, func(*Worker) {})) },
 				func() {
-					inner, _, cancel := WithCancel(outer)
+					inner, _, cancel := cancellable(outer)
 					defer cancel(nil)
 					_, err := forkFib.Run(inner, 3)
 					panic(err)

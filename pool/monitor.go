@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"math"
 	"runtime"
 	"sync"
@@ -27,8 +28,6 @@ import (
 // begins one again. Without assembly that happens to tasks that only compute for so long, too.
 const (
 	monitorPeriod = time.Millisecond
-	// blindLooks is how many looks without any task begun make the monitor begin some beside the workers.
-	blindLooks = 10
 	// mostBeside is how many begin at a time.
 	mostBeside = 64
 	// A system call counts as a wait if it is found at syscallLooks looks, so far apart. Those that Go's files and sockets
@@ -36,6 +35,9 @@ const (
 	syscallLooks = 4
 	syscallPause = 10 * time.Microsecond
 )
+
+// blindLooks is how many looks without any task begun make the monitor begin some beside the workers: 10 if it is 0. Only tests set it.
+var blindLooks atomic.Int32
 
 // monitor is the state of a pool's monitor.
 type monitor struct {
@@ -123,10 +125,8 @@ func (p *Pool) hasUnbegun() bool {
 		return false
 	}
 	for r := range p.rosters() {
-		for at := r.First(); at != nil; at = at.Next() {
-			if workerOf(at).anyFork(true) {
-				return true
-			}
+		if r.Shows(true) {
+			return true
 		}
 	}
 	return p.core.IsPaused() && !p.core.Rests()
@@ -138,9 +138,10 @@ type look struct {
 	statuses *statuses
 	stolen   *heist.Ring[task] // empty
 
-	begun  uint64 // tasks that the places had begun at the last look
-	blind  int    // looks at which none had begun since, while a wait was unclear
-	beside int    // how many begin beside the workers next time
+	begun  uint64   // tasks that the places had begun at the last look
+	tasks  []uint64 // the same for each place
+	blind  int      // looks at which none had begun since, while a wait was unclear
+	beside int      // how many begin beside the workers next time
 }
 
 // look looks at all workers that are in a job. A task that waits for a moment, again and again, may be woken by the clock
@@ -148,6 +149,7 @@ type look struct {
 // the monitor looks again.
 func (l *look) look() {
 	p := l.p
+	l.lookAtSlots()
 	unclear, ready := l.round()
 	if ready {
 		runtime.Gosched()
@@ -160,7 +162,7 @@ func (l *look) look() {
 		l.begun, l.blind, l.beside = begun, 0, 1
 		return
 	}
-	if l.blind++; l.blind%blindLooks == 0 {
+	if l.blind++; l.blind%int(cmp.Or(blindLooks.Load(), 10)) == 0 {
 		for range l.beside {
 			p.relieved(l.stolen)
 		}
@@ -185,6 +187,24 @@ func (l *look) round() (unclear, ready bool) {
 		}
 	}
 	return unclear, ready
+}
+
+// lookAtSlots shares the slots that holders keep, and have not come to since the last look.
+func (l *look) lookAtSlots() {
+	shared := false
+	for i, pl := range l.p.victims() {
+		if i == len(l.tasks) {
+			l.tasks = append(l.tasks, 0)
+		}
+		begun := pl.tasks.Load()
+		if begun == l.tasks[i] {
+			shared = pl.shareSlot() || shared
+		}
+		l.tasks[i] = begun
+	}
+	if shared {
+		l.p.core.NotifySeen()
+	}
 }
 
 // notice lends the place of a worker that waits.

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -22,6 +22,7 @@ func needsStatuses(t *testing.T) {
 
 // TestATaskMayWaitForALaterOneWithoutAWord, in all ways that Go has, on few workers.
 func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
+	noticeSoon(t)
 	for _, workers := range []int{1, 2, 4} {
 		p := newPool(t, WithWorkers(workers))
 		for range testutil.Stress(30) {
@@ -65,8 +66,9 @@ func TestATaskMayWaitForALaterOneWithoutAWord(t *testing.T) {
 
 // TestAFunctionThatWaitsGivesUpItsTurn: in a group with AtMost, and among callers.
 func TestAFunctionThatWaitsGivesUpItsTurn(t *testing.T) {
+	noticeSoon(t)
 	p := newPool(t, WithWorkers(1), WithCallers(1))
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.AtMost(1)
 	met := testutil.NewBarrier(10)
 	for range 10 {
@@ -214,4 +216,37 @@ func TestTheStatusOfGoroutinesIsFound(t *testing.T) {
 	require.True(t, testutil.Eventually(func() bool { return s.of(r) == isWaiting }))
 	close(gate)
 	over()
+}
+
+// TestNoMoreTasksBeginThanThereArePlaces, where tasks wait again and again without a word. Those that come back go on at once, so only the time
+// until the first wait counts.
+func TestNoMoreTasksBeginThanThereArePlaces(t *testing.T) {
+	needsStatuses(t)
+	const workers = 4
+	p := newPool(t, WithWorkers(workers))
+	var begun, most atomic.Int32
+	compute := func() {
+		for range 10 {
+			heist.Spin(5 * time.Microsecond)
+			runtime.Gosched() // so that others may compute at the same time, however many CPUs there are
+		}
+	}
+	var all sync.WaitGroup
+	for i := range testutil.Stress(2000) {
+		all.Add(1)
+		require.NoError(t, p.Go(func(*Worker) {
+			defer all.Done()
+			now := begun.Add(1)
+			for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+			}
+			compute()
+			begun.Add(-1)
+			for range 5 {
+				time.Sleep(time.Duration(i%5) * 500 * time.Microsecond)
+				compute()
+			}
+		}))
+	}
+	all.Wait()
+	require.LessOrEqual(t, int(most.Load()), workers+int(p.Stats().Beside))
 }

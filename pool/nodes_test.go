@@ -145,7 +145,7 @@ func TestAPoolHasTheNodesOnWhichItHasWorkers(t *testing.T) {
 		{"more workers than CPUs", []Option{WithWorkers(11), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{3, 3, 3, 2}},
 		{"few", []Option{WithWorkers(2), WithTuning(Tuning{MaxWorkers: 2}), WithPinning(PinCores)}, []int{0, 10}, []int{1, 1}},
 		{"few at first", []Option{WithWorkers(2), WithTuning(Tuning{MaxWorkers: 4}), WithPinning(PinCores)}, []int{0, 10, 20, 30}, []int{1, 1, 0, 0}},
-		{"unbound", []Option{WithWorkers(8), WithPinning(PinNone)}, []int{0}, nil},
+		{"not bound", []Option{WithWorkers(8)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
 		{"under caches", []Option{WithWorkers(8), WithPinning(PinL3)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
 		{"under nodes", []Option{WithWorkers(8), WithPinning(PinNodes)}, []int{0, 10, 20, 30}, []int{2, 2, 2, 2}},
 	} {
@@ -244,9 +244,9 @@ func TestAMissingNodeIsAnErrorThatNamesThoseThatExist(t *testing.T) {
 		require.ErrorContains(t, p.TrySubmit(ran, OnNode(id)), want)
 		require.ErrorContains(t, p.Submit(ctx, ran, OnNode(id), PriorityHigh), want)
 	}
-	unbound := newPool(t, WithPinning(PinNone))
-	require.ErrorContains(t, submitOn(unbound, ctx, 10, ran), "but on nodes [0]")
-	require.NoError(t, submitOn(unbound, ctx, 0, func(*Worker) {}))
+	unbound := newPool(t, WithPinning(PinNone), WithWorkers(3))
+	require.ErrorContains(t, submitOn(unbound, ctx, 30, ran), "but on nodes [0 10 20]")
+	require.NoError(t, submitOn(unbound, ctx, 10, func(*Worker) {}))
 	one := newPool(t, WithCPUs(2))
 	require.ErrorContains(t, submitOn(one, ctx, 0, ran), "but on nodes [20]")
 	require.NoError(t, submitOn(one, ctx, 20, func(*Worker) {}))
@@ -512,7 +512,7 @@ func TestTiersHaveTheNamesOfWhatIsShared(t *testing.T) {
 	require.Equal(t, append(near, "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinCores))))
 	require.Equal(t, append(near[1:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinL3))))
 	require.Equal(t, append(near[2:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24), WithPinning(PinNodes))))
-	require.Equal(t, []string{"same node"}, tierNames(newPool(t, WithWorkers(24), WithPinning(PinNone))))
+	require.Equal(t, append(near[2:], "nodes at distance 21"), tierNames(newPool(t, WithWorkers(24))))
 	onMachine(t, pretended(6, 1)) // a ring
 	require.Equal(t, []string{"same core", "same node", "nodes at distance 21", "nodes at distance 32", "nodes at distance 43"},
 		tierNames(newPool(t, WithWorkers(6), WithPinning(PinCores))))
@@ -525,7 +525,7 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 	machine := topologyOf(t)
 	for _, thief := range p.places[:p.first] {
 		for _, victim := range p.places[:p.first] {
-			a, b := machine.CPUs[thief.placement.CPUs[0]], machine.CPUs[victim.placement.CPUs[0]]
+			a, b := machine.CPUs[thief.core.Placement().CPUs[0]], machine.CPUs[victim.core.Placement().CPUs[0]]
 			want := "nodes at distance 21"
 			switch {
 			case a.Core == b.Core:
@@ -539,7 +539,7 @@ func TestThievesKnowHowFarTheirVictimsAre(t *testing.T) {
 		}
 		for node, n := range p.nodes {
 			want := "same node"
-			if node != thief.placement.Node {
+			if node != thief.core.Placement().Node {
 				want = "nodes at distance 21"
 			}
 			require.Equal(t, want, p.Stats().Tiers[thief.search.TierOf(n.guestsAt)].Name)
@@ -663,7 +663,7 @@ func TestPinningsBindWorkersToWhatIsShared(t *testing.T) {
 			var want [][]int
 			for rank, cpu := range c.order {
 				want = append(want, c.bound(cpu))
-				require.Equal(t, c.bound(cpu), p.places[rank].placement.CPUs, "worker %d", rank)
+				require.Equal(t, c.bound(cpu), p.places[rank].core.Placement().CPUs, "worker %d", rank)
 			}
 			require.ElementsMatch(t, want, bound())
 		})
@@ -688,9 +688,21 @@ func TestMachinesThatCannotBindSaySo(t *testing.T) {
 	}
 	_, err := New(WithTuning(Tuning{Isolate: true}), WithWorkers(1))
 	require.ErrorIs(t, err, heist.ErrPinning)
-	p := newPool(t)
+	p := newPool(t, WithWorkers(2))
 	require.False(t, isPinned(p))
-	require.Equal(t, []int{0}, p.Nodes())
+	require.Equal(t, []int{0, 10}, p.Nodes())
+}
+
+// TestUnboundWorkersShareTheirIdleWorkersWithGuests: workers that begin beside the places become idle where places find them.
+func TestUnboundWorkersShareTheirIdleWorkersWithGuests(t *testing.T) {
+	for nodes, workers := range map[int]int{1: 4, 2: 4, 3: 6} {
+		onMachine(t, pretended(nodes, 2))
+		p := newPool(t, WithWorkers(workers))
+		require.Len(t, p.core.Placements(), nodes)
+		for _, pl := range p.victims() {
+			require.Equal(t, p.nodes[pl.core.Node()].guestsAt, p.seats.Of(pl.index))
+		}
+	}
 }
 
 // TestTheFirstOfTheWorkersOnACPUHasIt: a waker chooses the place that is bound to its own CPU last.

@@ -15,7 +15,7 @@ import (
 	"github.com/seed53057037/heist/pool/poolhttp"
 )
 
-// BenchmarkObservation is what it costs to be seen: README, "See inside".
+// BenchmarkObservation is what it costs to be seen: docs/observability.md.
 func BenchmarkObservation(b *testing.B) {
 	labels := pprof.WithLabels(context.Background(), pprof.Labels("request", "1"))
 	for _, c := range []struct {

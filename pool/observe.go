@@ -3,12 +3,16 @@ package pool
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"runtime/trace"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
@@ -42,7 +46,7 @@ func carry(f func(*Worker), of *task, name string) func(*Worker) {
 func withMeta(f func(*Worker), of *task, labels labels, name string) func(*Worker) {
 	e := taskMeta{labels: labels, name: name}
 	if trace.IsEnabled() {
-		ctx, task := trace.NewTask(context.Background(), cmp.Or(name, nameOf(of.code)))
+		ctx, task := trace.NewTask(context.Background(), cmp.Or(name, runtime.FuncForPC(of.code).Name()))
 		e.ctx, e.end = ctx, task.End
 	}
 	return func(w *Worker) { e.run(w, f) }
@@ -127,16 +131,51 @@ func (w *Worker) enterName(name string) {
 
 func (w *Worker) leaveName() { w.inside.Set(w.inside.Own().outer) }
 
+// ShowAs says that the caller's task does f, a function, for somebody who knows that one and not the task's own: a package calls
+// it that wraps functions before it gives them to the pool, at the beginning of the task. From then on dumps, slow tasks and
+// the table of functions that wait name f. Cost: some loads and stores.
+func (w *Worker) ShowAs(f any) {
+	if w.debug("Worker.ShowAs"); w == nil || w.pool == nil {
+		w.mustBeMine("Worker.ShowAs")
+	}
+	if reflect.ValueOf(f).Kind() != reflect.Func {
+		panic(fmt.Errorf("pool: Worker.ShowAs was given a %T; it must be a function", f))
+	}
+	t := (*[2]*task)(unsafe.Pointer(&f))[1] // an interface is a type and, of a function, its value
+	if t == nil {
+		panic(errNilFunc("Worker.ShowAs"))
+	}
+	if w.job.Own() != nil {
+		w.isIn(t)
+	}
+}
+
+// isIn notes that the worker's task does f, and so does the innermost future or group if it is of the same function.
+func (w *Worker) isIn(f *task) {
+	if in := w.inside.Own(); in != nil && in.f == w.job.Own() {
+		shown := *in
+		shown.f = f
+		w.inside.Set(&shown)
+	}
+	w.begin(f)
+}
+
 type named string
 
 func (n named) set(o *taskOptions) { o.name = string(n) }
 
-// nameOf returns the name of the function with this code.
+// nameOf returns the name of the function with this code; empty if that is not known, or is one of heist's own, which does
+// another one that the user has given.
 func nameOf(code uintptr) string {
-	if f := runtime.FuncForPC(code); f != nil {
-		return f.Name()
+	f := runtime.FuncForPC(code)
+	if f == nil {
+		return ""
 	}
-	return "a function"
+	file, _ := f.FileLine(f.Entry())
+	if isOurs(f.Name()) && !strings.HasSuffix(file, "_test.go") {
+		return ""
+	}
+	return strings.TrimSuffix(f.Name(), "-fm") // which marks a method that is used as a function
 }
 
 // region begins a region of runtime/trace, if a trace is on. The same goroutine must end it.
@@ -174,10 +213,10 @@ func (p *Pool) Timings() inspect.Timings {
 
 // meter is what a worker measures. Owner only.
 type meter struct {
-	jobs       uint64        // how many it has begun
-	waited     int64         // how long it has waited in all, in heist.Ticks, if the pool measures
-	waitedThen int64         // waited when its job began
-	region     *trace.Region // of the wait that it is in; nil if no trace is on
+	jobs       published.Word // how many it has begun; of a guest its calls, too
+	waited     int64          // how long it has waited in all, in heist.Ticks, if the pool measures
+	waitedThen int64          // waited when its job began
+	region     *trace.Region  // of the wait that it is in; nil if no trace is on
 }
 
 // display is what a worker shows of itself. Owner writes, observers read. It is on the owner's lines, because observers
@@ -274,7 +313,7 @@ func (p *Pool) stamped(t *task) *task {
 	return taskOf(func(w *Worker) {
 		if w != nil && w.pool == p { // else Abort has given the task back, and another goroutine runs it
 			w.timings.wait.add(heist.Ticks() - queued)
-			w.job.Set(t)
+			w.begin(t)
 		}
 		t.run(w)
 	})
@@ -298,6 +337,6 @@ func (w *Worker) ends() {
 		m.computing.Add(int(max(took-(w.waited-w.waitedThen), 0)))
 	}
 	if slow := w.pool.slowAfter; last != nil && slow > 0 && w.pool.duration(uint64(took)) > slow {
-		w.wasSlow(since, took, cmp.Or(w.title, nameOf(last.code)))
+		w.wasSlow(since, took, last)
 	}
 }

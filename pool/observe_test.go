@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"runtime/trace"
 	"slices"
@@ -88,7 +89,7 @@ func TestStatsCountWhatBecameOfTasks(t *testing.T) {
 	ctx := context.Background()
 	p := newPool(t, WithWorkers(1), WithQueueBound(1), WithPanicHandler(func(*PanicError) {}))
 	hold, held := make(chan struct{}), make(chan struct{})
-	require.NoError(t, p.Go(func(*Worker) { close(held); <-hold }))
+	require.NoError(t, p.Go(func(*Worker) { close(held); testutil.Compute(hold) }))
 	<-held
 	require.NoError(t, p.TrySubmit(func(*Worker) { panic("on purpose") }))
 	require.ErrorIs(t, p.TrySubmit(func(*Worker) {}), ErrFull)
@@ -108,7 +109,8 @@ func TestStatsCountWhatBecameOfTasks(t *testing.T) {
 	require.ErrorIs(t, p.Run(func(*Worker) {}), ErrClosed)
 	s := p.Stats()
 	require.EqualValues(t, 6, s.Submitted)
-	require.EqualValues(t, 3, s.Refused)
+	require.EqualValues(t, 2, s.Refused)
+	require.EqualValues(t, 1, s.RefusedCallers)
 	require.EqualValues(t, 1, s.Late)
 	require.EqualValues(t, 1, s.Skipped)
 	require.EqualValues(t, 1, s.Panicked)
@@ -127,7 +129,7 @@ func TestSubmittedCountsWhatNoWorkerComesTo(t *testing.T) {
 	require.True(t, testutil.Eventually(func() bool { return p.Stats().Skipped == 5 }))
 	require.EqualValues(t, 5, p.Stats().Submitted)
 
-	g, _ := p.Group(context.Background())
+	g, _ := NewGroup(p)
 	g.AtMost(1)
 	for range 5 {
 		g.Go(func() error { return errors.New("the first") })
@@ -190,7 +192,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	c, err := configure([]Option{WithPinning(PinCores), WithWorkers(2), WithTimings()})
 	require.NoError(t, err)
 	p := makePool(c)
-	waiter := p.newWorker(p.places[0].placement)
+	waiter := p.newWorker(p.places[0].core.Placement())
 	waiter.core.BeginBeside(&p.places[0].core.Roster)
 	waiter.core.Lend(nil, false)
 	p.cancelled.Store(2)
@@ -232,7 +234,7 @@ func TestStatsAndLoadReadEachCounterOnce(t *testing.T) {
 	// Half of what was counted and measured is of a worker that has ended.
 	second := heist.TicksIn(time.Second)
 	for range 2 {
-		w := p.newWorker(pl.placement)
+		w := p.newWorker(pl.core.Placement())
 		w.publishes.Add(20)
 		w.timings.computing.Add(int(30 * second))
 		w.timings.searching.Add(int(40 * second))
@@ -364,7 +366,7 @@ func TestEachRefusalIsCountedOnce(t *testing.T) {
 	}
 	tasks := []refused{
 		{"TrySubmit", 1, func(p *Pool, _ *Worker) error { return p.TrySubmit(nothing) }},
-		{"TryAsync", 1, func(p *Pool, _ *Worker) error { _, err := TryAsync(p, future); return err }},
+		{"Async at Try", 1, func(p *Pool, _ *Worker) error { _, err := tryAsync(p, future); return err }},
 	}
 	callers := []refused{
 		{"Try", 1, func(p *Pool, _ *Worker) error { return p.Try().Run(nothing) }},
@@ -390,9 +392,12 @@ func TestEachRefusalIsCountedOnce(t *testing.T) {
 	}
 	counted := func(t *testing.T, p *Pool, w *Worker, c refused, want error) {
 		t.Helper()
-		before := p.Stats().Refused
+		before := p.Stats()
 		require.ErrorIs(t, c.call(p, w), want, c.name)
-		require.EqualValues(t, c.n, p.Stats().Refused-before, c.name)
+		after := p.Stats()
+		tasks, callers := after.Refused-before.Refused, after.RefusedCallers-before.RefusedCallers
+		require.EqualValues(t, c.n, tasks+callers, c.name)
+		require.Equal(t, regexp.MustCompile("^Try$|Run$|^Do$|^ForRange").MatchString(c.name), callers > 0, c.name)
 	}
 	p := newPool(t, WithWorkers(1), WithQueueBound(1), WithCallers(1))
 	release := occupyAll(t, p)
@@ -507,7 +512,7 @@ func TestATaskGoesByItsName(t *testing.T) {
 		func(f func(w *Worker)) error { return p.Submit(context.Background(), f, Named("resize")) },
 		func(f func(w *Worker)) error { return p.TrySubmit(f, Named("resize")) },
 		func(f func(w *Worker)) error {
-			_, err := TryAsync(p, func(w *Worker) (int, error) { f(w); return 0, nil }, Named("resize"))
+			_, err := tryAsync(p, func(w *Worker) (int, error) { f(w); return 0, nil }, Named("resize"))
 			return err
 		},
 		func(f func(w *Worker)) error {
@@ -525,7 +530,7 @@ func TestATaskWithoutANameGoesByThatOfItsFunction(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	p := newPool(t, WithWorkers(1), WithTimings())
-	g, _ := p.Group(ctx)
+	g, _ := NewGroup(p.With(ctx))
 	seen := make(chan string, 1)
 	for name, submit := range map[string]func(){
 		"Go":      func() { _ = p.Go(theTask(seen)) },

@@ -31,9 +31,9 @@ type config struct {
 	maxWorkers int
 	follows    bool // the number of workers follows GOMAXPROCS and the CPUs of the process
 	pinning    Pinning
-	auto       bool           // no option asked for the pinning
 	why        string         // why the pinning is what it is
 	cpus       []int          // CPUs that the workers are bound to, in the order in which they get them; nil if not pinned
+	spots      []int          // CPUs that the workers may run on: cpus, or all that the process may use; nil if the system does not say
 	bindings   [][]int        // the CPUs of each worker, as many entries as cpus; workers beyond that start over
 	topology   *numa.Topology // nil if it was not read
 	isolate    bool
@@ -73,10 +73,8 @@ var thisMachine = machine{allowed: heist.Allowed, online: onlineCPUs, read: numa
 type Pinning int
 
 const (
-	// PinAuto is PinNone on a machine with one memory node, and where the process may use more CPUs than there are
-	// Ps, as in a container with a quota. Elsewhere it is PinNodes, so that near-first stealing has an effect and
-	// the system can still move a thread off a busy CPU. [Pool.Pinning] returns what was chosen, and why. PinAuto
-	// is the default.
+	// PinAuto is PinNone, or PinCores if [WithCPUs] or Isolate asks for CPUs. [Pool.Pinning] returns what was chosen, and
+	// why. PinAuto is the default.
 	PinAuto Pinning = iota
 	// PinCores binds each worker to one CPU; New fails if the system cannot bind. It is for pools that own their
 	// CPUs: a bound worker waits for its CPU even if another one is free. Where the process may use more CPUs than
@@ -86,7 +84,8 @@ const (
 	PinCores
 	// PinNone leaves it to Go's scheduler and the system where workers run. The workers are goroutines that are not
 	// locked to threads. Where no P is idle they give way to the other goroutines of the process every 25
-	// microseconds.
+	// microseconds. On a machine with several memory nodes a worker looks where it runs whenever it begins, and
+	// between two tasks, and steals near there first.
 	PinNone
 	// PinL3 binds each worker to the CPUs under one level 3 cache, or, where there is none, to those of a package
 	// or node. The system chooses among them, and moves a worker whose CPU is busy. New fails if the system cannot
@@ -184,7 +183,7 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 // begins in its goroutine before it runs anything, and ends where that goroutine ends. Either may be nil. A worker
 // begins with the pool, or because others wait, and ends with the pool, or when it is no longer needed. Where a
 // task ends its goroutine by runtime.Goexit, the worker goes on in another one, and calls both. Guests call no
-// hooks. The hooks must not use the pool, and a panic in them ends the process.
+// hooks. The hooks must not use the pool nor wait for its tasks, and a panic in them ends the process.
 func WithHooks(begins, ends func(w *Worker)) Option {
 	return func(c *config) error {
 		c.begins, c.ends = begins, ends
@@ -193,9 +192,9 @@ func WithHooks(begins, ends func(w *Worker)) Option {
 	}
 }
 
-// WithPinning sets how workers are bound. A bound worker is locked to its thread (runtime.LockOSThread), also with
-// PinAuto on a machine with several nodes. Go ends the process, by a fatal error that nothing can recover, if such a
-// worker calls next or stop of an iter.Pull that another goroutine has made. A task calls them in a goroutine of its own:
+// WithPinning sets how workers are bound. A bound worker is locked to its thread (runtime.LockOSThread). Go ends the
+// process, by a fatal error that nothing can recover, if such a worker calls next or stop of an iter.Pull that another
+// goroutine has made. A task calls them in a goroutine of its own:
 //
 //	w.Block(func() {
 //		done := make(chan struct{})
@@ -292,6 +291,15 @@ func countOf(allowed []int) int {
 	return len(allowed)
 }
 
+// spare leaves a P for the rest of the process, of n, where a hot worker never gives its own back. On one P there is none to
+// leave.
+func (c *config) spare(n int) int {
+	if c.latency {
+		return max(1, n-1)
+	}
+	return n
+}
+
 // place chooses the number of workers and their CPUs.
 func (c *config) place() error {
 	given := c.cpus
@@ -310,7 +318,7 @@ func (c *config) place() error {
 		case c.isolate: // isolation takes CPUs, and so Ps, from the rest of the process
 			c.workers = min(ownPs(), countOf(allowed))
 		default:
-			c.workers, c.follows = min(ownPs(), countOf(allowed)), true
+			c.workers, c.follows = c.spare(min(ownPs(), countOf(allowed))), true
 			if c.maxWorkers == 0 {
 				c.maxWorkers = max(countOf(allowed), ownPs(), c.machine.online())
 			}
@@ -325,10 +333,15 @@ func (c *config) place() error {
 			c.why = "Tuning.Isolate was asked for"
 		}
 	default:
-		c.auto = true
-		c.choose(allowed)
+		c.pinning, c.why = PinNone, "nothing asked for workers that are bound"
+	}
+	// An error in /sys does not matter here: CPUs that it does not describe count as on one node, each with a core
+	// of its own.
+	if c.topology == nil && (c.pinning != PinNone || len(allowed) > 1) {
+		c.topology, _ = c.machine.read()
 	}
 	if c.pinning == PinNone {
+		c.spots = allowed
 		return nil
 	}
 	if c.inBubble {
@@ -336,11 +349,6 @@ func (c *config) place() error {
 	}
 	if err != nil {
 		return err
-	}
-	// An error in /sys does not matter here: CPUs that it does not describe count as on one node, each with a core
-	// of its own.
-	if c.topology == nil {
-		c.topology, _ = c.machine.read()
 	}
 	if c.cpus = given; given == nil {
 		first := 0
@@ -352,44 +360,11 @@ func (c *config) place() error {
 			c.cpus = c.cpus[:min(len(c.cpus), max(c.workers, c.maxWorkers))]
 		}
 	}
+	c.spots = c.cpus
 	for _, cpu := range c.cpus {
 		c.bindings = append(c.bindings, boundTo(c.topology, c.pinning, cpu, c.cpus))
 	}
 	return nil
-}
-
-// choose chooses the pinning for PinAuto.
-func (c *config) choose(allowed []int) {
-	c.pinning = PinNone
-	if c.inBubble {
-		c.why = "the pool was made in a bubble of testing/synctest"
-		return
-	}
-	if len(allowed) == 0 {
-		c.why = "the system does not say which CPUs the process may use"
-		return
-	}
-	if n := runtime.GOMAXPROCS(0); n < len(allowed) {
-		c.why = fmt.Sprintf("GOMAXPROCS is %d, and the process may use %d CPUs", n, len(allowed))
-		return
-	}
-	c.topology, _ = c.machine.read()
-	nodes := make(map[int][]int)
-	for _, cpu := range allowed {
-		node := c.topology.NodeOf(cpu)
-		nodes[node] = append(nodes[node], cpu)
-	}
-	if len(nodes) < 2 {
-		c.why = "the CPUs that the process may use are on one memory node"
-		return
-	}
-	for _, cpus := range nodes {
-		if !c.machine.canPin(cpus) {
-			c.why = fmt.Sprintf("the system does not bind a thread to CPUs %v", cpus)
-			return
-		}
-	}
-	c.pinning, c.why = PinNodes, fmt.Sprintf("the CPUs that the process may use are on %d memory nodes", len(nodes))
 }
 
 // boundTo returns the CPUs, among those of the pool, to which the worker that gets cpu is bound.
@@ -409,22 +384,6 @@ func boundTo(t *numa.Topology, p Pinning, cpu int, cpus []int) []int {
 	}
 	slices.Sort(bound)
 	return bound
-}
-
-// canPin tries to bind a thread of its own to the CPUs. A sandbox may refuse the system call.
-func (m *machine) canPin(cpus []int) bool {
-	if len(cpus) == 0 {
-		return false
-	}
-	result := make(chan error)
-	go func() {
-		pinned, err := m.pin(cpus...)
-		if err == nil && pinned != nil {
-			err = pinned.Unpin()
-		}
-		result <- err
-	}()
-	return <-result == nil
 }
 
 // spread orders the CPUs so that the first workers get cores of their own, big ones before little ones, and the

@@ -90,7 +90,7 @@ func TestNobodyElseIsBound(t *testing.T) {
 }
 
 func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
-	p, many := newPool(t, WithWorkers(1)), core.Placement{CPUs: []int{0}, Places: core.MostBound}
+	p, many := newPool(t, WithWorkers(1)), core.Placement{CPUs: []int{0}, Bound: true, Places: core.MostBound}
 	for more := true; more; {
 		bound, afterEnd := many.Begins(&p.core)
 		defer many.Ends(&p.core, bound, afterEnd)
@@ -98,7 +98,7 @@ func TestMoreBoundThreadsThanAProcessMayHaveAreRefused(t *testing.T) {
 	}
 	_, err := New(WithWorkers(2), WithPinning(PinCores))
 	require.ErrorContains(t, err, "10,000 threads; use fewer workers, or PinNone")
-	p = newPool(t, WithWorkers(2)) // PinAuto goes on without pinning
+	p = newPool(t, WithWorkers(2))
 	require.NoError(t, p.Run(func(w *Worker) { fib(w, 10) }))
 }
 

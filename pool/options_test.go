@@ -169,9 +169,9 @@ func TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs(t *testing.T) {
 		p := newPool(t, WithPinning(PinCores))
 		require.Equal(t, 2, p.Workers())
 		for _, pl := range p.places[:2] {
-			taken[pl.placement.CPUs[0]]++
+			taken[pl.core.Placement().CPUs[0]]++
 		}
-		require.Equal(t, []int{k}, p.places[0].placement.CPUs)
+		require.Equal(t, []int{k}, p.places[0].core.Placement().CPUs)
 	}
 	for cpu := range 8 {
 		require.Equal(t, 2, taken[cpu], "CPU %d", cpu)
@@ -179,7 +179,7 @@ func TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs(t *testing.T) {
 	m := pretended(2, 1) // with as many CPUs as Ps there is no draw
 	m.draw = func(int) int { t.Error("drawn"); return 0 }
 	onMachine(t, m)
-	require.Equal(t, []int{0}, newPool(t, WithPinning(PinCores)).places[0].placement.CPUs)
+	require.Equal(t, []int{0}, newPool(t, WithPinning(PinCores)).places[0].core.Placement().CPUs)
 
 	// Cores of their own come first, whichever is drawn.
 	m = big(1, 1, 4, 2)
@@ -188,7 +188,7 @@ func TestProcessesWithAQuotaDoNotAllBindToTheFirstCPUs(t *testing.T) {
 	p := newPool(t, WithPinning(PinCores), WithWorkers(4))
 	cores := make(map[int]bool)
 	for _, pl := range p.places[:4] {
-		cores[topologyOf(t).CPUs[pl.placement.CPUs[0]].Core] = true
+		cores[topologyOf(t).CPUs[pl.core.Placement().CPUs[0]].Core] = true
 	}
 	require.Len(t, cores, 4)
 }

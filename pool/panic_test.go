@@ -159,7 +159,7 @@ func TestPanicNilArrives(t *testing.T) {
 			},
 			"Broadcast": func() { _ = p.Broadcast(ctx, func(*Worker) error { explode(nil); return nil }) },
 			"First": func() {
-				_, _ = First(p, ctx, func(context.Context, *Worker) (int, error) { return explode(nil), nil })
+				_, _ = First(p.With(ctx), func(context.Context, *Worker) (int, error) { return explode(nil), nil })
 			},
 			"Go": func() {
 				handled.Store(nil)

@@ -15,9 +15,8 @@ import (
 type place struct {
 	_ pad.Line
 
-	pool      *Pool
-	index     int             // in Pool.places; constant
-	placement *core.Placement // where the holder may run; constant
+	pool  *Pool
+	index int // in Pool.places; constant
 
 	// The run queues; the pointers are constant. Holder pushes, thieves take too.
 
@@ -30,7 +29,7 @@ type place struct {
 	search     policy.Search
 	victim     int     // the last place from which something was stolen; -1 at first
 	from, tier int     // the victim of the last steal, as in StealMatrix, and its tier
-	stash      []*task // accepted tasks for which no queue was left when the pool closed
+	stash      []*task // accepted tasks for which no queue was left when the injectors were closed
 	pulled     [heist.MaxPull]*task
 
 	// Holder writes, any goroutine reads.
@@ -49,6 +48,10 @@ type place struct {
 
 	_ pad.Line
 
+	// keeps says that the LIFO slot is the holder's alone, since it comes to it soon: find.go, "The slot". The holder sets and clears it;
+	// the monitor and the worker that lends the place for the holder clear it. It seldom changes, like what is beside it.
+	keeps atomic.Bool
+
 	core core.Place
 
 	mail []mail // of broadcasts, the oldest first; under core.Mu
@@ -57,9 +60,8 @@ type place struct {
 }
 
 func newPlace(p *Pool, index int) *place {
-	placement := p.placementOf[index]
-	pl := &place{pool: p, index: index, placement: &p.core.Placements()[placement], victim: -1}
-	pl.core.Init(&p.core, index, placement)
+	pl := &place{pool: p, index: index, victim: -1}
+	pl.core.Init(&p.core, index)
 	pl.search.Init(p.victimOrder, index, &p.search, heist.RandomSeed())
 	pl.search.Backoff.Spin, pl.search.Backoff.Yields = p.spin, p.yields
 	pl.stealStats.init(p)
@@ -70,9 +72,14 @@ func newPlace(p *Pool, index int) *place {
 	return pl
 }
 
-// injector returns the injector for normal tasks of the place's node.
+// injector returns the injector for normal tasks of the node on which the place is at first.
 func (pl *place) injector() *heist.Injector[task] {
-	return pl.pool.nodes[pl.placement.Node].queues[PriorityNormal]
+	return pl.pool.nodes[pl.core.Node()].queues[PriorityNormal]
+}
+
+// offersTask says whether there is a task that a thief may take.
+func (pl *place) offersTask() bool {
+	return pl.ring.Len()+pl.batch.Len() > 0 || pl.lifoSlot.Load() != nil && !pl.keeps.Load()
 }
 
 // queued returns how many tasks lie in the place's queues.
@@ -112,7 +119,12 @@ func (h *host) NewPlace(index int) *core.Place {
 
 func (h *host) Broken(what string) { fatal(what) }
 
-func (h *host) Closes(pl *core.Place) { h.places[pl.Index].dropMail() }
+func (h *host) LetsGo(pl *core.Place) bool { return h.places[pl.Index].shareSlot() }
+
+func (h *host) Closes(pl *core.Place) {
+	h.places[pl.Index].shareSlot()
+	h.places[pl.Index].dropMail()
+}
 
 // shown is a worker as thieves see it.
 type shown Worker

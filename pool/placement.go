@@ -12,7 +12,8 @@ import (
 
 // # Placements and nodes
 //
-// A **placement** is where the thread of a place may run: on one CPU, under one cache, on one node, or anywhere.
+// A **placement** is where the thread of a place may run: on one CPU, under one cache, on one node, or anywhere. Where
+// workers are not bound, a place is on the node where its holder ran when it last looked (rebind.go).
 // The distances between placements make the tiers in which thieves visit the places (internal/policy): same core,
 // same L3, same package or node, then the other nodes by their distance.
 //
@@ -20,7 +21,8 @@ import (
 // the node of its submitter, and the wake-up to a sleeping place there, if there is one. Guests are on a roster of the
 // node on which they run.
 //
-// A pool whose workers are all on one node, or not bound, has one node, and pays nothing for all this.
+// A pool whose workers are all on one node has one node, and pays nothing for all this. So has one with fewer workers than
+// nodes, if they are not bound.
 
 // node is the part of a pool on one memory node. All fields are constant.
 type node struct {
@@ -35,7 +37,7 @@ type node struct {
 
 // layout is where the places of a pool are. All fields are constant.
 type layout struct {
-	placementOf []int // place -> placement
+	seats       *policy.Seats
 	nodes       []node
 	nodeOfCPU   []int // CPU -> node, nil if there is one node
 	onCPU       []int // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is
@@ -45,7 +47,7 @@ type layout struct {
 // layOut finds the nodes of the pool and the placements of its places.
 func (p *Pool) layOut() (placements []core.Placement) {
 	p.layOutNodes()
-	p.placementOf = make([]int, p.maxWorkers)
+	placementOf := make([]int, p.maxWorkers)
 	known := make(map[string]int) // key -> index into p.placements
 	find := func(cpus []int, node, width int) int {
 		key := fmt.Sprint(cpus, node, width)
@@ -53,19 +55,23 @@ func (p *Pool) layOut() (placements []core.Placement) {
 		if !ok {
 			i = len(placements)
 			known[key] = i
-			placements = append(placements, core.Placement{CPUs: cpus, Node: node, Width: width})
+			placements = append(placements, core.Placement{CPUs: cpus, Bound: p.cpus != nil, Node: node, Width: width})
 		}
 		return i
 	}
-	for place := range p.placementOf {
+	for place := range placementOf {
 		var i int
-		if p.cpus == nil {
-			i = find(nil, 0, policy.SameNode)
-		} else {
+		if p.cpus != nil {
 			cpus := p.bindings[place%len(p.bindings)]
 			i = find(cpus, p.nodeOf(cpus[0]), p.pinning.width())
+		} else {
+			node := 0
+			if p.roams() {
+				node = p.nodeOf(p.spots[place%len(p.spots)])
+			}
+			i = find(p.cpusOn(node), node, policy.SameNode) // as for the guests there
 		}
-		p.placementOf[place] = i
+		placementOf[place] = i
 		s := &placements[i]
 		s.Places++
 		if place < p.first {
@@ -77,12 +83,26 @@ func (p *Pool) layOut() (placements []core.Placement) {
 		p.nodes[i].guests = make([]guests, guestRosters)
 		p.nodes[i].guestsAt = find(p.cpusOn(i), i, policy.SameNode)
 	}
+	nodeOf := make([]int, len(placements))
+	for i := range placements {
+		nodeOf[i] = placements[i].Node
+		if p.roams() {
+			placements[i].Places = p.maxWorkers // all of them may gather on one node
+		}
+	}
+	p.seats = policy.NewSeats(placementOf, nodeOf)
 	return placements
 }
 
+// placementOn returns the placement of what is not bound and runs on the node.
+func (p *Pool) placementOn(node int) int { return p.nodes[node].guestsAt }
+
+// roams says whether workers are not bound, and may run on several nodes.
+func (p *Pool) roams() bool { return p.cpus == nil && len(p.nodes) > 1 }
+
 // bindTo notes the first worker that is bound to one CPU alone.
 func (p *Pool) bindTo(s *core.Placement, place int) {
-	if len(s.CPUs) != 1 {
+	if !s.Bound || len(s.CPUs) != 1 {
 		return
 	}
 	for s.CPUs[0] >= len(p.onCPU) {
@@ -93,17 +113,22 @@ func (p *Pool) bindTo(s *core.Placement, place int) {
 	}
 }
 
-// layOutNodes makes a node for each of the machine's nodes that has a worker.
+// layOutNodes makes a node for each of the machine's nodes on which workers may run.
 func (p *Pool) layOutNodes() {
 	var ids []int // as indices into Topology.Nodes
 	if t := p.topology; t != nil {
-		for _, cpu := range p.cpus[:min(len(p.cpus), p.maxWorkers)] {
+		spots := p.spots
+		if p.cpus != nil {
+			spots = spots[:min(len(spots), p.maxWorkers)]
+		}
+		for _, cpu := range spots {
 			ids = append(ids, max(t.NodeOf(cpu), 0))
 		}
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
 	}
-	if len(ids) < 2 {
+	fewer := p.cpus == nil && p.first < len(ids) // so that no worker would be on some nodes, whose tasks would wait for a look from afar
+	if len(ids) < 2 || fewer {
 		p.nodes = []node{{nearby: []int{0}}}
 		if len(ids) == 1 {
 			p.nodes[0].id = p.topology.Nodes[ids[0]].ID
@@ -128,7 +153,7 @@ func (p *Pool) layOutNodes() {
 
 // cpusOn returns the pool's CPUs on a node, ascending.
 func (p *Pool) cpusOn(node int) (cpus []int) {
-	for _, cpu := range p.cpus {
+	for _, cpu := range p.spots {
 		if p.nodeOf(cpu) == node {
 			cpus = append(cpus, cpu)
 		}
@@ -161,28 +186,19 @@ func (p *Pool) nearby() (nearby [][]int) {
 	return nearby
 }
 
-// nodesOfPlaces returns each place's node.
-func (p *Pool) nodesOfPlaces(placements []core.Placement) []int {
-	nodes := make([]int, len(p.placementOf))
-	for place, placement := range p.placementOf {
-		nodes[place] = placements[placement].Node
-	}
-	return nodes
-}
-
 // newOrder makes the order in which thieves go through the places.
 func (p *Pool) newOrder(placements []core.Placement) *policy.Order {
-	return policy.NewOrder(p.placementOf, len(placements), func(thief, victim int) int {
+	return policy.NewOrder(p.seats, len(placements), func(thief, victim int) int {
 		a, b := &placements[thief], &placements[victim]
-		if p.topology == nil || len(a.CPUs) == 0 || len(b.CPUs) == 0 {
+		if p.topology == nil || thief == victim && !a.Bound || len(a.CPUs) == 0 || len(b.CPUs) == 0 {
 			return policy.SameNode
 		}
 		return p.latencies.between(p.topology, a, b)
-	}, p.latencies.near(p.topology, p.cpus))
+	}, p.latencies.near(p.topology, p.spots))
 }
 
-// Nodes returns the system's numbers of the memory nodes on which the pool has workers. A pool whose workers are
-// not bound has one node, with the number 0.
+// Nodes returns the system's numbers of the memory nodes on which the pool has workers or, if they are not bound, may have
+// them. A pool with fewer workers than nodes, none of them bound, counts as on one node, with the number 0.
 func (p *Pool) Nodes() []int {
 	p.mustBeMade()
 	ids := make([]int, len(p.nodes))

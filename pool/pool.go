@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/census"
 	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/pad"
@@ -20,7 +21,7 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// ErrClosed is returned for all work that is given to a pool after [Pool.Close] was called.
+// ErrClosed is returned for work that is given to a pool from outside after [Pool.Close] was called.
 var ErrClosed = errors.New("pool: the pool is closed")
 
 func errNilFunc(method string) error {
@@ -39,9 +40,9 @@ var errNoPlace = errors.New("pool: a call was given nil as its place; it must be
 
 var errNoPool = errors.New("pool: the pool or worker is nil, or a pool that was not made by New")
 
-// Pool is a set of workers. On a machine with one memory node they are goroutines; on larger machines each is a
-// thread that is bound to its node's CPUs, see [Pinning]. Create a pool with [New] and end it with [Pool.Close]; a
-// pool that is dropped without Close keeps its idle workers for ever. Any goroutine may call the methods.
+// Pool is a set of workers: goroutines or, where that is asked for, threads that are bound to CPUs, see [Pinning]. Create
+// a pool with [New] and end it with [Pool.Close]; a pool that is dropped without Close keeps its idle workers for ever.
+// Any goroutine may call the methods.
 type Pool struct {
 	config // constant
 
@@ -81,6 +82,7 @@ type Pool struct {
 	relief    relief   // of a pool in a bubble
 	backlogs  backlogs // groups whose functions wait for turns
 	delays    sync.Map // *delay -> nil; the delays that have not ended
+	watched   sync.Map // Awaitable -> nil; futures that Abort has to complete, see compose.go
 	room      room
 	admission admission
 	slow      slowTasks
@@ -94,15 +96,17 @@ type Pool struct {
 
 // counts has the numbers of what does not go the usual way of a task.
 type counts struct {
-	delayed   atomic.Int64 // tasks that wait for their time; submitters and timers write
-	cancelled atomic.Int64 // cancelled calls that are not over; the canceller adds, the end of the call subtracts
-	skipped   atomic.Int64 // tasks that were cancelled before they began; the goroutine that skips one writes
-	beside    atomic.Int64 // tasks that began in a worker without a place; the goroutine that hires it adds
-	dropped   atomic.Int64 // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
-	refused   atomic.Int64 // tasks and callers that were not accepted; the goroutine that refuses one writes
-	late      atomic.Int64 // tasks that were not begun by their deadline; the worker that finds one writes
-	panicked  atomic.Int64 // functions that panicked; the goroutine that recovers the panic writes
-	stale     atomic.Int64 // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
+	delayed     atomic.Int64 // tasks that wait for their time or for futures, and broadcasts; submitters, timers and those who complete futures write
+	begunDelays atomic.Int64 // how often delayed has grown; who adds to it adds here next
+	cancelled   atomic.Int64 // cancelled calls that are not over; the canceller adds, the end of the call subtracts
+	skipped     atomic.Int64 // tasks that were cancelled before they began; the goroutine that skips one writes
+	beside      atomic.Int64 // tasks that began in a worker without a place; the goroutine that hires it adds
+	dropped     atomic.Int64 // accepted tasks that no worker will take; a cancelled delay, a dropped backlog and Abort add
+	refused     atomic.Int64 // tasks that were not accepted; the goroutine that refuses one writes
+	turnedAway  atomic.Int64 // callers that were not admitted; likewise
+	late        atomic.Int64 // tasks that were not begun by their deadline; the worker that finds one writes
+	panicked    atomic.Int64 // functions that panicked; the goroutine that recovers the panic writes
+	stale       atomic.Int64 // queued tasks whose futures ran in place or were cancelled; waiters and cancellers add, takers subtract
 }
 
 // periods are times that the pool's files name, in heist.Ticks.
@@ -114,7 +118,7 @@ type periods struct {
 }
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no more than there are CPUs that
-// the process may use, and binds them as [PinAuto] says. When GOMAXPROCS changes (Go adapts it to the limits of a
+// the process may use, and binds none. When GOMAXPROCS changes (Go adapts it to the limits of a
 // container), or the CPUs that the process may use do (its cpuset changes), the number of workers follows within
 // 100 milliseconds while the pool has work; in an idle pool it follows at the first work, or call of [Pool.Workers], that
 // comes 100 milliseconds after the last look. [Pool.Resize] chooses a number for good. Bound workers stay bound to
@@ -128,8 +132,8 @@ func New(options ...Option) (*Pool, error) {
 	freePs(c.freePs)
 	ready := make(chan error, p.first)
 	for _, pl := range p.places[:p.first] {
-		w := p.newWorker(pl.placement)
-		if !w.core.Parker.Locked() && p.cpus != nil && !p.auto {
+		w := p.newWorker(pl.core.Placement())
+		if !w.core.Parker.Locked() && p.cpus != nil {
 			err = core.ErrTooManyBound
 		}
 		w.core.Grant(&pl.core)
@@ -191,7 +195,7 @@ func makePool(c *config) *Pool {
 		p.search.Uniform = 0
 	}
 	p.core.Init(core.Config{
-		Host: (*host)(p), Size: p.first, PlaceNodes: p.nodesOfPlaces(placements), Placements: placements,
+		Host: (*host)(p), Size: p.first, Seats: p.seats, Placements: placements,
 		Nearby: p.nearby(), OnCPU: p.onCPU, Hot: p.latency,
 		TicksAnswer: heist.TicksIn(core.AnswerTime),
 		TicksSpin:   heist.TicksIn(max(cmp.Or(c.spin, heist.DefaultSpin), 0) * 3 / 2), // with the yields
@@ -230,7 +234,7 @@ func (p *Pool) victims() []*place { return p.places[:len(p.core.Places())] }
 func (p *Pool) rosters() iter.Seq2[*core.Roster, int] {
 	return func(yield func(*core.Roster, int) bool) {
 		for _, pl := range p.victims() {
-			if !yield(&pl.core.Roster, pl.placement.Node) {
+			if !yield(&pl.core.Roster, pl.core.Node()) {
 				return
 			}
 		}
@@ -261,12 +265,12 @@ func (p *Pool) Slots() int {
 }
 
 // Go queues f, which the pool runs once, and returns. It never blocks, and it returns [ErrClosed] if the pool is
-// closed. No caller waits for f, so a panic in it ends the process, as a panic in a goroutine does, unless the pool
+// closed, see [Pool.Close]. No caller waits for f, so a panic in it ends the process, as a panic in a goroutine does, unless the pool
 // has a handler ([WithPanicHandler]).
 //
 // Inside a task, [Worker.Go] is cheaper. For a bound, priorities or delays use [Pool.Submit].
 //
-// Cost: no allocation beyond the closure f. While the workers are busy it takes about 35 ns, including the run of
+// Cost: no allocation beyond the closure f. While the workers are busy it takes some tens of nanoseconds, including the run of
 // an empty f; if a worker sleeps, the 5 microseconds of a wake-up come on top.
 func (p *Pool) Go(f func(w *Worker)) error {
 	if err := p.usable(); err != nil {
@@ -274,9 +278,6 @@ func (p *Pool) Go(f func(w *Worker)) error {
 	}
 	if f == nil {
 		return errNilFunc("Pool.Go")
-	}
-	if p.core.Closing.Load() {
-		return p.refuse(ErrClosed)
 	}
 	return p.enqueue(carry(f, taskOf(f), ""), PriorityNormal, p.here())
 }
@@ -290,10 +291,33 @@ func (p *Pool) near() *Worker {
 	return p.computes(goroutineID())
 }
 
+// # The end
+//
+// From the beginning of Close the pool is closed to the outside. What accepted tasks add, and what that adds in turn, it
+// accepts until all is done.
+//
+//  1. Close sets Closing. Who adds something looks at that first, and then whether it comes from inside: whether its
+//     goroutine is a worker of the pool that runs something (Pool.inside).
+//  2. drain waits until the pool is done. A worker counts as active from before it takes something until it has found all
+//     queues empty, also while it waits. So what a task adds is queued before the task no longer counts. What is to be queued later
+//     without a worker, a delayed task, counts in delayed. In all, something counts as long as something can be added.
+//  3. drain closes the injectors. They refuse callers from outside who had looked at Closing before it was set.
+//  4. Such a caller may have pushed a task just before step 3, so drain waits again. What that task adds goes to the queues
+//     of its worker's place; if it has no place, or needs an injector, a worker without a place runs it at once (Pool.queue).
+//  5. The workers end.
+//
+// Abort sets a flag after Closing. From then on tasks are refused inside, too; else it would have no end.
+
 // Close waits until everything that the pool has accepted is done, delayed tasks included, and then ends the
-// workers. From the start of the call the pool accepts nothing more, not even from its own tasks. Guests that are
-// inside [Pool.Run] finish on their own; if they need one, a worker is there for their forks even after Close. A
-// paused pool resumes.
+// workers. From the start of the call the pool accepts nothing more from outside. What accepted tasks add while they
+// run is accepted, by whichever call, and so is what that adds, until all is done: after the submission of a tree's root, Close
+// waits for the whole tree. Tasks that always add others keep a pool from its end; [Pool.Shutdown] bounds the wait. A
+// goroutine or coroutine that a task has started is outside, and so are guests and the hooks of [WithHooks]. But a guest's
+// fork that a worker has stolen runs inside. So while the pool closes, what a guest's call adds may be accepted or refused:
+// see to the error.
+//
+// Guests that are inside [Pool.Run] finish on their own; if they need one, a worker is there for their forks even after
+// Close. A paused pool resumes.
 //
 // Close returns when the workers have ended: nil; [ErrClosed] if it was called before; or an error if other threads
 // could not be given back the CPUs of [Tuning].Isolate. Inside a task, or in a function that a call at the
@@ -303,7 +327,7 @@ func (p *Pool) near() *Worker {
 func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 
 // Shutdown is [Pool.Close], but waits only until ctx ends. Then it returns an [*UnfinishedError] with what is left
-// and ctx's cause. The pool goes on with the rest, and its workers end when that is done. To wait again, call
+// and ctx's cause. The pool goes on with the rest, and with what that adds, and its workers end when all is done. To wait again, call
 // Shutdown or Close again; [Pool.Abort] gives back what has not begun. Shutdown does not wait for guests: a server
 // ends its requests first.
 func (p *Pool) Shutdown(ctx context.Context) error {
@@ -318,7 +342,20 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	return p.awaitEnd(ctx, first)
 }
 
-// beginClose makes the pool refuse all new work, and says whether this call was the first to do so. If it was, the
+// Closing says whether the pool is being closed, so that it refuses new work from outside, or has ended. Any goroutine may call it. Cost: a load.
+func (p *Pool) Closing() bool {
+	p.mustBeMade()
+	return p.core.Closing.Load()
+}
+
+// Done returns a channel that is closed when the pool has ended: what it had accepted is done, or was given back by [Pool.Abort].
+// It is for those who wait for what a pool does without a call that waits. Any goroutine may call it. Cost: none.
+func (p *Pool) Done() <-chan struct{} {
+	p.mustBeMade()
+	return p.closed
+}
+
+// beginClose makes the pool refuse all new work from outside, and says whether this call was the first to do so. If it was, the
 // caller must drain the pool, after resuming it.
 func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err error) {
 	if err := p.usable(); err != nil {
@@ -376,7 +413,9 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 		return errors.New("pool: WaitIdle was called inside a task of the same pool or a call at it, for which it may wait; call it from outside")
 	}
 	p.wait("Pool.WaitIdle of another pool", nil, func() {
-		err = p.core.Await(ctx, func() bool { return p.delayed.Load() == 0 && p.isQuiet() })
+		if p.core.Await(ctx, p.isDone) != nil {
+			err = causes.Of(ctx)
+		}
 	})
 	return err
 }
@@ -384,7 +423,7 @@ func (p *Pool) WaitIdle(ctx context.Context) (err error) {
 // UnfinishedError says what was left when the context of [Pool.Shutdown] ended.
 type UnfinishedError struct {
 	Queued  int // tasks that have not started, without functions that wait in a group because of [Group.AtMost]
-	Delayed int // tasks whose time has not come
+	Delayed int // tasks whose time has not come, or whose futures of [After] are not done
 	Running int // workers that are in a task, or look for one
 	// Waiting has an entry for each task, guest and fork that waits. It says which function waits for what, such as
 	// "main.handle waits in Future.Wait".
@@ -425,7 +464,7 @@ func (p *Pool) unfinished(ctx context.Context) error {
 	s := p.snapshot(true)
 	e := &UnfinishedError{
 		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: p.core.Active(),
-		Snapshot: s, cause: context.Cause(ctx),
+		Snapshot: s, cause: causes.Of(ctx),
 	}
 	for _, w := range s.Workers {
 		if w.State == inspect.Waits {
@@ -443,16 +482,40 @@ func (p *Pool) eachQueue(f func(q *heist.Injector[task])) {
 	}
 }
 
-// drain waits until nothing is left to do, and then ends the workers.
+// drain waits until nothing is left to do, and then ends the workers: "The end".
 func (p *Pool) drain() {
-	_ = p.core.Await(context.Background(), func() bool { return p.delayed.Load() == 0 })
+	_ = p.core.Await(context.Background(), p.isDone)
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
-	_ = p.core.Await(context.Background(), p.isQuiet)
+	_ = p.core.Await(context.Background(), p.isDone)
 	p.end()
 }
 
-// isQuiet says whether nothing is left to do, or nothing was a moment ago. Once it is true it stays true if the
-// injectors are closed, as in drain.
+// inside says whether the calling goroutine runs something as a worker of the pool, which has not ended yet.
+func (p *Pool) inside() bool {
+	w := p.current()
+	return w != nil && !w.afterEnd && !w.inHook
+}
+
+// isClosed says whether the pool takes no calls of the calling goroutine.
+func (p *Pool) isClosed() bool { return p.core.Closing.Load() && !p.inside() }
+
+// isClosedToTasks says whether the pool takes no tasks of the calling goroutine.
+func (p *Pool) isClosedToTasks() bool { return p.core.Closing.Load() && !p.closesWith() }
+
+// closesWith says whether the pool takes a task of the calling goroutine though Close has begun.
+//
+//go:noinline
+func (p *Pool) closesWith() bool { return !p.aborted.Load() && p.inside() }
+
+// isDone says whether nothing is left to do, now or later, or nothing was a moment ago. In a pool that is closed to the
+// outside it stays true. A task may begin a delay after the look at delayed, and end; if the delay ended before isQuiet looked
+// for its task, delayed would be 0 again. So isDone looks whether a delay has begun meanwhile.
+func (p *Pool) isDone() bool {
+	begun := p.begunDelays.Load()
+	return p.delayed.Load() == 0 && p.isQuiet() && p.begunDelays.Load() == begun
+}
+
+// isQuiet says whether no task is queued or runs, or none did a moment ago.
 func (p *Pool) isQuiet() bool {
 	if p.inInjectors().Total() > 0 {
 		return false

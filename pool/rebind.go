@@ -8,6 +8,13 @@ import (
 	"github.com/seed53057037/heist/numa"
 )
 
+// # Where a worker runs
+//
+// A worker that is not bound may run on any node of the pool: the system moves threads, and Go moves goroutines between
+// them. It looks where it is when it begins, at the end of each tick, before it searches and for each piece of a loop
+// that is divided among nodes. Its place is on the node where it is. So near victims are those that run nearby, and there is
+// nothing to bind, to exchange or to give back. A look is a load and a comparison (numa.CurrentCPU).
+//
 // # CPUs that go
 //
 // A CPU can go offline, or leave the cpuset of the process, while a worker is bound to it. The system then takes
@@ -27,9 +34,16 @@ type binding struct {
 	tried  int64 // when it last tried to rebind, in heist.Ticks
 }
 
-// stay checks whether the worker runs where it is bound, and if not tries to bind it again.
+// stay checks whether the worker, which has a place, runs where it is bound, and if not tries to bind it again.
 func (w *Worker) stay() {
 	b := &w.binding
+	if b.pinned == nil && w.pool.roams() {
+		if node := w.pool.here(); node != w.core.Node() {
+			w.core.Move(&w.place.core, w.pool.placementOn(node))
+			w.displaced.Add(1)
+		}
+		return
+	}
 	if b.pinned == nil || !b.away && b.isAt(numa.CurrentCPU()) {
 		return
 	}

@@ -178,7 +178,7 @@ func TestAWorkerMayMoveAmongItsCPUs(t *testing.T) {
 	for _, pinning := range []Pinning{PinL3, PinNodes} {
 		p := newPool(t, WithPinning(pinning), WithWorkers(1))
 		tid := threadOf(t, p)
-		for _, cpu := range p.places[0].placement.CPUs {
+		for _, cpu := range p.places[0].core.Placement().CPUs {
 			requireAtRest(t, p)
 			move(t, tid, cpu)
 			asWorker(t, p, func(w *Worker) { w.stay(); require.Equal(t, []int{cpu}, threadCPUs(t)) })

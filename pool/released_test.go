@@ -94,7 +94,7 @@ func TestWhatIsKeptDoesNotKeepItsFunction(t *testing.T) {
 			return g
 		},
 		"a group of results": func(p *Pool, b *memory) any {
-			g, _ := GroupOf[int](p, ctx)
+			g, _ := GroupOf[int](p.With(ctx))
 			g.AtMost(1)
 			for range 5 {
 				g.Go(func() (int, error) { b[0]++; return 1, nil })

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"sync"
+
+	"github.com/seed53057037/heist/internal/causes"
 )
 
 // ResultGroup is a [Group] whose functions have results. Create it with [GroupOf].
@@ -15,13 +17,10 @@ type ResultGroup[T any] struct {
 	results []T // in the order of Go, which appends one for each function; the function sets it
 }
 
-// GroupOf is [Pool.Group] for functions whose result is a T.
-func GroupOf[T any](p *Pool, ctx context.Context) (*ResultGroup[T], context.Context) {
-	if ctx == nil {
-		panic(errNilContext("GroupOf"))
-	}
-	g, derived := p.Group(ctx)
-	return &ResultGroup[T]{Group: g}, derived
+// GroupOf is [NewGroup] for functions whose result is a T.
+func GroupOf[T any](at Place) (*ResultGroup[T], context.Context) {
+	g, ctx := groupAt("GroupOf", at)
+	return &ResultGroup[T]{Group: g}, ctx
 }
 
 func (g *ResultGroup[T]) mustBeMade() {
@@ -39,7 +38,7 @@ func (g *ResultGroup[T]) Go(f func() (T, error)) {
 		g.fail(errNilFunc("ResultGroup.Go"))
 		return
 	}
-	g.queue(g.enter("ResultGroup.Go"), taskFor(f), func(*Worker) (T, error) { return f() })
+	g.queue(g.enter("ResultGroup.Go"), taskFor(f), func(*Worker) (T, error) { return f() }, false)
 }
 
 // TryGo is [ResultGroup.Go], but where Go would wait it does nothing and returns false.
@@ -51,7 +50,7 @@ func (g *ResultGroup[T]) TryGo(f func() (T, error)) bool {
 	}
 	entered, full := g.tryEnter()
 	if !full {
-		g.queue(entered, taskFor(f), func(*Worker) (T, error) { return f() })
+		g.queue(entered, taskFor(f), func(*Worker) (T, error) { return f() }, false)
 	}
 	return !full
 }
@@ -63,12 +62,12 @@ func (g *ResultGroup[T]) GoWorker(f func(w *Worker) (T, error)) {
 		g.fail(errNilFunc("ResultGroup.GoWorker"))
 		return
 	}
-	g.queue(g.enter("ResultGroup.GoWorker"), taskFor(f), f)
+	g.queue(g.enter("ResultGroup.GoWorker"), taskFor(f), f, true)
 }
 
 // queue is Group.submit for a function with a result, which becomes the next of the results. A function that has not entered
 // the group has a result too, which stays zero.
-func (g *ResultGroup[T]) queue(entered bool, of *task, f func(w *Worker) (T, error)) {
+func (g *ResultGroup[T]) queue(entered bool, of *task, f func(w *Worker) (T, error), forks bool) {
 	g.mu.Lock()
 	i := len(g.results)
 	var none T
@@ -78,14 +77,27 @@ func (g *ResultGroup[T]) queue(entered bool, of *task, f func(w *Worker) (T, err
 		return
 	}
 	g.submit(of, func(w *Worker) {
-		g.run(w, of, func(w *Worker) error {
-			v, err := f(w)
+		var v T
+		call := func(w *Worker) (err error) {
+			v, err = f(w)
+			return err
+		}
+		keep := func(err error) error {
 			if err == nil {
 				g.mu.Lock()
 				g.results[i] = v
 				g.mu.Unlock()
 			}
 			return err
+		}
+		if !forks {
+			g.run(w, &inside{of: g.Group, f: of}, func(w *Worker) error { return keep(call(w)) })
+			return
+		}
+		c := g.newCall(of)
+		g.run(w, &c.inside, func(w *Worker) error {
+			_, err := g.runCall(w, c, call)
+			return keep(err)
 		})
 	})
 }
@@ -111,14 +123,18 @@ func (g *ResultGroup[T]) Wait() ([]T, error) {
 	return slices.Clip(g.results), err
 }
 
-// First runs the functions in the pool, some at the same time, and returns the first result that comes without an error.
-// As soon as it has this result, it cancels the context that the functions are given. Functions that have not begun then
+// First runs the functions at the place as those of a [Group], some at the same time, and returns the first result that
+// comes without an error. As soon as it has this result, it cancels the context that the functions are given, in a call of
+// which they run, so their forks unwind. Functions that have not begun then
 // never begin, and First returns when those that have begun have ended. (So a panic in one of them reaches the caller, as
 // a [*PanicError].) If all fail, First returns their errors, joined.
 //
+// If the place's context ends first, and a function was told so, First returns the cause, by the rule of [Pool.With]. What a
+// function returns after it was told to stop is no result.
+//
 // A function that waits, for the network say, should do so in [Worker.Block], or it keeps others from beginning. Java
 // calls this invokeAny. Any goroutine may call it. Cost: that of a group.
-func First[T any](p *Pool, ctx context.Context, fs ...func(ctx context.Context, w *Worker) (T, error)) (T, error) {
+func First[T any](at Place, fs ...func(ctx context.Context, w *Worker) (T, error)) (T, error) {
 	var first T
 	if len(fs) == 0 {
 		return first, errors.New("pool: First was given no functions, so there is no result")
@@ -128,31 +144,48 @@ func First[T any](p *Pool, ctx context.Context, fs ...func(ctx context.Context, 
 			return first, errNilFunc("First")
 		}
 	}
-	if err := p.usable(); err != nil {
+	v, err := placeFor("First", at)
+	if err != nil {
 		return first, err
 	}
-	if ctx == nil {
-		return first, errNilContext("First")
-	}
-	over, cancel := context.WithCancel(ctx)
+	defer v.joined.end()
+	over, cancel := context.WithCancel(v.ctx)
 	defer cancel()
-	g, derived := p.Group(over)
+	g, derived := NewGroup(v.p.With(over))
 	g.JoinErrors()
-	var once sync.Once
+	var once sync.Once // decides between a result and the end of the place's context
+	var ended error
 	found := false
 	for _, f := range fs {
-		g.GoWorker(func(w *Worker) error {
-			v, err := f(derived, w)
-			if err == nil {
-				once.Do(func() { first, found = v, true })
-				cancel()
-			}
-			return err
+		if !g.enter("First") {
+			continue
+		}
+		g.submit(taskFor(f), func(w *Worker) {
+			c := g.newCall(taskFor(f))
+			g.run(w, &c.inside, func(w *Worker) error {
+				var result T
+				told, err := g.runCall(w, c, func(w *Worker) (err error) {
+					result, err = f(derived, w)
+					return err
+				})
+				switch {
+				case err == nil:
+					once.Do(func() { first, found = result, true })
+					cancel()
+				case told:
+					if err := causes.Of(v.ctx); err != nil {
+						once.Do(func() { ended = err })
+					}
+				}
+				return err
+			})
 		})
 	}
-	err := g.Wait()
-	if found {
+	switch err = g.Wait(); {
+	case found:
 		return first, nil
+	case ended != nil:
+		return first, ended
 	}
 	return first, err
 }

@@ -19,7 +19,7 @@ import (
 func TestResultsComeInTheOrderOfTheFunctions(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *Pool) {
 		for range testutil.Stress(50) {
-			g, _ := GroupOf[int](p, t.Context())
+			g, _ := GroupOf[int](p.With(t.Context()))
 			for i := range 60 {
 				f := func() (int, error) {
 					if i%7 == 0 {
@@ -43,7 +43,7 @@ func TestResultsComeInTheOrderOfTheFunctions(t *testing.T) {
 				require.Equal(t, i, v)
 			}
 		}
-		g, _ := GroupOf[int](p, t.Context())
+		g, _ := GroupOf[int](p.With(t.Context()))
 		results, err := g.Wait()
 		require.NoError(t, err)
 		require.Empty(t, results)
@@ -53,14 +53,14 @@ func TestResultsComeInTheOrderOfTheFunctions(t *testing.T) {
 // TestAGroupOfResultsEndsAsAGroupDoes: by its first error, a panic, the end of its context, its limit, a closed pool.
 func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	g, ctx := GroupOf[int](p, t.Context())
+	g, ctx := GroupOf[int](p.With(t.Context()))
 	g.Go(func() (int, error) { return 1, io.EOF })
 	results, err := g.Wait()
 	require.Same(t, io.EOF, err)
 	require.Equal(t, []int{0}, results, "the value beside an error is no result")
 	require.Same(t, io.EOF, context.Cause(ctx))
 
-	g, _ = GroupOf[int](p, t.Context())
+	g, _ = GroupOf[int](p.With(t.Context()))
 	g.SetLimit(1)
 	release := make(chan struct{})
 	g.Go(func() (int, error) { <-release; return 1, nil })
@@ -70,16 +70,16 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{1}, results, "what was not taken has no place")
 
-	g, _ = GroupOf[int](p, t.Context())
+	g, _ = GroupOf[int](p.With(t.Context()))
 	g.Go(func() (int, error) { panic(7) })
 	require.Equal(t, 7, testutil.Caught(func() { _, _ = g.Wait() }).(*PanicError).Value)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStop)
-	g, _ = GroupOf[int](p, ctx)
+	g, _ = GroupOf[int](p.With(ctx))
 	g.Go(func() (int, error) { return 1, nil })
 	_, err = g.Wait()
-	require.Same(t, errStop, err)
+	require.ErrorIs(t, err, errStop)
 	require.Equal(t, 1, g.Skipped())
 
 	for _, add := range []func(*ResultGroup[int]){
@@ -87,7 +87,7 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 		func(g *ResultGroup[int]) { g.TryGo(nil) },
 		func(g *ResultGroup[int]) { g.GoWorker(nil) },
 	} {
-		g, _ = GroupOf[int](p, t.Context())
+		g, _ = GroupOf[int](p.With(t.Context()))
 		add(g)
 		_, err = g.Wait()
 		require.ErrorContains(t, err, "nil function")
@@ -95,7 +95,7 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 	}
 	require.ErrorContains(t, testutil.Caught(func() { new(ResultGroup[int]).Go(func() (int, error) { return 1, nil }) }).(error), "not made by")
 	require.NoError(t, p.Close())
-	g, _ = GroupOf[int](p, t.Context())
+	g, _ = GroupOf[int](p.With(t.Context()))
 	g.Go(func() (int, error) { return 1, nil })
 	_, err = g.Wait()
 	require.Same(t, ErrClosed, err)
@@ -104,7 +104,7 @@ func TestAGroupOfResultsEndsAsAGroupDoes(t *testing.T) {
 // TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors. An error that is not a function's ends the group as ever.
 func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	g, ctx := p.Group(t.Context())
+	g, ctx := NewGroup(p.With(t.Context()))
 	g.JoinErrors()
 	var ran atomic.Int64
 	var want []error
@@ -127,7 +127,7 @@ func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	require.Zero(t, g.Skipped())
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	g, _ = p.Group(ctx)
+	g, _ = NewGroup(p.With(ctx))
 	g.JoinErrors()
 	g.Go(func() error { return io.EOF })
 	g.Go(func() error { runtime.Goexit(); return nil })
@@ -140,7 +140,7 @@ func TestJoinErrorsRunsAllFunctionsAndKeepsAllErrors(t *testing.T) {
 	}
 	require.Equal(t, 1, g.Skipped())
 
-	g, _ = p.Group(t.Context())
+	g, _ = NewGroup(p.With(t.Context()))
 	release := make(chan struct{})
 	g.Go(func() error { <-release; return nil })
 	require.ErrorContains(t, testutil.Caught(g.JoinErrors).(error), "before Go")
@@ -164,18 +164,18 @@ func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
 		fails := func(context.Context, *Worker) (int, error) { return 2, io.EOF }
 		wins := func(context.Context, *Worker) (int, error) { return 3, nil }
 		for _, fs := range [][]f{{wins}, {slow, wins}, {fails, slow, wins}, {slow, slow, fails, slow, slow, slow, wins}, {wins, wins}} {
-			v, err := First(p, t.Context(), fs...)
+			v, err := First(p.With(t.Context()), fs...)
 			require.NoError(t, err)
 			require.Equal(t, 3, v)
 			require.Zero(t, inside.Load())
 		}
-		v, err := First(p, t.Context(), fails, func(context.Context, *Worker) (int, error) { return 4, io.ErrShortWrite })
+		v, err := First(p.With(t.Context()), fails, func(context.Context, *Worker) (int, error) { return 4, io.ErrShortWrite })
 		require.Zero(t, v)
 		require.ErrorIs(t, err, io.EOF)
 		require.ErrorIs(t, err, io.ErrShortWrite, "all errors")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := time.AfterFunc(100*time.Microsecond, func() { cancel(errStop) })
-		_, err = First(p, ctx, slow, slow, fails)
+		_, err = First(p.With(ctx), slow, slow, fails)
 		require.ErrorIs(t, err, errStop)
 		stop.Stop()
 		cancel(nil)
@@ -184,30 +184,70 @@ func TestFirstReturnsOneResultAndEndsTheOthers(t *testing.T) {
 		one := newPool(t, WithWorkers(1))
 		result := make(chan error, 1)
 		require.NoError(t, one.Go(func(*Worker) {
-			_, err := First(one, t.Context(), func(context.Context, *Worker) (int, error) { return 1, nil })
+			_, err := First(one, func(context.Context, *Worker) (int, error) { return 1, nil })
 			result <- err
 		}))
 		require.NoError(t, <-result)
 	}))
 	wins := func(context.Context, *Worker) (int, error) { return 3, nil }
-	require.Equal(t, 7, testutil.Caught(func() { _, _ = First(p, t.Context(), func(context.Context, *Worker) (int, error) { panic(7) }) }).(*PanicError).Value)
-	_, err := First(p, t.Context(), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil })
+	require.Equal(t, 7, testutil.Caught(func() { _, _ = First(p.With(t.Context()), func(context.Context, *Worker) (int, error) { panic(7) }) }).(*PanicError).Value)
+	_, err := First(p.With(t.Context()), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil })
 	require.ErrorIs(t, err, ErrGoexit)
-	v, err := First(p, t.Context(), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil }, wins)
+	v, err := First(p.With(t.Context()), func(context.Context, *Worker) (int, error) { runtime.Goexit(); return 0, nil }, wins)
 	require.NoError(t, err)
 	require.Equal(t, 3, v)
-	_, err = First[int](p, t.Context())
+	_, err = First[int](p)
 	require.ErrorContains(t, err, "no functions")
-	_, err = First(p, t.Context(), wins, nil)
+	_, err = First(p.With(t.Context()), wins, nil)
 	require.ErrorContains(t, err, "nil function")
-	var none context.Context
-	_, err = First(p, none, wins)
-	require.ErrorContains(t, err, "nil context")
-	_, err = First(nil, t.Context(), wins)
+	_, err = First((*Pool)(nil), wins)
 	require.ErrorContains(t, err, "not made by New")
+	_, err = First(nil, wins)
+	require.ErrorContains(t, err, "nil as its place")
 	require.NoError(t, p.Close())
-	_, err = First(p, t.Context(), wins)
+	_, err = First(p.With(t.Context()), wins)
 	require.ErrorIs(t, err, ErrClosed)
+}
+
+// TestFirstReturnsNoHalfDoneWork: what a function returns after it was told to stop is no result. If the place's context has ended,
+// First returns the cause; but a result that came before counts, and so does one beside a function that was stopped.
+func TestFirstReturnsNoHalfDoneWork(t *testing.T) {
+	for name, p := range map[string]Place{"workers": newPool(t, WithWorkers(2)), "serial": Serial()} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			partial := func(_ context.Context, w *Worker) (int, error) {
+				cancel(errStop)
+				require.True(t, w.Cancelled())
+				return 1, nil
+			}
+			v, err := First(p.With(ctx), partial)
+			require.Zero(t, v)
+			require.ErrorIs(t, err, errStop)
+			require.ErrorIs(t, err, context.Canceled)
+
+			ctx, cancel = context.WithCancelCause(t.Context())
+			v, err = First(p.With(ctx), func(context.Context, *Worker) (int, error) { cancel(errStop); return 2, nil })
+			require.NoError(t, err, "nobody was told")
+			require.Equal(t, 2, v)
+
+			stops := func(_ context.Context, w *Worker) (int, error) { w.Stop(errStop); return 0, nil }
+			v, err = First(p.With(t.Context()), stops, func(context.Context, *Worker) (int, error) { return 3, nil })
+			require.NoError(t, err)
+			require.Equal(t, 3, v)
+		})
+	}
+	p := newPool(t, WithWorkers(2))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	begun := make(chan struct{})
+	v, err := First(p.With(ctx), func(ctx context.Context, w *Worker) (int, error) { // loses, and then the place's context ends, too
+		close(begun)
+		w.Block(func() { <-ctx.Done() })
+		cancel(errStop)
+		require.True(t, w.Cancelled())
+		return 4, nil
+	}, func(_ context.Context, w *Worker) (int, error) { w.Block(func() { <-begun }); return 5, nil })
+	require.NoError(t, err)
+	require.Equal(t, 5, v)
 }
 
 // TestHooksAreCalledAtBothEndsOfAWorker, once each, before and after all that it runs; also where a task ends the goroutine.
@@ -255,7 +295,7 @@ func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
 	f := func() (int, error) { return 1, nil }
 	p := newPool(t, WithWorkers(1), WithCallers(1))
 	require.LessOrEqual(t, allocsPerRun(10, func() {
-		g, _ := GroupOf[int](p, context.Background())
+		g, _ := GroupOf[int](p)
 		for range n {
 			g.Go(f)
 		}
@@ -272,7 +312,7 @@ func TestWhatGroupsOfResultsAndAdmissionAllocate(t *testing.T) {
 // TestResultsThatWereReturnedStay when the group is used again.
 func TestResultsThatWereReturnedStay(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	g, _ := GroupOf[int](p, context.Background())
+	g, _ := GroupOf[int](p)
 	add := func(v int) []int {
 		g.Go(func() (int, error) { return v, nil })
 		results, err := g.Wait()

@@ -243,7 +243,7 @@ func (s *Scope) stray(c stray) {
 	s.strays = append(s.strays, c)
 	s.waiting.Add(1) // a full fence: sleep.md, "Nothing is missed"
 	s.mu.Unlock()
-	node := s.owner.core.Placement.Node
+	node := s.owner.core.Node()
 	if c.node > 0 {
 		node = c.node - 1
 	}

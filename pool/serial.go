@@ -9,10 +9,12 @@ import (
 )
 
 // Serial returns a place where everything runs in the caller, as if there were no other workers: loops from their
-// first item to their last, the functions of a [Do] in their order. It is for tests, and for callers of a library
-// that have no pool and want none. Any number of goroutines may use it at the same time.
+// first item to their last, the functions of a [Do] in their order, those of a [Group] and of an [Async] before Go and Async
+// return. It is for tests, and for callers of a library that have no pool and want none. Any number of goroutines may use it
+// at the same time.
 //
-// No worker is there to run tasks later, so [Worker.Go], groups and futures of its pool refuse them with an error.
+// No worker is there to run tasks later, so [Worker.Go], a [Delay], and [After] a future of a pool that is not done are refused with an
+// error. Futures of Serial are done when they are made, so [Then], [All] and [Any] of them run in the caller as well.
 //
 // Cost: that of a guest, 40 ns for each call; no goroutine.
 func Serial() Place { return serial() }

@@ -67,7 +67,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 		_ = Do(at, func(*Worker) { runtime.Goexit() })
 	}()
 	<-over
-	inner, _, cancel := WithCancel(at)
+	inner, _, cancel := cancellable(at)
 	stop := errors.New("stop")
 	require.ErrorIs(t, Do(inner, func(w *Worker) { w.Stop(stop) }), stop)
 	cancel(nil)
@@ -82,7 +82,7 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.True(t, testutil.Eventually(func() bool { return runtime.NumGoroutine() <= goroutines }))
+	testutil.NoMoreGoroutines(t, goroutines)
 
 	synctest.Test(t, func(t *testing.T) { // the serial pool belongs to no bubble
 		require.NoError(t, Do(at, func(w *Worker) {
@@ -102,15 +102,12 @@ func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 		for _, o := range [][]TaskOption{{}, {PriorityHigh}, {PriorityLow}, {Delay(time.Nanosecond)}, {StartBy(time.Now(), never)}} {
 			require.Same(t, errSerial, p.Submit(ctx, never, o...))
 			require.Same(t, errSerial, p.TrySubmit(never, o...))
-			_, err := Async(p, func(*Worker) (int, error) { never(nil); return 0, nil }, o...).Wait(ctx)
-			require.Same(t, errSerial, err)
 		}
+		_, err := Async(Serial(), func(*Worker) (int, error) { never(nil); return 0, nil }, Delay(time.Nanosecond)).Wait(ctx)
+		require.Same(t, errSerial, err)
 		n, err := p.SubmitAll(ctx, []func(*Worker){never})
 		require.Zero(t, n)
 		require.Same(t, errSerial, err)
-		g, _ := p.Group(ctx)
-		g.Go(func() error { never(nil); return nil })
-		require.Same(t, errSerial, g.Wait())
 		require.Same(t, errShared, p.Resize(1))
 		require.Same(t, errShared, p.Pause(ctx))
 		require.ErrorContains(t, p.WaitIdle(ctx), "inside a task")
@@ -120,4 +117,94 @@ func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 	require.Same(t, errShared, Serial().(*Pool).Close())
 	_, err := Serial().(*Pool).Abort(context.Background())
 	require.Same(t, errShared, err)
+}
+
+// TestSerialComposesFuturesInTheCaller: they are done when they are made, so nothing has to run later. What is not done is a pool's to wait for.
+func TestSerialComposesFuturesInTheCaller(t *testing.T) {
+	ctx := context.Background()
+	value := func(n int) *Future[int] { return Async(Serial(), func(*Worker) (int, error) { return n, nil }) }
+	fails := Async(Serial(), func(*Worker) (int, error) { return 0, errStop })
+	ran := 0 // without a lock
+	twice := func(_ *Worker, n int) (int, error) { ran++; return 2 * n, nil }
+	then := Then(value(3), twice)
+	require.True(t, then.Ready())
+	n, err := then.Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 6, n)
+	_, err = Then(fails, twice).Wait(ctx)
+	require.Same(t, errStop, err)
+	require.Equal(t, 1, ran)
+	all, err := All(value(1), then).Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 6}, all)
+	n, err = Any(fails, value(4)).Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	_, err = Any(fails).Wait(ctx)
+	require.ErrorIs(t, err, errStop)
+	blown := Async(Serial(), func(*Worker) (int, error) { panic(7) })
+	require.Equal(t, 7, testutil.Caught(func() { _, _ = Any(fails, blown).Wait(ctx) }).(*PanicError).Value)
+
+	p := newPool(t)
+	release := make(chan struct{})
+	slow := Async(p, func(w *Worker) (n int, err error) { w.Block(func() { <-release }); return 5, nil })
+	_, err = Async(Serial(), func(*Worker) (int, error) { t.Error("it runs"); return 0, nil }, After(slow)).Wait(ctx)
+	require.Same(t, errSerial, err)
+	_, err = Then(value(3), twice, Delay(time.Nanosecond)).Wait(ctx)
+	require.Same(t, errSerial, err)
+	mixed := All(value(1), slow)
+	close(release)
+	all, err = mixed.Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 5}, all)
+	n, err = Async(Serial(), func(*Worker) (int, error) { return 8, nil }, After(slow)).Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 8, n)
+}
+
+// TestSerialRunsGroupsAndFuturesInTheCaller, one function after the other, whatever bounds the group has.
+func TestSerialRunsGroupsAndFuturesInTheCaller(t *testing.T) {
+	ctx := context.Background()
+	at := Serial()
+	ran := 0 // without a lock
+	for _, o := range [][]TaskOption{{}, {PriorityHigh}, {PriorityLow}, {StartBy(time.Now().Add(time.Hour), func(*Worker) {})}} {
+		f := Async(at, func(w *Worker) (int, error) { ran++; return fib(w, 5), nil }, o...)
+		require.True(t, f.Ready())
+		n, err := f.Wait(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, n)
+	}
+	_, err := Async(at, func(*Worker) (int, error) { return 0, nil }, StartBy(time.Now().Add(-time.Hour), func(*Worker) {})).Wait(ctx)
+	require.Same(t, ErrLate, err)
+	blown := Async(at, func(*Worker) (int, error) { panic(7) })
+	require.Equal(t, 7, testutil.Caught(func() { _, _ = blown.Wait(ctx) }).(*PanicError).Value)
+	require.Equal(t, 4, ran)
+
+	g, derived := NewGroup(at)
+	g.AtMost(1)
+	g.SetLimit(2)
+	g.Go(func() error {
+		g.GoWorker(func(w *Worker) error { ran += fib(w, 5); return nil })
+		ran++
+		return nil
+	})
+	require.Equal(t, 10, ran)
+	g.Go(func() error { return errStop })
+	require.ErrorIs(t, context.Cause(derived), errStop)
+	g.Go(func() error { t.Error("the group is over"); return nil })
+	require.Same(t, errStop, g.Wait())
+
+	all, _ := GroupOf[int](at)
+	for i := range 3 {
+		all.Go(func() (int, error) { return i, nil })
+	}
+	results, err := all.Wait()
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 2}, results)
+	fails := func(context.Context, *Worker) (int, error) { return 0, errStop }
+	wins := func(context.Context, *Worker) (int, error) { return 3, nil }
+	never := func(context.Context, *Worker) (int, error) { t.Error("there is a result"); return 0, nil }
+	n, err := First(at, fails, wins, never)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
 }

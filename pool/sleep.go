@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed53057037/heist"
@@ -14,7 +15,7 @@ import (
 // system's timer slack. But a P takes a goroutine from the global queue at once. So w gives its P to the woken
 // worker, and goes on on the other P.
 func (w *Worker) wakeHelper() {
-	if !w.pool.core.WakeOne(w.core.Placement.Node, w.core.HomeIndex()) || w.core.Parker.Locked() {
+	if !w.pool.core.WakeOne(w.core.Node(), w.core.HomeIndex()) || w.core.Parker.Locked() {
 		return
 	}
 	if now := heist.Ticks(); now >= w.backoffUntil {
@@ -38,7 +39,7 @@ func (s *searcher) StepAside() { (*Worker)(s).stepAside() }
 
 func (s *searcher) GiveWay(now int64) { (*Worker)(s).giveWayIfDue(now) }
 
-// anyWork says whether there is a task or a child of a scope, or, if forks count, a fork, and where: on which
+// anyWork says whether there is a task or a child of a scope that others than its holder may take, or, if forks count, a fork, and where: on which
 // node, and at which place, or -1 for an injector or a guest.
 func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 	for node := range p.nodes {
@@ -49,8 +50,8 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 		}
 	}
 	for i, pl := range p.victims() {
-		if pl.queued() > 0 || pl.core.First() != nil && pl.core.AnyFork(forks) {
-			return pl.placement.Node, i, true
+		if pl.offersTask() || pl.core.First() != nil && pl.core.AnyFork(forks) {
+			return pl.core.Node(), i, true
 		}
 	}
 	if p.core.Sleep.Load().HasGuests() {
@@ -68,7 +69,7 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 // anyTask says whether there is a task or a child of a scope.
 func (p *Pool) anyTask() bool {
 	_, _, ok := p.anyWork(false)
-	return ok
+	return ok || slices.ContainsFunc(p.victims(), func(pl *place) bool { return pl.lifoSlot.Load() != nil })
 }
 
 // idle returns how many workers could help the caller, which has a place of its own.

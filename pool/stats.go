@@ -27,6 +27,8 @@ func (p *Pool) Stats() inspect.Stats {
 		Skipped:   uint64(p.skipped.Load()),
 		Panicked:  uint64(p.panicked.Load()),
 
+		RefusedCallers: uint64(p.turnedAway.Load()),
+
 		Noticed:    uint64(p.monitor.noticed.Load()),
 		NoticedFor: p.duration(uint64(max(p.monitor.ticks.Load(), 0))),
 

@@ -69,17 +69,21 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 				}
 				t.Run(name+" at a "+at, func(t *testing.T) {
 					place(func(at Place) {
-						inner, ctx, cancel := WithCancel(at)
-						defer cancel(nil)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
 						var looks atomic.Int64
-						err := search(inner, func(w *Worker) {
+						var inside atomic.Pointer[context.Context]
+						err := search(at.With(ctx), func(w *Worker) {
 							if looks.Add(1) == by {
+								inner := w.Context()
+								inside.Store(&inner)
 								w.Stop(found)
 								t.Error("it has stopped and goes on")
 							}
 						})
 						require.Same(t, found, err)
-						require.Same(t, found, context.Cause(ctx))
+						require.Same(t, found, context.Cause(*inside.Load()))
+						require.NoError(t, ctx.Err(), "it is its maker's")
 						require.NoError(t, ForRange(at, 10, func(int, int) {}), "the place around it goes on")
 					})
 				})
@@ -93,32 +97,28 @@ func TestStopEndsAllOfASearch(t *testing.T) {
 func TestStopEndsTheInnermostSearch(t *testing.T) {
 	inner, outer := errors.New("inner"), errors.New("outer")
 	p := newPool(t, WithWorkers(2))
-	at, _, cancel := WithCancel(p)
-	defer cancel(nil)
+	at := p.With(context.Background())
 	require.Same(t, outer, at.Run(func(w *Worker) {
-		at, ctx, cancel := WithCancel(w)
-		defer cancel(nil)
+		at := w.With(w.Context())
 		require.Same(t, inner, at.Run(func(w *Worker) {
-			require.Equal(t, ctx, w.Context())
 			require.NoError(t, w.With(context.WithValue(w.Context(), at, 1)).Run(func(w *Worker) {
 				require.Equal(t, 1, w.Context().Value(at))
 			}))
-			_ = w.With(t.Context()).Run(func(w *Worker) { w.Stop(inner) }) // the call between the two ends with it
+			require.Same(t, errStop, w.With(t.Context()).Run(func(w *Worker) { w.Stop(errStop) }), "it is the innermost")
+			require.NoError(t, w.Context().Err())
+			w.Do(func(*Worker) {}, func(w *Worker) { w.Stop(inner) })
 			t.Error("it has stopped and goes on")
 		}))
 		w.Stop(outer)
 	}))
 	require.NoError(t, p.Run(func(w *Worker) {
 		require.Equal(t, context.Background(), w.Context())
-		require.ErrorContains(t, testutil.Caught(func() { w.Stop(inner) }).(error), "WithCancel")
+		require.ErrorContains(t, testutil.Caught(func() { w.Stop(inner) }).(error), "outside of a call at a place with a context")
 	}))
-	require.ErrorContains(t, at.Run(func(*Worker) {}), "outer", "it is over")
-	fresh, _, end := WithCancel(p)
-	defer end(nil)
-	require.NoError(t, fresh.Run(func(w *Worker) {
+	require.NoError(t, at.Run(func(w *Worker) {
 		require.ErrorContains(t, testutil.Caught(func() { w.Stop(nil) }).(error), "nil error")
 		w.Uncancelled(func(func() bool) {
-			require.ErrorContains(t, testutil.Caught(func() { w.Stop(inner) }).(error), "WithCancel")
+			require.ErrorContains(t, testutil.Caught(func() { w.Stop(inner) }).(error), "outside of a call")
 		})
 	}))
 }
@@ -206,7 +206,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 	}
 	for name, shape := range shapes {
 		for range testutil.Stress(50) {
-			at, _, cancel := WithCancel(p)
+			at, _, cancel := cancellable(p)
 			started, stopped := make(chan struct{}), make(chan struct{})
 			got := testutil.Caught(func() {
 				err := at.Run(func(w *Worker) {
@@ -231,7 +231,7 @@ func TestAPanicBesideAStopIsNotLost(t *testing.T) {
 		}
 	}
 	// A panic that was handled does not come back.
-	at, _, cancel := WithCancel(p)
+	at, _, cancel := cancellable(p)
 	defer cancel(nil)
 	require.Same(t, errStop, at.Run(func(w *Worker) {
 		require.NotNil(t, testutil.Caught(func() { w.Do(func(*Worker) {}, func(*Worker) { panic("boom") }) }))
@@ -267,19 +267,16 @@ func TestAnyPlaceHasAContextAndBlocks(t *testing.T) {
 	require.True(t, ok)
 }
 
-// TestStopEndsACallWhoseContextWasReplaced at once and with its error, whether the context was derived from that of WithCancel or
-// not; and it ends the context of WithCancel.
-func TestStopEndsACallWhoseContextWasReplaced(t *testing.T) {
+// TestStopWorksBelowAnyContext, whether it can end or not, and ends nothing but the call and the context of its functions.
+func TestStopWorksBelowAnyContext(t *testing.T) {
 	type key struct{}
 	found := errors.New("found")
 	p := newPool(t, WithWorkers(2))
 	other, cancelOther := context.WithCancel(context.Background())
 	defer cancelOther()
-	for name, replace := range map[string]func(ctx context.Context) context.Context{
-		"derived":            func(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, 1) },
-		"other":              func(context.Context) context.Context { return other },
-		"never ends":         func(context.Context) context.Context { return context.Background() },
-		"without the cancel": context.WithoutCancel,
+	for name, ctx := range map[string]context.Context{
+		"one with a value": context.WithValue(other, key{}, 1), "one that ends": other, "one that never ends": context.Background(),
+		"one without the end": context.WithoutCancel(other),
 	} {
 		for at, place := range map[string]func(f func(at Place)){
 			"pool":   func(f func(at Place)) { f(p) },
@@ -287,22 +284,42 @@ func TestStopEndsACallWhoseContextWasReplaced(t *testing.T) {
 		} {
 			t.Run(name+" at a "+at, func(t *testing.T) {
 				place(func(at Place) {
-					inner, ctx, cancel := WithCancel(at)
-					defer cancel(nil)
-					var looks atomic.Int64
-					_, err := endless.Run(inner.With(replace(ctx)), func(w *Worker) {
-						if looks.Add(1) == 10 {
+					var looks, waits atomic.Int64
+					_, err := endless.Run(at.With(ctx), func(w *Worker) {
+						switch looks.Add(1) {
+						case 5:
+							w.Block(func() { <-w.Context().Done() })
+							waits.Add(1)
+						case 10:
 							w.Stop(found)
 							t.Error("it has stopped and goes on")
 						}
 					})
 					require.Equal(t, found, err)
-					require.Equal(t, found, context.Cause(ctx))
+					require.EqualValues(t, 1, waits.Load())
 					require.NoError(t, other.Err())
 				})
 			})
 		}
 	}
+}
+
+// TestTheContextOfACallEndsWithIt, and has the values of the place's.
+func TestTheContextOfACallEndsWithIt(t *testing.T) {
+	type key struct{}
+	p := newPool(t, WithWorkers(1))
+	var inside context.Context
+	require.NoError(t, p.With(context.WithValue(context.Background(), key{}, 7)).Run(func(w *Worker) {
+		inside = w.Context()
+		require.Equal(t, inside, w.Context())
+		require.Equal(t, inside, w.With(inside).With(inside).Context())
+		require.Equal(t, 7, inside.Value(key{}))
+		require.NoError(t, inside.Err())
+	}))
+	require.ErrorIs(t, inside.Err(), context.Canceled)
+	require.Equal(t, context.Background(), p.Context())
+	require.Equal(t, context.Background(), p.Try().Context())
+	require.Equal(t, context.Background(), Serial().Context())
 }
 
 func TestShutdownSaysWhoWaitsForWhat(t *testing.T) {

@@ -29,7 +29,7 @@ func TestAPoolMayBeMadeInABubble(t *testing.T) {
 		n, err := Async(p, func(w *Worker) (int, error) { return fib(w, 15), nil }).Wait(context.Background())
 		require.NoError(t, err)
 		require.Equal(t, serialFib(15), n)
-		g, _ := p.Group(context.Background())
+		g, _ := NewGroup(p)
 		g.SetLimit(2)
 		for range 10 {
 			g.Go(func() error { time.Sleep(time.Second); ran.Add(1); return nil })

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/causes"
 )
 
 // task is a func(*Worker) in a form that queues of pointers can hold. A func value
@@ -56,7 +57,7 @@ const (
 func (p Priority) set(o *taskOptions) { o.priority = p }
 
 // TaskOption is an option for a task that is given to [Pool.Submit]: [PriorityHigh] or [PriorityLow],
-// [Delay], [StartBy], [OnNode], [Named].
+// [Delay], [After], [StartBy], [OnNode], [Named].
 type TaskOption interface{ set(*taskOptions) }
 
 type taskOptions struct {
@@ -65,9 +66,11 @@ type taskOptions struct {
 	startBy  time.Time
 	late     func(*Worker)
 	ctx      context.Context // ends the delay; nil if nothing does
-	ended    func()          // called when ctx ends the delay; nil to count a skipped task
 	name     string          // empty for the function's name
 	of       *task           // the user's function
+	shown    *task           // that of a future, if the future's function is made of another one; nil for the future's
+	after    []Awaitable     // what the task waits for
+	delayed  *delay          // to be used if the task is queued later; nil for a new one
 }
 
 // route says where and when a task is queued. Only a task with the zero route may go into a worker's own queue: whatever an
@@ -75,18 +78,23 @@ type taskOptions struct {
 type route struct {
 	priority Priority
 	delay    time.Duration
+	follows  bool // it waits for the futures of After
+	first    bool // or only for the first of them that has no error
 	onNode   bool
 	nodeID   int // of OnNode
 	node     int // 1 + index into Pool.nodes; 0 for the submitter's
 }
 
-type after time.Duration
+// later says whether the task is queued later.
+func (r route) later() bool { return r.delay > 0 || r.follows }
 
-func (d after) set(o *taskOptions) { o.delay = max(time.Duration(d), 0) }
+type delayBy time.Duration
+
+func (d delayBy) set(o *taskOptions) { o.delay = max(time.Duration(d), 0) }
 
 // Delay delays a task: the task is queued when d has passed. Until then it occupies only a
 // timer. If d is 0 or negative, as time.Until of a time that has passed, the task is queued at once.
-func Delay(d time.Duration) TaskOption { return after(d) }
+func Delay(d time.Duration) TaskOption { return delayBy(d) }
 
 type startBy struct {
 	deadline time.Time
@@ -148,12 +156,12 @@ func (p *Pool) waiting() (n int) {
 // Submit queues f to be run by the pool, once, as the options say. If the pool is at its
 // bound ([WithQueueBound]), Submit waits for room; if ctx ends first, it returns the cause.
 // Submit does not wait inside a task of the same pool, which would hold up the workers that
-// make room, and not for a task with a priority or a delay, which does not count.
+// make room, and not for a task with a priority, a delay or [After], which does not count.
 //
 // If ctx ends before f has begun, during a delay too, f is skipped: neither f nor the function of a [StartBy] runs,
 // and f counts in [inspect.Stats].Skipped.
 //
-// Submit returns [ErrClosed] if the pool is closed. Any goroutine may call it. Cost: that of
+// Submit returns [ErrClosed] if the pool is closed, see [Pool.Close]. Any goroutine may call it. Cost: that of
 // [Pool.Go], and a few allocations for a context that can end, a delay or a deadline.
 func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOption) error {
 	const method = "Pool.Submit"
@@ -168,7 +176,7 @@ func (p *Pool) Submit(ctx context.Context, f func(w *Worker), options ...TaskOpt
 	if o.counts() {
 		err = p.waitForRoom(ctx, 1)
 	} else if ctx.Err() != nil {
-		err = context.Cause(ctx)
+		err = causes.Of(ctx)
 	}
 	if err != nil {
 		return err
@@ -220,7 +228,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 	if ctx == nil {
 		return 0, errNilContext("Pool.SubmitAll")
 	}
-	if p.core.Closing.Load() {
+	if p.isClosedToTasks() {
 		return 0, p.refusal(len(fs))
 	}
 	var batch [heist.MaxPull]*task
@@ -238,12 +246,18 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 		}
 		node := p.here()
 		done := p.nodes[node].queues[PriorityNormal].PushBatch(batch[:n])
-		queued += done
 		if done > 0 {
 			p.core.NotifyTask(node)
 		}
-		if done < n {
+		if queued += done; done == n {
+			continue
+		}
+		if !p.closesWith() {
 			return queued, p.refusal(len(fs) - queued)
+		}
+		for _, t := range batch[done:n] {
+			p.queue(t, PriorityNormal, node)
+			queued++
 		}
 	}
 	return queued, nil
@@ -252,7 +266,7 @@ func (p *Pool) SubmitAll(ctx context.Context, fs []func(w *Worker)) (queued int,
 // waitForRoom returns when a task may be queued. If the pool closes first, it refuses all n tasks for which the caller waits.
 func (p *Pool) waitForRoom(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+		return causes.Of(ctx)
 	}
 	if p.hasRoom() || p.current() != nil {
 		return nil
@@ -275,7 +289,7 @@ func (p *Pool) waitForRoom(ctx context.Context, n int) error {
 			return p.refusal(n)
 		case ctx.Err() != nil:
 			r.offer(p) // the token may have been for another waiter
-			return context.Cause(ctx)
+			return causes.Of(ctx)
 		}
 	}
 	r.offer(p) // there may be room for another waiter
@@ -288,7 +302,7 @@ func (p *Pool) isFull(o taskOptions) bool {
 }
 
 // counts says whether the task counts for the bound.
-func (o *taskOptions) counts() bool { return o.priority == PriorityNormal && o.delay == 0 }
+func (o *taskOptions) counts() bool { return o.priority == PriorityNormal && !o.later() }
 
 // prepare reads the options, and returns the function that is to be run because of them.
 func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o taskOptions, _ func(*Worker), err error) {
@@ -315,6 +329,8 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	switch {
 	case o.priority < 0 || o.priority >= priorities:
 		return o, nil, fmt.Errorf("pool: %s was given the priority %d; it must be PriorityHigh, PriorityNormal or PriorityLow", method, o.priority)
+	case slices.ContainsFunc(o.after, func(a Awaitable) bool { return a == nil || a.isNil() }):
+		return o, nil, fmt.Errorf("pool: %s was given a nil Future to be run after", method)
 	case o.deadline && o.late == nil:
 		return o, nil, errNilFunc("StartBy")
 	case o.deadline:
@@ -336,55 +352,26 @@ func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker
 	}
 }
 
-// accept queues a prepared function, at once or after its delay.
+// accept queues a prepared function, at once or later.
 func (p *Pool) accept(f func(*Worker), o taskOptions) error {
-	if o.delay == 0 {
-		if p.core.Closing.Load() {
-			return p.refuse(ErrClosed)
-		}
-		return p.enqueue(f, o.priority, p.nodeFor(o))
+	if !o.later() {
+		return p.enqueue(f, o.priority, p.nodeFor(o.route))
 	}
 	return p.acceptLater(f, o)
 }
 
 func (p *Pool) acceptLater(f func(*Worker), o taskOptions) error {
-	p.delayed.Add(1) // before the look: drain looks in the opposite order
-	if p.core.Closing.Load() || p.isSerial() {
+	p.beginDelay() // before the look: drain looks in the opposite order
+	if p.isClosedToTasks() || p.isSerial() {
 		p.endDelay()
 		return p.refusal(1)
 	}
-	d := &delay{f: f}
-	d.mu.Lock()
-	p.delays.Store(d, nil)
-	over := func() bool { // says whether the caller has ended the delay
-		ended := d.end()
-		if ended {
-			p.delays.Delete(d)
-		}
-		return ended
+	d := o.delayed
+	if d == nil {
+		d = &delay{pool: p}
 	}
-	d.timer = time.AfterFunc(o.delay, func() {
-		if over() {
-			_ = p.enqueue(f, o.priority, p.nodeFor(o)) // accepted: the queues are not closed before delayed is 0
-			p.endDelay()
-		}
-	})
-	if o.ctx != nil && o.ctx.Done() != nil {
-		d.stop = context.AfterFunc(o.ctx, func() {
-			if !over() {
-				return
-			}
-			if o.ended != nil {
-				o.ended()
-			} else {
-				p.skipped.Add(1)
-			}
-			p.dropped.Add(1)
-			p.endDelay()
-		})
-	}
-	d.mu.Unlock()
-	if p.aborted.Load() && over() { // Abort looks in the opposite order
+	d.begin(f, o)
+	if p.aborted.Load() && d.end() != nil { // Abort looks in the opposite order
 		p.endDelay()
 		return p.refuse(ErrClosed)
 	}
@@ -400,10 +387,22 @@ func (p *Pool) refusal(n int) error {
 	return ErrClosed
 }
 
-// refuse counts a task or caller that was not accepted, and returns err, the reason.
+// refuse counts a task that was not accepted, and returns err, the reason.
 func (p *Pool) refuse(err error) error {
 	p.refused.Add(1)
 	return err
+}
+
+// turnAway counts a caller that was not admitted, and returns err, the reason.
+func (p *Pool) turnAway(err error) error {
+	p.turnedAway.Add(1)
+	return err
+}
+
+// beginDelay keeps the pool from its end until endDelay.
+func (p *Pool) beginDelay() {
+	p.delayed.Add(1)
+	p.begunDelays.Add(1) // in this order: see isDone
 }
 
 func (p *Pool) endDelay() {
@@ -412,23 +411,25 @@ func (p *Pool) endDelay() {
 }
 
 // nodeFor returns the node in whose injector a task belongs.
-func (p *Pool) nodeFor(o taskOptions) int {
-	if o.node > 0 {
-		return o.node - 1
+func (p *Pool) nodeFor(r route) int {
+	if r.node > 0 {
+		return r.node - 1
 	}
 	return p.here()
 }
 
+// enqueue queues f in an injector of a node, unless the pool is closed to the caller.
 func (p *Pool) enqueue(f func(*Worker), priority Priority, node int) error {
-	if priority == PriorityHigh {
-		p.urgent.Add(1) // before the push: the worker that takes the task subtracts
+	if p.isClosedToTasks() {
+		return p.refuse(ErrClosed)
 	}
-	if !p.nodes[node].queues[priority].Push(p.taskOf(f)) {
-		if priority == PriorityHigh {
-			p.urgent.Add(-1)
-		}
+	t := p.taskOf(f)
+	switch {
+	case p.push(t, priority, node):
+	case p.closesWith():
+		p.queue(t, priority, node)
+	default:
 		return p.refusal(1)
 	}
-	p.core.NotifyTask(node)
 	return nil
 }

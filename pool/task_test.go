@@ -130,7 +130,7 @@ func TestCloseAmongTasksOfWorkersAndGuests(t *testing.T) {
 			spread = func(w *Worker) {
 				ran.Add(1)
 				for range 2 {
-					if ran.Load() < 1_000_000 { // so that an accident does not use up the memory
+					if ran.Load() < 10_000 { // Close waits for what the tasks add
 						count(w.Go(spread))
 					}
 				}
@@ -263,13 +263,13 @@ func TestTheWaitForRoomEndsWithTheContext(t *testing.T) {
 	require.True(t, waits(p, 1))
 	cancel(io.EOF)
 	require.True(t, testutil.Eventually(func() bool { return len(submitted) == 1 }))
-	require.Same(t, io.EOF, <-submitted, "the cause")
+	require.ErrorIs(t, <-submitted, io.EOF, "the cause")
 	require.True(t, waits(p, 0))
 	require.Equal(t, 1, p.waiting())
 
-	require.Same(t, io.EOF, p.Submit(ended(), func(*Worker) { t.Error("it runs") }))
+	require.ErrorIs(t, p.Submit(ended(), func(*Worker) { t.Error("it runs") }), io.EOF)
 	n, err := p.SubmitAll(ended(), []func(*Worker){func(*Worker) { t.Error("it runs") }})
-	require.Same(t, io.EOF, err)
+	require.ErrorIs(t, err, io.EOF)
 	require.Zero(t, n)
 }
 
@@ -518,7 +518,7 @@ func TestSubmitAllSaysHowManyWereQueued(t *testing.T) {
 			c.give(p, cancel)
 			require.True(t, testutil.Returns(wait))
 			require.Equal(t, bound, queued)
-			require.Same(t, c.want, err)
+			require.ErrorIs(t, err, c.want)
 			release()
 			require.True(t, testutil.Eventually(func() bool { return int(ran.Load()) == bound }))
 			cancel(nil)
@@ -951,7 +951,7 @@ func TestWhatIsCancelledBeforeItBeginsIsSkippedAndCounted(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	release := occupyAll(t, p)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	g, _ := p.Group(ctx)
+	g, _ := NewGroup(p.With(ctx))
 	for range 10 {
 		g.Go(func() error { t.Error("it runs"); return nil })
 		never := func(*Worker) { t.Error("it runs") }
@@ -1024,7 +1024,7 @@ func TestSubmitReturnsTheCauseOfItsContextsEnd(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	f := func(*Worker) { t.Error("it runs") }
 	for _, options := range [][]TaskOption{{PriorityHigh}, {PriorityLow}, {Delay(time.Millisecond)}} {
-		require.Same(t, io.EOF, p.Submit(ended(), f, options...))
+		require.ErrorIs(t, p.Submit(ended(), f, options...), io.EOF)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist/internal/policy"
+	"github.com/seed53057037/heist/numa"
 )
 
 // Tuning holds settings that few pools need, for users who measure what they change. A field that is 0 leaves the
@@ -19,9 +20,9 @@ type Tuning struct {
 	MaxWorkers int
 
 	// HotWorker keeps one worker awake when there is nothing to do: it spins until there is, so a task that comes
-	// to an idle pool starts within a microsecond. It costs a CPU, and a P: the pool should have one worker fewer
-	// than there are Ps, or the rest of the process waits for the spinning worker to give way. In a bubble of
-	// testing/synctest [New] refuses it.
+	// to an idle pool starts within a microsecond. It costs a CPU, and a P: with as many workers as Ps the rest of
+	// the process would wait for the spinning worker to give way, so [New] makes one fewer where nothing says how
+	// many. In a bubble of testing/synctest New refuses it.
 	HotWorker bool
 
 	// Isolate keeps the other threads of the process, those of the Go runtime included, off the pool's CPUs until
@@ -63,6 +64,11 @@ type Tuning struct {
 	// cache, the same package or node, and the other nodes by distance.
 	Latencies io.Reader
 
+	// Topology is what the pool takes the machine for, instead of what [numa.Read] says: for tests and measurements with
+	// several nodes on a machine that has one. It names CPUs that there are, and need not name all. A pool does not
+	// change it, and neither may the program.
+	Topology *numa.Topology
+
 	// UniformLooks is the probability, up to 1, that a thief's look at the other workers is uniform: it draws its
 	// victims, each independently and uniformly from all others, instead of going from near to far. The more such
 	// looks there are, the closer the number of steal attempts is to the bound that Blumofe and Leiserson proved
@@ -100,10 +106,15 @@ func WithTuning(t Tuning) Option {
 		}
 		for i := range reflect.TypeOf(t).NumField() {
 			field, value := reflect.TypeOf(t).Field(i), reflect.ValueOf(t).Field(i)
-			if !value.IsZero() && field.Name != "Latencies" {
+			switch {
+			case value.IsZero():
+			case value.Kind() == reflect.Interface, value.Kind() == reflect.Pointer:
+				c.ask("Tuning."+field.Name, "given")
+			default:
 				c.ask("Tuning."+field.Name, value)
 			}
 		}
+		set(&c.topology, t.Topology)
 		set(&c.maxWorkers, t.MaxWorkers)
 		set(&c.latency, t.HotWorker)
 		set(&c.isolate, t.Isolate)
@@ -115,7 +126,6 @@ func WithTuning(t Tuning) Option {
 		}
 		if measured != nil {
 			c.latencies = measured
-			c.ask("Tuning.Latencies", "a document")
 		}
 		if t.UniformLooks != 0 {
 			c.search.Uniform = uint32(max(t.UniformLooks, 0) * policy.Always)

@@ -5,18 +5,23 @@ import (
 	"errors"
 	"runtime/trace"
 
+	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/panics"
 )
 
-// Place is where a blocking call computes. It is a [*Pool], whose guest the calling goroutine becomes for the time
-// of the call, or a [*Worker] that the caller was given. [Pool.With], [Worker.With] and [WithCancel] return places
-// whose calls can be cancelled. The place of [Serial] is the caller alone.
+// Place is where a call computes, and what it is a part of. It is a [*Pool], whose guest the calling goroutine becomes for
+// the time of a blocking call, or a [*Worker] that the caller was given. [Pool.With] and [Worker.With] return places whose
+// calls can be cancelled. The place of [Serial] is the caller alone. Groups ([NewGroup]) and futures ([Async]) are made at a
+// place, too, and end with its context.
 //
 // A call at a pool, made inside a task, a body or a fork of that pool, computes as the worker that runs it. But it
 // is a call of its own: unlike a call at the worker, it does not end early with the call around it.
 type Place interface {
 	// With returns a place in which calls end early when ctx is cancelled, see [Pool.With].
 	With(ctx context.Context) *View
+	// Context returns the context with which calls at the place end, see [Pool.With] and [Worker.Context]. It is
+	// context.Background() if there is none.
+	Context() context.Context
 	// Block calls f, which waits for something, see [Pool.Block].
 	Block(f func())
 
@@ -32,13 +37,14 @@ func (w *Worker) view() View {
 }
 
 // View is a place at a pool or a worker whose calls have a context, or do not wait for admission. Create it with
-// [Pool.With], [Worker.With] or [WithCancel], and use it any number of times.
+// [Pool.With], [Worker.With] or [Pool.Try], and use it any number of times.
 type View struct {
-	p      *Pool
-	w      *Worker
-	ctx    context.Context
-	cancel context.CancelCauseFunc // of ctx, or of the one that With replaced, if WithCancel made it
-	try    bool                    // calls do not wait for admission
+	p   *Pool
+	w   *Worker
+	ctx context.Context
+	try bool // calls do not wait for admission, nor for room
+
+	joined *joinedContext // ctx, if placeFor made it
 }
 
 func (v *View) view() View {
@@ -54,7 +60,7 @@ func (v *View) view() View {
 // runs any more. Unwinding loses no panic: if several meet in a call that ends early, and one of them is recovered inside
 // the call, another may continue where the call ends.
 //
-// A call that ends early returns ctx's cause ([context.Cause]). It ends early if any of its functions was told to stop:
+// A call that ends early returns ctx's cause ([context.Cause]), as an error that is also ctx.Err() for [errors.Is]. It ends early if any of its functions was told to stop:
 // a fork unwound, a loop left out items, or [Worker.Cancelled] said true. Otherwise its work is whole, and it returns
 // nil though ctx may have ended meanwhile. This holds for all blocking calls, those of package par too.
 func (p *Pool) With(ctx context.Context) *View {
@@ -64,7 +70,8 @@ func (p *Pool) With(ctx context.Context) *View {
 	return &View{p: p, ctx: ctx}
 }
 
-// With is [Pool.With] for a caller that was given w. A call that is nested in another one also ends with that one.
+// With is [Pool.With] for a caller that was given w. What is nested in a call also ends with that one: calls at the place,
+// and groups and futures made at it.
 func (w *Worker) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Worker.With"))
@@ -75,8 +82,7 @@ func (w *Worker) With(ctx context.Context) *View {
 }
 
 // With is [Pool.With] for a view. Ctx replaces the context of the view; if both should end calls, derive ctx from
-// that one. The place is still one of [WithCancel] if the view was: [Worker.Stop] ends the call and the context that
-// WithCancel made, but ctx only if it is derived from that.
+// [View.Context].
 func (v *View) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("View.With"))
@@ -93,59 +99,51 @@ func IsUnwind(v any) bool {
 	return ok
 }
 
-// WithCancel returns a place within at, the context of this place, and a function that cancels it: when cancel is
-// called, calls at the place end early with the error that cancel was given. The context also ends when at's does.
-// WithCancel is for algorithms whose functions may fail; see par's ForErr. Cancel must be called when the place is
-// no longer used. At a place within nil each call returns an error.
-//
-// Cost: that of [context.WithCancelCause].
-func WithCancel(at Place) (inner *View, ctx context.Context, cancel context.CancelCauseFunc) {
-	inner = new(View)
-	if at != nil {
-		*inner = at.view()
-	}
-	if w := inner.w; w != nil && inner.ctx == nil && w.isMine() { // if it is another goroutine's, calls at the place return an error
-		inner.ctx = w.Context()
-	}
-	if inner.ctx == nil {
-		inner.ctx = context.Background()
-	}
-	inner.ctx, cancel = context.WithCancelCause(inner.ctx)
-	inner.cancel = cancel
-	return inner, inner.ctx, cancel
-}
+// Context returns context.Background(): calls at the pool itself have no context.
+func (p *Pool) Context() context.Context { return context.Background() }
 
-// Context returns the context of the call that the caller belongs to. If places are nested, that is the context of
-// the innermost place that has one; if none has, it is context.Background().
-func (w *Worker) Context() context.Context {
-	if c := w.cancelScope; c != nil {
-		return c.ctx
+// Context returns the context that With was given. Without one it is that of the view's worker or pool.
+func (v *View) Context() context.Context {
+	view := v.view()
+	switch {
+	case view.ctx != nil:
+		return view.ctx
+	case view.w != nil && view.w.isMine(): // if it is another goroutine's, calls at the place return an error
+		return view.w.Context()
 	}
 	return context.Background()
 }
 
-// Stop ends the innermost call around the caller that was made at a place of [WithCancel], as that place's cancel
-// function does, and unwinds the caller. The call returns err; other workers that compute in it unwind at their
-// next fork, or end their chunk of a loop. So a search ends as soon as one worker has found what it looks for. The
-// call has no other result: keep what was found elsewhere; err may be one of your own that says that something was
+// Context returns the context of the call that the caller belongs to: that of the innermost call around it at a place with
+// a context. It also ends with the calls around that one, with [Worker.Stop], and when the call has returned. If there is no
+// such call it is context.Background(). Cost: a load, and at the first time in a call that of [context.WithCancelCause], and
+// of [context.AfterFunc] in a nested one.
+func (w *Worker) Context() context.Context {
+	if w == nil || w.cancelScope == nil {
+		return context.Background()
+	}
+	return w.cancelScope.context()
+}
+
+// Stop ends the innermost call around the caller that was made at a place with a context ([Pool.With]), and unwinds the
+// caller. The call returns err; other workers that compute in it unwind at their next fork, or end their chunk of a
+// loop, and [Worker.Context] ends with err as its cause. So a search ends as soon as one worker has found what it looks for.
+// The call has no other result: keep what was found elsewhere; err may be one of your own that says that something was
 // found.
 //
-// Stop panics if err is nil, or if there is no such call. A call at the pool itself, a task, and what
-// [Worker.Uncancelled] calls do not belong to the call around them.
+// Functions of [Group.GoWorker] and [First] are each in such a call. Stop panics if err is nil, or if there is no such call. A
+// call at the pool itself, a task, and what [Worker.Uncancelled] calls do not belong to the call around them.
 func (w *Worker) Stop(err error) {
 	w.mustBeMine("Worker.Stop")
 	if err == nil {
 		panic(errors.New("pool: Worker.Stop was given a nil error; it is what the call returns"))
 	}
-	for c := w.cancelScope; c != nil; c = c.outer {
-		if c.stopWith != nil {
-			c.stopWith(err)
-			c.stoppedBy.CompareAndSwap(nil, &err)
-			c.cancel()
-			w.cancelScope.check()
-		}
+	c := w.cancelScope
+	if c == nil {
+		panic(errors.New("pool: Worker.Stop was called outside of a call at a place with a context; make the call at With(ctx)"))
 	}
-	panic(errors.New("pool: Worker.Stop was called outside of a call at a place that WithCancel made; make the call there"))
+	c.stopWith(err)
+	c.check()
 }
 
 // Do runs the functions at the place, possibly at the same time, and returns when all are done. A panic in one of
@@ -204,6 +202,31 @@ type visit struct {
 	region   *trace.Region // nil if no trace is on
 }
 
+// placeFor returns the place of a call that adds tasks, with the context of the call. The caller ends v.joined when it needs
+// that context no more.
+func placeFor(method string, at Place) (v View, err error) {
+	if at == nil {
+		return v, errNoPlace
+	}
+	switch v = at.view(); {
+	case v.w != nil && v.p != nil:
+		if !v.w.isMine() {
+			return v, errOthers(method + " at a *Worker")
+		}
+	default:
+		if err := v.p.usable(); err != nil {
+			return v, err
+		}
+	}
+	if ctx := v.ctx; ctx != nil && v.w != nil && v.w.cancelScope != nil {
+		v.joined = joinContexts(ctx, v.w.cancelScope.context())
+		v.ctx = v.joined
+		return v, nil
+	}
+	v.ctx = v.Context()
+	return v, nil
+}
+
 // check says whether a call can begin at the place.
 func check(at Place) (*Pool, error) {
 	if at == nil {
@@ -221,16 +244,16 @@ func check(at Place) (*Pool, error) {
 		if !w.isMine() {
 			return p, errOthers("a call at a *Worker")
 		}
-		if over {
-			w.cancelScope.ended() // ctx may be derived from the context of a call around, which is then told first
+		if ctx != nil {
+			w.cancelScope.ended() // if a call around ends as well, that one is told first
 		}
 		w.cancelScope.check()
 	}
 	switch {
 	case over:
-		return p, context.Cause(ctx)
-	case w == nil && p.core.Closing.Load():
-		return p, p.refuse(ErrClosed)
+		return p, causes.Of(ctx)
+	case w == nil && p.isClosed():
+		return p, p.turnAway(ErrClosed)
 	}
 	return p, nil
 }
@@ -242,9 +265,6 @@ func enter(at Place) (v visit, err error) {
 	}
 	view := at.view()
 	p, w, ctx := view.p, view.w, view.ctx
-	if view.cancel == nil && (ctx == context.Background() || ctx == context.TODO()) {
-		ctx = nil // it is never cancelled, and has no values
-	}
 	var outer *cancelScope
 	if v.w = w; w == nil {
 		until := ctx
@@ -264,7 +284,6 @@ func enter(at Place) (v visit, err error) {
 	}
 	if ctx != nil {
 		v.scope = newCancelScope(ctx, p, outer)
-		v.scope.stopWith = view.cancel
 		v.w.cancelScope = v.scope
 	}
 	v.region = region("heist: call")

@@ -168,13 +168,14 @@ func (w *Worker) comeBack() {
 	}
 }
 
-// waitsFor is what a worker waits for. Constant, but for the source.
+// waitsFor is what a worker waits for. Constant, but for the spot.
 type waitsFor struct {
-	what  string  // a call of heist's; empty for a wait that was noticed
+	what  string  // a call of heist's, or what the runtime says if only a snapshot has seen the wait; empty for one that was noticed
 	code  uintptr // of the task that was noticed to wait; 0 for none
 	of    any     // the future, group or latch; nil for anything else
 	home  *place  // the place that it has lent; nil for guests
 	since int64   // in heist.Ticks
+	job   uintptr // in which a snapshot has seen it, by Worker.jobs
 
-	source atomic.Pointer[string] // where it waits, once a snapshot has looked
+	spot atomic.Pointer[spot] // where it waits, once a snapshot has looked
 }

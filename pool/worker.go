@@ -42,6 +42,7 @@ type Worker struct {
 	counts       childCounts // of the innermost branch
 	found        job         // what its search has found
 	first        *job        // the job that it begins with, without a place; nearly always nil
+	inHook       bool        // it runs a hook of WithHooks
 	binding      binding
 	cells        *cellHead // that it holds, see local.go
 
@@ -56,6 +57,7 @@ type Worker struct {
 
 	waitsFor atomic.Pointer[waitsFor]  // nil while it computes; owner writes, observers read
 	noticed  atomic.Pointer[waitsFor]  // the wait that was noticed; nil for none; who notices it writes, under the lock of core.Notice
+	seen     atomic.Pointer[waitsFor]  // the wait that nobody has noticed but a snapshot; nil for none; snapshots write
 	record   published.Pointer[record] // of its goroutine; owner writes, the monitor reads
 
 	core core.Worker // its state, home and parker
@@ -96,15 +98,16 @@ func (w *Worker) ID() int { return w.id }
 
 // Node returns the system's number of the memory node on which the worker runs: one of
 // [Pool.Nodes]. A guest counts as on the node on which it ran when its call began.
-func (w *Worker) Node() int { return w.pool.nodes[w.core.Placement.Node].id }
+func (w *Worker) Node() int { return w.pool.nodes[w.core.Node()].id }
 
 // Pool returns the pool to which the worker belongs.
 func (w *Worker) Pool() *Pool { return w.pool }
 
 // Go queues f to be run by the pool. It puts f into the LIFO slot of this worker's place, so that
 // f comes next: what f needs is likely to be in the cache. The task that was in the slot goes to
-// the end of the run queue. Idle workers take from both. Go returns [ErrClosed] once the pool is
-// closed. It never blocks.
+// the end of the run queue. Idle workers take from both, from the slot only where tasks take longer than a wake-up, some 5 us,
+// or where its worker does not come to it within a millisecond or two. A pool that closes takes what its tasks add, see [Pool.Close];
+// to a guest Go then returns [ErrClosed]. It never blocks.
 //
 // Cost: no allocation beyond the closure f; two sequentially consistent stores, and a
 // wake-up if a place sleeps and no worker searches.
@@ -127,7 +130,7 @@ func (w *Worker) Go(f func(*Worker)) error {
 // accept is Go for a function that already has its metadata, if it needs any.
 func (w *Worker) accept(f func(*Worker)) error {
 	p := w.pool
-	if p.core.Closing.Load() {
+	if p.core.Closing.Load() && !(w.isMine() && p.closesWith()) {
 		return p.refuse(ErrClosed)
 	}
 	if w.hasPlace() {
@@ -136,30 +139,47 @@ func (w *Worker) accept(f func(*Worker)) error {
 	}
 	// Close does not wait for guests, so the task goes to the injector: it alone refuses tasks from
 	// the moment at which it is closed.
-	return p.enqueue(f, PriorityNormal, w.core.Placement.Node)
+	return p.enqueue(f, PriorityNormal, w.core.Node())
 }
 
 // queue is Go for a task that the pool has accepted before. The worker is not a guest.
 func (w *Worker) queue(f func(*Worker)) {
 	p, t := w.pool, w.pool.taskOf(f)
 	if !w.hasPlace() {
-		p.queue(t, w.core.Placement.Node)
+		p.queue(t, PriorityNormal, w.core.Node())
 		return
 	}
 	if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
-		w.stash = append(w.stash, t) // it was accepted before the pool began to close
+		w.stash = append(w.stash, t) // the pool is about to end, and has accepted it
 	}
-	p.core.NotifyTask(w.core.Placement.Node)
+	if t == nil && w.keeps.Load() {
+		p.core.MayWait() // the monitor sees to it if the worker does not come to the slot
+		return
+	}
+	p.core.NotifyTask(w.core.Node())
 }
 
-// queue queues a task that the pool has accepted before in the injector of a node.
-func (p *Pool) queue(t *task, node int) {
-	if p.nodes[node].queues[PriorityNormal].Push(t) {
-		p.core.NotifyTask(node)
-	} else { // the pool closes
+// queue queues a task that the pool has accepted in an injector of a node. The caller keeps the pool from its end, unless it
+// is a guest that has stayed longer.
+func (p *Pool) queue(t *task, priority Priority, node int) {
+	if !p.push(t, priority, node) { // the pool is about to end
 		p.core.Enter()
 		p.hireFor(node, job{task: t})
 	}
+}
+
+// push queues a task in an injector of a node, unless that is closed.
+func (p *Pool) push(t *task, priority Priority, node int) bool {
+	if priority == PriorityHigh {
+		p.urgent.Add(1) // before the push: the worker that takes the task subtracts
+	}
+	pushed := p.nodes[node].queues[priority].Push(t)
+	if pushed {
+		p.core.NotifyTask(node)
+	} else if priority == PriorityHigh {
+		p.urgent.Add(-1)
+	}
+	return pushed
 }
 
 // hasPlace says whether the worker has a place. If it has none, it takes up the place that it was
@@ -196,7 +216,7 @@ func (w *Worker) run(j job) {
 
 // do is run for a worker that need not have a place.
 func (w *Worker) do(j job) {
-	w.jobs++
+	w.jobs.Set(w.jobs.Own() + 1)
 	if w.pool.stamps {
 		w.begins()
 	}
@@ -306,13 +326,13 @@ func (w *Worker) stealOn(from stealable) {
 		if !w.hasPlace() || w.woke || w.isControlled() || w.queued()+len(w.stash) > 0 || p.core.Sleep.Load().Sleepers() < 0 {
 			return
 		}
-		for _, q := range p.nodes[w.core.Placement.Node].queues {
+		for _, q := range p.nodes[w.core.Node()].queues {
 			if q.Ready() {
 				return
 			}
 		}
 		w.looks.Add(1)
-		c, r := from.claim(w.core.Placement.Node)
+		c, r := from.claim(w.core.Node())
 		if r != heist.Success {
 			return
 		}
@@ -365,6 +385,7 @@ func (w *Worker) findWork() (job, bool) {
 // searchWork looks for work of others until it finds some, or until it is time to sleep: core.Place.FindWork.
 func (w *Worker) searchWork() (job, bool) {
 	w.tick.pause(w.pool.ticks.perNanosecond)
+	w.stay()
 	ok := w.place.core.FindWork(&w.search, (*searcher)(w))
 	j := w.found
 	w.found = job{}
@@ -383,7 +404,7 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	forks := state.Sleepers() >= 0
 	firstVictim := w.place.core.FirstVictim
 	w.place.core.FirstVictim = -1
-	nearby := p.nodes[w.core.Placement.Node].nearby
+	nearby := p.nodes[w.core.Node()].nearby
 	if state.HasGuests() {
 		j, r := w.stealFromGuests(nearby[:1], forks)
 		if r == heist.Success {
@@ -395,7 +416,7 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 	w.search.Look(firstVictim, w.victim, len(places))
 	if w.search.Drawn() {
 		// Workers that lent this place may have forks here. They are the place's own, so this is no steal.
-		if j, r := stealFork(&w.place.core.Roster, forks, w.core.Placement.Node); r == heist.Success {
+		if j, r := stealFork(&w.place.core.Roster, forks, w.core.Node()); r == heist.Success {
 			return j, r
 		}
 	}
@@ -406,7 +427,7 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 		pl := places[k]
 		lost := false
 		if pl.core.First() != nil {
-			j, r := stealFork(&pl.core.Roster, forks, w.core.Placement.Node)
+			j, r := stealFork(&pl.core.Roster, forks, w.core.Node())
 			if r == heist.Success {
 				w.stole(k, w.search.Tier(k), 1)
 				w.victim = k
@@ -418,12 +439,12 @@ func (w *Worker) stealWork(slots bool) (job, heist.StealResult) {
 			}
 		}
 		if pl != w.place {
-			t, moved, r := pl.stealTasks(w.place.ring, slots)
+			t, moved, r := pl.stealTasks(w.place.ring, slots && !pl.keeps.Load())
 			if r == heist.Success {
 				w.stole(k, w.search.Tier(k), moved)
 				w.victim = k
 				if moved > 1 && !w.place.core.Searching { // the other tasks were in no queue for a moment
-					p.core.NotifyTask(w.place.placement.Node)
+					p.core.NotifyTask(w.core.Node())
 				}
 				return job{task: t}, r
 			}
@@ -480,7 +501,7 @@ func (w *Worker) stealFromGuests(nodes []int, forks bool) (j job, result heist.S
 			if g.First() == nil {
 				continue
 			}
-			j, r := stealFork(&g.Roster, forks, w.core.Placement.Node)
+			j, r := stealFork(&g.Roster, forks, w.core.Node())
 			if r == heist.Success {
 				w.stole(len(p.places), tier, 1)
 				return j, r
@@ -506,8 +527,7 @@ func (w *Worker) stole(victim, tier, items int) {
 }
 
 // start makes the calling goroutine the worker. If the worker is to be bound, start locks it to its thread,
-// and sends to ready whether the thread could be bound. Without ready, and with [PinAuto], a
-// worker that cannot be bound goes on where it is.
+// and sends to ready whether the thread could be bound. Without ready a worker that cannot be bound goes on where it is.
 //
 // A worker that is not bound is not locked either, so that giving way to other goroutines is cheaper.
 func (w *Worker) start(ready chan<- error) {
@@ -517,15 +537,13 @@ func (w *Worker) start(ready chan<- error) {
 	var err error
 	if bound {
 		runtime.LockOSThread()
-		if pinned, err = p.machine.pin(w.core.Placement.CPUs...); p.auto {
-			err = nil
-		}
+		pinned, err = p.machine.pin(w.core.Placement().CPUs...)
 	}
 	if ready != nil {
 		ready <- err
 	}
 	if err == nil || ready == nil {
-		w.binding = binding{pinned: pinned, cpus: w.core.Placement.CPUs}
+		w.binding = binding{pinned: pinned, cpus: w.core.Placement().CPUs}
 		w.live()
 	}
 	p.workers.remove(w)
@@ -535,7 +553,7 @@ func (w *Worker) start(ready chan<- error) {
 	if bound {
 		runtime.UnlockOSThread()
 	}
-	w.core.Placement.Ends(&p.core, bound, w.afterEnd)
+	w.core.Placement().Ends(&p.core, bound, w.afterEnd)
 }
 
 // live runs main. A task may call runtime.Goexit, as testing's FailNow does. That ends the
@@ -583,7 +601,9 @@ func (w *Worker) doesNothing() {
 
 func hook(f func(*Worker), w *Worker) {
 	if f != nil {
+		w.inHook = true
 		f(w)
+		w.inHook = false
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func TestTheReadmesProgramIsTheExample(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
-	example, err := os.ReadFile("../pool/example_first_test.go")
+	example, err := os.ReadFile("../pool/example_tree_test.go")
 	require.NoError(t, err)
 
 	program := regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindSubmatch(readme)

@@ -26,7 +26,7 @@ var metrics = map[string]string{
 	"forkjoin/fib35": "ns/fork", "forkjoin/nqueens12": "ms", "forkjoin/uts-t1": "ns/node", "forkjoin/uts-t3": "ns/node",
 	"forkjoin/skynet": "ns/leaf", "forkjoin/mergesort": "ns/elem", "forkjoin/matmul": "ms",
 
-	"loop/outside-1024-asleep": "us", "loop/outside-1024-hot": "us", "loop/large": "us", "loop/triangular": "ms",
+	"loop/outside-1024-asleep": "us", "loop/outside-1024-hot": "us", "loop/large": "us", "loop/triangular": "ms", "loop/nbody": "us",
 
 	"algos/sort-1m": "ns/elem", "algos/sort-stable-1m": "ns/elem", "algos/sortfunc-1m": "ns/elem", "algos/scan": "ns/elem",
 	"algos/sort-int64-random": "ns/elem", "algos/sort-int64-killer": "ns/elem", "algos/sort-float64": "ns/elem",
@@ -52,7 +52,7 @@ func lacks(peer, name string) bool {
 	case "rayon", "crossbeam": // which is the same program
 		return name == "algos/scan"
 	case "tbb":
-		return tasks || strings.HasPrefix(name, "algos/sort-") && name != "algos/sort-1m" || name == "algos/filter"
+		return tasks || strings.HasPrefix(name, "algos/sort-") && name != "algos/sort-1m" || name == "algos/filter" || name == "loop/nbody"
 	case "tokio":
 		return !tasks
 	}

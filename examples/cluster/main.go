@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -216,8 +217,11 @@ func (o options) produce(ctx context.Context, js natsjs.JetStream) error {
 		case i%50 == 49:
 			limit = 20_000
 		}
-		var err error
-		if sent[i], err = js.PublishAsync(o.prefix+".jobs", []byte(strconv.Itoa(limit)), natsjs.WithMsgID(strconv.Itoa(i))); err != nil {
+		err := patiently(ctx, func() (err error) { // the connection may break in the middle of a message
+			sent[i], err = js.PublishAsync(o.prefix+".jobs", []byte(strconv.Itoa(limit)), natsjs.WithMsgID(strconv.Itoa(i)))
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("job %d: %w", i, err)
 		}
 	}
@@ -245,8 +249,9 @@ const patience = 30 * time.Second
 // isTemporary says whether an error is of servers that may be able to answer soon.
 func isTemporary(err error) bool {
 	var refused *natsjs.APIError
+	var broken *net.OpError // nats.go connects to another server
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
-		errors.Is(err, natsjs.ErrNoStreamResponse) || errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
+		errors.Is(err, natsjs.ErrNoStreamResponse) || errors.Is(err, natsjs.ErrTooManyStalledMsgs) || errors.As(err, &broken) || errors.As(err, &refused) && refused.Code == http.StatusServiceUnavailable
 }
 
 // patiently calls f until it returns no temporary error, and returns its last error if that takes too long.

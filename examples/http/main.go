@@ -1,4 +1,4 @@
-// Http shows a service that computes. The work of each request is divided among the workers, callers beyond a
+// Http shows a service that computes. The work of each request is divided among the workers, requests beyond a
 // bound are told to try again, a client that goes away ends its work, and a signal ends everything in order.
 package main
 
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist/examples/internal/cli"
+	"github.com/seed53057037/heist/limit"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -24,14 +25,14 @@ func main() { cli.Main(run, os.Interrupt, syscall.SIGTERM) }
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("http", flag.ContinueOnError)
 	addr := flags.String("addr", "localhost:8080", "listen on this `address`")
-	callers := flags.Int("callers", runtime.GOMAXPROCS(0), "this `number` of requests may compute at a time, 1 or more")
+	calls := flags.Int("calls", runtime.GOMAXPROCS(0), "this `number` of requests may be in flight, 1 or more; four times as many may wait")
 	if err := cli.Parse(flags, "", args, stdout); err != nil {
 		return err
 	}
-	if *callers < 1 {
-		return cli.Usagef("-callers is %d, want 1 or more", *callers)
+	if *calls < 1 {
+		return cli.Usagef("-calls is %d, want 1 or more", *calls)
 	}
-	p, err := pool.New(pool.WithCallers(*callers))
+	p, err := pool.New()
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return errors.Join(fmt.Errorf("%w; choose another -addr", err), p.Close())
 	}
 	fmt.Fprintf(stdout, "try http://%s/?x=0.3&y=0.7\n", listener.Addr())
-	server := &http.Server{Handler: service{p, randomPoints(200_000)}, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: newService(p, *calls, 200_000), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
@@ -69,15 +70,18 @@ func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	// The loop ends with the request's context. It fails where it would wait for other callers.
-	i, err := nearest(s.pool.With(r.Context()).Try(), s.points, to)
+	err = s.calls.Do(r.Context(), 1, func() error {
+		i, err := nearest(s.pool.With(r.Context()), s.points, to) // the loop ends with the request's context
+		if err == nil {
+			fmt.Fprintf(w, "point %d at %.4f %.4f\n", i, s.points[i].x, s.points[i].y)
+		}
+		return err
+	})
 	switch {
-	case errors.Is(err, pool.ErrFull):
+	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrLate):
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many requests; try again in a second", http.StatusTooManyRequests)
 	case err != nil: // the client has gone, or the pool is closed
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	default:
-		fmt.Fprintf(w, "point %d at %.4f %.4f\n", i, s.points[i].x, s.points[i].y)
 	}
 }

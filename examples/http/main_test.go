@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +40,7 @@ func ask(ctx context.Context, s service, query string) *httptest.ResponseRecorde
 }
 
 func TestNearest(t *testing.T) {
-	s := service{newPool(t), randomPoints(10_000)}
+	s := newService(newPool(t), 1, 10_000)
 	for _, to := range append(randomPoints(20), s.points[77], point{}, point{1, 1}) {
 		want := 0
 		for i := range s.points {
@@ -53,7 +56,7 @@ func TestNearest(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	s := service{newPool(t), randomPoints(10)}
+	s := newService(newPool(t), 1, 10)
 	for _, query := range []string{"", "x=1", "x=a&y=0", "x=NaN&y=0", "x=0&y=2"} {
 		if w := ask(t.Context(), s, query); w.Code != http.StatusBadRequest {
 			t.Errorf("%q: got status %d, want 400", query, w.Code)
@@ -61,33 +64,63 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-func TestTooManyCallers(t *testing.T) {
-	s := service{newPool(t, pool.WithCallers(1)), randomPoints(10)}
-	inside, leave, left := make(chan bool), make(chan bool), make(chan error)
-	go func() {
-		left <- s.pool.Run(func(*pool.Worker) {
-			inside <- true
-			<-leave
-		})
-	}()
-	<-inside
-	w := ask(t.Context(), s, "x=0&y=0")
-	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
-		t.Errorf("got status %d and headers %v, want 429 and Retry-After", w.Code, w.Header())
-	}
-	close(leave)
-	if err := <-left; err != nil {
-		t.Error(err)
-	}
+func TestTooManyRequests(t *testing.T) {
+	s := newService(newPool(t), 1, 10)
+	s.calls.Waiting(0)
+	_ = s.calls.Do(t.Context(), 1, func() error { // a request that computes, or that waits
+		w := ask(t.Context(), s, "x=0&y=0")
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+			t.Errorf("got status %d and headers %v, want 429 and Retry-After", w.Code, w.Header())
+		}
+		return nil
+	})
 	if w := ask(t.Context(), s, "x=0&y=0"); w.Code != http.StatusOK {
 		t.Errorf("when the other has left: got status %d, want 200", w.Code)
+	}
+}
+
+// TestLoad sends requests at a steady rate, of 0.8 and of twice what the service can take. Each is answered, with a point or with 429. How
+// soon is logged: go test -v -run Load.
+func TestLoad(t *testing.T) {
+	s := newService(newPool(t), runtime.GOMAXPROCS(0), 200_000)
+	start, n := time.Now(), 0
+	for ; time.Since(start) < 300*time.Millisecond; n++ {
+		ask(t.Context(), s, "x=0.3&y=0.7")
+	}
+	each := time.Since(start) / time.Duration(n)
+	for _, load := range []float64{0.8, 2} {
+		var mu sync.Mutex
+		took := map[int][]time.Duration{}
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := 0; ; i++ {
+			due := start.Add(time.Duration(float64(i) * float64(each) / load))
+			if due.Sub(start) > time.Second {
+				break
+			}
+			time.Sleep(time.Until(due))
+			all.Go(func() {
+				w := ask(t.Context(), s, "x=0.3&y=0.7")
+				mu.Lock()
+				defer mu.Unlock()
+				took[w.Code] = append(took[w.Code], time.Since(due))
+			})
+		}
+		all.Wait()
+		for code, times := range took {
+			if code != http.StatusOK && code != http.StatusTooManyRequests {
+				t.Errorf("at %.1f of the load: status %d", load, code)
+			}
+			slices.Sort(times)
+			t.Logf("load %.1f, status %d: %d requests, p50 %v, p99 %v", load, code, len(times), times[len(times)/2], times[len(times)*99/100])
+		}
 	}
 }
 
 func TestClientGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := ask(ctx, service{newPool(t), randomPoints(10)}, "x=0&y=0")
+	w := ask(ctx, newService(newPool(t), 1, 10), "x=0&y=0")
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), context.Canceled.Error()) {
 		t.Errorf("got %d %q, want 503 and the context's error", w.Code, w.Body)
 	}
@@ -98,7 +131,7 @@ func TestRun(t *testing.T) {
 	defer cancel()
 	out, stdout := io.Pipe()
 	ended := make(chan error)
-	go func() { ended <- run(ctx, []string{"-addr", "localhost:0", "-callers", "1"}, stdout) }()
+	go func() { ended <- run(ctx, []string{"-addr", "localhost:0", "-calls", "1"}, stdout) }()
 	var url string
 	if _, err := fmt.Fscanf(out, "try %s\n", &url); err != nil {
 		t.Fatal(err)
@@ -130,7 +163,7 @@ func TestRunFails(t *testing.T) {
 	defer taken.Close()
 	for want, args := range map[string][]string{
 		"choose another -addr": {"-addr", taken.Addr().String()},
-		"want 1 or more":       {"-callers", "0"},
+		"want 1 or more":       {"-calls", "0"},
 		"unexpected argument":  {"now"},
 		"-port":                {"-port", "1"},
 	} {

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/seed53057037/heist/limit"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
@@ -14,7 +16,13 @@ import (
 // service answers which of its points is nearest to a given one.
 type service struct {
 	pool   *pool.Pool
+	calls  *limit.Limiter // requests, while they compute
 	points []point
+}
+
+// newService returns a service of n points for so many requests at a time. As many wait as are served while a client has patience.
+func newService(p *pool.Pool, calls, n int) service {
+	return service{p, limit.New(calls).Waiting(4 * calls).Patience(time.Second), randomPoints(n)}
 }
 
 type point struct{ x, y float64 }

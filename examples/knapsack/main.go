@@ -93,9 +93,7 @@ func solve(at pool.Place, items []item, capacity int) (solution, error) {
 	})
 	root := node{search: s, room: capacity}
 	s.bound = root.bound()
-	inner, _, cancel := pool.WithCancel(at)
-	defer cancel(nil)
-	_, err := branch.Run(inner, root)
+	_, err := branch.Run(at.With(at.Context()), root) // a call that Stop ends
 	if errors.Is(err, errReached) {
 		err = nil
 	}

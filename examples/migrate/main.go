@@ -54,7 +54,7 @@ type pair struct {
 }
 
 var pairs = []pair{
-	{"errgroup", "WithContext, SetLimit, Go, Wait", "Pool.Group, the same", errgroupBefore, errgroupAfter},
+	{"errgroup", "WithContext, SetLimit, Go, Wait", "NewGroup, the same", errgroupBefore, errgroupAfter},
 	{"conc", "iter.MapErr", "par.MapErr", concBefore, concAfter},
 	{"ants", "NewPool, Submit, a WaitGroup", "pool.New, Group.Go, Wait", antsBefore, antsAfter},
 	{"pond", "NewResultPool, NewGroup, SubmitErr", "pool.GroupOf, Go", pondBefore, pondAfter},

@@ -36,7 +36,7 @@ func errgroupBefore(ctx context.Context, words []string) ([]int, error) {
 
 func errgroupAfter(ctx context.Context, words []string) ([]int, error) {
 	lengths := make([]int, len(words))
-	g, _ := pool.Default().Group(ctx)
+	g, _ := pool.NewGroup(pool.Default().With(ctx))
 	g.SetLimit(limit)
 	for i, word := range words {
 		g.Go(func() (err error) {
@@ -88,7 +88,7 @@ func antsAfter(ctx context.Context, words []string) ([]int, error) {
 	}
 	defer p.Close()
 	lengths := make([]int, len(words))
-	g, _ := p.Group(ctx)
+	g, _ := pool.NewGroup(p.With(ctx))
 	g.JoinErrors()
 	for i, word := range words {
 		g.Go(func() (err error) {
@@ -112,7 +112,7 @@ func pondBefore(ctx context.Context, words []string) ([]int, error) {
 }
 
 func pondAfter(ctx context.Context, words []string) ([]int, error) {
-	g, _ := pool.GroupOf[int](pool.Default(), ctx)
+	g, _ := pool.GroupOf[int](pool.Default().With(ctx))
 	g.AtMost(limit)
 	for _, word := range words {
 		g.Go(func() (int, error) { return length(word) })

@@ -15,7 +15,7 @@ import (
 	"os"
 
 	"github.com/seed53057037/heist/examples/internal/cli"
-	"github.com/seed53057037/heist/par"
+	"github.com/seed53057037/heist/pipeline"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 func process(at pool.Place, in io.Reader, out io.Writer) (err error) {
 	buffered := bufio.NewWriter(out)
 	defer func() { err = errors.Join(err, buffered.Flush()) }()
-	for text, err := range par.Stream(at, lines(in), window, format) {
+	for text, err := range pipeline.Stage(at, lines(in), window, format) {
 		if err != nil {
 			return err
 		}
@@ -70,17 +70,16 @@ func process(at pool.Place, in io.Reader, out io.Writer) (err error) {
 type line struct {
 	number int
 	text   []byte
-	err    error // the reader's; then there is no text
 }
 
-// lines returns the lines of in. A source has no errors of its own, so the reader's error comes as the last line.
-func lines(in io.Reader) iter.Seq[line] {
-	return func(yield func(line) bool) {
+// lines returns the lines of in, and the reader's error.
+func lines(in io.Reader) iter.Seq2[line, error] {
+	return func(yield func(line, error) bool) {
 		scanner := bufio.NewScanner(in)
 		scanner.Buffer(nil, maxLine)
 		number := 1
 		for ; scanner.Scan(); number++ {
-			if !yield(line{number: number, text: bytes.Clone(scanner.Bytes())}) {
+			if !yield(line{number, bytes.Clone(scanner.Bytes())}, nil) {
 				return
 			}
 		}
@@ -89,16 +88,13 @@ func lines(in io.Reader) iter.Seq[line] {
 			err = fmt.Errorf("it has more than %d bytes; split it", maxLine)
 		}
 		if err != nil {
-			yield(line{number: number, err: err})
+			yield(line{}, fmt.Errorf("line %d: %w", number, err))
 		}
 	}
 }
 
 // format returns a line's JSON with sorted keys and without spaces.
 func format(_ context.Context, l line) ([]byte, error) {
-	if l.err != nil {
-		return nil, fmt.Errorf("line %d: %w", l.number, l.err)
-	}
 	decoder := json.NewDecoder(bytes.NewReader(l.text))
 	decoder.UseNumber() // numbers stay as they are
 	var value any

@@ -40,6 +40,9 @@ type Host interface {
 	NewPlace(index int) *Place
 	// Broken is called for a step that a worker's state does not allow, after which nothing can be trusted. It does not return.
 	Broken(what string)
+	// LetsGo is called before a holder lets go of its place, by it or for it, unless the place closes: what the holder kept for itself is everybody's
+	// from then on. It says whether there is something for which no worker has been woken.
+	LetsGo(pl *Place) bool
 	// Closes is called when a place closes, for what its holder alone would have done. Under the lock of the size.
 	Closes(pl *Place)
 	// Monitor is called when there is something to do and no place sleeps: from now on a monitor is to look for workers that
@@ -57,11 +60,12 @@ type Host interface {
 type Pool struct {
 	host Host // constant
 
-	placements []Placement // the list itself is constant
-	nearby     [][]int     // node -> all nodes, nearest first; constant
-	onCPU      []int       // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is; constant
-	hot        bool        // a worker watches for ever; constant
-	time       Time        // nil for the CPU's; constant
+	placements []Placement   // the list itself is constant
+	seats      *policy.Seats // constant; holders move their places
+	nearby     [][]int       // node -> all nodes, nearest first; constant
+	onCPU      []int         // CPU -> the first place that is bound to this CPU alone, or -1; nil if no place is; constant
+	hot        bool          // a worker watches for ever; constant
+	time       Time          // nil for the CPU's; constant
 
 	// Periods, in heist.Ticks. Constant.
 
@@ -120,12 +124,12 @@ type Time interface {
 // Config is what a pool is made from.
 type Config struct {
 	Host       Host
-	Size       int         // how many places the pool has at first
-	PlaceNodes []int       // the node of each place that there may be
-	Placements []Placement // where the workers may run
-	Nearby     [][]int     // node -> all nodes, nearest first
-	OnCPU      []int       // CPU -> the place whose thread that CPU is for alone, or -1; may be nil
-	Hot        bool        // one worker always watches
+	Size       int           // how many places the pool has at first
+	Seats      *policy.Seats // the placement of each place that there may be, and its node
+	Placements []Placement   // where the workers may run
+	Nearby     [][]int       // node -> all nodes, nearest first
+	OnCPU      []int         // CPU -> the place whose thread that CPU is for alone, or -1; may be nil
+	Hot        bool          // one worker always watches
 
 	TicksAnswer, TicksSpin, TicksWatch int64 // see Pool
 
@@ -141,8 +145,9 @@ func (p *Pool) Init(c Config) {
 	p.changed.L = &p.mu
 	p.size.Store(int32(max(c.Size, 1)))
 	p.active.Store(int32(c.Size))
-	p.Sleep.Init(c.PlaceNodes, len(c.Nearby))
-	p.places = make([]*Place, len(c.PlaceNodes))
+	p.seats = c.Seats
+	p.Sleep.Init(c.Seats, len(c.Nearby))
+	p.places = make([]*Place, c.Seats.Len())
 	for i := range c.Size {
 		p.places[i] = p.host.NewPlace(i)
 		p.places[i].open = true

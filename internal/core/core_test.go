@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 )
 
@@ -14,6 +16,7 @@ import (
 type fake struct {
 	pool   Pool
 	work   bool
+	kept   bool // the holder has work that it keeps for itself
 	hired  []*Worker
 	closed []*Place
 
@@ -39,16 +42,21 @@ func (h *fake) LookAt(w *Worker)                        { w.Notice(func() bool {
 func (h *fake) Broken(what string)                      { panic(what) }
 func (h *fake) Closes(pl *Place)                        { h.closed = append(h.closed, pl) }
 
+func (h *fake) LetsGo(*Place) (left bool) {
+	left, h.work, h.kept = h.kept, h.work || h.kept, false
+	return left
+}
+
 func (h *fake) NewPlace(index int) *Place {
 	pl := new(Place)
-	pl.Init(&h.pool, index, 0)
+	pl.Init(&h.pool, index)
 	return pl
 }
 
 func newFake(size, most int) *fake {
 	h := new(fake)
 	h.pool.Init(Config{
-		Host: h, Size: size, PlaceNodes: make([]int, most), Placements: make([]Placement, 1), Nearby: [][]int{{0}},
+		Host: h, Size: size, Seats: policy.NewSeats(make([]int, most), []int{0}), Placements: make([]Placement, 1), Nearby: [][]int{{0}},
 		TicksSpin: 15, TicksWatch: 100,
 	})
 	h.pool.placements[0].Places = size
@@ -58,7 +66,7 @@ func newFake(size, most int) *fake {
 // worker makes a worker that has the place.
 func (h *fake) worker(pl *Place) *Worker {
 	w := new(Worker)
-	w.Init(&h.pool, pl.Placement, unseen{}, false)
+	w.Init(&h.pool, pl.Placement(), unseen{}, false)
 	w.Grant(pl)
 	w.TakeUp()
 	return w
@@ -143,10 +151,47 @@ func TestAWorkerGoesThroughItsStates(t *testing.T) {
 	w.BeIdle(pl)
 	require.True(t, h.pool.Sleep.Parked(0))
 	require.True(t, h.pool.Rests())
-	require.Equal(t, 2, pl.Placement.Idle())
+	require.Equal(t, 2, pl.Placement().Idle())
 	h.pool.End()
 	require.Nil(t, w.AwaitPlace())
 	require.Equal(t, Ended, w.State())
+	late := h.worker(pl)
+	late.BeIdle(pl)
+	require.Equal(t, Ended, late.State(), "nobody will end it")
+}
+
+// TestWhatAHolderKeptIsFoundWhenItLetsGoOfItsPlace: when it waits, a stand-in has its turn before a worker that wants the place back; when the
+// place goes to such a worker, which is in the middle of a job, another one is woken; and otherwise the place does not sleep.
+func TestWhatAHolderKeptIsFoundWhenItLetsGoOfItsPlace(t *testing.T) {
+	begin := func() (h *fake, holder *Worker, pl *Place, owed *Worker) {
+		h, idle := newAsleep(2)
+		pl = h.pool.Places()[0]
+		require.True(t, h.pool.Sleep.Choose(0))
+		h.pool.Sleep.Resumed()
+		owed = h.worker(pl)
+		owed.Lend(pl, false)
+		holder = idle[slices.IndexFunc(idle, func(w *Worker) bool { return w.granted.Load() == pl })]
+		require.Same(t, pl, holder.AwaitPlace())
+		require.Nil(t, owed.ComeBack())
+		h.kept = true
+		return h, holder, pl, owed
+	}
+
+	_, holder, pl, owed := begin()
+	holder.Lend(pl, false)
+	require.Equal(t, 1, pl.Owed(), "a stand-in comes first")
+	require.Nil(t, owed.TakeUp())
+
+	h, holder, pl, owed := begin()
+	holder.BeIdle(pl)
+	require.Same(t, pl, owed.TakeUp())
+	require.False(t, h.pool.Sleep.Parked(1), "a worker is woken")
+
+	h = newFake(1, 1)
+	pl = h.pool.Places()[0]
+	h.kept = true
+	h.worker(pl).BeIdle(pl)
+	require.False(t, h.pool.Sleep.Parked(0))
 }
 
 // TestWhoComesBackToAPlaceThatSleepsTakesIt.
@@ -158,6 +203,7 @@ func TestWhoComesBackToAPlaceThatSleepsTakesIt(t *testing.T) {
 	require.Same(t, w, pl.First(), "it may show something while it waits")
 	h.worker(pl).BeIdle(pl)
 	require.True(t, h.pool.Sleep.Parked(0))
+	require.False(t, h.pool.Rests(), "it is in the middle of a job")
 	require.Same(t, pl, w.ComeBack())
 	require.Equal(t, Holding, w.State())
 	require.Zero(t, pl.Owed())
@@ -339,13 +385,13 @@ func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
 	lookout := h.hired[0]
 	lookout.BeginLookout()
 	require.Equal(t, Idle, lookout.State())
-	require.Equal(t, 1, pl.Placement.Idle(), "its target does not wait")
+	require.Equal(t, 1, pl.Placement().Idle(), "its target does not wait")
 	require.Equal(t, Holding, w.State())
 
 	h.waits = true
 	w.ExpectWait(false)
 	require.Len(t, h.hired, 1)
-	require.Zero(t, pl.Placement.Idle())
+	require.Zero(t, pl.Placement().Idle())
 	require.Same(t, pl, lookout.AwaitPlace())
 	require.Equal(t, Waiting, w.State())
 }
@@ -406,4 +452,113 @@ func TestWhatIsToDoWhileNoPlaceSleepsCallsForAMonitor(t *testing.T) {
 	h.pool.Places()[0].Mail.Add(1)
 	h.pool.Forward()
 	require.True(t, h.monitored, "only the place's worker can open its mail")
+}
+
+// TestAPlaceThatIsTooManyDoesNotSleep: its holder may look at the orders just before Resize gives one.
+func TestAPlaceThatIsTooManyDoesNotSleep(t *testing.T) {
+	h := newFake(2, 2)
+	pl := h.pool.Places()[1]
+	w := h.worker(pl)
+	h.pool.Resize(1, true)
+	w.BeIdle(pl)
+	require.False(t, h.pool.Sleep.Parked(1))
+	require.Same(t, pl, w.TakeUp(), "somebody has to close it")
+	require.True(t, pl.MustClose())
+}
+
+// TestAPlaceThatIsNeededAgainStaysOpen: its holder may come to close it just after Resize has made the pool larger again.
+func TestAPlaceThatIsNeededAgainStaysOpen(t *testing.T) {
+	h := newFake(2, 2)
+	pl := h.pool.Places()[1]
+	w := h.worker(pl)
+	h.pool.Resize(1, true)
+	require.True(t, pl.MustClose())
+	h.pool.Resize(2, true)
+	require.False(t, w.ClosePlace(pl))
+	require.True(t, pl.IsOpen())
+	require.Equal(t, Holding, w.State())
+}
+
+// TestAHotPoolHasNoSleepWithoutAWatch: some worker must watch.
+func TestAHotPoolHasNoSleepWithoutAWatch(t *testing.T) {
+	h := newFake(1, 1)
+	h.pool.hot = true
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	w.BeIdle(pl)
+	require.Same(t, pl, w.TakeUp())
+	h.pool.watched.Store(true)
+	w.BeIdle(pl)
+	require.Nil(t, w.TakeUp())
+}
+
+// TestASearcherThatDoesNotAnswerIsNotReliedOn, neither by who submits nor by a worker between two tasks.
+func TestASearcherThatDoesNotAnswerIsNotReliedOn(t *testing.T) {
+	for _, notify := range []func(p *Pool){func(p *Pool) { p.NotifyTask(0) }, (*Pool).NotifyAgain} {
+		h, _ := newAsleep(2)
+		h.work = true
+		h.pool.Sleep.Add(policy.OneSearching)
+		h.pool.TicksAnswer = heist.TicksIn(time.Hour)
+		h.pool.SearchedAt.Store(heist.Ticks())
+		notify(&h.pool)
+		require.Equal(t, 2, h.pool.Sleep.Load().Sleepers(), "it answers")
+		h.pool.SearchedAt.Add(-2 * h.pool.TicksAnswer)
+		notify(&h.pool)
+		require.Equal(t, 1, h.pool.Sleep.Load().Sleepers())
+	}
+}
+
+// TestAPlaceOfAnotherNodeWakesUp if none of the task's own node sleeps.
+func TestAPlaceOfAnotherNodeWakesUp(t *testing.T) {
+	h := new(fake)
+	h.pool.Init(Config{Host: h, Size: 2, Seats: policy.NewSeats([]int{0, 1}, []int{0, 1}), Placements: make([]Placement, 2), Nearby: [][]int{{0, 1}, {1, 0}}})
+	places := h.pool.Places()
+	h.worker(places[0])
+	h.worker(places[1]).BeIdle(places[1])
+	h.pool.NotifyTask(0)
+	require.False(t, h.pool.Sleep.Parked(1))
+}
+
+// TestAWorkerThatBeginsBesideThePlacesIsAGuestOfTheRoster, until its job has ended.
+func TestAWorkerThatBeginsBesideThePlacesIsAGuestOfTheRoster(t *testing.T) {
+	h, _ := newAsleep(1)
+	asleep := h.pool.Sleep.Load()
+	var r Roster
+	w := new(Worker)
+	w.Init(&h.pool, &h.pool.placements[0], unseen{}, false)
+	w.BeginBeside(&r)
+	require.True(t, h.pool.Sleep.Load().HasGuests())
+	require.Same(t, w, r.First())
+	require.Nil(t, w.EndBeside())
+	require.Equal(t, asleep, h.pool.Sleep.Load())
+	require.Nil(t, r.First())
+}
+
+// visited is a worker that shows something, or not, and does something when it is looked at.
+type visited struct {
+	unseen
+	visit func() (shows bool)
+}
+
+func (s visited) AnyFork(bool) bool { return s.visit() }
+
+// TestALookAtARosterSeesAllWhoStay, though a worker leads it to another roster.
+func TestALookAtARosterSeesAllWhoStay(t *testing.T) {
+	h, _ := newAsleep(1)
+	var r, other Roster
+	worker := func(visit func() bool) *Worker {
+		w := new(Worker)
+		w.Init(&h.pool, &h.pool.placements[0], visited{visit: visit}, false)
+		w.BeginBeside(&r)
+		return w
+	}
+	worker(func() bool { return true })
+	var leaves *Worker
+	leaves = worker(func() bool {
+		r.Unlink(leaves)
+		other.Link(leaves)
+		return false
+	})
+	require.True(t, r.AnyFork(false))
+	require.Same(t, leaves, other.First())
 }

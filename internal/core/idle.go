@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// Placement is where the thread of a place may run, with the idle workers there.
+// Placement is where the holder of a place runs, with the idle workers there.
 type Placement struct {
-	CPUs   []int // ascending; nil for any; constant
+	CPUs   []int // ascending; nil if they are not known; constant
+	Bound  bool  // workers are bound to the CPUs; constant
 	Node   int   // constant
 	Width  int   // the distance between two places of it; constant
 	Places int   // how many places of workers may be here; constant
@@ -88,7 +89,7 @@ func (s *Placement) Begins(p *Pool) (bound, afterEnd bool) {
 		return false, true
 	}
 	p.ended.Add(1) // under the lock, before close: a caller that waits for the end waits for this worker, too
-	if s.CPUs == nil || s.bound >= s.Places+Spares {
+	if !s.Bound || s.bound >= s.Places+Spares {
 		return false, false
 	}
 	if boundWorkers.Add(1) > MostBound {

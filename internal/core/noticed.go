@@ -116,9 +116,9 @@ func (w *Worker) ExpectWait(long bool) {
 		return
 	}
 	w.hasLookout.Store(true)
-	s := w.Placement.pop()
+	s := w.Placement().pop()
 	if s == nil {
-		w.pool.host.Hire(w.Placement, func(s *Worker) { s.target.Store(w) })
+		w.pool.host.Hire(w.Placement(), func(s *Worker) { s.target.Store(w) })
 		return
 	}
 	s.target.Store(w)
@@ -139,7 +139,7 @@ func (w *Worker) lookOut() {
 		w.become(Ended)
 		return
 	}
-	if !w.Placement.push(w) {
+	if !w.Placement().push(w) {
 		w.become(Ended)
 	}
 	target.hasLookout.Store(false) // before the look: the target may begin something else, and wait in that

@@ -31,9 +31,8 @@ import (
 
 // Place is the right to compute.
 type Place struct {
-	pool      *Pool
-	Index     int        // constant
-	Placement *Placement // where the holder may run; constant
+	pool  *Pool
+	Index int // constant
 
 	// Holder only.
 
@@ -63,9 +62,15 @@ type Place struct {
 }
 
 // Init makes a place of the pool.
-func (pl *Place) Init(p *Pool, index, placement int) {
-	pl.pool, pl.Index, pl.Placement, pl.FirstVictim, pl.Roster.of = p, index, &p.placements[placement], -1, pl
+func (pl *Place) Init(p *Pool, index int) {
+	pl.pool, pl.Index, pl.FirstVictim, pl.Roster.of = p, index, -1, pl
 }
+
+// Placement returns where the holder may run, or, if it is not bound, where it ran when it last looked.
+func (pl *Place) Placement() *Placement { return &pl.pool.placements[pl.pool.seats.Of(pl.Index)] }
+
+// Node returns the node of the placement.
+func (pl *Place) Node() int { return pl.pool.seats.Node(pl.Index) }
 
 // IsOpen says whether the place is open. Under the lock of the size, or in tests of a pool at rest.
 func (pl *Place) IsOpen() bool { return pl.open }
@@ -104,8 +109,9 @@ func (pl *Place) IsStandIn() (first bool) {
 type Roster struct {
 	of *Place // nil for a roster of guests; constant
 
-	Mu  sync.Mutex
-	top atomic.Pointer[Worker] // the first of the workers; under Mu, any goroutine reads
+	Mu   sync.Mutex
+	top  atomic.Pointer[Worker] // the first of the workers; under Mu, any goroutine reads
+	left atomic.Uint32          // how many workers have left; under Mu, any goroutine reads
 
 	away []*Worker // guests that have left; under Mu
 }
@@ -118,7 +124,8 @@ type Shown interface {
 	Alarm()
 }
 
-// First returns the first worker on the roster, or nil; Worker.Next returns the others. A worker may leave meanwhile.
+// First returns the first worker on the roster, or nil; Worker.Next returns the others. A worker may leave meanwhile, and
+// so the caller miss others: see Shows.
 func (r *Roster) First() *Worker { return r.top.Load() }
 
 // Place returns the roster's place, or nil for one of guests.
@@ -134,7 +141,7 @@ func (r *Roster) Link(w *Worker) {
 }
 
 // Unlink undoes Link. A thief that has come to the worker goes on from there, perhaps to workers of
-// another roster. That does no harm: it would have looked at their forks later. Under Mu.
+// another roster, and misses those that were below the worker here. To a thief that does no harm. Under Mu.
 func (r *Roster) Unlink(w *Worker) {
 	if !w.linked {
 		return
@@ -145,6 +152,7 @@ func (r *Roster) Unlink(w *Worker) {
 		at = &at.Load().below
 	}
 	at.Store(w.below.Load())
+	r.left.Add(1) // afterwards, but before w can be on another roster: see Shows
 }
 
 func (r *Roster) unlink(w *Worker) {
@@ -153,16 +161,39 @@ func (r *Roster) unlink(w *Worker) {
 	r.Mu.Unlock()
 }
 
-// AnyFork is Shown.AnyFork for the workers that are linked here. If forks count, which they do if the
-// pool is hungry, and there are none, it raises the alarm.
+// AnyFork is Shows, for a look on which others rely. If forks count, which they do if the pool is hungry, and there are none, it
+// raises the alarm.
 func (r *Roster) AnyFork(forks bool) bool {
+	if r.Shows(forks) {
+		return true
+	}
+	if forks {
+		r.Alarm()
+	}
+	return false
+}
+
+// Shows is Shown.AnyFork for the workers that are linked here. It sees all who stay here for the time of the call. A worker that
+// leaves may lead the look to another roster, away from those below it; so if one has left meanwhile, the look is made again
+// while none can.
+func (r *Roster) Shows(forks bool) bool {
+	left := r.left.Load()
+	if r.anyFork(forks) {
+		return true
+	}
+	if r.left.Load() == left {
+		return false
+	}
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.anyFork(forks)
+}
+
+func (r *Roster) anyFork(forks bool) bool {
 	for w := r.top.Load(); w != nil; w = w.below.Load() {
 		if w.shown.AnyFork(forks) {
 			return true
 		}
-	}
-	if forks {
-		r.Alarm()
 	}
 	return false
 }
@@ -180,9 +211,10 @@ func (r *Roster) Alarm() {
 // occupy gives the place to an idle worker, or to a new one. The caller lends the place, or has cleared its bit.
 func (pl *Place) occupy() {
 	pl.pool.active.Add(1)
-	w := pl.Placement.pop()
+	placement := pl.Placement()
+	w := placement.pop()
 	if w == nil {
-		pl.pool.host.Hire(pl.Placement, func(w *Worker) { w.Grant(pl) })
+		pl.pool.host.Hire(placement, func(w *Worker) { w.Grant(pl) })
 		return
 	}
 	w.granted.Store(pl)

@@ -11,7 +11,7 @@ import (
 // places sleep and how many workers search.
 
 // AnswerTime is how recent the last look, or wake-up, of a searcher must be for others to rely on it.
-// A look and the pause after it take 2 microseconds at most, a wake-up 4 to 10.
+// A look and the pause after it take a microsecond, a wake-up 4 to 10.
 const AnswerTime = 30 * time.Microsecond
 
 // # Who wakes

@@ -68,10 +68,13 @@ type Worker struct {
 
 	noticed
 
-	Parker    Parker
-	Placement *Placement // where it may run; constant
-	Guest     bool       // it is a goroutine from outside; constant
-	pool      *Pool      // constant
+	Parker Parker
+	Guest  bool  // it is a goroutine from outside; constant
+	pool   *Pool // constant
+
+	// placement is where it may run, or, if it is not bound, where it ran when it last looked. The owner writes, and the monitor
+	// when it gives the worker its place back. Either value will do for who reads it meanwhile.
+	placement published.Pointer[Placement]
 
 	// Owner only, and the monitor while the owner's goroutine waits.
 
@@ -81,7 +84,8 @@ type Worker struct {
 
 // Init makes a worker, which is Fresh. One that is locked to its thread sleeps on a futex.
 func (w *Worker) Init(p *Pool, s *Placement, shown Shown, locked bool) {
-	w.pool, w.Placement, w.shown = p, s, shown
+	w.pool, w.shown = p, shown
+	w.placement.Set(s)
 	w.Parker.Init(locked)
 }
 
@@ -94,6 +98,21 @@ func (w *Worker) InitGuest(p *Pool, s *Placement, shown Shown, r *Roster) {
 
 // State returns the state. Owner only.
 func (w *Worker) State() State { return State(w.state.Own()) }
+
+// Placement returns where the worker may run, or, if it is not bound, where it ran when it last looked. Owner only.
+func (w *Worker) Placement() *Placement { return w.placement.Own() }
+
+// Node returns the node of the placement. Owner only.
+func (w *Worker) Node() int { return w.placement.Own().Node }
+
+// SeenOn is Node for others.
+func (w *Worker) SeenOn() int { return w.placement.Load().Node }
+
+// Move is called by a worker that is not bound, with its place, when it runs at another placement.
+func (w *Worker) Move(pl *Place, placement int) {
+	w.pool.seats.Move(pl.Index, placement)
+	w.placement.Set(pl.Placement())
+}
 
 // Home returns the worker's home, or nil if it has none.
 func (w *Worker) Home() *Roster { return w.home }
@@ -117,6 +136,12 @@ func (w *Worker) become(s State) {
 		w.pool.host.Broken(fmt.Sprintf("a worker that is %v cannot become %v", before, s))
 	}
 	w.state.Set(uintptr(s))
+}
+
+// hold has the worker hold a place, which may have moved to another placement while others held it.
+func (w *Worker) hold(pl *Place) {
+	w.become(Holding)
+	w.placement.Set(pl.Placement())
 }
 
 // # Beginning
@@ -184,7 +209,7 @@ func (w *Worker) TakeUp() *Place {
 	pl := w.granted.Swap(nil)
 	before := w.home
 	w.home = &pl.Roster
-	w.become(Holding) // before the lock: a wait for it may be noticed
+	w.hold(pl) // before the lock: a wait for it may be noticed
 	if before != w.home {
 		pl.Mu.Lock()
 		pl.Link(w)
@@ -197,7 +222,7 @@ func (w *Worker) TakeUp() *Place {
 // that is returned. Else the worker is to become idle: BeIdle.
 func (w *Worker) EndBeside() *Place {
 	if pl := w.forgo(); pl != nil {
-		w.become(Holding)
+		w.hold(pl)
 		return pl
 	}
 	w.home.unlink(w)
@@ -211,12 +236,18 @@ func (w *Worker) EndBeside() *Place {
 // that it had until now, if any. Once on the list, it may be granted another place at any time. The place goes to the first
 // worker that wants it back; if there is none, it sleeps.
 func (w *Worker) BeIdle(pl *Place) {
+	kept := false
 	if pl != nil {
+		kept = w.pool.host.LetsGo(pl)
 		w.home.unlink(w)
 	}
 	w.listIdle()
-	if pl != nil && !pl.giveBack(false) {
+	switch {
+	case pl == nil:
+	case !pl.giveBack(false):
 		pl.FallAsleep()
+	case kept: // the worker that has the place now is in the middle of a job
+		w.pool.NotifySeen()
 	}
 	w.pool.Leave()
 }
@@ -225,7 +256,7 @@ func (w *Worker) BeIdle(pl *Place) {
 func (w *Worker) listIdle() {
 	w.home = nil
 	w.become(Idle) // before it is on the list, from which a waker may take it at once
-	if !w.Placement.push(w) {
+	if !w.Placement().push(w) {
 		w.become(Ended)
 	}
 }
@@ -262,7 +293,7 @@ func (w *Worker) ClosePlace(pl *Place) bool {
 	// This worker leaves the work that it saw, and stayed awake for, to other workers. If it was the hot worker,
 	// another one must be.
 	if p.hot {
-		p.WakeOne(pl.Placement.Node, -1)
+		p.WakeOne(pl.Node(), -1)
 	} else {
 		p.NotifySeen()
 	}
@@ -295,6 +326,7 @@ func (w *Worker) Lend(pl *Place, shows bool) {
 	if pl == nil {
 		return
 	}
+	kept := p.host.LetsGo(pl)
 	// Queued tasks come first, or two tasks that wait again and again would pass the place to each
 	// other for ever.
 	if pl.owed.Load() > 0 && !p.anyWork(false) && pl.giveBack(false) {
@@ -303,6 +335,9 @@ func (w *Worker) Lend(pl *Place, shows bool) {
 	pl.Lends.Add(1)
 	pl.standIn = true
 	pl.occupy()
+	if kept {
+		p.NotifySeen() // the worker may poll, on the P on which the stand-in is to run
+	}
 }
 
 // ComeBack is called by a worker whose wait is over. If its place sleeps, the worker takes it back, and ComeBack returns it.
@@ -333,7 +368,7 @@ func (w *Worker) ComeBack() *Place {
 	pl.back = pl.back[:len(pl.back)-1]
 	pl.owed.Store(int32(len(pl.back)))
 	p.Sleep.Resumed()
-	w.become(Holding)
+	w.hold(pl)
 	pl.EndGap()
 	return pl
 }

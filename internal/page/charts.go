@@ -282,7 +282,7 @@ func histogram(all, recent inspect.Histogram) string {
 			if n > 0 {
 				high := math.Max(1.5, float64(h)*float64(n)/float64(most))
 				fmt.Fprintf(&b, "<rect class=%q x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%d up to %v</title></rect>",
-					part.class, float64(i)*width+0.5, float64(h)-high, width-1, high, n, time.Duration(math.Exp2(float64(first+i+1)/perOctave)).Round(10))
+					part.class, float64(i)*width+0.5, float64(h)-high, width-1, high, n, inspect.Short(time.Duration(math.Exp2(float64(first+i+1)/perOctave))))
 			}
 		}
 	}

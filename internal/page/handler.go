@@ -136,8 +136,8 @@ func (r *recorder) list(shown *record) string {
 		if p.Name == "" {
 			p.Name = fmt.Sprintf("pool %d", rec.ID)
 		}
-		if n := len(rec.columns); n > 0 {
-			p.Busy = short(rec.columns[n-1].numbers[0]) + "%"
+		if len(rec.columns) > 0 {
+			p.Busy = short(rec.mean(0)) + "%"
 		}
 		pools = append(pools, p)
 	}
@@ -159,7 +159,7 @@ func (h *Handler) dump(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if r.Method == http.MethodGet {
-		_, _ = fmt.Fprint(w, rec.Snapshot()) // after an error the reader is gone
+		_ = rec.Dump(w) // after an error the reader is gone
 	}
 }
 

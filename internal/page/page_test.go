@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,6 +53,10 @@ func (q quiet) Config() inspect.Config {
 func (q quiet) Load() inspect.Load { return inspect.Load{Workers: q.workers} }
 func (q quiet) Stats() inspect.Stats {
 	return inspect.Stats{Workers: make([]inspect.WorkerStats, q.workers)}
+}
+func (q quiet) Dump(to io.Writer) error {
+	_, err := io.WriteString(to, q.Snapshot().String())
+	return err
 }
 func (quiet) Timings() (t inspect.Timings) { return t }
 func (q quiet) StealMatrix() [][]uint64    { return make([][]uint64, 0) }

@@ -1,10 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,7 +68,6 @@ func (rec *record) make(name string, p Process) string {
 // Fields of the record that the templates read.
 
 func (rec *record) Circles() []string           { return rec.snapshot.Circles }
-func (rec *record) Slow() []inspect.Slow        { return rec.snapshot.Slow }
 func (rec *record) Tiers() []inspect.TierStats  { return rec.stats.Tiers }
 func (rec *record) Settings() []inspect.Setting { return rec.config.Settings }
 
@@ -102,8 +102,8 @@ func (rec *record) tiles() (tiles []tile) {
 	for i, g := range gauges {
 		t := tile{Name: g.name, About: g.about, Value: "–"}
 		svg, most := rec.sparkline(i)
-		if n := len(rec.columns); n > 0 {
-			t.Value = short(rec.columns[n-1].numbers[i]) + g.unit
+		if len(rec.columns) > 0 {
+			t.Value = short(rec.mean(i)) + g.unit
 			t.Most = short(most) + g.unit
 		}
 		t.Chart = template.HTML(svg)
@@ -134,22 +134,42 @@ func (rec *record) histograms() (all []timing) {
 }
 
 type counter struct {
-	Name  string
-	Value any
+	Name, About string
+	Value       any
 }
 
 // counters returns the numbers of a pool's statistics and the sums over its places, by their names in inspect.Stats.
 func counters(s inspect.Stats) (all []counter) {
-	for _, of := range []any{s, s.Total()} {
-		for i := range reflect.TypeOf(of).NumField() {
-			field, v := reflect.TypeOf(of).Field(i), reflect.ValueOf(of).Field(i)
-			switch v.Interface().(type) {
-			case int, uint64:
-				all = append(all, counter{field.Name, v.Interface()})
-			case time.Duration:
-				all = append(all, counter{field.Name, v.Interface().(time.Duration).Round(time.Millisecond)})
-			}
+	for _, n := range inspect.Numbers() {
+		c := counter{Name: n.Field, About: n.About, Value: n.Of(&s)}
+		if n.Unit == "ns" {
+			c.Value = inspect.Short(time.Duration(n.Of(&s)))
 		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// slowTask is a function whose tasks took too long, of the last ones that a pool remembers.
+type slowTask struct {
+	Task, Source, Stack string
+	Times               int
+	Longest             time.Duration
+	Last                time.Time
+}
+
+// Slow returns the functions whose tasks took too long, the latest first.
+func (rec *record) Slow() (all []slowTask) {
+	for _, s := range slices.Backward(rec.snapshot.Slow) {
+		i := slices.IndexFunc(all, func(t slowTask) bool { return t.Task == s.Task && t.Source == s.Source })
+		if i < 0 {
+			i = len(all)
+			all = append(all, slowTask{Task: s.Task, Source: s.Source, Last: s.At})
+		}
+		t := &all[i]
+		t.Times++
+		t.Longest = inspect.Short(max(t.Longest, s.Took))
+		t.Stack = cmp.Or(t.Stack, s.Stack)
 	}
 	return all
 }

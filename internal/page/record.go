@@ -64,6 +64,16 @@ var gauges = [...]struct {
 	{"callers", "", "goroutines from outside that compute, or wait to be admitted"},
 }
 
+// mean is that of a gauge over the last five seconds: a single column has five samples, which see nothing of a pool that
+// is busy for 5%.
+func (rec *record) mean(gauge int) (mean float64) {
+	last := rec.columns[max(0, len(rec.columns)-columnsPerMean):]
+	for _, c := range last {
+		mean += c.numbers[gauge] / float64(len(last))
+	}
+	return mean
+}
+
 func newRecord(p Pool, now time.Time) *record {
 	rec := &record{Pool: p, at: now, drawn: -1}
 	rec.stats = p.Stats()

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -10,6 +11,7 @@ const (
 	samplesPerColumn = 5
 	columns          = 120 // kept: a minute
 	columnPeriod     = samplesPerColumn * samplePeriod
+	columnsPerMean   = 10          // what a gauge says is of five seconds
 	columnsPerDetail = 4           // what costs more is read every two seconds
 	columnsPerHeat   = 8           // the matrix of steals is read every four seconds
 	columnsPerConfig = 20          // what changes seldom is read every ten seconds
@@ -68,10 +70,8 @@ func (r *recorder) meet() {
 }
 
 func (r *recorder) run() {
-	ticker := time.NewTicker(samplePeriod)
-	defer ticker.Stop()
 	for n := 1; ; n++ {
-		<-ticker.C
+		time.Sleep(samplePeriod/2 + rand.N(samplePeriod)) // or it would see the same moment of all that comes every 10 or 20 ms
 		r.mu.Lock()
 		if r.streams == 0 && time.Since(r.visited) > linger {
 			r.runs = false

@@ -14,6 +14,8 @@
 package page
 
 import (
+	"io"
+
 	"github.com/seed53057037/heist/numa"
 	"github.com/seed53057037/heist/pool/inspect"
 )
@@ -27,6 +29,7 @@ type Source interface {
 	Timings() inspect.Timings
 	StealMatrix() [][]uint64
 	Snapshot() inspect.Snapshot
+	Dump(to io.Writer) error
 }
 
 // Pool is a pool and its number, which stays the same as long as the process runs.

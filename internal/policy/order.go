@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Order says in which order thieves visit a pool's places: in tiers, nearest first. It depends on
 // the thief's placement, which is where its thread may run. Thieves with the same placement share a
@@ -16,8 +13,8 @@ type Order struct {
 	// Near is how many of the first tiers count as near.
 	Near int
 
-	placementOf []int // by place
-	lists       []list
+	seats *Seats
+	lists []list // by placement
 }
 
 // list is the order for one placement.
@@ -30,12 +27,12 @@ type list struct {
 // MaxTiers bounds the number of tiers. Distances beyond it share the last one.
 const MaxTiers = 16
 
-// NewOrder makes an order for places at these placements, which are numbers from 0 to placements-1.
+// NewOrder makes an order for places at placements from 0 to placements-1.
 // distance returns how far apart two placements are, also for a placement and itself; distances up
 // to near count as near. NewOrder calls it once for each pair of placements. There may be no place at a placement.
 // The order takes two bytes for each place and placement.
-func NewOrder(placementOf []int, placements int, distance func(thief, victim int) int, near int) *Order {
-	o := &Order{placementOf: placementOf, lists: make([]list, placements)}
+func NewOrder(seats *Seats, placements int, distance func(thief, victim int) int, near int) *Order {
+	o := &Order{seats: seats, lists: make([]list, placements)}
 	distances := make([][]int, placements)
 	for thief := range distances {
 		distances[thief] = make([]int, placements)
@@ -59,7 +56,7 @@ func NewOrder(placementOf []int, placements int, distance func(thief, victim int
 // list makes the list of a placement from its distances to all placements.
 func (o *Order) list(distances []int) list {
 	l := list{
-		places: make([]uint16, len(o.placementOf)),
+		places: make([]uint16, o.seats.Len()),
 		ends:   make([]int32, len(o.Tiers)),
 		tierOf: make([]uint8, len(distances)),
 	}
@@ -67,16 +64,23 @@ func (o *Order) list(distances []int) list {
 		tier, _ := slices.BinarySearch(o.Tiers, distance)
 		l.tierOf[placement] = uint8(min(tier, len(o.Tiers)-1))
 	}
-	for place := range l.places {
-		l.places[place] = uint16(place)
-	}
-	tierOf := func(place uint16) uint8 { return l.tierOf[o.placementOf[place]] }
-	slices.SortStableFunc(l.places, func(a, b uint16) int { return cmp.Compare(tierOf(a), tierOf(b)) })
-	for i, place := range l.places {
-		l.ends[tierOf(place)] = int32(i + 1)
-	}
-	for tier := 1; tier < len(l.ends); tier++ {
-		l.ends[tier] = max(l.ends[tier], l.ends[tier-1])
-	}
+	l.sort(o.seats, make([]uint8, len(l.places)))
 	return l
+}
+
+// sort puts the places, in their order, tier after tier. Tiers has room for the tier of each.
+func (l *list) sort(seats *Seats, tiers []uint8) {
+	var next [MaxTiers + 1]int32
+	for place := range tiers {
+		tiers[place] = l.tierOf[seats.Of(place)] // once: places may move meanwhile
+		next[tiers[place]+1]++
+	}
+	for tier := range l.ends {
+		next[tier+1] += next[tier]
+		l.ends[tier] = next[tier+1]
+	}
+	for place, tier := range tiers {
+		l.places[next[tier]] = uint16(place)
+		next[tier]++
+	}
 }

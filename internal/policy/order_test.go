@@ -16,7 +16,7 @@ type plan struct {
 }
 
 func (p *plan) order() *Order {
-	return NewOrder(p.placementOf, len(p.distances), func(thief, victim int) int { return p.distances[thief][victim] }, p.near)
+	return NewOrder(seatsOf(p.placementOf...), len(p.distances), func(thief, victim int) int { return p.distances[thief][victim] }, p.near)
 }
 
 // randomPlan has at most the given number of different distances. Like measured ones, they need not
@@ -96,7 +96,7 @@ func TestAThiefGoesByItsOwnRow(t *testing.T) {
 		{5, 0, 9},
 		{9, 7, 0},
 	}
-	o := NewOrder([]int{0, 1, 2}, 3, func(thief, victim int) int { return rows[thief][victim] }, 7)
+	o := NewOrder(seatsOf(0, 1, 2), 3, func(thief, victim int) int { return rows[thief][victim] }, 7)
 	require.Equal(t, []int{0, 5, 7, 9}, o.Tiers)
 	require.Equal(t, 3, o.Near)
 	for thief, want := range [][]int{{0, 2, 1}, {1, 0, 2}, {2, 1, 0}} {
@@ -114,7 +114,7 @@ func TestDistancesBeyondTheLastTierShareIt(t *testing.T) {
 	for i := range placementOf {
 		placementOf[i] = i
 	}
-	o := NewOrder(placementOf, places, func(thief, victim int) int { return (victim - thief + places) % places }, 1)
+	o := NewOrder(seatsOf(placementOf...), places, func(thief, victim int) int { return (victim - thief + places) % places }, 1)
 	require.Len(t, o.Tiers, MaxTiers)
 	require.Equal(t, 2, o.Near)
 	var s Search
@@ -132,7 +132,7 @@ func TestPlacesOfAsManyWorkersAsThereCanBeAreAllVisited(t *testing.T) {
 	for i := range placementOf {
 		placementOf[i] = i % 3
 	}
-	o := NewOrder(placementOf, 3, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
+	o := NewOrder(seatsOf(placementOf...), 3, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
 	for thief := range 3 {
 		var s Search
 		s.Init(o, thief, &Parameters{}, 7)

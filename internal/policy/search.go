@@ -49,12 +49,14 @@ const Always = 1 << 16
 type Search struct {
 	Backoff heist.Backoff
 
-	list       *list
-	placements []int // by place
+	order      *Order
+	list       *list  // in the order of the tiers when the search began, of which moves tells
+	moves      uint32 // Seats.moves then
+	own        *ownList
 	near       int
 	parameters *Parameters
 	rand       heist.FastRand
-	own        uint32 // the place of the thief
+	thief      uint32 // its place
 
 	looks int
 	lost  int  // lost races in a row
@@ -74,8 +76,8 @@ type Search struct {
 
 // Init makes s the search of the worker in a place. The same seed gives the same victims.
 func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
-	s.list, s.placements, s.near, s.parameters = &o.lists[o.placementOf[place]], o.placementOf, o.Near, p
-	s.rand, s.own = heist.NewFastRand(seed), uint32(place)
+	s.order, s.list, s.near, s.parameters = o, &o.lists[o.seats.Of(place)], o.Near, p
+	s.rand, s.thief = heist.NewFastRand(seed), uint32(place)
 	s.Backoff.Seed(seed)
 }
 
@@ -83,6 +85,30 @@ func (s *Search) Init(o *Order, place int, p *Parameters, seed uint64) {
 func (s *Search) Begin() {
 	s.Backoff.Reset()
 	s.looks, s.lost, s.final = 0, 0, false
+	if moves := s.order.seats.moves.Load(); moves != s.moves {
+		s.moves = moves // before the look at the places, which may move again
+		s.sort()
+	}
+}
+
+// ownList is the list of a search whose place or whose victims have moved.
+type ownList struct {
+	list
+	tiers []uint8
+}
+
+// sort makes the search's own list, of all places, wherever they are: the last look has to see everything.
+func (s *Search) sort() {
+	base := &s.order.lists[s.order.seats.Of(int(s.thief))]
+	if s.own == nil {
+		s.own = &ownList{
+			list:  list{places: make([]uint16, len(base.places)), ends: make([]int32, len(base.ends))},
+			tiers: make([]uint8, len(base.places)),
+		}
+		s.list = &s.own.list
+	}
+	s.own.tierOf = base.tierOf
+	s.own.sort(s.order.seats, s.own.tiers)
 }
 
 // Last reports whether this is the last look, which has to see everything.
@@ -123,7 +149,7 @@ func (s *Search) Victim() int {
 	if s.draws > 0 {
 		s.draws--
 		victim := s.rand.N(s.others)
-		if victim >= s.own {
+		if victim >= s.thief {
 			victim++
 		}
 		return int(victim)
@@ -155,7 +181,7 @@ func (s *Search) Victim() int {
 }
 
 // Tier returns the tier of a victim.
-func (s *Search) Tier(victim int) int { return s.TierOf(s.placements[victim]) }
+func (s *Search) Tier(victim int) int { return s.TierOf(s.order.seats.Of(victim)) }
 
 // TierOf returns the tier of a placement.
 func (s *Search) TierOf(placement int) int { return int(s.list.tierOf[placement]) }

@@ -171,7 +171,7 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 	}
 	const bound, patience = 49, 3
 	placementOf := []int{0, 1, 2, 3, 4, 5, 0, 5} // two places more
-	o := NewOrder(placementOf, len(ns), func(thief, victim int) int { return ns[thief][victim] }, bound)
+	o := NewOrder(seatsOf(placementOf...), len(ns), func(thief, victim int) int { return ns[thief][victim] }, bound)
 	for place, cpu := range placementOf {
 		var near, all []int
 		for victim, other := range placementOf {
@@ -203,7 +203,7 @@ func TestPatienceHoldsForMeasuredLatencies(t *testing.T) {
 // thief visits them at once.
 func TestPatienceLeavesSomebodyToVisit(t *testing.T) {
 	for _, near := range []int{0, 20} {
-		o := NewOrder([]int{0, 1, 2}, 3, func(int, int) int { return 20 }, near)
+		o := NewOrder(seatsOf(0, 1, 2), 3, func(int, int) int { return 20 }, near)
 		s := newSearch(o, 0, Parameters{Patience: 1 << 30}, 5)
 		require.Equal(t, []int{0, 1, 2}, sorted(victims(s, nobody)), "near is %d", near)
 	}
@@ -232,7 +232,7 @@ func TestTheLastLookSeesEverything(t *testing.T) {
 }
 
 func TestASearchSpinsThenYieldsThenLooksAgainThenParks(t *testing.T) {
-	o := NewOrder([]int{0, 0}, 1, func(int, int) int { return 0 }, 0)
+	o := NewOrder(seatsOf(0, 0), 1, func(int, int) int { return 0 }, 0)
 	for _, c := range []struct {
 		spin   time.Duration
 		yields int
@@ -266,7 +266,7 @@ func TestASearchSpinsThenYieldsThenLooksAgainThenParks(t *testing.T) {
 // TestLostRacesAreTriedAgainButNotForEver: a producer may have been descheduled in the
 // middle of a push.
 func TestLostRacesAreTriedAgainButNotForEver(t *testing.T) {
-	o := NewOrder([]int{0}, 1, func(int, int) int { return 0 }, 0)
+	o := NewOrder(seatsOf(0), 1, func(int, int) int { return 0 }, 0)
 	s := newSearch(o, 0, Parameters{}, 1)
 	s.Backoff.Spin, s.Backoff.Yields = -1, -1
 	for range lostInARow {
@@ -282,7 +282,7 @@ func TestLostRacesAreTriedAgainButNotForEver(t *testing.T) {
 
 // TestASearchDoesNotPayForTheLastOne: it has all its spins and lost races again.
 func TestASearchDoesNotPayForTheLastOne(t *testing.T) {
-	o := NewOrder([]int{0}, 1, func(int, int) int { return 0 }, 0)
+	o := NewOrder(seatsOf(0), 1, func(int, int) int { return 0 }, 0)
 	for _, result := range []heist.StealResult{heist.Empty, heist.Retry} {
 		s := newSearch(o, 0, Parameters{}, 1)
 		var actions []Action
@@ -355,18 +355,20 @@ func machine256() *Order {
 	for i := range placementOf {
 		placementOf[i] = i % 4
 	}
-	return NewOrder(placementOf, 4, func(a, b int) int { return max(a-b, b-a) }, 0)
+	return NewOrder(seatsOf(placementOf...), 4, func(a, b int) int { return max(a-b, b-a) }, 0)
 }
 
 // machine16 is a machine of one tier.
-func machine16() *Order { return NewOrder(make([]int, 16), 1, func(int, int) int { return 0 }, 0) }
+func machine16() *Order {
+	return NewOrder(seatsOf(make([]int, 16)...), 1, func(int, int) int { return 0 }, 0)
+}
 
 // TestUniformLooksDrawEachVictimAlike: each visit of a look goes to any of the other places with
 // the same probability, whatever the visit before, the last victim and firstVictim were, and never
 // to the thief's own place.
 func TestUniformLooksDrawEachVictimAlike(t *testing.T) {
 	for name, o := range map[string]*Order{"one tier": machine16(), "four nodes": machine256()} {
-		n := len(o.placementOf)
+		n := o.seats.Len()
 		for _, own := range []int{0, 1, n - 1} {
 			const rounds = 100
 			s := newSearch(o, own, Parameters{Uniform: always, Patience: 1 << 30}, uint64(own))
@@ -404,7 +406,7 @@ func TestDrawsAreFromThePlacesThatThereAre(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[int]bool{0: true, 1: true, 3: true, 4: true}, seen)
-	s = newSearch(NewOrder([]int{0}, 1, func(int, int) int { return 0 }, 0), 0, Parameters{Uniform: always}, 7)
+	s = newSearch(NewOrder(seatsOf(0), 1, func(int, int) int { return 0 }, 0), 0, Parameters{Uniform: always}, 7)
 	require.Empty(t, victims(s, nobody))
 }
 
@@ -478,7 +480,7 @@ func TestAsManyLooksAreUniformAsWereAskedFor(t *testing.T) {
 // TestWithoutUniformLooksNoneIsUniform, not even with the number that is below all others.
 func TestWithoutUniformLooksNoneIsUniform(t *testing.T) {
 	const places = 100
-	o := NewOrder(append(make([]int, places-1), 1), 2, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
+	o := NewOrder(seatsOf(append(make([]int, places-1), 1)...), 2, func(thief, victim int) int { return max(thief-victim, victim-thief) }, 0)
 	seed := uint64(0)
 	for r := heist.NewFastRand(seed); r.Uint32()&0xffff != 0; r = heist.NewFastRand(seed) {
 		seed++

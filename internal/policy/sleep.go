@@ -51,15 +51,15 @@ type Sleep struct {
 	// parked holds the places that sleep, by node. The worker that puts a place to sleep sets
 	// its bit. The waker that clears the bit has the place, and must give it to a worker.
 	parked []Bitmap
-	nodeOf []int // by place; constant
+	seats  *Seats // constant
 }
 
-// Init makes s ready for places on these nodes, which are numbers from 0 to nodes-1.
-func (s *Sleep) Init(nodeOf []int, nodes int) {
-	s.nodeOf = nodeOf
+// Init makes s ready for places on nodes from 0 to nodes-1.
+func (s *Sleep) Init(seats *Seats, nodes int) {
+	s.seats = seats
 	s.parked = make([]Bitmap, nodes)
 	for i := range s.parked {
-		s.parked[i] = NewBitmap(len(nodeOf))
+		s.parked[i] = NewBitmap(seats.Len())
 	}
 }
 
@@ -97,7 +97,7 @@ func (s *Sleep) StopSearching() (last bool) { return s.Add(-OneSearching).Search
 // The caller must look at every queue once more afterwards (internal/core/sleep.md, "Nothing is
 // missed"). If it finds something, it must Choose the place and wake it as any waker does.
 func (s *Sleep) Announce(place int, searching bool) State {
-	s.parked[s.nodeOf[place]].Set(place)
+	s.parked[s.seats.Node(place)].Set(place)
 	change := OneSleeper
 	if searching {
 		change -= OneSearching
@@ -107,7 +107,7 @@ func (s *Sleep) Announce(place int, searching bool) State {
 
 // Choose chooses a place to be woken, if it sleeps; the caller then has the place. The caller
 // must call Woken and wake the place, or call Resumed and go on in it.
-func (s *Sleep) Choose(place int) bool { return s.parked[s.nodeOf[place]].Clear(place) }
+func (s *Sleep) Choose(place int) bool { return s.parked[s.seats.Node(place)].Clear(place) }
 
 // ChooseNear chooses a sleeping place from the first of the nodes that has one. It chooses
 // last, if that is not -1, only if there is no other. The caller must call Woken and wake the
@@ -128,7 +128,7 @@ func (s *Sleep) Woken() { s.Add(OneSearching - OneSleeper) }
 func (s *Sleep) Resumed() { s.Add(-OneSleeper) }
 
 // Parked reports whether the place sleeps and has not been chosen.
-func (s *Sleep) Parked(place int) bool { return s.parked[s.nodeOf[place]].Has(place) }
+func (s *Sleep) Parked(place int) bool { return s.parked[s.seats.Node(place)].Has(place) }
 
 // Nobody reports whether no place sleeps.
 func (s *Sleep) Nobody() bool {

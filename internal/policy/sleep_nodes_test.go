@@ -20,7 +20,7 @@ func newSleep(places, nodes int) (*Sleep, []int) {
 		nodeOf[i] = i % nodes
 	}
 	s := new(Sleep)
-	s.Init(nodeOf, nodes)
+	s.Init(seatsOf(nodeOf...), nodes)
 	return s, nodeOf
 }
 

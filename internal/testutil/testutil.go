@@ -43,6 +43,16 @@ func Eventually(condition func() bool) bool {
 	return true
 }
 
+// NoMoreGoroutines checks that soon there are no more goroutines than that, and shows them if there are.
+func NoMoreGoroutines(t *testing.T, than int) {
+	t.Helper()
+	if Eventually(func() bool { return runtime.NumGoroutine() <= than }) {
+		return
+	}
+	stacks := make([]byte, 1<<20)
+	t.Fatalf("%d goroutines, want %d at most:\n%s", runtime.NumGoroutine(), than, stacks[:runtime.Stack(stacks, true)])
+}
+
 // Together runs n bodies in goroutines of their own. wait returns when all bodies have returned.
 func Together(n int, body func(who int)) (wait func()) {
 	var group sync.WaitGroup

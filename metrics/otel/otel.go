@@ -34,34 +34,32 @@ func priority(s string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("heist.task.priority", s)}
 }
 
-// ofStats are the numbers that only grow.
-var ofStats = []count{
-	{"heist.pool.tasks.submitted", "{task}", "Tasks that were accepted.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Submitted) }},
-	{"heist.pool.tasks.run", "{task}", "Tasks that workers came to, skipped ones too.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Tasks) }},
-	{"heist.pool.tasks.refused", "{task}", "Tasks and callers that were not accepted.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Refused) }},
-	{"heist.pool.tasks.late", "{task}", "Tasks that were not begun by their deadline.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Late) }},
-	{"heist.pool.tasks.skipped", "{task}", "Tasks that were cancelled before they began.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Skipped) }},
-	{"heist.pool.panics", "{panic}", "Functions that panicked.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Panicked) }},
-	{"heist.pool.steals", "{steal}", "Victims that had something to steal.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Steals) }},
-	{"heist.pool.parks", "{park}", "Times that a worker went to sleep.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Parks) }},
-	{"heist.pool.wakes", "{wake}", "Times that a worker was woken.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Wakes) }},
-	{"heist.pool.wakes.fruitless", "{wake}", "Times that a worker was woken and found nothing to do.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Total().Fruitless) }},
-	{"heist.pool.time.computing", "ns", "Time in tasks and forks, waits left out; 0 without WithTimings.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Computing) }},
-	{"heist.pool.time.searching", "ns", "Time in which workers looked for something to do; 0 without WithTimings.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Searching) }},
-	{"heist.pool.waits.noticed", "{wait}", "Waits that the pool was not told of, and has noticed.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.Noticed) }},
-	{"heist.pool.time.noticed", "ns", "Time in such waits.", nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return int64(s.NoticedFor) }},
-}
+// ofStats are the numbers that only grow, ofLoad those that go up and down.
+var ofStats, ofLoad = func() (grow, move []count) {
+	for _, n := range inspect.Numbers() {
+		name, unit := "heist.pool."+n.Name, "{"+n.Unit+"}"
+		if n.Unit == "ns" {
+			name, unit = name+".time", "ns"
+		}
+		c := count{name, unit, n.About, nil, func(s *inspect.Stats, _ *inspect.Load) int64 { return n.Of(s) }}
+		if n.Gauge {
+			move = append(move, c)
+		} else {
+			grow = append(grow, c)
+		}
+	}
+	return grow, append(move, loads...)
+}()
 
-// ofLoad are the numbers that go up and down.
-var ofLoad = []count{
+// loads are the numbers of Load.
+var loads = []count{
 	{"heist.pool.workers", "{worker}", "Workers by what they do.", state("running"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Running) }},
 	{"heist.pool.workers", "{worker}", "Workers by what they do.", state("searching"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Searching) }},
 	{"heist.pool.workers", "{worker}", "Workers by what they do.", state("parked"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Parked) }},
 	{"heist.pool.tasks.queued", "{task}", "Tasks that nobody has begun.", priority("high"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Queued.High) }},
 	{"heist.pool.tasks.queued", "{task}", "Tasks that nobody has begun.", priority("normal"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Queued.Normal) }},
 	{"heist.pool.tasks.queued", "{task}", "Tasks that nobody has begun.", priority("low"), func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Queued.Low) }},
-	{"heist.pool.tasks.waiting", "{task}", "Tasks that wait, and have lent their places.", nil, func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Waiting) }},
-	{"heist.pool.tasks.delayed", "{task}", "Tasks whose time has not come.", nil, func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Delayed) }},
+	{"heist.pool.tasks.delayed", "{task}", "Tasks whose time has not come, or that wait for futures.", nil, func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.Delayed) }},
 	{"heist.pool.callers.inside", "{caller}", "Goroutines from outside that compute.", nil, func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.CallersInside) }},
 	{"heist.pool.callers.waiting", "{caller}", "Goroutines from outside that wait to be admitted.", nil, func(_ *inspect.Stats, l *inspect.Load) int64 { return int64(l.CallersWaiting) }},
 }

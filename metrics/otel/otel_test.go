@@ -73,16 +73,17 @@ func TestAnObservationAgreesWithStatsAndLoad(t *testing.T) {
 
 func TestEachInstrumentShowsTheFieldThatItNames(t *testing.T) {
 	stats := inspect.Stats{
-		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, Late: 3, Skipped: 4, Panicked: 5, Noticed: 23, Published: 92, Computing: 6, Searching: 7, NoticedFor: 24,
+		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, RefusedCallers: 25, Late: 3, Skipped: 4, Panicked: 5, Beside: 26, Noticed: 23, Published: 92, Computing: 6, Searching: 7, NoticedFor: 24,
 		Workers: []inspect.WorkerStats{{Queued: 93, Tasks: 8, Looks: 94, Steals: 9, Items: 95, LostRaces: 96, Parks: 10, Wakes: 11, Fruitless: 12, Lent: 97, GaveWay: 98, Displaced: 99}},
 	}
 	load := inspect.Load{
 		Workers: 100, Running: 13, Searching: 14, Parked: 15, Waiting: 16, CallersInside: 17, CallersWaiting: 18, Delayed: 19, Queued: inspect.Queued{High: 20, Normal: 21, Low: 22},
 	}
 	want := map[string]int64{
-		"tasks.submitted": 1, "tasks.refused": 2, "tasks.late": 3, "tasks.skipped": 4, "panics": 5, "time.computing": 6, "time.searching": 7, "waits.noticed": 23, "time.noticed": 24,
-		"tasks.run": 8, "steals": 9, "parks": 10, "wakes": 11, "wakes.fruitless": 12,
-		"workers running": 13, "workers searching": 14, "workers parked": 15, "tasks.waiting": 16, "callers.inside": 17, "callers.waiting": 18, "tasks.delayed": 19,
+		"tasks.submitted": 1, "tasks.refused": 2, "callers.refused": 25, "tasks.late": 3, "tasks.skipped": 4, "panics": 5, "computing.time": 6, "searching.time": 7, "waits.noticed": 23, "waits.noticed.time": 24,
+		"tasks.run": 8 + 26, "tasks.beside": 26, "forks.published": 92, "looks": 94, "steals": 9, "stolen_items": 95, "lost_races": 96, "parks": 10, "wakes": 11, "wakes.fruitless": 12, "places.lent": 97, "gave_way": 98, "displaced": 99,
+		"tasks.waiting": 90, "calls.cancelled": 91, "tasks.at_places": 93,
+		"workers running": 13, "workers searching": 14, "workers parked": 15, "callers.inside": 17, "callers.waiting": 18, "tasks.delayed": 19,
 		"tasks.queued high": 20, "tasks.queued normal": 21, "tasks.queued low": 22,
 	}
 	got := make(map[string]int64)

@@ -6,12 +6,14 @@
 //
 // Metrics have the label pool, which is the pool's name; for a pool without one it is "pool". Counters are those of
 // [inspect.Stats], gauges those of [inspect.Load]; grafana.json, beside this file, is a dashboard for them, to be
-// imported into Grafana. Pools with WithTimings also have histograms of how long tasks waited and ran.
+// imported into Grafana, and alerts.yaml has rules for Prometheus. Pools with WithTimings also have histograms of how long
+// tasks waited, of one task in 16, and ran.
 package prometheus
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +23,8 @@ import (
 )
 
 // NewCollector returns a collector for these pools. Two pools must not have the same name, and only one may have
-// none. A pool may be closed later: its counters stay. Cost of a scrape: some microseconds a pool.
+// none. A pool may be closed later: its counters stay. Cost of a scrape: that of a
+// [pool.Pool.Snapshot], some microseconds a pool.
 func NewCollector(pools ...*pool.Pool) (prometheus.Collector, error) {
 	if len(pools) == 0 {
 		return nil, errors.New("prometheus: NewCollector was given no pool")
@@ -56,59 +59,48 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("heist_pool_"+name, help, append([]string{"pool"}, labels...), nil)
 }
 
-// number is a metric whose value is a number of the pool's Stats or Load.
+// number is a metric whose value is a number of the pool's Stats, Load or Snapshot.
 type number struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	of   func(s *inspect.Stats, l *inspect.Load) float64
-}
-
-func counter(name, help string, of func(s *inspect.Stats) uint64) number {
-	return number{describe(name+"_total", help), prometheus.CounterValue, func(s *inspect.Stats, _ *inspect.Load) float64 { return float64(of(s)) }}
-}
-
-func seconds(name, help string, of func(s *inspect.Stats) time.Duration) number {
-	return number{describe(name+"_seconds_total", help), prometheus.CounterValue, func(s *inspect.Stats, _ *inspect.Load) float64 { return of(s).Seconds() }}
+	of   func(s *inspect.Stats, l *inspect.Load, now *inspect.Snapshot) float64
 }
 
 func gauge(name, help string, of func(l *inspect.Load) int) number {
-	return number{describe(name, help), prometheus.GaugeValue, func(_ *inspect.Stats, l *inspect.Load) float64 { return float64(of(l)) }}
+	return number{describe(name, help), prometheus.GaugeValue, func(_ *inspect.Stats, l *inspect.Load, _ *inspect.Snapshot) float64 { return float64(of(l)) }}
 }
 
-// ofPlaces is a counter that is the sum over all places.
-func ofPlaces(name, help string, of func(w *inspect.WorkerStats) uint64) number {
-	return counter(name, help, func(s *inspect.Stats) uint64 {
-		total := s.Total()
-		return of(&total)
-	})
-}
+// byTier are the fields of Stats that are shown for each tier.
+var byTier = map[string]bool{"Steals": true, "Items": true, "LostRaces": true}
 
-var numbers = []number{
-	counter("tasks_submitted", "Tasks that were accepted.", func(s *inspect.Stats) uint64 { return s.Submitted }),
-	counter("tasks_refused", "Tasks and callers that were not accepted.", func(s *inspect.Stats) uint64 { return s.Refused }),
-	counter("tasks_late", "Tasks that were not begun by their deadline.", func(s *inspect.Stats) uint64 { return s.Late }),
-	counter("tasks_skipped", "Tasks that were cancelled before they began.", func(s *inspect.Stats) uint64 { return s.Skipped }),
-	counter("panics", "Functions that panicked.", func(s *inspect.Stats) uint64 { return s.Panicked }),
-	counter("forks_published", "Times that a worker's forks went public.", func(s *inspect.Stats) uint64 { return s.Published }),
-	seconds("computing", "Time in tasks and forks, waits left out; 0 without WithTimings.", func(s *inspect.Stats) time.Duration { return s.Computing }),
-	counter("waits_noticed", "Waits that the pool was not told of, and has noticed.", func(s *inspect.Stats) uint64 { return s.Noticed }),
-	seconds("waits_noticed", "Time in such waits.", func(s *inspect.Stats) time.Duration { return s.NoticedFor }),
-	seconds("searching", "Time in which workers looked for something to do; 0 without WithTimings.", func(s *inspect.Stats) time.Duration { return s.Searching }),
-
-	ofPlaces("tasks_run", "Tasks that workers came to, skipped ones too.", func(w *inspect.WorkerStats) uint64 { return w.Tasks }),
-	ofPlaces("looks", "Times that a worker looked through the others' queues.", func(w *inspect.WorkerStats) uint64 { return w.Looks }),
-	ofPlaces("parks", "Times that a worker went to sleep.", func(w *inspect.WorkerStats) uint64 { return w.Parks }),
-	ofPlaces("wakes", "Times that a worker was woken.", func(w *inspect.WorkerStats) uint64 { return w.Wakes }),
-	ofPlaces("fruitless_wakes", "Times that a worker was woken and found nothing to do.", func(w *inspect.WorkerStats) uint64 { return w.Fruitless }),
-	ofPlaces("places_lent", "Times that a worker waited and lent its place.", func(w *inspect.WorkerStats) uint64 { return w.Lent }),
-	ofPlaces("gave_way", "Times that a worker let other goroutines have its P.", func(w *inspect.WorkerStats) uint64 { return w.GaveWay }),
-
-	gauge("workers", "Workers that may compute at a time.", func(l *inspect.Load) int { return l.Workers }),
-	gauge("tasks_waiting", "Tasks that wait, and have lent their places.", func(l *inspect.Load) int { return l.Waiting }),
-	gauge("tasks_delayed", "Tasks whose time has not come.", func(l *inspect.Load) int { return l.Delayed }),
-	gauge("callers_inside", "Goroutines from outside that compute.", func(l *inspect.Load) int { return l.CallersInside }),
-	gauge("callers_waiting", "Goroutines from outside that wait to be admitted.", func(l *inspect.Load) int { return l.CallersWaiting }),
-}
+var numbers = func() (all []number) {
+	for _, n := range inspect.Numbers() {
+		name, kind, unit := strings.ReplaceAll(n.Name, ".", "_"), prometheus.CounterValue, 1.0
+		if n.Unit == "ns" {
+			name, unit = name+"_seconds", 1e-9
+		}
+		switch {
+		case byTier[n.Field]:
+			continue
+		case n.Gauge:
+			kind = prometheus.GaugeValue
+		default:
+			name += "_total"
+		}
+		all = append(all, number{describe(name, n.About), kind, func(s *inspect.Stats, _ *inspect.Load, _ *inspect.Snapshot) float64 { return float64(n.Of(s)) * unit }})
+	}
+	return append(all,
+		gauge("workers", "Workers that may compute at a time.", func(l *inspect.Load) int { return l.Workers }),
+		gauge("tasks_delayed", "Tasks whose time has not come, or that wait for futures.", func(l *inspect.Load) int { return l.Delayed }),
+		gauge("callers_inside", "Goroutines from outside that compute.", func(l *inspect.Load) int { return l.CallersInside }),
+		gauge("callers_waiting", "Goroutines from outside that wait to be admitted.", func(l *inspect.Load) int { return l.CallersWaiting }),
+		number{describe("circles", "Circles of tasks that wait for one another: they hang."), prometheus.GaugeValue,
+			func(_ *inspect.Stats, _ *inspect.Load, now *inspect.Snapshot) float64 {
+				return float64(len(now.Circles))
+			}},
+		number{describe("tasks_noticed", "Tasks that wait for something of which the pool was not told, and was noticed."), prometheus.GaugeValue,
+			func(_ *inspect.Stats, _ *inspect.Load, now *inspect.Snapshot) float64 { return float64(now.Noticed()) }})
+}()
 
 // Metrics with a label of their own.
 var (
@@ -116,6 +108,7 @@ var (
 	queued    = describe("tasks_queued", "Tasks that nobody has begun.", "priority")
 	steals    = describe("steals_total", "Victims that had something to steal.", "tier")
 	items     = describe("stolen_items_total", "Forks and tasks that were stolen.", "tier")
+	lostRaces = describe("lost_races_total", "Victims at which another thief was faster.", "tier")
 
 	waits = describe("task_wait_seconds", "How long tasks waited in queues, of one in 16.")
 	runs  = describe("task_run_seconds", "How long tasks ran, waits included.")
@@ -126,7 +119,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, n := range numbers {
 		to <- n.desc
 	}
-	for _, d := range []*prometheus.Desc{workersIn, queued, steals, items, waits, runs} {
+	for _, d := range []*prometheus.Desc{workersIn, queued, steals, items, lostRaces, waits, runs} {
 		to <- d
 	}
 }
@@ -134,16 +127,16 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, p := range c {
-		collect(to, p.name, p.Stats(), p.Load(), p.Timings())
+		collect(to, p.name, p.Stats(), p.Load(), p.Snapshot(), p.Timings())
 	}
 }
 
-func collect(to chan<- prometheus.Metric, pool string, s inspect.Stats, l inspect.Load, t inspect.Timings) {
+func collect(to chan<- prometheus.Metric, pool string, s inspect.Stats, l inspect.Load, now inspect.Snapshot, t inspect.Timings) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, kind, v, append([]string{pool}, labels...)...)
 	}
 	for _, n := range numbers {
-		send(n.desc, n.kind, n.of(&s, &l))
+		send(n.desc, n.kind, n.of(&s, &l, &now))
 	}
 	for state, n := range map[string]int{"running": l.Running, "searching": l.Searching, "parked": l.Parked} {
 		send(workersIn, prometheus.GaugeValue, float64(n), state)
@@ -154,6 +147,7 @@ func collect(to chan<- prometheus.Metric, pool string, s inspect.Stats, l inspec
 	for _, tier := range s.Tiers {
 		send(steals, prometheus.CounterValue, float64(tier.Steals), tier.Name)
 		send(items, prometheus.CounterValue, float64(tier.Items), tier.Name)
+		send(lostRaces, prometheus.CounterValue, float64(tier.LostRaces), tier.Name)
 	}
 	if t.Run.Count > 0 {
 		to <- histogram(waits, t.Wait, pool)

@@ -114,23 +114,24 @@ func (fixed) Describe(to chan<- *prometheus.Desc) { collector{}.Describe(to) }
 
 func (fixed) Collect(to chan<- prometheus.Metric) {
 	collect(to, "fixed", inspect.Stats{
-		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, Late: 3, Skipped: 4, Panicked: 5, Published: 6, Computing: 7 * time.Second, Searching: 8 * time.Second, Noticed: 26, NoticedFor: 27 * time.Second,
+		Waiting: 90, Cancelled: 91, Submitted: 1, Refused: 2, RefusedCallers: 33, Late: 3, Skipped: 4, Panicked: 5, Beside: 34, Published: 6, Computing: 7 * time.Second, Searching: 8 * time.Second, Noticed: 26, NoticedFor: 27 * time.Second,
 		Workers: []inspect.WorkerStats{{Queued: 92, Tasks: 9, Looks: 10, Steals: 93, Items: 94, LostRaces: 95, Parks: 11, Wakes: 12, Fruitless: 13, Lent: 14, GaveWay: 15, Displaced: 96}},
 		Tiers:   []inspect.TierStats{{Name: "near", Attempts: 97, Steals: 16, LostRaces: 98, Items: 17}},
 	}, inspect.Load{
 		Workers: 18, Running: 19, Searching: 20, Parked: 21, Waiting: 22, CallersInside: 23, CallersWaiting: 24, Delayed: 25, Queued: inspect.Queued{High: 26, Normal: 27, Low: 28},
-	}, inspect.Timings{Wait: inspect.Histogram{Count: 29, Sum: 30 * time.Second}, Run: inspect.Histogram{Count: 31, Sum: 32 * time.Second}})
+	}, inspect.Snapshot{Circles: []string{"a", "b"}, Workers: []inspect.Worker{{Noticed: true}, {}, {Noticed: true}, {Noticed: true}}},
+		inspect.Timings{Wait: inspect.Histogram{Count: 29, Sum: 30 * time.Second}, Run: inspect.Histogram{Count: 31, Sum: 32 * time.Second}})
 }
 
 func TestEachMetricShowsTheFieldThatItNames(t *testing.T) {
 	families := scrape(t, fixed{})
 	shown := map[string]bool{"task_wait_seconds": true, "task_run_seconds": true}
 	for metric, want := range map[string]float64{
-		"tasks_submitted_total": 1, "tasks_refused_total": 2, "tasks_late_total": 3, "tasks_skipped_total": 4, "panics_total": 5, "forks_published_total": 6,
-		"computing_seconds_total": 7, "searching_seconds_total": 8, "waits_noticed_total": 26, "waits_noticed_seconds_total": 27, "tasks_run_total": 9, "looks_total": 10, "parks_total": 11, "wakes_total": 12,
-		"fruitless_wakes_total": 13, "places_lent_total": 14, "gave_way_total": 15, "steals_total tier=near": 16, "stolen_items_total tier=near": 17,
+		"tasks_submitted_total": 1, "tasks_refused_total": 2, "callers_refused_total": 33, "tasks_late_total": 3, "tasks_skipped_total": 4, "panics_total": 5, "forks_published_total": 6,
+		"computing_seconds_total": 7, "searching_seconds_total": 8, "waits_noticed_total": 26, "waits_noticed_seconds_total": 27, "tasks_run_total": 9 + 34, "tasks_beside_total": 34, "looks_total": 10, "parks_total": 11, "wakes_total": 12,
+		"wakes_fruitless_total": 13, "places_lent_total": 14, "gave_way_total": 15, "displaced_total": 96, "steals_total tier=near": 16, "stolen_items_total tier=near": 17, "lost_races_total tier=near": 98,
 		"workers": 18, "workers_by_state state=running": 19, "workers_by_state state=searching": 20, "workers_by_state state=parked": 21,
-		"tasks_waiting": 22, "callers_inside": 23, "callers_waiting": 24, "tasks_delayed": 25,
+		"tasks_waiting": 90, "calls_cancelled": 91, "tasks_at_places": 92, "callers_inside": 23, "callers_waiting": 24, "tasks_delayed": 25, "circles": 2, "tasks_noticed": 3,
 		"tasks_queued priority=high": 26, "tasks_queued priority=normal": 27, "tasks_queued priority=low": 28,
 	} {
 		name, label, _ := strings.Cut(metric, " ")
@@ -138,7 +139,7 @@ func TestEachMetricShowsTheFieldThatItNames(t *testing.T) {
 		if key, v, ok := strings.Cut(label, "="); ok {
 			labels[key] = v
 		}
-		assert.Equal(t, want, value(t, families, "heist_pool_"+name, labels), metric)
+		assert.InDelta(t, want, value(t, families, "heist_pool_"+name, labels), 1e-6, metric)
 		shown[name] = true
 	}
 	require.Len(t, families, len(shown), "each metric is in this test")

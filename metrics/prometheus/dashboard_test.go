@@ -80,5 +80,14 @@ func TestTheDashboardAsksForWhatAScrapeHas(t *testing.T) {
 		}
 	}
 	slices.Sort(left)
-	require.Equal(t, []string{"computing_seconds_total", "forks_published_total", "gave_way_total", "looks_total", "places_lent_total", "searching_seconds_total", "stolen_items_total", "waits_noticed_seconds_total", "waits_noticed_total"}, left)
+	require.Equal(t, []string{"callers_refused_total", "calls_cancelled", "circles", "computing_seconds_total", "displaced_total", "forks_published_total", "gave_way_total", "looks_total", "lost_races_total",
+		"places_lent_total", "searching_seconds_total", "stolen_items_total", "tasks_at_places", "tasks_beside_total", "tasks_noticed", "waits_noticed_seconds_total", "waits_noticed_total"}, left)
+
+	rules, err := os.ReadFile("alerts.yaml")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile(`heist_pool_\w+`).FindAllString(string(rules), -1)
+	require.NotEmpty(t, alerts)
+	for _, name := range alerts {
+		require.Contains(t, families, name, "alerts.yaml")
+	}
 }

@@ -48,5 +48,5 @@ func (h Histogram) String() string {
 		return "none"
 	}
 	return fmt.Sprintf("%d: p50 %v, p90 %v, p99 %v, p99.9 %v, max %v", h.Count,
-		h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Max())
+		Short(h.Quantile(0.5)), Short(h.Quantile(0.9)), Short(h.Quantile(0.99)), Short(h.Quantile(0.999)), Short(h.Max()))
 }

@@ -76,7 +76,7 @@ func TestASnapshotIsReadable(t *testing.T) {
 		Idle:    1,
 		Queues:  []Queue{{"place 0", 3}},
 		Circles: []string{"a waits for b"},
-		Slow:    []Slow{{Pool: "pool", Worker: 1, Task: "main.s", Took: time.Second, Ended: true, Stack: "stack\n"}},
+		Slow:    []Slow{{Pool: "pool", Worker: 1, Task: "main.s", Source: "main.go:7", Took: time.Second, Ended: true, Stack: "stack\n"}},
 	}
 	require.Equal(t, strings.TrimPrefix(`
 pool "thumbs": 2 workers
@@ -86,17 +86,19 @@ pool "thumbs": 2 workers
 A circle, which hangs unless a context ends one of its waits:
 a waits for b
 
-worker  role      place  node  state  for      function
-0       worker    0      0     waits  1.235ms  main.f waits in Future.Wait, for main.g on worker 4
-4       stand-in  0      0     runs   -        main.g
-5       guest     -      0     runs   -        a part of main.h on worker 0
+worker  role      place  node  state  for     function
+0       worker    0      0     waits  1.23ms  main.f waits in Future.Wait, for main.g on worker 4
+4       stand-in  0      0     runs   -       main.g
+5       guest     -      0     runs   -       a part of main.h on worker 0
+
+Stand-ins for workers that wait, and guests, have numbers, too, so there are more than 2.
 
 1 idle
 
 queue    tasks
 place 0  3
 
-slow: pool: worker 1: main.s ran for 1s
+slow: pool: worker 1: main.s, main.go:7, ran for 1s
 stack
 `, "\n"), s.String())
 }

@@ -14,7 +14,7 @@ type Load struct {
 	CallersWaiting int // goroutines from outside that wait to be admitted, see WithCallers
 
 	Queued  Queued // tasks that have not begun
-	Delayed int    // tasks whose delay has not passed
+	Delayed int    // tasks whose delay has not passed, or that wait for futures (After)
 }
 
 // Queued counts tasks in queues. Tasks that lie at a worker count as normal, whatever their priority was in the injector.

@@ -19,11 +19,13 @@ type Snapshot struct {
 	Queues  []Queue  // those that are not empty
 	Circles []string // circles of tasks that wait for one another, in words: they hang, unless a context ends one of the waits
 	Slow    []Slow   // the last slow tasks, in a pool with WithSlowTask
+
+	Dependents []Dependent // tasks that wait for futures, see pool.After
 }
 
 // Worker is a goroutine that computes in a pool, or waits.
 type Worker struct {
-	ID      int
+	ID      int    // see pool.Worker.ID: stand-ins and guests have numbers, too
 	Role    string // "worker", "stand-in" for a worker that waits, or "guest" from outside
 	Place   int    // of its queues and counters, the index in [Stats].Workers; -1 for none
 	Node    int    // the system's number of its memory node
@@ -80,10 +82,31 @@ type Waiter struct {
 	Mean     time.Duration // of their waits
 }
 
+// Noticed is how many tasks wait for something that the pool was not told of, and has noticed.
+func (s Snapshot) Noticed() (n int) {
+	for _, w := range s.Workers {
+		if w.Noticed {
+			n++
+		}
+	}
+	return n
+}
+
 // allWait says whether nothing can go on by itself.
 func (s Snapshot) allWait() bool {
 	computes := func(w Worker) bool { return w.State != Waits }
-	return len(s.Workers) > 0 && len(s.Circles) == 0 && s.Load.Queued.Total()+s.Load.Delayed == 0 && !slices.ContainsFunc(s.Workers, computes)
+	timed := s.Load.Delayed
+	for _, d := range s.Dependents {
+		timed -= d.Tasks
+	}
+	return len(s.Workers) > 0 && len(s.Circles) == 0 && s.Load.Queued.Total()+max(timed, 0) == 0 && !slices.ContainsFunc(s.Workers, computes)
+}
+
+// Dependent is tasks of one name that have not begun, because they wait for the same futures.
+type Dependent struct {
+	Does     string   // the name of the function, or of the task
+	WaitsFor []string // the names of the functions whose futures are not done, each once
+	Tasks    int
 }
 
 // Queue is one of a pool's queues.
@@ -97,6 +120,7 @@ type Slow struct {
 	Pool   string
 	Worker int           // its ID
 	Task   string        // the name of the function, or of the task
+	Source string        // file:line at which the function begins; empty if that is not known
 	Took   time.Duration // until now, or until it ended
 	Ended  bool
 	At     time.Time // when it was found
@@ -109,7 +133,11 @@ func (s Slow) String() string {
 	if s.Ended {
 		verb = "ran for"
 	}
-	return fmt.Sprintf("%s: worker %d: %s %s %v", s.Pool, s.Worker, s.Task, verb, s.Took.Round(time.Microsecond))
+	task := s.Task
+	if s.Source != "" {
+		task += ", " + s.Source + ","
+	}
+	return fmt.Sprintf("%s: worker %d: %s %s %v", s.Pool, s.Worker, task, verb, Short(s.Took))
 }
 
 // String returns the snapshot as text.
@@ -132,11 +160,14 @@ func (s Snapshot) String() string {
 				place = fmt.Sprint(w.Place)
 			}
 			if w.Known {
-				since = w.For.Round(time.Microsecond).String()
+				since = Short(w.For).String()
 			}
 			fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t\n", w.ID, w.Role, place, w.Node, w.State, since, w)
 		}
 		_ = t.Flush() // a strings.Builder takes everything
+		if n := s.Load.Workers; slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.ID >= n }) {
+			fmt.Fprintf(&b, "\nStand-ins for workers that wait, and guests, have numbers, too, so there are more than %d.\n", n)
+		}
 	}
 	fmt.Fprintf(&b, "\n%d idle\n", s.Idle)
 	if len(s.Queues) > 0 {
@@ -148,12 +179,21 @@ func (s Snapshot) String() string {
 		}
 		_ = t.Flush()
 	}
+	if len(s.Dependents) > 0 {
+		b.WriteByte('\n')
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(t, "not begun\ttasks\twaits for\t\n")
+		for _, d := range s.Dependents {
+			fmt.Fprintf(t, "%s\t%d\t%s\t\n", d.Does, d.Tasks, strings.Join(d.WaitsFor, ", "))
+		}
+		_ = t.Flush()
+	}
 	if len(s.Waiters) > 0 {
 		b.WriteByte('\n')
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(t, "waits, as was noticed\tsource\ttasks\tof them waited\tfor, on average\t\n")
 		for _, w := range s.Waiters {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%.0f%%\t%s\t\n", w.Function, w.Source, w.Tasks, 100*w.Share, w.Mean.Round(time.Microsecond))
+			fmt.Fprintf(t, "%s\t%s\t%d\t%.0f%%\t%s\t\n", w.Function, w.Source, w.Tasks, 100*w.Share, Short(w.Mean))
 		}
 		_ = t.Flush()
 	}

@@ -17,13 +17,15 @@ type Stats struct {
 	Cancelled int // cancelled calls whose functions have not all returned
 
 	Submitted uint64 // tasks that were accepted; a task that waits in a group counts when it has its turn, or is dropped
-	Refused   uint64 // tasks that were not accepted, and callers that were not admitted: ErrFull or ErrClosed
+	Refused   uint64 // tasks that were not accepted: ErrFull or ErrClosed
 	Late      uint64 // tasks that were not begun by their deadline (StartBy)
 	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
 	Beside    uint64 // tasks for which a worker without a place was hired: a coroutine of iter.Pull waited, or the pool closed
 	Noticed   uint64 // waits that the pool was not told of, and has noticed
 	Published uint64 // times that a worker published forks, perhaps several at once
+
+	RefusedCallers uint64 // callers from outside that were not admitted: ErrFull or ErrClosed
 
 	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched. Measured with
 	// [Timings], so 0 without them.
@@ -57,7 +59,7 @@ type WorkerStats struct {
 	Fruitless uint64 // of those, times that it found nothing to do
 	Lent      uint64 // times that a worker waited and lent the place
 	GaveWay   uint64 // times that it let other goroutines have its P
-	Displaced uint64 // times that the system took it off the CPUs that it was bound to
+	Displaced uint64 // times that the system took it off the CPUs that it was bound to, or, if it is not bound, that it ran on another node than before
 }
 
 // TierStats counts what thieves did at victims that are equally far away. The victims are places, and rosters of guests

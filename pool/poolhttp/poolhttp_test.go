@@ -1,14 +1,18 @@
 package poolhttp_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/pool"
 	"github.com/seed53057037/heist/pool/poolhttp"
 )
@@ -41,6 +45,38 @@ func TestThePageHasAllPoolsOfTheProcess(t *testing.T) {
 	require.NoError(t, first.Close())
 	require.NotContains(t, page(t, "/debug/heist/"), ">first ")
 	require.NoError(t, second.Close())
+}
+
+// TestThePageSaysWhereTasksWait, whether the pool has noticed, because something is queued, or not. So does the dump, at once.
+func TestThePageSaysWhereTasksWait(t *testing.T) {
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("the runtime does not tell what goroutines wait for")
+	}
+	for end, begin := range map[string]func(p *pool.Pool, waits func(*pool.Worker)) error{
+		"\n": (*pool.Pool).Run,
+		", noticed\n": func(p *pool.Pool, waits func(*pool.Worker)) error {
+			return errors.Join(p.Go(waits), p.Go(waits))
+		},
+	} {
+		p, err := pool.New(pool.WithWorkers(1))
+		require.NoError(t, err)
+		gate, begun := make(chan struct{}), make(chan error)
+		go func() { begun <- begin(p, func(*pool.Worker) { <-gate }) }()
+		where := regexp.MustCompile(`TestThePageSaysWhereTasksWait\S+ waits in chan receive, poolhttp_test.go:\d+` + end)
+		var bodies [2]string
+		for i, path := range []string{"/debug/heist/dump", "/debug/heist/"} {
+			testutil.Eventually(func() bool {
+				bodies[i] = page(t, path)
+				return where.MatchString(bodies[i])
+			})
+		}
+		close(gate)
+		require.NoError(t, <-begun)
+		require.NoError(t, p.Close())
+		for _, body := range bodies {
+			require.Regexp(t, where, body)
+		}
+	}
 }
 
 func TestAPoolInABubbleIsLeftAlone(t *testing.T) {

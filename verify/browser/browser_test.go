@@ -62,7 +62,7 @@ func tab(t *testing.T) context.Context {
 	}
 	require.NoError(t, err)
 	ctx, closeTab := chromedp.NewContext(parent)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	var mu sync.Mutex
 	var complaints []string
 	chromedp.ListenTarget(ctx, func(event any) {
@@ -118,7 +118,7 @@ func evaluate[T any](t *testing.T, ctx context.Context, script string) (v T) {
 // awaits waits until the page says that something is so.
 func awaits(t *testing.T, ctx context.Context, script string) {
 	t.Helper()
-	require.NoError(t, chromedp.Run(ctx, chromedp.Poll(script, nil, chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(40*time.Second))), script)
+	require.NoError(t, chromedp.Run(ctx, chromedp.Poll(script, nil, chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(90*time.Second))), script)
 }
 
 func open(t *testing.T, ctx context.Context, url string) {
@@ -293,11 +293,13 @@ func TestAnOpenStackStaysOpenAndNamesAreText(t *testing.T) {
 	require.True(t, evaluate[bool](t, ctx, `document.querySelector("#slow details").open`))
 }
 
-// overlaps finds texts of a picture that cover one another, and what is wider than the page.
+// overlaps finds texts of a picture that cover one another or that it cuts off, and what is wider than the page.
 const overlaps = `(() => {
 	const found = [];
 	for (const svg of document.querySelectorAll("svg")) {
 		const texts = [...svg.querySelectorAll("text")].map(e => [e.textContent, e.getBoundingClientRect()]);
+		const all = svg.getBoundingClientRect();
+		for (const [text, a] of texts) if (getComputedStyle(svg).overflow === "hidden" && (a.right > all.right + 1 || a.left < all.left - 1)) found.push("cut off: " + text);
 		for (let i = 0; i < texts.length; i++) for (let j = 0; j < i; j++) {
 			const [a, b] = [texts[i][1], texts[j][1]];
 			if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4)
@@ -364,4 +366,88 @@ func TestNothingOverlapsFromOneWorkerTo256InLightAndDark(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestNothingIsCutOffInTheReport of a short run of the benchmarks.
+func TestNothingIsCutOffInTheReport(t *testing.T) {
+	t.Parallel()
+	if _, err := browser(); err != nil {
+		t.Skip("there is no Chromium on the path: the report was not looked at")
+	}
+	file := filepath.Join(t.TempDir(), "report.html")
+	bench := exec.Command("go", "run", ".", "-html", file, "-runs=1", "-time=1ms", "-workers=2", "-peers=go,serial,none",
+		"forkjoin/fib35", "latency/start-asleep", "neighbour/idle-pool", "balance", "algos/sort-1m")
+	bench.Dir = "../../bench"
+	out, err := bench.CombinedOutput()
+	require.NoError(t, err, string(out))
+	ctx := tab(t)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{400, 1900} {
+			require.NoError(t, chromedp.Run(ctx, chromedp.EmulateViewport(width, 900),
+				emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})))
+			open(t, ctx, "file://"+file)
+			if dir := os.Getenv("HEIST_SCREENSHOTS"); dir != "" {
+				var picture []byte
+				require.NoError(t, chromedp.Run(ctx, chromedp.FullScreenshot(&picture, 100)))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("report-%d-%s.png", width, scheme)), picture, 0o666))
+			}
+			require.Empty(t, evaluate[[]string](t, ctx, overlaps), "%d wide", width)
+			require.Empty(t, evaluate[[]string](t, ctx, contrasts))
+			require.Greater(t, evaluate[int](t, ctx, `document.querySelectorAll(".plot").length`), 6)
+		}
+	}
+}
+
+// TestARealPoolUnderLoad takes the picture of docs/observability.md, if HEIST_SCREENSHOTS asks for pictures.
+func TestARealPoolUnderLoad(t *testing.T) {
+	dir := os.Getenv("HEIST_SCREENSHOTS")
+	p := newPool(t, pool.WithName("thumbs"), pool.WithTimings(), pool.WithSlowTask(200*time.Millisecond, func(inspect.Slow) {}))
+	url := serve(t, nil) + "?pool=" + number(t, p)
+	ctx := tab(t)
+	open(t, ctx, url)
+	over := make(chan struct{})
+	left := testutil.Together(1, func(int) { serveThumbs(p, over) })
+	wanted := 4
+	if dir != "" {
+		wanted = 110
+	}
+	require.NoError(t, chromedp.Run(ctx, chromedp.EmulateViewport(1200, 900)))
+	awaits(t, ctx, fmt.Sprintf(`document.querySelectorAll("#columns > g").length >= %d && document.querySelectorAll("#slow details").length > 0`, wanted))
+	if dir != "" {
+		var picture []byte
+		require.NoError(t, chromedp.Run(ctx, chromedp.EmulateViewport(1200, 1220), chromedp.CaptureScreenshot(&picture)))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "page.png"), picture, 0o666))
+	}
+	require.Empty(t, evaluate[[]string](t, ctx, overlaps))
+	require.Contains(t, evaluate[string](t, ctx, `document.querySelector("#slow").textContent`), "decodePanorama")
+	close(over)
+	left()
+}
+
+// serveThumbs has a burst of requests each 20 ms, of which one in 500 takes long.
+func serveThumbs(p *pool.Pool, over <-chan struct{}) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for requests := 0; ; {
+		select {
+		case <-over:
+			return
+		case <-ticker.C:
+		}
+		for range 1 + requests/50%8 {
+			requests++
+			f := decode
+			if requests%500 == 10 {
+				f = decodePanorama
+			}
+			_ = p.Go(f)
+		}
+	}
+}
+
+func decode(w *pool.Worker) { spawn(w, 5) }
+
+func decodePanorama(w *pool.Worker) {
+	spawn(w, 8)
+	w.Block(func() { time.Sleep(200 * time.Millisecond) }) // its file comes from afar
 }

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -141,6 +142,11 @@ func (s *simulated) StealMatrix() [][]uint64 {
 		}
 	}
 	return all
+}
+
+func (s *simulated) Dump(to io.Writer) error {
+	_, err := io.WriteString(to, s.Snapshot().String())
+	return err
 }
 
 func (s *simulated) Snapshot() inspect.Snapshot {

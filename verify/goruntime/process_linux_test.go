@@ -3,7 +3,6 @@ package goruntime
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,7 +149,7 @@ func TestProcessesAreStartedFromTasks(t *testing.T) {
 	var sum load.Counts
 	var processes atomic.Int64
 	for begin := time.Now(); time.Since(begin) < duration(); {
-		g, _ := p.Group(context.Background())
+		g, _ := pool.NewGroup(p)
 		for i := range 4 {
 			c := child.Command(t, "cpus")
 			g.Go(func() error {

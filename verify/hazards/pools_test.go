@@ -46,7 +46,7 @@ func TestAnts146CallersAreServedAfterPanics(t *testing.T) {
 		})
 		finishes(t, "a group at its limit after panics", func() {
 			for range each / 10 {
-				g, _ := p.Group(context.Background())
+				g, _ := pool.NewGroup(p)
 				g.SetLimit(1)
 				for range 10 {
 					g.Go(func() error { panic("task") })
@@ -99,7 +99,7 @@ func TestAnts197TaskSubmits(t *testing.T) {
 			return err
 		},
 		func(p *pool.Pool, _ *pool.Worker) error {
-			g, _ := p.Group(ctx)
+			g, _ := pool.NewGroup(p.With(ctx))
 			g.SetLimit(1)
 			g.Go(countErr)
 			g.Go(countErr)
@@ -169,7 +169,7 @@ func TestWorkerpool76SubmitRacesWithClose(t *testing.T) {
 			return err
 		},
 		func(p *pool.Pool, f func(*pool.Worker)) error {
-			g, _ := p.Group(ctx)
+			g, _ := pool.NewGroup(p.With(ctx))
 			g.GoWorker(func(w *pool.Worker) error { f(w); return nil })
 			return g.Wait()
 		},
@@ -243,7 +243,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var ran, submitted, accepted, cancelled atomic.Int64
 		untilCancelled := func() error { ran.Add(1); <-ctx.Done(); return ctx.Err() }
-		g, groupCtx := p.Group(ctx)
+		g, groupCtx := pool.NewGroup(p.With(ctx))
 		var waits sync.WaitGroup // those that must end before the worker is free
 		waits.Add(2)
 		g.Go(func() error { defer waits.Wait(); return untilCancelled() })
@@ -295,7 +295,7 @@ func TestPond61ContextEndsWithTasksQueued(t *testing.T) {
 		require.EqualValues(t, int(accepted.Load())+queued, int(ran.Load())+int(stats.Skipped), "tasks accepted, and tasks that ran or were skipped before Close returned")
 		require.EqualValues(t, stats.Skipped, g.Skipped()+queued-int(submitted.Load()), "those of the group, and those of Submit")
 		require.EqualValues(t, members-g.Skipped(), int(ran.Load()-submitted.Load())-1, "members of the group that began")
-		require.True(t, future.Done())
+		require.True(t, future.Ready())
 		require.EqualValues(t, 1, cancelled.Load())
 		tasks += int(ran.Load())
 	}
@@ -315,7 +315,7 @@ func TestABoundedTreeEnds(t *testing.T) {
 		p := newPool(t, pool.WithWorkers(workers))
 		for range n {
 			var ran atomic.Int32
-			g, _ := p.Group(context.Background())
+			g, _ := pool.NewGroup(p)
 			g.AtMost(4)
 			var node func(depth int) error
 			node = func(depth int) error {

@@ -43,10 +43,10 @@ func TestGo20395WorkerOutlivesItsThread(t *testing.T) {
 	n := rounds(100)
 	for range n {
 		require.NoError(t, p.Go(exit))
-		g, _ := p.Group(context.Background())
+		g, _ := pool.NewGroup(p)
 		g.GoWorker(func(w *pool.Worker) error { exit(w); return nil })
 		future := pool.Async(p, func(w *pool.Worker) (int, error) { exit(w); return 0, nil })
-		fork, _ := p.Group(context.Background())
+		fork, _ := pool.NewGroup(p)
 		fork.GoWorker(func(w *pool.Worker) error {
 			var begun atomic.Bool
 			w.Do(func(*pool.Worker) { yieldUntil(begun.Load) },
@@ -89,7 +89,7 @@ func boundWorkers(t *testing.T, p *pool.Pool, n int) int {
 	var bound atomic.Int32
 	var meeting sync.WaitGroup
 	meeting.Add(n)
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	for range n {
 		g.Go(func() error {
 			meeting.Done()

@@ -1,5 +1,6 @@
 // Package interleave runs small programs over heist's own code in all their interleavings, by package explore. Package
-// kernel has those of the queues, testdata/pool those of the fork stacks and scopes, which are compiled into package pool.
+// kernel has those of the queues, testdata/pool those of the fork stacks, scopes and the monitor, which are compiled into package
+// pool, and testdata/core those of the protocol of sleep, waits, sizes and ends.
 //
 // The code is the portable one (the tag purego) of the present checkout, or of a mutant of it.
 package interleave
@@ -55,7 +56,7 @@ func kernelConfig() rewrite.Config {
 	}
 }
 
-// coreConfig is how internal/core is rewritten: a worker sleeps in the explorer, and no time passes.
+// coreConfig is how internal/core is rewritten: a worker sleeps in the explorer, and no time passes unless the program has one.
 func coreConfig() rewrite.Config {
 	return rewrite.Config{
 		Dir:       "internal/core",
@@ -65,19 +66,18 @@ func coreConfig() rewrite.Config {
 			"Parker.Park":    `explore.Block("park", func() bool { return k.word.Load() == 1 }); k.word.Store(0)`,
 			"Parker.Unpark":  "k.word.Store(1)",
 			"Pool.placeHere": "return -1",
-			"Pool.now":       "return 0",
 		},
 	}
 }
 
 // poolConfig is how package pool is rewritten. Sleep, wake-ups, places and labels are left out; so is package policy, whose state
-// here only says whether the pool is hungry.
+// here only says whether the pool is hungry. The monitor looks at what the program has, at any time.
 func poolConfig() rewrite.Config {
 	return rewrite.Config{
 		Dir:       "pool",
 		Tags:      []string{"purego"},
 		DropTests: true,
-		Add:       map[string]string{"programs_test.go": "verify/interleave/testdata/pool/programs_test.go"},
+		Add:       programsOf("pool", "programs_test.go", "monitor_test.go"),
 		Bodies: map[string]string{
 			"Worker.await":      `for !l.done() { w.expose(); w.trim(); explore.Block("wait for a latch", l.done) }`,
 			"Worker.mustBeMine": "",
@@ -86,6 +86,9 @@ func poolConfig() rewrite.Config {
 			"Worker.helps":      "out := help{cancelScope: w.cancelScope}; w.cancelScope = c; return out",
 			"Worker.helped":     "w.cancelScope = out.cancelScope",
 			"fatal":             "panic(broken)",
+			"monitor.lookSoon":  "looksSoon(m)",
+			"look.look":         "looks()",
+			"Pool.hasUnbegun":   "return hasUnbegun()",
 		},
 		Constants: map[string]string{"blockLen": "8"},
 		Plain:     []string{"fork.go:what", "fork.go:body", "fork.go:cancelScope", "fork.go:result", "fork.go:ending", "fork.go:outcome"},
@@ -95,8 +98,17 @@ func poolConfig() rewrite.Config {
 // protocolConfig is coreConfig with the programs for it.
 func protocolConfig() rewrite.Config {
 	c := coreConfig()
-	c.Add = map[string]string{"programs_test.go": "verify/interleave/testdata/core/programs_test.go"}
+	c.Add = programsOf("core", "programs_test.go", "noticed_test.go", "places_test.go")
 	return c
+}
+
+// programsOf returns the files of programs for a package.
+func programsOf(pkg string, names ...string) map[string]string {
+	add := map[string]string{}
+	for _, name := range names {
+		add[name] = filepath.Join("verify/interleave/testdata", pkg, name)
+	}
+	return add
 }
 
 // policyConfig is how internal/policy is rewritten: the words by which places fall asleep and wake up.

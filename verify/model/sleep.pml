@@ -29,7 +29,8 @@ of them, and has them in its hands before they are in its ring. It is open which
 node is chosen (the waker begins with its own node), and which idle worker gets it: idle workers are
 alike, and there is one list for all nodes. With ENOUGH it is open when enough workers are idle.
 Victims come in one order, and then the forks of all owners: a thief that visits a place finds no
-more, as a worker that is not linked there has no forks. A worker has at most one fork at a time.
+more, as a worker that is not linked there has no forks. That a look at a roster is not led astray by
+workers that leave it is Roster.Shows's, see sleep.md. A worker has at most one fork at a time.
 The last look of a search sees whatever the earlier looks see. Those are left out, except for the
 first look (EARLY), before which a worker does not count as a searcher. The looks of a worker that
 watches (HOT) are left out too, except for the one that sees something; with LINGER it gives up at
@@ -56,7 +57,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // stands for: internal/core/sleep.go: Pool.NotifyTask Pool.NotifySeen Pool.NotifyAgain Pool.WakeOne Pool.unanswered Pool.searches Pool.lacksWatch Pool.anyWork Place.FallAsleep Place.WakeUp Place.startSearching Place.StopSearching
 // stands for: internal/core/search.go: Place.FindWork Place.Watch Place.beginWatch Place.endWatch
 // stands for: pool/place.go: place.queued claimed Worker.offers Worker.anyFork stealFork
-// stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
+// stands for: internal/core/place.go: Roster.Link Roster.Unlink Roster.AnyFork Roster.Shows Place.occupy Place.giveBack Place.IsTooMany Place.HasOrders Place.MayOpenMail Place.MustClose
 // stands for: pool/worker.go: Worker.Go Worker.queue Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.stealOn Worker.runOne Worker.beIdle Worker.searchWork Worker.stealWork Worker.stealFromGuests place.stealTasks
 // stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.ClosePlace Worker.Lend Worker.ComeBack Worker.forgo Pool.EnterGuest Worker.LeaveGuest
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Worker.lend Worker.comeBack
@@ -750,7 +751,7 @@ end:
 #endif
 
 // push queues a task from outside, and sets ok unless the task is refused. A refused task counts as
-// run.
+// run; so does one from inside, which a worker without a place runs.
 inline push(node_) {
 	d_step {
 		made++;
@@ -770,34 +771,28 @@ inline push(node_) {
 // queue is Worker.queue: the task goes into the place's slot, and the slot's former task into the ring.
 // Without a place the task goes into the injector.
 inline queue() {
-	if
-#ifdef CLOSE
-	:: closing -> d_step { made++; ran++ }
-#endif
-	:: else ->
 #if WAITING
-		if
-		:: place == NONE -> takeUp()
-		:: else
-		fi;
+	if
+	:: place == NONE -> takeUp()
+	:: else
+	fi;
 #endif
+	if
+	:: place != NONE ->
+		d_step { made++; ok = slot[place]; slot[place] = true };
 		if
-		:: place != NONE ->
-			d_step { made++; ok = slot[place]; slot[place] = true };
-			if
-			:: ok -> ring[place]++
-			:: else -> ok = true
-			fi
-		:: else -> push(nodeOf(home))
-		fi;
+		:: ok -> ring[place]++
+		:: else -> ok = true
+		fi
+	:: else -> push(nodeOf(home))
+	fi;
 #ifndef MUTANT_QUEUE_WITHOUT_NOTIFY
-		if
-		:: ok -> ok = false; notifyTask(nodeOf(home))
-		:: else
-		fi;
+	if
+	:: ok -> ok = false; notifyTask(nodeOf(home))
+	:: else
+	fi;
 #endif
-		ok = false
-	fi
+	ok = false
 }
 
 // pull takes all tasks from a node's injector. The worker runs the first.
@@ -1628,8 +1623,23 @@ inline isQuiet() {
 #endif
 }
 
+inline awaitQuiet() {
+	do
+	:: changed = false;
+		before = made;
+		isQuiet();
+		if
+		:: ok ->
+			assert(ran >= before); // WaitIdle returns after such a look
+			ok = false; before = 0;
+			break
+		:: else -> changed
+		fi
+	od
+}
+
 proctype closer() {
-	byte n, node;
+	byte n, node, before;
 	bool ok, forksToo;
 	mtype how = NOBODY;
 
@@ -1637,16 +1647,10 @@ proctype closer() {
 	changed; // before that it is not quiet
 #else
 	closing = true;
-	refuses = true;
 #endif
-	do
-	:: changed = false;
-		isQuiet();
-		if
-		:: ok -> break
-		:: else -> changed
-		fi
-	od;
+	awaitQuiet();
+	refuses = true;
+	awaitQuiet(); // for who looked before closing, and what that has added
 	assert(ran == made); // all accepted tasks have run
 #ifdef RESIZE
 	atomic { !controlMu -> ends = true };

@@ -35,7 +35,9 @@ visible, the number of sleepers, forks that thieves take, and all looks of a sea
 the last are in sleep.pml. Without SEARCHERS no worker counts as a searcher, and every submitter wakes a
 place. The looks of await before it lends are left out. A guest is like a worker without a place, and
 the places that a goroutine has in other pools are lent in the same way. There is no pause, no other
-size, no close and no panic.
+size, no close and no panic. Waits that are noticed are left out: who notices one calls Lend, and the
+worker ComeBack, as here. What is new there, who may call them at which moment, is some words between
+two goroutines; verify/interleave runs the code itself for that, with mutants.
 
 The list of the idle is one, and as in the code the last to come is the first to be given a place.
 Workers on it that have parked are alike, and like workers that have yet to be hired. Several steps of a

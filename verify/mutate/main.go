@@ -102,7 +102,7 @@ func parseOptions(args []string, help io.Writer) (o options, err error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "draws the sample")
 	flags.IntVar(&o.n, "n", 200, "how many mutants are tested, 0 for all")
 	flags.IntVar(&o.skip, "skip", 0, "how many mutants at the beginning of the sample are left out, to go on where a run was interrupted")
-	packages := flags.String("packages", ".,./numa,./internal/policy,./internal/core,./pool,./par", "what is mutated, with commas between packages")
+	packages := flags.String("packages", ".,./numa,./internal/policy,./internal/core,./pool,./par,./keyed,./graph,./limit,./pipeline,./progress", "what is mutated, with commas between packages")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long the tests may run with a mutant; one that takes longer is caught")
 	flags.BoolVar(&o.list, "list", false, "only print the names of the sample, including mutants that may turn out not to compile")
 	flags.StringVar(&o.only, "only", "", "draw only from mutants with this `name`, in which * stands for anything")

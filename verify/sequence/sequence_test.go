@@ -425,7 +425,7 @@ func (pl *player) async(t *rapid.T) {
 	want := pl.ref.take(task, true)
 	future := call()
 	if want != nil {
-		require.True(t, future.Done())
+		require.True(t, future.Ready())
 		_, err := future.Wait(background)
 		pl.same(want, err)
 		return
@@ -435,7 +435,7 @@ func (pl *player) async(t *rapid.T) {
 		cancel(errGaveUp)
 		_, err := future.Wait(ctx)
 		require.ErrorIs(t, err, errGaveUp)
-		require.False(t, future.Done())
+		require.False(t, future.Ready())
 	}
 	pl.waiters = append(pl.waiters, func() { pl.waitFor(future, task, outcome) })
 }
@@ -491,7 +491,7 @@ func (pl *player) waitFor(future *pool.Future[int], task, outcome int) {
 			require.NoError(pl.t, err)
 			require.Equal(pl.t, task, got)
 		}
-		require.True(pl.t, future.Done())
+		require.True(pl.t, future.Ready())
 	}
 }
 
@@ -506,7 +506,7 @@ func panicOf(f func()) (err error) {
 // begun by then never do. Or else the context ends before any member has begun.
 func (pl *player) group(t *rapid.T) {
 	parent, cancel := context.WithCancelCause(background)
-	g, ctx := pl.p.Group(parent)
+	g, ctx := pool.NewGroup(pl.p.With(parent))
 	members := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 5).Draw(t, "members")
 	ends := rapid.SampledFrom([]string{"never", "never", "before", "after"}).Draw(t, "the context ends")
 	if ends == "before" {
@@ -586,7 +586,7 @@ func (pl *player) limitedGroup(t *rapid.T) {
 	if !pl.ref.paused {
 		t.Skip("it is not known how many tasks there are at once")
 	}
-	g, _ := pl.p.Group(background)
+	g, _ := pool.NewGroup(pl.p)
 	limit := rapid.IntRange(0, 3).Draw(t, "limit")
 	g.SetLimit(limit)
 	for i := range rapid.IntRange(1, 5).Draw(t, "tasks") {
@@ -841,9 +841,9 @@ func (pl *player) nils(t *rapid.T) {
 		"Pool.Run":             func() error { return p.Run(nil) },
 		"View.Run":             func() error { return p.With(background).Run(nil) },
 		"Async":                func() error { _, err := pool.Async[int](p, nil).Wait(background); return err },
-		"Group.Go ":            func() error { g, _ := p.Group(background); g.Go(nil); return g.Wait() },
-		"Group.GoWorker":       func() error { g, _ := p.Group(background); g.GoWorker(nil); return g.Wait() },
-		"Group.TryGo":          func() error { g, _ := p.Group(background); g.TryGo(nil); return g.Wait() },
+		"Group.Go ":            func() error { g, _ := pool.NewGroup(p); g.Go(nil); return g.Wait() },
+		"Group.GoWorker":       func() error { g, _ := pool.NewGroup(p); g.GoWorker(nil); return g.Wait() },
+		"Group.TryGo":          func() error { g, _ := pool.NewGroup(p); g.TryGo(nil); return g.Wait() },
 		"For ":                 func() error { return par.For(p, 1, nil) },
 		"ForRange":             func() error { return pool.ForRange[func(lo, hi int)](p, 1, nil) },
 		"ForRange ":            func() error { return pool.ForRange[func(w *pool.Worker, lo, hi int)](p, 1, nil) },

@@ -605,7 +605,7 @@ func (x *dagRun) nest(n *dagNode, w *pool.Worker) {
 			x.fail("the loop of node %d: %w", n.ID, err)
 		}
 	case nestGroup, nestPlainGroup:
-		set, _ := x.pools[x.Nodes[last].Pool].Group(context.Background())
+		set, _ := pool.NewGroup(x.pools[x.Nodes[last].Pool])
 		if n.Limit > 0 {
 			set.SetLimit(n.Limit)
 		}

@@ -86,7 +86,7 @@ func (b *busyPool) submit(random *rand.Rand) {
 			goesOn = b.answer(1, err)
 		case 7:
 			var members atomic.Int64
-			g, _ := b.Group(context.Background())
+			g, _ := pool.NewGroup(b)
 			n := 1 + random.IntN(3)
 			if random.IntN(2) == 0 {
 				g.SetLimit(1)

@@ -340,7 +340,7 @@ func (r *run) batch(a at, o *op) {
 // group runs its members in a group. One of them may return an error.
 func (r *run) group(a at, o *op) uint64 {
 	values := make([]uint64, len(o.Children))
-	g, ctx := a.p.Group(context.Background())
+	g, ctx := pool.NewGroup(a.p)
 	if o.oneIn(2, whichLimit) {
 		g.SetLimit(1 + int(o.Way%3))
 	}
@@ -395,7 +395,7 @@ func (r *run) future(a at, o *op) (value uint64) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			v, err = f.Wait(context.Background())
 		}
-		if !f.Done() {
+		if !f.Ready() {
 			r.fail("operation %d: a future that was waited for is not done", o.ID)
 		}
 		value = v

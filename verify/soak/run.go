@@ -237,7 +237,7 @@ func (r *run) quit(i int, o *op) {
 	}
 	switch p := r.pools[0]; i % 3 {
 	case 0:
-		g, _ := p.Group(context.Background())
+		g, _ := pool.NewGroup(p)
 		g.GoWorker(quitter)
 		if err := g.Wait(); !errors.Is(err, pool.ErrGoexit) {
 			r.fail("a group of a function that called Goexit: %v", err)

@@ -293,21 +293,21 @@ var calls = map[string]func(x where, f func()) error{
 	},
 	"ForSeq": func(x where, f func()) error { return par.ForSeq(x.at, seq(few), func(int) { f() }) },
 	"Group": func(x where, f func()) error {
-		g, _ := x.p.Group(context.Background())
+		g, _ := pool.NewGroup(x.p)
 		return inGroup(g, f)
 	},
 	"Group at its limit": func(x where, f func()) error {
-		g, _ := x.p.Group(context.Background())
+		g, _ := pool.NewGroup(x.p)
 		g.SetLimit(1)
 		return inGroup(g, f)
 	},
 	"Group of AtMost(1)": func(x where, f func()) error {
-		g, _ := x.p.Group(context.Background())
+		g, _ := pool.NewGroup(x.p)
 		g.AtMost(1)
 		return inGroup(g, f)
 	},
 	"GroupOf": func(x where, f func()) error {
-		g, _ := pool.GroupOf[int](x.p, context.Background())
+		g, _ := pool.GroupOf[int](x.p)
 		for range few {
 			g.Go(func() (int, error) { f(); return 0, nil })
 		}
@@ -321,7 +321,7 @@ var calls = map[string]func(x where, f func()) error{
 	},
 	"First": func(x where, f func()) error {
 		g := func(context.Context, *pool.Worker) (int, error) { f(); return 0, nil }
-		_, err := pool.First(x.p, context.Background(), g, g, g)
+		_, err := pool.First(x.p, g, g, g)
 		return err
 	},
 	"Future": func(x where, f func()) error {
@@ -339,11 +339,11 @@ var calls = map[string]func(x where, f func()) error{
 	},
 	"For in another pool": func(x where, f func()) error { return par.For(x.other, few, func(int) { f() }, pool.Grain(1)) },
 	"Group in another pool": func(x where, f func()) error {
-		g, _ := x.other.Group(context.Background())
+		g, _ := pool.NewGroup(x.other)
 		return inGroup(g, f)
 	},
 	"there and back": func(x where, f func()) error {
-		g, _ := x.other.Group(context.Background())
+		g, _ := pool.NewGroup(x.other)
 		return inGroup(g, func() { _ = par.For(x.p, 2, func(int) { f() }, pool.Grain(1)) })
 	},
 	"Close of another pool": func(_ where, f func()) error {

@@ -323,11 +323,11 @@ type inCall struct {
 var inCalls = []inCall{
 	{false, func(x *execution, _ pool.Place, children []*node) { x.byWaitGroup(children) }},
 	{false, func(x *execution, _ pool.Place, children []*node) {
-		g, _ := x.p.Group(context.Background())
+		g, _ := pool.NewGroup(x.p)
 		x.inGroup(g, x.p, children)
 	}},
 	{false, func(x *execution, _ pool.Place, children []*node) {
-		g, _ := x.other.Group(context.Background())
+		g, _ := pool.NewGroup(x.other)
 		x.inGroup(g, x.other, children)
 	}},
 	{false, func(x *execution, _ pool.Place, children []*node) { x.inGroup(new(errgroup.Group), x.p, children) }},

@@ -40,7 +40,7 @@ type opener func(ctx context.Context) (group, context.Context)
 func openers(p *pool.Pool) map[string]opener {
 	return map[string]opener{
 		"errgroup":   func(ctx context.Context) (group, context.Context) { return errgroup.WithContext(ctx) },
-		"pool.Group": func(ctx context.Context) (group, context.Context) { return p.Group(ctx) },
+		"pool.Group": func(ctx context.Context) (group, context.Context) { return pool.NewGroup(p.With(ctx)) },
 	}
 }
 
@@ -247,7 +247,7 @@ func TestHandlersMayWaitForOneAnotherInTheNetwork(t *testing.T) {
 		}))
 		defer server.Close()
 		for range rounds(200) {
-			g, _ := p.Group(context.Background())
+			g, _ := pool.NewGroup(p)
 			for range 8 {
 				g.Go(func() error { assert.Equal(t, "slept", get("/again")); return nil })
 			}

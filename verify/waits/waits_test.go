@@ -83,4 +83,5 @@ func withPools(t *testing.T, program func(t *testing.T, p *pool.Pool)) {
 		p := newPool(t, pool.WithWorkers(n))
 		mustEnd(t, func() { program(t, p) }, "with %d workers, the program", n)
 	}
+	claim.Amount(t, "%d rounds on each of %v workers", rounds(200), sizes)
 }

@@ -144,6 +144,28 @@ func Run(t *numa.Topology, cpus numa.Set, rounds int, d time.Duration) (*Sweep, 
 	return s, nil
 }
 
+// glancePairs is the most pairs of a tier for Glance, and glanceRounds how often it measures.
+const glancePairs, glanceRounds = 16, 5
+
+// Glance returns the median way between CPUs of the topology, of some pairs of each tier; 0 where there is none, or where threads
+// cannot be bound. It takes a tenth of a second for each tier.
+func Glance(t *numa.Topology) float64 {
+	var all []float64
+	for range glanceRounds {
+		for _, tier := range Tiers(t, t.Allowed) {
+			ways, err := tier.Some(glancePairs).Measure(20 * time.Millisecond)
+			if err != nil {
+				return 0
+			}
+			all = append(all, ways...)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return contract.Summarise(all).Median
+}
+
 // Between returns the way from one CPU to another: the median of the rounds, the least and
 // the greatest. It is the same in both directions, and 0 from a CPU to itself.
 func (s *Sweep) Between(a, b int) contract.Spread {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,9 +15,12 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
+const lostLegend = "Each case whose first metric heist's best implementation loses to the best other, with the most workers. What nobody can beat,\n" +
+	"such as plain calls beside forks or a process without a pool, is no other: its ratios are not bold."
+
 const markdownLegend = `All figures of one run of "go run ./bench -docs docs", which wrote this document. They are medians. In brackets: heist's best
-implementation / this one, measured in turn and compared pair by pair. Below 1 heist is better, whatever the metric; bold
-ratios are lost by more than noise. [report.html](report.html) is the same run with plots and ranges. The machine is shared and
+implementation / this one, measured in turn and compared pair by pair; behind another implementation of heist's, it / the best other, which is
+named. Below 1 heist is better, whatever the metric; bold ratios are lost by more than noise. [report.html](report.html) is the same run with plots and ranges. The machine is shared and
 noisy: compare ratios, and measure on yours. [What decides the figures](performance.md) explains them.`
 
 // Markdown writes all results as a document: the rows of the README's table, and then a table for each case.
@@ -25,7 +29,10 @@ func (p Page) Markdown(w io.Writer) error {
 	fmt.Fprintf(&b, "# Benchmarks\n\n%s\n\n", markdownLegend)
 	b.WriteString(markdownTable(table.Row{"", ""}, pairs(p.Settings)))
 	if rows := headlines(p.Outcomes); len(rows) > 0 {
-		b.WriteString("\n## Summary\n\n" + markdownTable(table.Row{"", "ratio to"}, rows))
+		b.WriteString("\n## Summary\n\n" + markdownTable(p.bothKinds(rows)))
+	}
+	if rows := lostTable(p.Outcomes); len(rows) > 0 {
+		b.WriteString("\n## Where heist loses\n\n" + lostLegend + "\n\n" + markdownTable(table.Row{"case", "metric", "heist's best", "ratio to the best other"}, rows))
 	}
 	suite := ""
 	for i, o := range p.Outcomes {
@@ -73,20 +80,26 @@ func caseTable(outcomes []runner.Outcome) string {
 	}
 	header := table.Row{""}
 	var names []string
-	cells := make(map[string]map[int]string) // by name and column
+	all := make(map[string]map[int]string) // by name and column
 	for i, m := range first.Case.Metrics {
 		for _, o := range outcomes {
 			for _, s := range o.With(i) {
 				name := s.Impl.Name
-				if cells[name] == nil {
-					cells[name] = make(map[int]string)
+				if all[name] == nil {
+					all[name] = make(map[int]string)
 					names = append(names, name)
 				}
 				cell := report.Figure(contract.Summarise(s.Metric(i)).Median)
-				if r, ok := ratioTo(o, m.Name, name); ok {
+				if r, ok := ratioTo(o, m.Name, name); ok && name == o.Case.Floor {
+					cell += " (" + report.Figure(r) + ")"
+				} else if ok {
 					cell += " (" + ratioText(r) + ")"
+				} else if best, _ := o.Best(i); !s.Impl.Peer() && name != best.Impl.Name {
+					if r := o.Worst(i, s); r.Ratio > 0 {
+						cell += " (" + ratioText(r.Ratio) + " " + r.RatioTo + ")"
+					}
 				}
-				cells[name][len(header)] = cell
+				all[name][len(header)] = cell
 			}
 			header = append(header, fmt.Sprintf("%s, workers: %d", m.Name, o.Workers))
 		}
@@ -95,7 +108,7 @@ func caseTable(outcomes []runner.Outcome) string {
 	for _, name := range names {
 		row := table.Row{name}
 		for column := range len(header) - 1 {
-			row = append(row, cells[name][column+1])
+			row = append(row, all[name][column+1])
 		}
 		rows = append(rows, row)
 	}
@@ -120,39 +133,101 @@ func ratioText(ratio float64) string {
 	return report.Figure(ratio)
 }
 
-// headline is a row of the README's table: cases, each with the peers that it is compared with.
+// lostTable is the cases that heist lost, in their first metric and to the best other, the worst first.
+func lostTable(outcomes []runner.Outcome) (rows []table.Row) {
+	for _, s := range slices.Backward(report.Scores(outcomes)) {
+		if s.Ratio > 1+report.Even {
+			rows = append(rows, table.Row{s.Name(), s.Metric, s.Impl, report.Figure(s.Ratio) + " " + s.RatioTo})
+		}
+	}
+	return rows
+}
+
+// headline is a row of the README's table: cases, each compared with the same peers.
 type headline struct {
-	text    string
-	workers int // 0 is as many as were measured
-	cases   []string
-	peers   []string
-	metric  string // if empty, the case's first one
+	text  string
+	cases []shown
+	peers []string
+}
+
+// shown is a case, or one of its metrics, for heist's best implementation or a certain one, with as many workers as were
+// measured or with so many.
+type shown struct {
+	name, metric, impl string
+	workers            int
 }
 
 // readme is what users compare first, won or lost.
 var readme = []headline{
-	{"fib(35), a fork in every call", 0, []string{"forkjoin/fib35"}, []string{"rayon", "tbb", "forkjoinpool"}, ""},
-	{"the same on one worker", 1, []string{"forkjoin/fib35"}, []string{"rayon", "serial"}, ""},
-	{"nqueens(12); UTS T1; UTS T3", 0, []string{"forkjoin/nqueens12", "forkjoin/uts-t1", "forkjoin/uts-t3"}, []string{"rayon", "tbb"}, ""},
-	{"merge sort; matrices", 0, []string{"forkjoin/mergesort", "forkjoin/matmul"}, []string{"rayon", "tbb"}, ""},
-	{"a loop of 1024 small items, pool asleep", 0, []string{"loop/outside-1024-asleep"}, []string{"serial", "goroutine", "rayon", "tbb"}, ""},
-	{"a million empty tasks; from four submitters", 0, []string{"submit/external-1", "submit/external-4"}, []string{"go", "channel", "pond", "tokio"}, ""},
-	{"start of a task, pool asleep, p50", 0, []string{"latency/start-asleep"}, []string{"go", "pond", "rayon", "tokio"}, ""},
-	{"the same beside busy goroutines, p50", 0, []string{"latency/start-busy"}, []string{"go"}, ""},
-	{"start of a task, pool asleep and no timer pending, p50", 0, []string{"latency/start-asleep-notimer"}, []string{"go", "pond"}, ""},
-	{"CPU time of a task of 5 us, one each ms, with a timer; without", 0, []string{"latency/gap-1ms", "latency/gap-1ms-notimer"}, []string{"go", "channel"}, "cpu-us"},
-	{"sort of a million int64; `SortFunc` of pairs (stable, rayon's is not)", 0, []string{"algos/sort-1m", "algos/sortfunc-1m"}, []string{"serial", "rayon"}, ""},
-	{"7711 Go files parsed", 0, []string{"parse/go-source"}, []string{"errgroup", "static"}, ""},
-	{"16 uneven tasks and their sum", 0, []string{"mixed/msm"}, []string{"go"}, ""},
-	{"steal from a busy deque; its injector", 0, []string{"deque/steal-contended", "deque/injector"}, []string{"mutex"}, ""},
+	{"fib(35), a fork in every call", []shown{{name: "forkjoin/fib35"}}, []string{"goroutine", "rayon", "tbb", "forkjoinpool"}},
+	{"the same on one worker", []shown{{name: "forkjoin/fib35", workers: 1}}, []string{"serial", "rayon"}},
+	{"nqueens(12); UTS T1; UTS T3", []shown{{name: "forkjoin/nqueens12"}, {name: "forkjoin/uts-t1"}, {name: "forkjoin/uts-t3"}}, []string{"rayon", "tbb"}},
+	{"merge sort; matrices", []shown{{name: "forkjoin/mergesort"}, {name: "forkjoin/matmul"}}, []string{"rayon", "tbb"}},
+	{"`par.For` over 1024 small items, pool asleep; 4096 uneven ones",
+		[]shown{{name: "loop/outside-1024-asleep", impl: "heist-for"}, {name: "loop/triangular", impl: "heist-for"}}, []string{"serial", "goroutine", "rayon"}},
+	{"`par.Sort` of a million int64; `SortFunc` of pairs (stable, rayon's is not)",
+		[]shown{{name: "algos/sort-1m"}, {name: "algos/sortfunc-1m"}}, []string{"serial", "rayon"}},
+	{"a million empty tasks; from four submitters", []shown{{name: "submit/external-1"}, {name: "submit/external-4"}}, []string{"go", "channel", "pond", "tokio"}},
+	{"start of a task, pool asleep, p50", []shown{{name: "latency/start-asleep"}}, []string{"go", "pond", "rayon", "tokio"}},
+	{"an echo beside a saturated pool, p99; a timer, p50",
+		[]shown{{name: "neighbour/saturated", metric: "net-p99-us"}, {name: "neighbour/saturated", metric: "timer-p50-us"}}, []string{"go", "ants"}},
+	{"a tree of tasks that wait, at most four computing (goroutines: no limit)", []shown{{name: "blocking/tree-4"}}, []string{"go"}},
+	{"7711 Go files parsed; 16 uneven tasks and their sum", []shown{{name: "parse/go-source"}, {name: "mixed/msm"}}, []string{"errgroup", "static", "go"}},
+}
+
+// nearCores is the most that a cache line takes between near cores, in ns. Within a chip it takes 25 to 90, between sockets, or between the
+// CPUs of a virtual machine that lie on two chips, 130 and more.
+const nearCores = 110
+
+var kinds = [...]string{"near cores", "far cores"}
+
+// summaryTable is the summary in a document.
+var summaryTable = regexp.MustCompile(`(?m)^\|  \| ratio to.*\n(\|.*\n)+`)
+
+// bothKinds is the summary's header and rows: those of this run, and beside them what the document that it replaces says of the other kind
+// of machine. A run that did not measure the distance of the cores replaces both.
+func (p Page) bothKinds(rows []table.Row) (table.Row, []table.Row) {
+	if p.Line == 0 {
+		return table.Row{"", "ratio to"}, rows
+	}
+	kind := kinds[0]
+	if p.Line > nearCores {
+		kind = kinds[1]
+	}
+	header := table.Row{"", fmt.Sprintf("ratio to, on %s (%s ns)", kind, report.Figure(p.Line))}
+	earlier := strings.Split(summaryTable.FindString(p.Earlier), "\n")
+	column := slices.IndexFunc(cells(earlier[0]), func(title string) bool {
+		return !strings.Contains(title, kind) && (strings.Contains(title, kinds[0]) || strings.Contains(title, kinds[1]))
+	})
+	if column < 0 {
+		return header, rows
+	}
+	header = append(header, cells(earlier[0])[column])
+	others := make(map[string]string)
+	for _, line := range earlier {
+		if c := cells(line); column < len(c) {
+			others[c[0]] = c[column]
+		}
+	}
+	for i, row := range rows {
+		rows[i] = append(row, others[row[0].(string)])
+	}
+	return header, rows
+}
+
+func cells(line string) (all []string) {
+	for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+		all = append(all, strings.TrimSpace(cell))
+	}
+	return all
 }
 
 // headlines are the rows of which something was measured.
 func headlines(outcomes []runner.Outcome) (rows []table.Row) {
 	for _, h := range readme {
 		var cells []string
-		for _, name := range h.cases {
-			if cell := h.cell(name, outcomes); cell != "" {
+		for _, s := range h.cases {
+			if cell := s.ratios(h.peers, outcomes); cell != "" {
 				cells = append(cells, cell)
 			}
 		}
@@ -163,20 +238,27 @@ func headlines(outcomes []runner.Outcome) (rows []table.Row) {
 	return rows
 }
 
-func (h headline) cell(name string, outcomes []runner.Outcome) string {
+func (s shown) ratios(peers []string, outcomes []runner.Outcome) string {
 	var with *runner.Outcome
 	for i, o := range outcomes {
-		if o.Suite+"/"+o.Case.Name == name && o.Workers <= cmp.Or(h.workers, o.Workers) && (with == nil || o.Workers > with.Workers) {
+		if o.Suite+"/"+o.Case.Name == s.name && o.Workers <= cmp.Or(s.workers, o.Workers) && (with == nil || o.Workers > with.Workers) {
 			with = &outcomes[i]
 		}
 	}
 	if with == nil {
 		return ""
 	}
+	metric := max(0, slices.IndexFunc(with.Case.Metrics, func(m contract.Metric) bool { return m.Name == s.metric }))
+	ours, ok := with.Best(metric)
+	if s.impl != "" {
+		ours, ok = with.Find(s.impl)
+	}
 	var ratios []string
-	for _, peer := range h.peers {
-		if r, ok := ratioTo(*with, cmp.Or(h.metric, with.Case.Metrics[0].Name), peer); ok {
-			ratios = append(ratios, ratioText(r)+" "+peer)
+	for _, peer := range peers {
+		if theirs, measured := with.Find(peer); ok && measured && metric < len(theirs.Samples[0].Values) {
+			if r, ok := with.Ratio(metric, ours, theirs); ok {
+				ratios = append(ratios, ratioText(r.Ratio)+" "+peer)
+			}
 		}
 	}
 	return strings.Join(ratios, ", ")

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/report"
@@ -31,6 +29,8 @@ type Page struct {
 	Topology *numa.Topology
 	Lanes    Lanes
 	Steals   Steals
+	Line     float64 // what a cache line takes from CPU to CPU, ns; 0 if it was not measured
+	Earlier  string  // the document that Markdown's replaces
 }
 
 // Lanes is the simulator's result for suite balance.
@@ -49,7 +49,9 @@ type Steals struct {
 //go:embed page.tmpl
 var source string
 
-var layout = template.Must(template.New("page").Funcs(template.FuncMap{"figure": report.Figure}).Parse(source))
+var layout = template.Must(template.New("page").Funcs(template.FuncMap{
+	"figure": report.Figure, "style": func() template.CSS { return pictureStyle },
+}).Parse(source))
 
 // section is a part of the page with plots, all of which follow from outcomes.
 type section struct {
@@ -106,13 +108,10 @@ func (p Page) Write(w io.Writer) error {
 }
 
 // add draws bars into the section.
-func (s *section) add(title, unit string, all []bar, how scale, mark float64, width vg.Length) error {
-	if len(all) == 0 {
-		return nil
+func (s *section) add(title, unit string, all []bar, how scale, mark, width float64) {
+	if len(all) > 0 {
+		s.Plots = append(s.Plots, drawBars(title, unit, all, how, mark, width))
 	}
-	picture, err := drawBars(title, unit, all, how, mark, width)
-	s.Plots = append(s.Plots, picture)
-	return err
 }
 
 func (p Page) story() (section, error) {
@@ -125,22 +124,64 @@ func (p Page) story() (section, error) {
 			s.Lost = append(s.Lost, score)
 		}
 	}
-	return s, s.add("heist / the best other", "ratio, log scale", all, ratios(all), 0, wide)
+	if picture := p.summary(); picture != "" {
+		s.Plots = append(s.Plots, picture)
+	}
+	s.add("heist / the best other", "ratio, log scale", all, ratios(all), 0, wide)
+	return s, nil
+}
+
+// panels are what the picture of the README shows: of each case a metric, for some implementations.
+var panels = []struct {
+	title, name, metric string
+	impls               []string
+}{
+	{"fib(35): a call and its fork", "forkjoin/fib35", "ns/fork", []string{"heist-recursive", "goroutine", "rayon", "tbb"}},
+	{"sort of a million int64, an element", "algos/sort-1m", "ns/elem", []string{"heist", "serial", "rayon", "tbb"}},
+	{"an echo beside a saturated pool, p99", "neighbour/saturated", "net-p99-us", []string{"heist", "go", "ants"}},
+}
+
+// summary is the picture of the README, which stands alone, too.
+func (p Page) summary() template.HTML {
+	var all []template.HTML
+	for _, panel := range panels {
+		var bars []bar
+		for _, o := range p.Outcomes { // the last one has the most workers
+			i := slices.IndexFunc(o.Case.Metrics, func(m contract.Metric) bool { return m.Name == panel.metric })
+			if o.Suite+"/"+o.Case.Name == panel.name && i >= 0 {
+				bars = slices.DeleteFunc(implementations(o, i), func(b bar) bool { return !slices.Contains(panel.impls, b.label) })
+			}
+		}
+		if len(bars) > 0 {
+			all = append(all, drawBars(panel.title, panel.metric, bars, scaleFor(bars), 0, half))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	const gap, high = 24, titleHigh + 16 + axisHigh + 4*rowHigh
+	w := newPicture("heist against others", float64(len(all))*(half+gap)-gap, high)
+	fmt.Fprintf(&w.b, "<style>%s</style>", pictureStyle)
+	w.rect("ground", 0, 0, w.w, w.h) // whatever is behind it elsewhere may be light or dark
+	for i, picture := range all {
+		fmt.Fprintf(&w.b, `<g transform="translate(%d 0)">%s</g>`, i*(half+gap), picture)
+	}
+	return w.end()
 }
 
 // verdicts returns a bar for each score, and the number of bars of each colour.
-func verdicts(scores []report.Score) (all []bar, counts map[any]int) {
-	counts = make(map[any]int)
+func verdicts(scores []report.Score) (all []bar, counts map[string]int) {
+	counts = make(map[string]int)
 	for _, score := range scores {
-		colour := evenly
+		class := evenly
 		switch {
 		case score.Ratio > 1+report.Even:
-			colour = lost
+			class = lost
 		case score.Ratio <= 1-report.Even:
-			colour = won
+			class = won
 		}
-		counts[colour]++
-		all = append(all, bar{score.Name(), score.Ratio, score.Min, score.Max, colour, report.Figure(score.Ratio) + " of " + score.RatioTo})
+		counts[class]++
+		all = append(all, bar{score.Name(), score.Ratio, score.Min, score.Max, class, report.Figure(score.Ratio) + " of " + score.RatioTo})
 	}
 	return all, counts
 }
@@ -149,12 +190,12 @@ func verdicts(scores []report.Score) (all []bar, counts map[any]int) {
 func implementations(o runner.Outcome, i int) (all []bar) {
 	for _, s := range o.With(i) {
 		spread := contract.Summarise(s.Metric(i))
-		all = append(all, bar{s.Impl.Name, spread.Median, spread.Min, spread.Max, colourOf(s.Impl), report.Figure(spread.Median)})
+		all = append(all, bar{s.Impl.Name, spread.Median, spread.Min, spread.Max, classOf(s.Impl), report.Figure(spread.Median)})
 	}
 	return all
 }
 
-func colourOf(i runner.Impl) (colour interface{ RGBA() (r, g, b, a uint32) }) {
+func classOf(i runner.Impl) string {
 	if i.Peer() {
 		return theirs
 	}
@@ -173,9 +214,7 @@ func (p Page) forks() (section, error) {
 			continue
 		}
 		all := implementations(o, 0)
-		if err := s.add(heading(o), o.Case.Metrics[0].Name, all, scaleFor(all), 0, half); err != nil {
-			return s, err
-		}
+		s.add(heading(o), o.Case.Metrics[0].Name, all, scaleFor(all), 0, half)
 	}
 	return s, nil
 }
@@ -184,9 +223,7 @@ func (p Page) speedups() (section, error) {
 	s := section{ID: "speedup", About: "The median with one worker against that with several, for each implementation by itself; the lines are the least and the " +
 		"greatest that runs of both can give. The dashed line is as many as there are workers. What is the same program with any number of workers stays at 1."}
 	for _, o := range p.Outcomes {
-		if err := s.add(heading(o), "times as fast as with one worker", speedups(p.Outcomes, o), linear, float64(o.Workers), half); err != nil {
-			return s, err
-		}
+		s.add(heading(o), "times as fast as with one worker", speedups(p.Outcomes, o), linear, float64(o.Workers), half)
 	}
 	return s, nil
 }
@@ -212,7 +249,7 @@ func speedups(outcomes []runner.Outcome, o runner.Outcome) (all []bar) {
 			continue
 		}
 		times := one.Median / many.Median
-		all = append(all, bar{s.Impl.Name, times, one.Min / many.Max, one.Max / many.Min, colourOf(s.Impl), report.Figure(times) + "x"})
+		all = append(all, bar{s.Impl.Name, times, one.Min / many.Max, one.Max / many.Min, classOf(s.Impl), report.Figure(times) + "x"})
 	}
 	return all
 }
@@ -230,11 +267,7 @@ func (p Page) latencies() (section, error) {
 			if len(order) > 1 {
 				title += ", " + of
 			}
-			picture, err := drawCurves(title, curves[of])
-			if err != nil {
-				return s, err
-			}
-			s.Plots = append(s.Plots, picture)
+			s.Plots = append(s.Plots, drawCurves(title, curves[of]))
 		}
 	}
 	return s, nil
@@ -256,9 +289,9 @@ func curvesOf(o runner.Outcome) (curves map[string][]curve, order []string, err 
 }
 
 // percentiles returns the points of a curve. A log axis has no zero: a duration below 1 ns counts as 1 ns.
-func percentiles(h *hdrhistogram.Histogram) (points plotter.XYs) {
+func percentiles(h *hdrhistogram.Histogram) (points []point) {
 	for _, b := range h.CumulativeDistributionWithTicks(10) {
-		points = append(points, plotter.XY{X: nines(b.Quantile, h.TotalCount()), Y: float64(max(b.ValueAt, 1)) / 1e3})
+		points = append(points, point{nines(b.Quantile, h.TotalCount()), float64(max(b.ValueAt, 1)) / 1e3})
 	}
 	return points
 }
@@ -272,9 +305,7 @@ func (p Page) neighbours() (section, error) {
 		}
 		for i, m := range o.Case.Metrics {
 			all := implementations(o, i)
-			if err := s.add(heading(o), m.Name, all, scaleFor(all), 0, half); err != nil {
-				return s, err
-			}
+			s.add(heading(o), m.Name, all, scaleFor(all), 0, half)
 		}
 	}
 	return s, nil
@@ -287,9 +318,7 @@ func (p Page) lanes() (section, error) {
 			continue
 		}
 		all := implementations(o, 0)
-		if err := s.add("measured, workers: "+fmt.Sprint(o.Workers), o.Case.Metrics[0].Name, all, linear, 0, half); err != nil {
-			return s, err
-		}
+		s.add("measured, workers: "+fmt.Sprint(o.Workers), o.Case.Metrics[0].Name, all, linear, 0, half)
 	}
 	if len(s.Plots) == 0 {
 		return s, nil
@@ -300,18 +329,18 @@ func (p Page) lanes() (section, error) {
 		"116 ms that are sometimes told of this picture are not to be had.", p.Lanes.CPUs, report.Figure(least))
 	simulated := func(name string, took time.Duration, impl runner.Impl) bar {
 		ms := took.Seconds() * 1e3
-		return bar{name, ms, ms, ms, colourOf(impl), report.Figure(ms)}
+		return bar{name, ms, ms, ms, classOf(impl), report.Figure(ms)}
 	}
 	all := []bar{simulated("heist", p.Lanes.Stealing, runner.Impl{Name: "heist"}), simulated("static", p.Lanes.Static, runner.Impl{Name: "static"})}
-	return s, s.add(fmt.Sprintf("simulated, CPUs: %d", p.Lanes.CPUs), "ms", all, linear, least, half)
+	s.add(fmt.Sprintf("simulated, CPUs: %d", p.Lanes.CPUs), "ms", all, linear, least, half)
+	return s, nil
 }
 
 func (p Page) steals() (section, error) {
 	s := section{ID: "steals", About: fmt.Sprintf("How often each worker stole from each, in a short run of its own with %d workers on %d CPUs: %s. "+
 		"It shows where thieves look, and is no measure of speed.", len(p.Steals.Count), len(p.Topology.Allowed), p.Steals.Of)}
-	picture, err := drawMatrix("steals", p.Steals.Count)
-	s.Plots = append(s.Plots, picture)
-	return s, err
+	s.Plots = append(s.Plots, drawMatrix("steals", p.Steals.Count))
+	return s, nil
 }
 
 // suiteTable is all results of a suite.
@@ -337,7 +366,7 @@ func tables(outcomes []runner.Outcome) (suites []suiteTable) {
 			row := resultRow{Line: line}
 			for _, r := range ratios {
 				if r.Metric == line.Metric && r.RatioTo == line.Impl {
-					row.Ratio = fmt.Sprintf("%s (%s to %s)", report.Figure(r.Ratio), report.Figure(r.Min), report.Figure(r.Max))
+					row.Ratio = strings.TrimSpace(report.Figure(r.Ratio) + " " + report.Within(r.Min, r.Max))
 				}
 			}
 			t.Rows = append(t.Rows, row)

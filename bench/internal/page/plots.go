@@ -1,96 +1,112 @@
 package page
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"html"
 	"html/template"
-	"image/color"
 	"math"
-	"strconv"
+	"slices"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/palette"
-	"gonum.org/v1/plot/palette/brewer"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/seed53057037/heist/bench/internal/report"
 )
 
-// Colours are dark enough for the white card behind a plot, whatever the page's own background.
-var (
-	ours    = color.RGBA{0x25, 0x63, 0xeb, 0xff}
-	theirs  = color.RGBA{0x94, 0xa3, 0xb8, 0xff}
-	won     = color.RGBA{0x16, 0xa3, 0x4a, 0xff}
-	evenly  = color.RGBA{0x94, 0xa3, 0xb8, 0xff}
-	lost    = color.RGBA{0xdc, 0x26, 0x26, 0xff}
-	ink     = color.RGBA{0x1e, 0x29, 0x3b, 0xff}
-	faint   = color.RGBA{0xe2, 0xe8, 0xf0, 0xff}
-	nothing = color.RGBA{0xf1, 0xf5, 0xf9, 0xff}
-)
-
-// Sizes, in points of the picture at its natural size.
+// Classes of bars. Their colours, and those of all else in a picture, are in pictureStyle.
 const (
-	wide    = 620
-	half    = 400
-	rowHigh = 17
-	axes    = 62 // the height of title, axis and label
-	barHigh = 10
+	ours   = "ours"
+	theirs = "theirs"
+	won    = "won"
+	evenly = "even"
+	lost   = "lost"
 )
 
-// newPlot returns a plot with the fonts of the page. The picture keeps its text as text, so the reader's font draws it;
-// the library's font has the widths of Arial and Helvetica.
-func newPlot(title string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = title
-	for _, style := range []*text.Style{
-		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
-	} {
-		style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: 9}
-		style.Color = ink
-	}
-	p.Title.TextStyle.Font.Size = 11
-	p.Title.Padding = 4
-	p.X.Color, p.Y.Color = ink, ink
-	p.BackgroundColor = color.White
+// pictureStyle is the style of the pictures, in light and dark. A picture that stands alone has it inside.
+const pictureStyle = `.plot text { font: 12px "Liberation Sans", Arial, Helvetica, sans-serif; fill: #1e293b }
+.plot .title { font-size: 13px; font-weight: bold } .plot .unit { fill: #475569 } .plot .end { text-anchor: end } .plot .middle { text-anchor: middle }
+.plot .ground { fill: #ffffff } .plot .grid { stroke: #e2e8f0; fill: none } .plot .axis { stroke: #64748b; fill: none } .plot .mark { stroke: #1e293b; stroke-dasharray: 3 3; fill: none }
+.plot .ours { fill: #2563eb } .plot .theirs, .plot .even { fill: #94a3b8 } .plot .won { fill: #16a34a } .plot .lost { fill: #dc2626 }
+.plot .cell { fill: #2563eb } .plot .nobody { fill: #f1f5f9 } .plot .curve { fill: none; stroke-width: 1.3; stroke-dasharray: 5 2 } .plot .curve.best { stroke-width: 2.2; stroke-dasharray: none }
+.plot .c0 { stroke: #2563eb } .plot .c1 { stroke: #d95f02 } .plot .c2 { stroke: #7570b3 } .plot .c3 { stroke: #e7298a } .plot .c4 { stroke: #4d8b1a } .plot .c5 { stroke: #b38600 } .plot .c6 { stroke: #a6761d } .plot .c7 { stroke: #666666 }
+@media (prefers-color-scheme: dark) {
+.plot text { fill: #e2e8f0 } .plot .ground { fill: #0f172a } .plot .unit { fill: #94a3b8 } .plot .grid { stroke: #334155 } .plot .axis { stroke: #94a3b8 } .plot .mark { stroke: #e2e8f0 }
+.plot .ours, .plot .cell { fill: #5b9bff } .plot .theirs, .plot .even { fill: #64748b } .plot .nobody { fill: #1e293b } .plot .won { fill: #22c55e } .plot .lost { fill: #f87171 }
+.plot .c0 { stroke: #5b9bff } .plot .c1 { stroke: #fb923c } .plot .c2 { stroke: #a5a0e8 } .plot .c3 { stroke: #f472b6 } .plot .c4 { stroke: #84cc16 } .plot .c5 { stroke: #facc15 } .plot .c6 { stroke: #d6a354 } .plot .c7 { stroke: #cbd5e1 }
+}
+`
+
+// Sizes in pixels. Pictures keep their size, so that their text does; the narrow ones fit into the window of a telephone.
+const (
+	wide, half = 760, 350
+	rowHigh    = 18
+	titleHigh  = 26
+	axisHigh   = 40
+	charWide   = 7 // that a letter takes at most, on average
+)
+
+func textWide(s string) float64 { return charWide * float64(len([]rune(s))) }
+
+// picture is an SVG that grows.
+type picture struct {
+	b    strings.Builder
+	w, h float64
+}
+
+func newPicture(title string, w, h float64) *picture {
+	p := &picture{w: w, h: h}
+	fmt.Fprintf(&p.b, `<svg class="plot" role="img" aria-label="%s" xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[2]g %[3]g">`, html.EscapeString(title), w, h)
 	return p
 }
 
-// render returns the picture as an element of a page.
-func render(p *plot.Plot, w, h vg.Length) (template.HTML, error) {
-	c := vgsvg.New(w, h)
-	p.Draw(draw.New(c))
-	var b bytes.Buffer
-	if _, err := c.WriteTo(&b); err != nil {
-		return "", err
+func (p *picture) text(class string, x, y float64, s string) {
+	fmt.Fprintf(&p.b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, x, y, html.EscapeString(s))
+}
+
+func (p *picture) rect(class string, x, y, w, h float64) {
+	fmt.Fprintf(&p.b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, x, y, w, h)
+}
+
+func (p *picture) line(class string, points ...float64) {
+	fmt.Fprintf(&p.b, `<polyline class="%s" points="`, class)
+	for i := 0; i < len(points); i += 2 {
+		fmt.Fprintf(&p.b, "%.1f,%.1f ", points[i], points[i+1])
 	}
-	_, picture, ok := strings.Cut(b.String(), "<svg")
-	if !ok {
-		return "", errors.New("the plot is no SVG")
+	p.b.WriteString(`"/>`)
+}
+
+func (p *picture) end() template.HTML { return template.HTML(p.b.String() + "</svg>") }
+
+// title writes a heading, in two lines if one is too short, and returns where what is below begins.
+func (p *picture) title(s string) (y float64) {
+	y = 14
+	if textWide(s) > p.w {
+		if before, after, ok := strings.Cut(s, ", "); ok {
+			p.text("title", 2, y, before)
+			s, y = after, y+16
+		}
 	}
-	return template.HTML(`<svg role="img" aria-label="` + html.EscapeString(p.Title.Text) + `"` + picture), nil
+	p.text("title", 2, y, s)
+	return y + titleHigh - 14
 }
 
 // bar is a value with the ends of its range.
 type bar struct {
 	label         string
 	mid, min, max float64
-	colour        color.Color
+	class         string
 	text          string // beside it
+}
+
+// tick is a mark on an axis, at the position of a value.
+type tick struct {
+	Value float64
+	Label string
 }
 
 // scale maps values to positions on an axis, on which bars begin at 0.
 type scale struct {
 	place func(v float64) float64
-	ticks []plot.Tick // nil on a linear axis
-	about string      // beside the unit
+	ticks []tick // nil on a linear axis
+	about string // beside the unit
 }
 
 var linear = scale{place: func(v float64) float64 { return v }}
@@ -111,7 +127,7 @@ func logarithmic(bars []bar) scale {
 		about: ", log scale",
 	}
 	for power := origin; power <= math.Ceil(math.Log10(most)); power++ {
-		s.ticks = append(s.ticks, plot.Tick{Value: power - origin, Label: report.Figure(math.Pow(10, power))})
+		s.ticks = append(s.ticks, tick{power - origin, report.Figure(math.Pow(10, power))})
 	}
 	return s
 }
@@ -142,95 +158,86 @@ func ratios(bars []bar) scale {
 		if power < 0 {
 			label = fmt.Sprintf("1/%g", math.Exp2(-power))
 		}
-		s.ticks = append(s.ticks, plot.Tick{Value: power, Label: label})
+		s.ticks = append(s.ticks, tick{power, label})
 	}
 	return s
 }
 
-// ranges are bars in the form that the library's error bars need.
-type ranges struct {
-	plotter.XYs
-	plotter.XErrors
+// evenTicks are those of a linear axis from 0 to most.
+func evenTicks(most float64) (all []tick) {
+	if most <= 0 {
+		return []tick{{0, "0"}}
+	}
+	step := math.Pow(10, math.Floor(math.Log10(most)))
+	switch {
+	case most/step < 2:
+		step /= 2
+	case most/step > 5:
+		step *= 2
+	}
+	for v := 0.0; v <= most*1.001; v += step {
+		all = append(all, tick{v, fmt.Sprintf("%g", float64(int64(v/step+0.5))*step)})
+	}
+	return all
 }
 
-// plainTicks are the library's ticks with as many digits as they need.
-func plainTicks(least, most float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(least, most)
-	for i, t := range ticks {
-		if t.Label != "" {
-			ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 6, 64)
+// drawBars draws values one below the other: their names, the bars with their ranges, and the figures in a column of their own.
+// There is a line at mark if that is not 0.
+func drawBars(title, unit string, all []bar, s scale, mark, width float64) template.HTML {
+	labels, values := 0.0, 0.0
+	least, most := 0.0, s.place(mark)
+	for _, b := range all {
+		labels, values = max(labels, textWide(b.label)), max(values, textWide(b.text))
+		least, most = min(least, s.place(b.min)), max(most, s.place(b.max), s.place(b.mid))
+	}
+	ticks := s.ticks
+	if ticks == nil {
+		ticks = evenTicks(most)
+	}
+	for _, t := range ticks {
+		least = min(least, t.Value)
+	}
+	p := newPicture(title, width, titleHigh+16+axisHigh+rowHigh*float64(len(all)))
+	top := p.title(title)
+	left, right := labels+6, width-values-8
+	bottom := top + rowHigh*float64(len(all))
+	x := func(at float64) float64 { return left + (right-left)*(at-least)/max(most-least, 1e-300) }
+	written := math.Inf(-1)
+	for _, t := range ticks {
+		if t.Value > most {
+			continue
+		}
+		at := x(t.Value)
+		p.line("grid", at, top, at, bottom)
+		if half := textWide(t.Label) / 2; at-half > written && at+half < width {
+			p.text("middle", at, bottom+15, t.Label)
+			written = at + half + charWide
 		}
 	}
-	return ticks
-}
-
-// drawBars draws values one below the other, with their ranges, and a line at mark if that is not 0.
-func drawBars(title, unit string, all []bar, s scale, mark float64, width vg.Length) (template.HTML, error) {
-	p := newPlot(title)
-	p.X.Label.Text = unit + s.about
-	p.X.Tick.Marker = plot.TickerFunc(plainTicks)
-	if s.ticks != nil {
-		p.X.Tick.Marker = plot.ConstantTicks(s.ticks)
-	}
-	grid := plotter.NewGrid()
-	grid.Horizontal.Width = 0
-	grid.Vertical.Color = faint
-	p.Add(grid)
-	names := make([]string, len(all))
-	whiskers := ranges{make(plotter.XYs, len(all)), make(plotter.XErrors, len(all))}
-	values := plotter.XYLabels{XYs: make(plotter.XYs, len(all)), Labels: make([]string, len(all))}
+	p.text("unit", left, bottom+32, unit+s.about)
 	for i, b := range all {
-		row := float64(len(all) - 1 - i) // the first on top
-		names[int(row)] = b.label
-		at := s.place(b.mid)
-		drawn, err := plotter.NewBarChart(plotter.Values{at}, barHigh)
-		if err != nil {
-			return "", err
-		}
-		drawn.Horizontal, drawn.XMin, drawn.Color, drawn.LineStyle.Width = true, row, b.colour, 0
-		p.Add(drawn)
-		whiskers.XYs[i] = plotter.XY{X: at, Y: row}
-		whiskers.XErrors[i].Low, whiskers.XErrors[i].High = at-s.place(b.min), s.place(b.max)-at
-		values.XYs[i] = plotter.XY{X: max(0, s.place(b.max)), Y: row}
-		if mark > 0 { // the text must not overlap the line
-			values.XYs[i].X = max(values.XYs[i].X, s.place(mark))
-		}
-		values.Labels[i] = b.text
+		y := top + rowHigh*(float64(i)+0.5)
+		p.text("end", labels, y+4, b.label)
+		from, to := x(0), x(s.place(b.mid))
+		p.rect(b.class, min(from, to), y-5, math.Abs(to-from), 10)
+		p.line("axis", x(s.place(b.min)), y, x(s.place(b.max)), y)
+		p.text("value", right+8, y+4, b.text)
 	}
+	p.line("axis", x(0), top, x(0), bottom)
 	if mark > 0 {
-		line, err := plotter.NewLine(plotter.XYs{{X: s.place(mark), Y: -0.5}, {X: s.place(mark), Y: float64(len(all)) - 0.5}})
-		if err != nil {
-			return "", err
-		}
-		line.Color, line.Dashes = ink, []vg.Length{3, 3}
-		p.Add(line)
+		p.line("mark", x(s.place(mark)), top, x(s.place(mark)), bottom)
 	}
-	errs, err := plotter.NewXErrorBars(whiskers)
-	if err != nil {
-		return "", err
-	}
-	errs.Color, errs.CapWidth = ink, 4
-	labels, err := plotter.NewLabels(values)
-	if err != nil {
-		return "", err
-	}
-	labels.Offset = vg.Point{X: 4, Y: -3}
-	for i := range labels.TextStyle {
-		labels.TextStyle[i] = p.X.Tick.Label
-		labels.TextStyle[i].XAlign, labels.TextStyle[i].YAlign = 0, 0
-	}
-	p.Add(errs, labels)
-	p.NominalY(names...)
-	p.Y.Min, p.Y.Max = -0.6, float64(len(all))-0.4
-	p.X.Min = min(p.X.Min, 0)
-	return render(p, width, axes+rowHigh*vg.Length(len(all)))
+	return p.end()
 }
+
+// point is a percentile, as nines, and its value in microseconds.
+type point struct{ X, Y float64 }
 
 // curve is the percentiles of one implementation.
 type curve struct {
 	label  string
 	ours   bool
-	points plotter.XYs // nines, and microseconds
+	points []point
 }
 
 // nines returns a percentile's position on the axis: 90% at 1, 99% at 2 and so on, and at most that of the last of
@@ -239,94 +246,84 @@ func nines(percentile float64, count int64) float64 {
 	return min(-math.Log10(max(1-percentile/100, 1e-12)), math.Log10(float64(max(count, 1))))
 }
 
-func drawCurves(title string, curves []curve) (template.HTML, error) {
-	p := newPlot(title)
-	p.X.Label.Text, p.Y.Label.Text = "percentile", "us"
-	p.X.Tick.Marker = plot.ConstantTicks([]plot.Tick{
-		{Value: 0, Label: "0"}, {Value: -math.Log10(0.5), Label: "50"}, {Value: 1, Label: "90"}, {Value: 2, Label: "99"},
-		{Value: 3, Label: "99.9"}, {Value: 4, Label: "99.99"}, {Value: 5, Label: "99.999"},
-	})
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = faint, faint
-	p.Add(grid)
-	colours, err := brewer.GetPalette(brewer.TypeQualitative, "Dark2", 8)
-	if err != nil {
-		return "", err
+// at returns the value at so many nines, if the curve has as many.
+func (c curve) at(nines float64) (v float64, ok bool) {
+	i := slices.IndexFunc(c.points, func(p point) bool { return p.X >= nines-1e-9 })
+	if i < 0 {
+		return 0, false
 	}
+	return c.points[i].Y, true
+}
+
+// drawCurves draws percentiles, and below them who is who, with the last percentile that is told.
+func drawCurves(title string, curves []curve) template.HTML {
+	const high, left = 200, 56
+	p := newPicture(title, half, titleHigh+16+high+axisHigh+16*float64(len(curves))+6)
+	top := p.title(title)
+	bottom := top + high
+	least, most, last := math.Inf(1), 0.0, 1.0
+	for _, c := range curves {
+		for _, at := range c.points {
+			least, most, last = min(least, at.Y), max(most, at.Y), max(last, at.X)
+		}
+	}
+	from, to := math.Floor(math.Log10(least)), math.Ceil(math.Log10(most)+1e-9)
+	x := func(nines float64) float64 { return left + (half-left-24)*nines/last }
+	y := func(us float64) float64 { return bottom - high*(math.Log10(us)-from)/max(to-from, 1) }
+	for _, t := range []tick{{0, "0"}, {-math.Log10(0.5), "50"}, {1, "90"}, {2, "99"}, {3, "99.9"}, {4, "99.99"}, {5, "99.999"}} {
+		if t.Value <= last+1e-9 {
+			p.line("grid", x(t.Value), top, x(t.Value), bottom)
+			p.text("middle", x(t.Value), bottom+15, t.Label)
+		}
+	}
+	for power := from; power <= to; power++ {
+		p.line("grid", left, y(math.Pow(10, power)), half-24, y(math.Pow(10, power)))
+		p.text("end", left-6, y(math.Pow(10, power))+4, report.Figure(math.Pow(10, power)))
+	}
+	p.text("unit", left, bottom+32, "percentile; us")
+	tail := min(3, math.Floor(last))
 	for i, c := range curves {
-		line, err := plotter.NewLine(c.points)
-		if err != nil {
-			return "", err
-		}
-		line.Color = colours.Colors()[i%8]
-		line.Width = 1
+		class := fmt.Sprintf("curve c%d", i%8)
 		if c.ours {
-			line.Width = 2
-		} else {
-			line.Dashes = []vg.Length{4, 2}
+			class += " best"
 		}
-		p.Add(line)
-		p.Legend.Add(c.label, line)
+		var points []float64
+		for _, at := range c.points {
+			points = append(points, x(at.X), y(at.Y))
+		}
+		p.line(class, points...)
+		row := bottom + axisHigh + 16*float64(i) + 6
+		p.line(class, left, row-4, left+26, row-4)
+		name := c.label
+		if v, ok := c.at(tail); ok && tail > 0 {
+			name += fmt.Sprintf(", p%s %s us", map[float64]string{1: "90", 2: "99", 3: "99.9"}[tail], report.Figure(v))
+		}
+		p.text("name", left+32, row, name)
 	}
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.YOffs, p.Legend.Padding = 6, -4, 2
-	return render(p, half, 270)
+	return p.end()
 }
 
-// matrix is how often the worker of a row stole from the worker of a column.
-type matrix [][]uint64
-
-func (m matrix) Dims() (columns, rows int) { return len(m), len(m) }
-func (m matrix) X(column int) float64      { return float64(column) }
-func (m matrix) Y(row int) float64         { return float64(row) }
-
-// Z puts the first thief on top. A worker does not steal from itself.
-func (m matrix) Z(column, row int) float64 {
-	thief := len(m) - 1 - row
-	if thief == column {
-		return math.NaN()
+// drawMatrix draws how often the worker of a row stole from the worker of a column.
+func drawMatrix(title string, m [][]uint64) template.HTML {
+	const cell, left = 32, 30
+	p := newPicture(title, half, titleHigh+40+cell*float64(len(m)))
+	top := p.title(title+": thieves below, victims beside") + 16
+	var most uint64 = 1
+	for _, row := range m {
+		most = max(most, slices.Max(row))
 	}
-	return float64(m[thief][column])
-}
-
-func drawMatrix(title string, m matrix) (template.HTML, error) {
-	p := newPlot(title)
-	p.X.Label.Text, p.Y.Label.Text = "victim", "thief"
-	var blues palette.Palette
-	blues, err := brewer.GetPalette(brewer.TypeSequential, "Blues", 9)
-	if err != nil {
-		return "", err
-	}
-	heat := plotter.NewHeatMap(m, blues)
-	heat.NaN = nothing
-	heat.Min, heat.Max = 0, max(heat.Max, 1)
-	p.Add(heat)
-	var counts plotter.XYLabels
-	var names, above []string
-	for i := range m {
-		names, above = append(names, fmt.Sprint(i)), append(above, fmt.Sprint(len(m)-1-i))
-		for j := range m {
-			if z := m.Z(i, j); !math.IsNaN(z) {
-				counts.XYs = append(counts.XYs, plotter.XY{X: float64(i), Y: float64(j)})
-				counts.Labels = append(counts.Labels, fmt.Sprint(z))
+	for i, row := range m {
+		p.text("middle", left+cell*(float64(i)+0.5), top-5, fmt.Sprint(i))
+		p.text("end", left-8, top+cell*(float64(i)+0.5)+4, fmt.Sprint(i))
+		for j, n := range row {
+			x, y := left+cell*float64(j), top+cell*float64(i)
+			if i == j { // a worker does not steal from itself
+				p.rect("nobody", x, y, cell-1, cell-1)
+				continue
 			}
+			fmt.Fprintf(&p.b, `<rect class="cell" fill-opacity="%.2f" x="%g" y="%g" width="%d" height="%[4]d"/>`, 0.08+0.5*float64(n)/float64(most), x, y, cell-1)
+			p.text("middle", x+cell/2, y+cell/2+4, fmt.Sprint(n))
 		}
 	}
-	labels, err := plotter.NewLabels(counts)
-	if err != nil {
-		return "", err
-	}
-	for i, at := range counts.XYs {
-		style := p.X.Tick.Label
-		style.XAlign, style.YAlign = text.XCenter, text.YCenter
-		if m.Z(int(at.X), int(at.Y)) > 0.6*heat.Max {
-			style.Color = color.White
-		}
-		labels.TextStyle[i] = style
-	}
-	p.Add(labels)
-	p.NominalX(names...)
-	p.NominalY(above...)
-	return render(p, half, 340)
+	return p.end()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
 	"github.com/seed53057037/heist/bench/internal/runner"
@@ -33,33 +34,39 @@ func Story(w io.Writer, outcomes []runner.Outcome) {
 	if lost < 0 {
 		lost = len(all)
 	}
-	fmt.Fprintf(w, "\nheist against the best other of each case, its first metric: %d won, %d even (within %.0f%%), %d lost\n\n",
+	fmt.Fprintf(w, "\nheist against the best other of each case, its first metric:\n%d won, %d even (within %.0f%%), %d lost\n\n",
 		won, lost-won, Even*100, len(all)-lost)
-	t := table.NewWriter()
-	t.SetStyle(plainStyle())
-	t.Style().Options.SeparateHeader = false
-	const columns = 2
-	half := (len(all) + columns - 1) / columns
-	for i := range half {
-		row := table.Row{}
-		for j := i; j < len(all); j += half {
-			row = append(row, all[j].Name(), Figure(all[j].Ratio), bar(all[j].Ratio))
-		}
-		t.AppendRow(row)
+	bars := inColumns(all, 2)
+	if text.LongestLineLen(bars) > width {
+		bars = inColumns(all, 1)
 	}
-	fmt.Fprintln(w, t.Render())
-	fmt.Fprintf(w, "\n%s\n", scale)
+	fmt.Fprintln(w, bars)
+	fmt.Fprintf(w, "\n%s\n", text.WrapSoft(scale, width))
 	if lost == len(all) {
 		return
 	}
 	fmt.Fprint(w, "\nlost:\n")
-	t = table.NewWriter()
+	t := table.NewWriter()
 	t.SetStyle(plainStyle())
-	t.Style().Options.SeparateHeader = false
 	for _, s := range slices.Backward(all[lost:]) {
-		t.AppendRow(table.Row{s.Name(), s.Metric, Figure(s.Ratio) + " of " + s.RatioTo, fmt.Sprintf("(%s to %s)", Figure(s.Min), Figure(s.Max))})
+		t.AppendRow(table.Row{s.Name(), s.Metric, Figure(s.Ratio) + " of " + s.RatioTo, Within(s.Min, s.Max)})
 	}
 	fmt.Fprintln(w, t.Render())
+}
+
+// inColumns writes the scores one below the other, in so many columns.
+func inColumns(all []Score, columns int) string {
+	t := table.NewWriter()
+	t.SetStyle(plainStyle())
+	rows := (len(all) + columns - 1) / columns
+	for i := range rows {
+		row := table.Row{}
+		for j := i; j < len(all); j += rows {
+			row = append(row, all[j].Name(), Figure(all[j].Ratio), bar(all[j].Ratio))
+		}
+		t.AppendRow(row)
+	}
+	return t.Render()
 }
 
 // Score is heist's ratio to the best other of a case.
@@ -72,13 +79,8 @@ func (s Score) Name() string { return s.Suite + "/" + s.Case }
 func Scores(outcomes []runner.Outcome) []Score {
 	most := make(map[string]Score)
 	for _, o := range outcomes {
-		ratios, _ := o.Ratios()
-		var worst contract.Ratio
-		for _, r := range ratios {
-			if r.Metric == o.Case.Metrics[0].Name && r.Ratio > worst.Ratio {
-				worst = r
-			}
-		}
+		best, _ := o.Best(0)
+		worst := o.Worst(0, best)
 		s := Score(worst)
 		if old, ok := most[s.Name()]; worst.Ratio > 0 && (!ok || old.Workers <= s.Workers) {
 			most[s.Name()] = s

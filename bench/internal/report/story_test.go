@@ -61,3 +61,19 @@ func TestBarsAreAsWideWhateverTheRatio(t *testing.T) {
 	require.Equal(t, "████████│        ", bar(0.25))
 	require.Equal(t, "        │████    ", bar(2))
 }
+
+// TestWhatIsPrintedFitsATerminal, whatever is measured, and ranges of one run are left out.
+func TestWhatIsPrintedFitsATerminal(t *testing.T) {
+	long := outcome("sort-pair-stable-organ-pipe", 2, map[string]float64{"errgroup-nolimit": 0.25, "serial": 3})
+	long.Case.About, long.Line = strings.Repeat("what is measured ", 9), 50
+	long.Case.Metrics[0].Name = "ns/steal"
+	var b bytes.Buffer
+	Table(&b, []runner.Outcome{long})
+	Story(&b, []runner.Outcome{long, outcome("sort-pair-stable-reversed", 2, map[string]float64{"go": 3})})
+	List(&b, []runner.Suite{{Name: "suite", Cases: []runner.Case{long.Case}}})
+	b.WriteString(Legend + "\n" + Glance)
+	for line := range strings.Lines(b.String()) {
+		require.LessOrEqual(t, len([]rune(strings.TrimRight(line, " \n"))), width, line)
+	}
+	require.NotContains(t, b.String(), " to 4.00)")
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,13 +17,22 @@ import (
 
 // Legend explains the columns, once for all tables.
 const Legend = `Figures are medians over the runs, with the least and the greatest.
-"heist / it" is heist's best implementation against the one in the row, measured in
-turn and compared pair by pair; below 1 heist is better, whatever the metric.`
+"heist / it" is heist's best implementation against the one in the row, measured
+in turn and compared pair by pair; below 1 heist is better, whatever the metric.
+"lines" is the median in transfers of a cache line from CPU to CPU.`
+
+// Crossing tells what a cache line takes from CPU to CPU, if it is known.
+func Crossing(ns float64) string {
+	if ns == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; a cache line takes %s ns from CPU to CPU", Figure(ns))
+}
 
 // Glance says what a run with a budget for each case leaves out.
-const Glance = `This is a glance: a case gets fewer runs where they take long, and of the programs in
-other languages the JVM's takes no part, nor do the others in most of forkjoin. Name a
-suite to have it measured in full.`
+const Glance = `This is a glance: a case gets fewer runs where they take long, and of the
+programs in other languages the JVM's takes no part, nor do the others in most
+of forkjoin. Name a suite to have it measured in full.`
 
 // Table prints one case, measured with one or several numbers of workers.
 func Table(w io.Writer, outcomes []runner.Outcome) {
@@ -30,7 +40,7 @@ func Table(w io.Writer, outcomes []runner.Outcome) {
 		return
 	}
 	first := outcomes[0]
-	fmt.Fprintf(w, "\n%s/%s: %s\n", first.Suite, first.Case.Name, first.Case.About)
+	fmt.Fprintf(w, "\n%s\n", text.WrapSoft(fmt.Sprintf("%s/%s: %s", first.Suite, first.Case.Name, first.Case.About), width))
 
 	_, speedup := first.Find(serial)
 	t := table.NewWriter()
@@ -39,9 +49,13 @@ func Table(w io.Writer, outcomes []runner.Outcome) {
 	if speedup {
 		header = append(header, "speed-up")
 	}
+	crosses := outcomes[len(outcomes)-1].Line > 0
+	if crosses {
+		header = append(header, "lines")
+	}
 	t.AppendHeader(header)
 	var columns []table.ColumnConfig
-	for _, number := range []int{1, 4, 5, 6, 7, 9} {
+	for _, number := range []int{1, 4, 5, 6, 7, 9, 10} {
 		columns = append(columns, table.ColumnConfig{Number: number, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
@@ -51,11 +65,30 @@ func Table(w io.Writer, outcomes []runner.Outcome) {
 			t.AppendSeparator()
 		}
 	}
-	fmt.Fprintln(w, t.Render())
+	all := t.Render()
+	for _, number := range []int{8, 6, 5} { // what can be left out: ranges
+		if text.LongestLineLen(all) > width {
+			columns = append(slices.DeleteFunc(columns, func(c table.ColumnConfig) bool { return c.Number == number }), table.ColumnConfig{Number: number, Hidden: true})
+			t.SetColumnConfigs(columns)
+			all = t.Render()
+		}
+	}
+	fmt.Fprintln(w, all)
 	for _, o := range outcomes {
 		printDetails(w, o)
 	}
 	printNotes(w, first)
+}
+
+// width is that of a terminal.
+const width = 80
+
+// Within is the range of a ratio; empty if there was one run.
+func Within(least, most float64) string {
+	if least == most {
+		return ""
+	}
+	return fmt.Sprintf("(%s to %s)", Figure(least), Figure(most))
 }
 
 // serial is the implementation that speed-ups are relative to.
@@ -80,7 +113,7 @@ func appendRows(t table.Writer, o runner.Outcome, metric int, speedup bool) {
 		spread := contract.Summarise(s.Metric(metric))
 		ratio, within := "", ""
 		if r, ok := ratios[s.Impl.Name]; ok {
-			ratio, within = Figure(r.Ratio), fmt.Sprintf("(%s to %s)", Figure(r.Min), Figure(r.Max))
+			ratio, within = Figure(r.Ratio), Within(r.Min, r.Max)
 		} else if s.Impl.Name == best.Impl.Name {
 			ratio = "best"
 		}
@@ -91,7 +124,12 @@ func appendRows(t table.Writer, o runner.Outcome, metric int, speedup bool) {
 			times, ok := contract.Compare(base.Metric(metric), s.Metric(metric), m.Better)
 			if ok {
 				row = append(row, Figure(times.Median)+"x")
+			} else {
+				row = append(row, "")
 			}
+		}
+		if o.Line > 0 && strings.HasPrefix(m.Name, "ns/") {
+			row = append(row, Figure(spread.Median/o.Line))
 		}
 		t.AppendRow(row)
 	}
@@ -113,31 +151,27 @@ func printDetails(w io.Writer, o runner.Outcome) {
 func printNotes(w io.Writer, o runner.Outcome) {
 	for _, s := range o.Series {
 		if s.Impl.Note != "" {
-			fmt.Fprintf(w, " * %s %s\n", s.Impl.Name, s.Impl.Note)
+			fmt.Fprintln(w, text.WrapSoft(fmt.Sprintf(" * %s %s", s.Impl.Name, s.Impl.Note), width))
 		}
 	}
 }
 
 // List prints suites, cases and implementations.
 func List(w io.Writer, suites []runner.Suite) {
-	t := table.NewWriter()
-	t.SetStyle(plainStyle())
-	t.AppendHeader(table.Row{"suite", "case", "what is measured", "implementations"})
-	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 3, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
-		{Number: 4, WidthMax: 50, WidthMaxEnforcer: text.WrapSoft},
-	})
 	for _, suite := range suites {
 		for _, c := range suite.Cases {
 			var impls []string
 			for _, impl := range c.Impls {
 				impls = append(impls, impl.Name)
 			}
-			t.AppendRow(table.Row{suite.Name, c.Name, c.About, strings.Join(impls, " ")})
+			fmt.Fprintf(w, "%s/%s\n", suite.Name, c.Name)
+			for _, about := range []string{c.About, strings.Join(impls, " ")} {
+				for line := range strings.Lines(text.WrapSoft(about, width-4)) {
+					fmt.Fprintf(w, "    %s\n", strings.TrimSpace(line))
+				}
+			}
 		}
-		t.AppendSeparator()
 	}
-	fmt.Fprintln(w, t.Render())
 }
 
 // plainStyle has no lines but those between groups of rows, and prints headers

@@ -15,6 +15,7 @@ type Outcome struct {
 	Case    Case
 	Workers int
 	Series  []Series
+	Line    float64 // what a cache line takes from CPU to CPU, ns; 0 if that is not known, or does not matter
 }
 
 // With returns the series that have a value for the case's i-th metric.
@@ -81,6 +82,30 @@ func (o Outcome) Lines() []contract.Line {
 	return lines
 }
 
+// Ratio compares heist's implementation with a peer in the case's i-th metric.
+func (o Outcome) Ratio(i int, ours, theirs Series) (r contract.Ratio, ok bool) {
+	m := o.Case.Metrics[i]
+	spread, ok := contract.Compare(ours.Metric(i), theirs.Metric(i), m.Better)
+	return contract.Ratio{
+		Suite: o.Suite, Case: o.Case.Name, Workers: o.Workers, Metric: m.Name,
+		RatioTo: theirs.Impl.Name, Impl: ours.Impl.Name,
+		Ratio: spread.Median, Min: spread.Min, Max: spread.Max,
+	}, ok
+}
+
+// Worst is the ratio of heist's implementation to the peer that does best in the case's i-th metric. A case's floor is no peer.
+func (o Outcome) Worst(i int, ours Series) (worst contract.Ratio) {
+	for _, s := range o.With(i) {
+		if !s.Impl.Peer() || s.Impl.Name == o.Case.Floor {
+			continue
+		}
+		if r, ok := o.Ratio(i, ours, s); ok && r.Ratio > worst.Ratio {
+			worst = r
+		}
+	}
+	return worst
+}
+
 // Ratios returns one ratio per metric and peer. There is none if the peer's figure
 // is zero and heist's is not; a note says so.
 func (o Outcome) Ratios() (ratios []contract.Ratio, notes []string) {
@@ -93,17 +118,13 @@ func (o Outcome) Ratios() (ratios []contract.Ratio, notes []string) {
 			if !s.Impl.Peer() {
 				continue
 			}
-			spread, ok := contract.Compare(best.Metric(i), s.Metric(i), m.Better)
+			r, ok := o.Ratio(i, best, s)
 			if !ok {
 				notes = append(notes, fmt.Sprintf("%s/%s: no ratio of %s to %s in %s: a share of zero",
 					o.Suite, o.Case.Name, best.Impl.Name, s.Impl.Name, m.Name))
 				continue
 			}
-			ratios = append(ratios, contract.Ratio{
-				Suite: o.Suite, Case: o.Case.Name, Workers: o.Workers, Metric: m.Name,
-				RatioTo: s.Impl.Name, Impl: best.Impl.Name,
-				Ratio: spread.Median, Min: spread.Min, Max: spread.Max,
-			})
+			ratios = append(ratios, r)
 		}
 	}
 	return ratios, notes

@@ -26,6 +26,9 @@ type Suite struct {
 	Name  string
 	About string
 	Cases []Case
+
+	// Crosses says that the times are above all those of cache lines that go from CPU to CPU.
+	Crosses bool
 }
 
 // Case is one piece of work.
@@ -45,6 +48,10 @@ type Case struct {
 	// NoTimer says that the processes of the case have no timer pending but the case's own. In all others there is one,
 	// as in nearly all servers: Go wakes another thread where there is none.
 	NoTimer bool
+
+	// Floor, if not empty, is the peer that does not do what the case measures, such as plain calls beside forks. It is
+	// there to be compared with, and nobody can beat it.
+	Floor string
 
 	// Named says that the case is measured only if its suite is named.
 	Named bool

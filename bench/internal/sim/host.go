@@ -45,7 +45,7 @@ func (e *engine) Hire(s *core.Placement, begin func(w *core.Worker)) {
 
 func (e *engine) NewPlace(i int) *core.Place {
 	pl := &place{cpu: i, victim: -1, poll: poll}
-	pl.core.Init(&e.core, i, i)
+	pl.core.Init(&e.core, i)
 	pl.search.Init(e.order, i, &e.parameters, e.seed*uint64(e.layout.workers+1)+uint64(i))
 	pl.ring, _ = heist.NewRing(heist.DefaultRingCapacity, e.injectors[e.nodeOf[i]])
 	pl.batch, _ = heist.NewRing[request](heist.MaxPull, nil)
@@ -54,6 +54,8 @@ func (e *engine) NewPlace(i int) *core.Place {
 }
 
 func (e *engine) Broken(what string) { panic(what) }
+
+func (e *engine) LetsGo(*core.Place) bool { return false }
 
 func (e *engine) Closes(*core.Place) {}
 

@@ -176,15 +176,20 @@ func (m Machine) layout() *layout {
 
 func (l *layout) distance(a, b int) int { return int(l.between[a*l.workers+b]) }
 
-// order makes the order of victims, in tiers by distance or in a single tier.
-func (l *layout) order(tiers bool) *policy.Order {
+// seats has each worker at a placement of its own.
+func (l *layout) seats() *policy.Seats {
 	placements := make([]int, l.workers)
 	for i := range placements {
 		placements[i] = i
 	}
+	return policy.NewSeats(placements, l.nodeOf)
+}
+
+// order makes the order of victims, in tiers by distance or in a single tier.
+func (l *layout) order(tiers bool) *policy.Order {
 	distance := l.distance
 	if !tiers {
 		distance = func(thief, victim int) int { return policy.SameNode }
 	}
-	return policy.NewOrder(placements, l.workers, distance, policy.SameNode)
+	return policy.NewOrder(l.seats(), l.workers, distance, policy.SameNode)
 }

@@ -104,7 +104,7 @@ func (u setup) engine() *engine {
 	}
 	e.account()
 	e.core.Init(core.Config{
-		Host: e, Size: n, PlaceNodes: e.nodeOf, Placements: placements, Nearby: e.nearby, Time: e,
+		Host: e, Size: n, Seats: e.seats(), Placements: placements, Nearby: e.nearby, Time: e,
 		TicksAnswer: core.AnswerTime.Nanoseconds(),
 		TicksSpin:   heist.DefaultSpin.Nanoseconds() * 3 / 2,
 		TicksWatch:  core.WatchTime.Nanoseconds(),
@@ -120,7 +120,7 @@ func (u setup) engine() *engine {
 	}
 	e.core.Monitored.Store(true)
 	for _, pl := range e.core.Places() {
-		w := e.newWorker(pl.Placement)
+		w := e.newWorker(pl.Placement())
 		w.core.Grant(pl)
 		w.core.BeIdle(w.core.TakeUp())
 	}

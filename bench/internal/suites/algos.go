@@ -23,6 +23,7 @@ import (
 //	reduce          the sum of int64
 //	map             x*x + 1 of float64 from 0 to 1, into another slice
 //	sort-...        other elements and other inputs, 2^18 of them; see sorts.go
+//	grid-...        orders and lengths against Go's serial sorts, see sorts.go; other algorithms against plain loops, see grid.go
 //
 // The row heist-range is the form of the algorithm whose function has the inner loop itself.
 // A library has no row for an algorithm that it lacks: rayon has no scan, TBB no stable sort
@@ -32,9 +33,9 @@ func algosSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "algos",
 		About: "algorithms over slices of a million elements",
-		Cases: append([]runner.Case{
+		Cases: slices.Concat([]runner.Case{
 			sortCase(), sortStableCase(), sortFuncCase(), scanCase(), filterCase(), reduceCase(), mapCase(),
-		}, sorts()...),
+		}, sorts(), grid(), contests()),
 	}
 }
 

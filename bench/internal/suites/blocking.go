@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,10 @@ import (
 // (verify/hazards).
 //
 // All answers are checked. The time is that of all tasks, and the CPU time that of the process, with what it has started and
-// waited for left out.
+// waited for left out. The threads are those that Go's runtime has made until then.
+//
+// notice: as many tasks as there are workers wait at a channel. The next task ends their wait: from its hand-over to its
+// start. For notice-first the pool is new each time, and has never seen the function that waits; otherwise it knows it.
 func blockingSuite() runner.Suite {
 	s := runner.Suite{
 		Name:  "blocking",
@@ -73,13 +77,15 @@ func blockingSuite() runner.Suite {
 	}
 	tree := blockingCase("tree-4", "a tree of 156 tasks of 40 us that wait for their children, four computing at a time", treeProgram)
 	tree.Impls = []runner.Impl{
-		mixedImpl("heist", treeProgram, heistGroups(4, unsaid)), mixedImpl("heist-block", treeProgram, heistGroups(4, (*pool.Pool).Block)),
-		mixedImpl("go", treeProgram, goroutineGroups),
+		mixedImpl("heist", countThreads(treeProgram), heistGroups(4, unsaid)),
+		mixedImpl("heist-block", countThreads(treeProgram), heistGroups(4, (*pool.Pool).Block)),
+		mixedImpl("go", countThreads(treeProgram), goroutineGroups),
 	}
 	s.Cases = append(s.Cases, filesCase(),
 		blockingCase("exec", "32 tasks that start a program and wait for it", execProgram),
 		blockingCase("mixture", "2000 tasks of 40 us, of which each tenth sleeps for 1 ms", sleepProgram(2000, 10, time.Millisecond)),
-		tree)
+		tree, noticeCase("notice-first", "a task behind tasks that wait, in a new pool; until it starts", true),
+		noticeCase("notice", "a task behind tasks that wait, as often before; until it starts", false))
 	for i, c := range s.Cases {
 		s.Cases[i].Named = slices.Contains([]string{"sleep-50us", "sleep-10ms", "sleep-100ms", "http-5ms", "mixture"}, c.Name)
 	}
@@ -87,8 +93,9 @@ func blockingSuite() runner.Suite {
 }
 
 func blockingCase(name, about string, p blockingProgram) runner.Case {
+	p = countThreads(p)
 	return runner.Case{
-		Name: name, About: about + "; time for all", Metrics: lower("us", "cpu-us"), Workers: asked,
+		Name: name, About: about + "; time for all", Metrics: lower("us", "threads", "cpu-us"), Workers: asked,
 		Impls: []runner.Impl{
 			mixedImpl("heist", p, heistGroups(0, unsaid)),
 			mixedImpl("heist-go", p, heistTasks),
@@ -107,6 +114,17 @@ type blocking struct {
 
 type blockingProgram = programOf[blocking]
 
+// countThreads adds the threads of the process to what a program measures.
+func countThreads(p blockingProgram) blockingProgram {
+	return func(env runner.Env) (func(blocking) ([]float64, error), error) {
+		do, err := p(env)
+		return func(b blocking) ([]float64, error) {
+			further, err := do(b)
+			return append(further, float64(pprof.Lookup("threadcreate").Count())), err
+		}, err
+	}
+}
+
 // taskGroup is what some tasks are added to, by them, too. Wait returns when all have ended.
 type taskGroup struct {
 	add  func(f func())
@@ -121,7 +139,7 @@ func heistGroups(most int, block func(p *pool.Pool, f func())) func(runner.Env) 
 		p, stop, err := newUnstuckPool(env)
 		return blocking{
 			group: func() taskGroup {
-				g, _ := p.Group(context.Background())
+				g, _ := pool.NewGroup(p)
 				if most > 0 {
 					g.AtMost(most)
 				}
@@ -406,4 +424,70 @@ func treeProgram(env runner.Env) (func(blocking) ([]float64, error), error) {
 		}
 		return nil, err
 	}, nil
+}
+
+// noticeCase measures how long a queued task waits while the tasks that hold the workers wait, too.
+func noticeCase(name, about string, fresh bool) runner.Case {
+	impl := func(name string, open opener) runner.Impl {
+		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
+			return func() (runner.Sample, error) { return notice(env, open, fresh) }, nil, nil
+		}}
+	}
+	return runner.Case{
+		Name: name, About: about, Metrics: lower("p50-us", "p99-us"), Workers: asked,
+		Impls: []runner.Impl{impl("heist", openHeist()), impl("go", goLibrary.opener)},
+	}
+}
+
+func notice(env runner.Env, open opener, fresh bool) (runner.Sample, error) {
+	warm, laps, each := env.Size(20, 2), env.Size(300, 5), env.Workers+1
+	over := make([]chan struct{}, warm+laps)
+	started := make(chan time.Time)
+	task := func(i int) {
+		if i%each < env.Workers {
+			<-over[i/each]
+		} else {
+			started <- time.Now()
+		}
+	}
+	var submit func(i int) error
+	stop := func() {}
+	defer func() { stop() }()
+	lap := func(i int) (time.Duration, error) {
+		if fresh || submit == nil {
+			stop()
+			to, end, err := open(env, task)
+			if err != nil {
+				return 0, err
+			}
+			submit, stop = to, end
+		}
+		over[i] = make(chan struct{})
+		defer close(over[i])
+		var handed time.Time
+		for j := range each {
+			handed = time.Now()
+			if err := submit(i*each + j); err != nil {
+				return 0, err
+			}
+		}
+		select {
+		case at := <-started:
+			return at.Sub(handed), nil
+		case <-time.After(patience):
+			return 0, errStuck
+		}
+	}
+	waited := gauge.NewDurations()
+	for i := range over {
+		took, err := lap(i)
+		if err != nil {
+			return runner.Sample{}, err
+		}
+		if i >= warm {
+			waited.Note(took)
+		}
+		time.Sleep(time.Millisecond) // until the pool sleeps
+	}
+	return waited.Sample("start", waited.Micros(50, 99))
 }

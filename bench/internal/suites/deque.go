@@ -22,8 +22,9 @@ import (
 // inlining that is half of the difference between Go and assembly.
 func dequeSuite() runner.Suite {
 	return runner.Suite{
-		Name:  "deque",
-		About: "the queues by themselves",
+		Name:    "deque",
+		Crosses: true,
+		About:   "the queues by themselves",
 		Cases: []runner.Case{
 			pushPopCase(),
 			stealCase(),

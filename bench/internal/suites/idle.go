@@ -40,6 +40,7 @@ func idleSuite(linked libraries) runner.Suite {
 			About:   "a pool that has run something and sleeps; CPU time of the process in percent of one CPU",
 			Metrics: lower("cpu-percent", "wakeups/s"),
 			Workers: asked,
+			Floor:   "none",
 			Impls: []runner.Impl{
 				impl("heist", openHeist()),
 				impl("heist-pinned", openHeist(pool.WithPinning(pool.PinCores))),

@@ -23,11 +23,13 @@ import (
 // triangular: item i of 4096 is 8 i rounds of a 64-bit xorshift, begun with i + 1, so
 // that the second half takes three times as long as the first.
 //
+// nbody: see nbody.go.
+//
 // The first three are medians of calls: 41, 101 batches of 64, and 21, or more if
 // those are done before the run's time is over. Half as many come before, without a
 // pause, to warm up. A batch is timed as a whole and gives one figure per call, for the
 // clock, read before and after, takes some 0.05 us; in the calls asleep and the large
-// ones that is included, in every language. Triangular is a mean.
+// ones that is included, in every language. Triangular and nbody are means.
 func loopSuite() runner.Suite {
 	calls := func(name, about string, a affine) runner.Case {
 		return runner.Case{
@@ -52,6 +54,7 @@ func loopSuite() runner.Suite {
 				Workers: asked,
 				Impls:   loopImpls("ms", triangular),
 			},
+			nbody(),
 		},
 	}
 }
@@ -69,18 +72,14 @@ type looping func(n int, b body) error
 // loopImpls are the ways to loop, and a run is made of each.
 func loopImpls(metric string, run func(runner.Env, looping) runner.Run) []runner.Impl {
 	on := func(name string, loop func(p *pool.Pool, n int, b body) error) runner.Impl {
-		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
-			p, stop, err := newPool(env)
-			if err != nil {
-				return nil, nil, err
-			}
-			return run(env, func(n int, b body) error { return loop(p, n, b) }), stop, nil
-		}}
+		return onPool(name, func(env runner.Env, p *pool.Pool) runner.Run {
+			return run(env, func(n int, b body) error { return loop(p, n, b) })
+		})
 	}
 	off := func(name string, loop func(workers, n int, b body)) runner.Impl {
-		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
-			return run(env, func(n int, b body) error { loop(env.Workers, n, b); return nil }), nil, nil
-		}}
+		return withoutPool(name, func(env runner.Env) runner.Run {
+			return run(env, func(n int, b body) error { loop(env.Workers, n, b); return nil })
+		})
 	}
 	return []runner.Impl{
 		on("heist", func(p *pool.Pool, n int, b body) error { return pool.ForRange(p, n, b.items) }),

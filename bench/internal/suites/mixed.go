@@ -42,7 +42,8 @@ import (
 // caller and by four.
 //
 // format: 7711 files of 5 us each, with their output in order. Each second file is a task that waits
-// for its predecessor; the caller waits for all files in order.
+// for its predecessor; the caller waits for all files in order. A file that is not done holds 20 kB, in the small pieces of which
+// a syntax tree is made: how often the collector runs depends on how many files are in flight.
 //
 // nested: 16 handlers, each with a loop whose 4 items start a goroutine each that calls a loop.
 //
@@ -77,7 +78,7 @@ func mixedSuite() runner.Suite {
 			fmt.Sprintf("64 blocks in order, callers: %d", callers), compressProgram(callers)))
 	}
 	s.Cases = append(s.Cases,
-		mixedCase("format", "7711 files, half of them after their predecessors", formatProgram),
+		mixedCase("format", "7711 files of 20 kB of garbage, half of them after their predecessors", formatProgram),
 		mixedCase("nested", "handlers' loops that start goroutines that call loops", nestedProgram),
 		mixedCase("crowded", "20 loops beside goroutines that compute", crowdedProgram, "loop-us"))
 	s.Cases = runner.InBothStates(s.Cases)
@@ -455,6 +456,28 @@ func compressProgram(callers int) program {
 	}
 }
 
+// syntax is a piece of the tree of a file, as large as those of go/ast, and treeSize how many a file has.
+type syntax struct {
+	next *syntax
+	_    [4]uint64
+}
+
+const treeSize = 500
+
+func newTree() (root *syntax) {
+	for range treeSize {
+		root = &syntax{next: root}
+	}
+	return root
+}
+
+func (s *syntax) size() (n int) {
+	for ; s != nil; s = s.next {
+		n++
+	}
+	return n
+}
+
 func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 	files := env.Size(7711, 50)
 	work := gauge.NewChore(env.Size(gauge.Rounds(5*time.Microsecond), 10))
@@ -463,11 +486,12 @@ func formatProgram(env runner.Env) (func(means) ([]float64, error), error) {
 		waits := make([]func() error, files)
 		for i := range files {
 			waits[i] = m.async(func() {
+				tree := newTree()
 				ok := work.Do()
 				if i%2 == 1 { // its output follows its predecessor's
 					ok = waits[i-1]() == nil && ok
 				}
-				if ok {
+				if ok && tree.size() == treeSize {
 					right.Add(1)
 				}
 			})

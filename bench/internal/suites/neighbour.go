@@ -76,6 +76,7 @@ func neighbourSuite(linked libraries) runner.Suite {
 				About:   "a timer and a TCP echo beside a pool that sleeps; how late they are",
 				Metrics: metrics(),
 				Workers: asked,
+				Floor:   "none",
 				Impls: []runner.Impl{
 					idle("heist", openHeist()),
 					idle("none", openNone),

@@ -1,7 +1,6 @@
 package suites
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"go/build"
@@ -70,7 +69,7 @@ func goSourceCase(linked libraries) runner.Case {
 			impl("heist", func(env runner.Env, c *corpus) (func(*parsing) error, func(), error) {
 				p, stop, err := newPool(env)
 				return func(all *parsing) error {
-					g, _ := p.Group(context.Background())
+					g, _ := pool.NewGroup(p)
 					for i := range c.files {
 						// Tasks run on workers only, never on guests.
 						g.GoWorker(func(w *pool.Worker) error {

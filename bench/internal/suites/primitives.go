@@ -39,8 +39,9 @@ import (
 // wake: a sleeper is woken after 2 ms of sleep. From the call until it runs, and how long the call takes.
 func primitivesSuite() runner.Suite {
 	return runner.Suite{
-		Name:  "primitives",
-		About: "the steps of forks, steals and wake-ups, one by one",
+		Name:    "primitives",
+		Crosses: true,
+		About:   "the steps of forks, steals and wake-ups, one by one",
 		Cases: []runner.Case{
 			ladderCase("fork", "ns/fork", "offer a leaf and call on, 128 calls deep; time per fork",
 				func(l, _ *ladder) time.Duration { return l.down }),
@@ -177,7 +178,7 @@ func here[A any](fork func(A) int) caller[A] {
 
 // ladderCase measures a part of many ladders. Part gets their times and those of the plain calls.
 func ladderCase(name, metric, about string, part func(l, plain *ladder) time.Duration) runner.Case {
-	c := runner.Case{Name: name, About: about, Metrics: lower(metric), Workers: single}
+	c := runner.Case{Name: name, About: about, Metrics: lower(metric), Workers: single, Floor: "serial"}
 	for _, impl := range climbers {
 		if impl.name == "serial" && name == "fork-join" {
 			continue // the plain calls are subtracted
@@ -373,7 +374,7 @@ func checkCase() runner.Case {
 		Impls: []runner.Impl{
 			checks("heist", func() func(n int) int {
 				s := new(policy.Sleep)
-				s.Init([]int{0, 0}, 1)
+				s.Init(policy.NewSeats([]int{0, 0}, []int{0}), 1)
 				return func(n int) (answers int) {
 					for range n {
 						if s.Load().Searching() == 0 && s.Nobody() {

@@ -116,7 +116,7 @@ func taskWays(linked libraries, task func(number uint64) uint64) []way {
 // inPool is a way that uses a pool of heist's.
 func inPool(connect func(*pool.Pool) handler, options ...pool.Option) func(int) (func() handler, error) {
 	return func(workers int) (func() handler, error) {
-		p, err := pool.New(append(options, pool.WithWorkers(workers))...)
+		p, err := open(workers, options...)
 		return func() handler { return connect(p) }, err
 	}
 }

@@ -125,6 +125,7 @@ func (s *service) at(name string, r rate) runner.Case {
 		About:   fmt.Sprintf("%v, each %s; latency from when it was due", r, s.about),
 		Metrics: lower("p50-us", "p99-us", "p999-us", "cpu-us"),
 		Workers: asked,
+		Floor:   "none",
 		Impls:   impls,
 	}
 }

@@ -20,8 +20,14 @@ package suites
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/par"
@@ -122,4 +128,122 @@ func sortPairs(input string, key func(i, n int) int64, stable bool) runner.Case 
 				serial: func() []wide { serial(s, byWideKey); return s },
 			}
 		}, costly(inlining(rayonPerElem())))
+}
+
+// The grid of orders, lengths and forms. Its cells are not compared with other libraries but with Go's own serial sort in the same
+// process, in turn: a sort that people call with whatever they have should lose to that one nowhere. A case is a form:
+//
+//	grid-sort      int64
+//	grid-float64   float64
+//	grid-strings   "https://example.com/" and 20 digits
+//	grid-prefixes  "node/", 0 to 300 times
+//	grid-by        pairs of 16 bytes by the first, SortBy against slices.SortFunc
+//	grid-func      the same, SortFunc
+//	grid-stable    the same, SortFunc against slices.SortStableFunc
+//
+// The metrics are the ratios of the best times, of the worst cell and the geometric mean of all cells. The serial sort is granted 100 ns, which
+// any call of a pool costs. The detail names the worst cells.
+
+// gridOrders are the orders of the grid. The keys differ from one input to the next where they are random, so
+// that no branch predictor learns them by heart.
+var gridOrders = []struct {
+	name string
+	key  func(r *rand.Rand, i, n int) int64
+}{
+	{"random", func(r *rand.Rand, _, _ int) int64 { return int64(r.Uint64() >> 1) }},
+	{"sorted", func(_ *rand.Rand, i, _ int) int64 { return int64(i) * 1_000_003 }},
+	{"reversed", func(_ *rand.Rand, i, n int) int64 { return int64(n-i) * 1_000_003 }},
+	{"equal", func(*rand.Rand, int, int) int64 { return 7 }},
+	{"5-values", func(r *rand.Rand, _, _ int) int64 { return r.Int64N(5) * 1_000_000_007 }},
+	{"organ-pipe", func(_ *rand.Rand, i, n int) int64 { return int64(min(i, n-i)) }},
+	{"killer", func(_ *rand.Rand, i, n int) int64 { return inputs[len(inputs)-1].key(i, n) }},
+	{"sawtooth", func(_ *rand.Rand, i, n int) int64 { return int64(i % (n/16 + 1)) }},
+	{"swapped", func(r *rand.Rand, i, n int) int64 { // 1% are elsewhere
+		if r.IntN(100) == 0 {
+			i = r.IntN(n)
+		}
+		return int64(i) * 1_000_003
+	}},
+	{"tail", func(r *rand.Rand, i, n int) int64 { // the last 1% are new
+		if i > n-n/100-2 {
+			i = r.IntN(n)
+		}
+		return int64(i) * 1_000_003
+	}},
+	{"files", func(r *rand.Rand, i, n int) int64 { return int64(i%(n/8+1))*1_000_003 + r.Int64N(1_000_003) }},
+}
+
+func grid() []runner.Case {
+	byKey := func(e wide) int64 { return e.key }
+	pairs := func(k int64, i int) wide { return wide{k, int64(i)} }
+	return []runner.Case{
+		gridOf("sort", func(k int64, _ int) int64 { return k }, par.Sort[[]int64], slices.Sort[[]int64]),
+		gridOf("float64", func(k int64, _ int) float64 { return float64(k) / 3 }, par.Sort[[]float64], slices.Sort[[]float64]),
+		gridOf("strings", func(k int64, _ int) string { return fmt.Sprintf("https://example.com/%020d", k) }, par.Sort[[]string], slices.Sort[[]string]),
+		gridOf("prefixes", func(k int64, _ int) string { return strings.Repeat("node/", int(k%301)) }, par.Sort[[]string], slices.Sort[[]string], 10_000), // a million would take a minute
+		gridOf("by", pairs, func(at pool.Place, s []wide) error { return par.SortBy(at, s, byKey) }, func(s []wide) { slices.SortFunc(s, byWideKey) }),
+		gridOf("func", pairs, func(at pool.Place, s []wide) error { return par.SortFunc(at, s, byWideKey) }, func(s []wide) { slices.SortFunc(s, byWideKey) }),
+		gridOf("stable", pairs, func(at pool.Place, s []wide) error { return par.SortFunc(at, s, byWideKey) }, func(s []wide) { slices.SortStableFunc(s, byWideKey) }),
+	}
+}
+
+// keyOf returns what elements that may change places have in common.
+func keyOf(e any) any {
+	if e, ok := e.(wide); ok {
+		return e.key
+	}
+	return e
+}
+
+// gridOf is a form. Its lengths end at most, if that is given.
+func gridOf[E any](form string, element func(k int64, i int) E, sort func(pool.Place, []E) error, serial func([]E), most ...int) runner.Case {
+	return ratiosCase(form, "sorts of 11 orders and several lengths against Go's serial sort: ratios of times",
+		func(env runner.Env, p *pool.Pool) (runner.Sample, error) {
+			return gridSample(env, p, element, sort, serial, append(most, math.MaxInt)[0])
+		})
+}
+
+func gridSample[E any](env runner.Env, p *pool.Pool, element func(k int64, i int) E, sort func(pool.Place, []E) error, serial func([]E), most int) (runner.Sample, error) {
+	var g ratios
+	sizes := []int{10, 100, 1000, 10_000, 100_000, 1_000_000}
+	switch {
+	case env.Tiny:
+		sizes = sizes[:2]
+	case env.Glance:
+		sizes = sizes[:5]
+	}
+	sizes = slices.DeleteFunc(sizes, func(n int) bool { return n > most })
+	for _, n := range sizes {
+		for _, order := range gridOrders {
+			inputs, s, got := make([][]E, max(1, 20_000/n)), make([]E, n), make([]E, n)
+			for k := range inputs {
+				r := rand.New(rand.NewPCG(uint64(k), uint64(n)))
+				inputs[k] = make([]E, n)
+				for i := range inputs[k] {
+					inputs[k][i] = element(order.key(r, i, n), i)
+				}
+			}
+			timed := func(s []E, sort func([]E) error) (took time.Duration, err error) {
+				for _, input := range inputs {
+					copy(s, input)
+					start := time.Now()
+					err = errors.Join(err, sort(s))
+					took += time.Since(start)
+				}
+				return took, err
+			}
+			if err := g.add(fmt.Sprintf("%s, %d", order.name, n), len(inputs),
+				func() (time.Duration, error) { return timed(got, func(s []E) error { return sort(p, s) }) },
+				func() (time.Duration, error) { return timed(s, func(s []E) error { serial(s); return nil }) },
+			); err != nil {
+				return runner.Sample{}, err
+			}
+			for i := range got {
+				if keyOf(got[i]) != keyOf(s[i]) {
+					return runner.Sample{}, runner.Wrong{What: fmt.Sprintf("element %d of %d, %s", i, n, order.name), Got: got[i], Want: s[i]}
+				}
+			}
+		}
+	}
+	return g.sample(), nil
 }

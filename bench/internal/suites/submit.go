@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed53057037/heist/bench/internal/gauge"
 	"github.com/seed53057037/heist/bench/internal/runner"
 	"github.com/seed53057037/heist/bench/peers"
 	"github.com/seed53057037/heist/internal/pad"
@@ -20,12 +22,16 @@ import (
 // starts.
 func submitSuite(linked libraries) runner.Suite {
 	return runner.Suite{
-		Name:  "submit",
-		About: "a million empty tasks",
+		Name:    "submit",
+		Crosses: true,
+		About:   "a million empty tasks",
 		Cases: []runner.Case{
 			externalCase(linked, "external-1", "one goroutine submits a million empty tasks and waits for all", 1),
 			externalCase(linked, "external-4", "four goroutines submit a quarter of a million empty tasks each", 4),
 			spawnInsideCase(),
+			chainCase("ping-pong", "a chain of tasks of 300 ns, each of which queues the next", chain{one, one, 50_000}),
+			chainCase("ping-pongs", "as many such chains as workers", chain{each, each, 50_000}),
+			chainCase("pipeline", "packets go through 8 tasks of 300 ns, 64 at a time", chain{func(int) int { return 10_000 }, func(int) int { return 64 }, 8}),
 		},
 	}
 }
@@ -273,4 +279,106 @@ func spawnTree(g *goal, tasks int, run func() error) (runner.Lap, error) {
 		return l, fmt.Errorf("refused a task: %w", err)
 	}
 	return l, g.check("the sum of the tasks' numbers")
+}
+
+// chain says how chains of tasks run, each of which computes for 300 ns and then queues the next one of its chain. A goroutine hands
+// over the first ones, and then further ones as chains end.
+type chain struct {
+	chains func(workers int) int // in all
+	window func(workers int) int // under way
+	links  int
+}
+
+func one(int) int          { return 1 }
+func each(workers int) int { return workers }
+
+const linkTime = 300 * time.Nanosecond
+
+// chainCase measures the time of a task, and the CPU time of the process for it, with one worker and with as many as asked
+// for: in a chain there is nothing to gain by another worker.
+func chainCase(name, about string, r chain) runner.Case {
+	// Begin has the function run in a task, and in another one after it as long as it returns true.
+	impl := func(name string, open func(env runner.Env) (begin func(func() bool) error, stop func(), err error)) runner.Impl {
+		return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
+			begin, stop, err := open(env)
+			return func() (runner.Sample, error) {
+				if _, err := r.lap(env, begin); err != nil { // to warm up
+					return runner.Sample{}, err
+				}
+				before, _ := gauge.UsageSoFar() // where there is an error, there is no figure either
+				sum, err := runner.Repeat(env.Time, func() (runner.Lap, error) { return r.lap(env, begin) })
+				values := []float64{sum.PerOp()}
+				for _, us := range gauge.CPUMicros(before, sum.Ops) {
+					values = append(values, 1000*us)
+				}
+				return runner.Sample{Values: values}, err
+			}, stop, err
+		}}
+	}
+	return runner.Case{
+		Name: name, About: about + "; time and CPU time per task", Metrics: lower("ns/task", "cpu-ns/task"),
+		Workers: func(asked int) []int { return slices.Compact([]int{1, asked}) },
+		Impls: []runner.Impl{
+			impl("heist", func(env runner.Env) (func(func() bool) error, func(), error) {
+				p, stop, err := newPool(env)
+				return func(link func() bool) error {
+					var task func(w *pool.Worker)
+					task = func(w *pool.Worker) {
+						if link() {
+							_ = w.Go(task) // a lost one is missed at the end
+						}
+					}
+					return p.Go(task)
+				}, stop, err
+			}),
+			impl("go", func(runner.Env) (func(func() bool) error, func(), error) {
+				return func(link func() bool) error {
+					var task func()
+					task = func() {
+						if link() {
+							go task()
+						}
+					}
+					go task()
+					return nil
+				}, nil, nil
+			}),
+		},
+	}
+}
+
+func (r chain) lap(env runner.Env, begin func(link func() bool) error) (runner.Lap, error) {
+	chains, links := r.chains(env.Workers), r.links
+	if env.Tiny {
+		chains, links = min(chains, 20), min(links, 20)
+	}
+	work := gauge.NewChore(gauge.Rounds(linkTime))
+	room := make(chan struct{}, r.window(env.Workers))
+	var right atomic.Int64
+	l, err := timed(chains*links, func() error {
+		for range chains {
+			left := links
+			room <- struct{}{}
+			err := begin(func() bool {
+				if work.Do() {
+					right.Add(1)
+				}
+				if left--; left == 0 {
+					<-room
+				}
+				return left > 0
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for range cap(room) { // until all have ended
+			room <- struct{}{}
+		}
+		return nil
+	})
+	if err != nil {
+		return l, err
+	}
+	return l, runner.Check("the tasks", right.Load(), int64(chains*links))
 }

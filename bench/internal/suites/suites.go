@@ -2,6 +2,9 @@
 package suites
 
 import (
+	"errors"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,13 +98,51 @@ func timed(ops int, work func() error) (runner.Lap, error) {
 	return runner.Lap{Ops: ops, Took: time.Since(start)}, err
 }
 
+// onPool is an implementation with a pool of its own, which ends with it.
+func onPool(name string, run func(env runner.Env, p *pool.Pool) runner.Run) runner.Impl {
+	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) {
+		p, stop, err := newPool(env)
+		if err != nil {
+			return nil, nil, err
+		}
+		return run(env, p), stop, nil
+	}}
+}
+
+// withoutPool is an implementation that has nothing to stop.
+func withoutPool(name string, run func(env runner.Env) runner.Run) runner.Impl {
+	return runner.Impl{Name: name, Start: func(env runner.Env) (runner.Run, func(), error) { return run(env), nil, nil }}
+}
+
 // newPool starts heist with the workers of the case and the given options.
 func newPool(env runner.Env, options ...pool.Option) (p *pool.Pool, stop func(), err error) {
-	p, err = pool.New(append([]pool.Option{pool.WithWorkers(env.Workers)}, options...)...)
-	if err != nil {
+	if p, err = open(env.Workers, options...); err != nil {
 		return nil, nil, err
 	}
 	return p, func() { p.Close() }, nil
+}
+
+// open makes a pool on the machine, or on the one that PretendMachine has named.
+func open(workers int, options ...pool.Option) (*pool.Pool, error) {
+	pretended, err := pool.OptionsFromEnv(pretend)
+	if err != nil {
+		return nil, err
+	}
+	return pool.New(slices.Concat([]pool.Option{pool.WithWorkers(workers)}, options, pretended)...)
+}
+
+const pretend = "HEISTBENCH" // before the names of settings in the environment of this process and those that it starts
+
+// PretendMachine has the pools of this process, and of those that it starts, take the machine for the one in a file.
+func PretendMachine(file string) error {
+	const variable = pretend + "_TOPOLOGY"
+	if err := os.Setenv(variable, file); err != nil {
+		return err
+	}
+	if _, err := pool.OptionsFromEnv(pretend); err != nil {
+		return errors.Join(errors.Unwrap(err), os.Unsetenv(variable)) // without the name of the variable, which nobody has written
+	}
+	return nil
 }
 
 // patience is how long a run may wait for work that should long be done. So a lost

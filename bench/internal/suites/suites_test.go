@@ -206,7 +206,7 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"push-pop", "steal", "steal-contended", "ring-push-pop", "ring-steal-half", "injector"}, got["deque"])
 	assert.Equal(t, []string{"fork", "join", "fork-join", "claim", "start", "check", "wake"}, got["primitives"])
 	assert.Equal(t, []string{"fib35", "nqueens12", "uts-t1", "uts-t3", "skynet", "mergesort", "matmul"}, got["forkjoin"])
-	assert.Equal(t, []string{"external-1", "external-4", "spawn-inside"}, got["submit"])
+	assert.Equal(t, []string{"external-1", "external-4", "spawn-inside", "ping-pong", "ping-pongs", "pipeline"}, got["submit"])
 	assert.Equal(t, []string{"start-asleep", "start-hot", "start-gc", "start-busy", "gap-200us", "gap-1ms", "gap-5ms", "burst-5", "burst-10"}, got["latency"])
 	assert.Equal(t, []string{"idle-pool", "saturated", "loop", "half-load"}, got["neighbour"])
 	assert.Equal(t, []string{"asleep"}, got["idle"])
@@ -214,6 +214,6 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"ntt-14-1", "ntt-14-4", "ntt-16-1", "ntt-16-4", "ntt-18-1", "ntt-18-4", "msm",
 		"fixed-cost-0", "fixed-cost-2", "fixed-cost-8", "raw-beside", "compress-1", "compress-4", "format", "nested", "crowded"}, got["mixed"])
 	assert.Equal(t, []string{"sleep-50us", "sleep-100us", "sleep-1ms", "sleep-10ms", "sleep-100ms", "ping-pong", "mutex",
-		"http-1ms", "http-5ms", "files", "exec", "mixture", "tree-4"}, got["blocking"])
+		"http-1ms", "http-5ms", "files", "exec", "mixture", "tree-4", "notice-first", "notice"}, got["blocking"])
 	assert.Contains(t, got, "parse")
 }

@@ -4,7 +4,6 @@
 package load
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -180,10 +179,10 @@ func tasks(p *pool.Pool) error {
 func groups(p *pool.Pool) error {
 	const outer, inner = 8, 16
 	l := newLedger(outer * inner)
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	for i := range outer {
 		g.Go(func() error {
-			g, _ := p.Group(context.Background())
+			g, _ := pool.NewGroup(p)
 			for j := range inner {
 				it := newItem(i*inner + j)
 				g.Go(func() error { l.enter(it); return nil })

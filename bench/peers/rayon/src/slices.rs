@@ -14,6 +14,7 @@ pub fn run(b: &Bench) -> bool {
         "outside-1024-hot" => affine(b, 1024, 101, 64, Duration::ZERO),
         "large" => affine(b, 1_000_000, 21, 1, Duration::ZERO),
         "triangular" => triangular(b),
+        "nbody" => nbody(b),
         "sort-1m" => sort(b),
         "sort-stable-1m" => sort_pairs(b, true, |v| v.par_sort_by(|x, y| x.key.cmp(&y.key))),
         "sortfunc-1m" => sort_pairs(b, false, |v| v.par_sort_unstable_by(|x, y| x.key.cmp(&y.key))),
@@ -66,6 +67,60 @@ fn triangular(b: &Bench) {
     for i in (0..TRIANGLE).step_by(61) {
         check("an item of the loop", out[i], item(i));
     }
+}
+
+const BODIES: usize = 128;
+const STEPS: usize = 200;
+type Vector = [f64; 3];
+
+/// A step of the simulation for one body, as in nbody.go.
+fn attract(from: &[Vector], here: usize, to: &mut Vector, speed: &mut Vector) {
+    let here = from[here];
+    let mut pull = [0.0; 3];
+    for body in from {
+        let (x, y, z) = (body[0] - here[0], body[1] - here[1], body[2] - here[2]);
+        let square: f64 = x * x + y * y + z * z + 1e-3;
+        let force = 1.0 / (square * square.sqrt());
+        pull[0] += x * force;
+        pull[1] += y * force;
+        pull[2] += z * force;
+    }
+    for d in 0..3 {
+        speed[d] += pull[d] * 1e-6;
+        to[d] = here[d] + speed[d] * 1e-3;
+    }
+}
+
+/// A parallel region for each step, from the main thread.
+fn nbody(b: &Bench) {
+    let begin: Vec<Vector> = (0..BODIES)
+        .map(|i| [0, 1, 2].map(|d| (random(3 * i + d) >> 11) as f64 / (1u64 << 53) as f64))
+        .collect();
+    let simulate = |step: &dyn Fn(&[Vector], &mut [Vector], &mut [Vector])| {
+        let (mut from, mut to, mut speed) = (begin.clone(), begin.clone(), vec![[0.0; 3]; BODIES]);
+        let start = Instant::now();
+        for _ in 0..STEPS {
+            step(&from, &mut to, &mut speed);
+            std::mem::swap(&mut from, &mut to);
+        }
+        (start.elapsed(), from)
+    };
+    let (_, want) = simulate(&|from, to, speed| {
+        for (i, (to, speed)) in to.iter_mut().zip(speed).enumerate() {
+            attract(from, i, to, speed)
+        }
+    });
+    b.laps("us", Duration::from_micros(1), STEPS, false, || {
+        let (took, got) = simulate(&|from, to, speed| {
+            b.install(|| {
+                to.par_iter_mut().zip(speed).enumerate().for_each(|(i, (to, speed))| attract(from, i, to, speed))
+            })
+        });
+        if got != want {
+            fail("a body is elsewhere");
+        }
+        took
+    });
 }
 
 const N: usize = 1 << 20;

@@ -3,7 +3,9 @@ package core
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/verify/explore"
 	"github.com/seed53057037/heist/verify/explore/atomic"
@@ -13,15 +15,22 @@ import (
 // Small programs over the protocol of sleep, wake-ups and waits. The host's work is a number of tasks, and its workers do what a
 // worker of package pool does between two tasks. A worker that sleeps over a task is a deadlock: nothing goes on.
 
-// host has tasks, and one fork at most.
+// host has tasks, on one node or two, one fork at most, and children that its workers show.
 type host struct {
 	pool  Pool
-	tasks atomic.Int32 // that are queued
+	tasks [2]atomic.Int32 // that are queued, by node
 	ran   atomic.Int32
 	fork  atomic.Int32 // 1 while a fork can be stolen
 	stole atomic.Int32 // forks that were stolen
 
-	task func(w *Worker, pl *Place) *Place // what a task does; it returns the place that the worker has afterwards
+	guests Roster // of guests, and of workers that begin without a place
+
+	task job // what a task does
+
+	shows     bool   // workers show children, so looks go to the rosters
+	searching func() // what a worker does when it has become a searcher; nil for nothing
+	between   func() // what a worker does between two tasks; nil for nothing
+	counts    bool   // the pool's end waits for its workers
 
 	// For waits that are noticed.
 
@@ -30,31 +39,69 @@ type host struct {
 	turns   atomic.Int32 // what Lent and GoesOn have counted
 }
 
+// job is something to run in a place; it returns the place that the worker has afterwards.
+type job func(w *Worker, pl *Place) *Place
+
+// newHost makes a host with so many places on one node.
 func newHost(size int) *host {
+	return newHostOf(Config{Size: size, Seats: policy.NewSeats(make([]int, size), []int{0}), Placements: []Placement{{Places: size}}, Nearby: [][]int{{0}}})
+}
+
+func newHostOf(c Config) *host {
 	h := &host{task: func(_ *Worker, pl *Place) *Place { return pl }}
-	h.pool.Init(Config{Host: h, Size: size, PlaceNodes: make([]int, size), Placements: []Placement{{Places: size}}, Nearby: [][]int{{0}}})
+	c.Host = h
+	h.pool.Init(c)
 	return h
 }
 
 func (h *host) AnyWork(forks bool) (node, place int, ok bool) {
-	return 0, -1, h.tasks.Load() > 0 || forks && h.fork.Load() > 0
+	for node := range h.pool.placements {
+		if h.tasks[node].Load() > 0 {
+			return node, -1, true
+		}
+	}
+	if h.shows {
+		for i, pl := range h.pool.Places() {
+			if pl.AnyFork(forks) {
+				return pl.Node(), i, true
+			}
+		}
+		if h.pool.Sleep.Load().HasGuests() && h.guests.AnyFork(forks) {
+			return 0, -1, true
+		}
+	}
+	return 0, -1, forks && h.fork.Load() > 0
 }
 
 func (h *host) NewPlace(index int) *Place {
 	pl := new(Place)
-	pl.Init(&h.pool, index, 0)
+	pl.Init(&h.pool, index)
 	return pl
 }
 
-func (h *host) Hire(_ *Placement, begin func(w *Worker)) {
-	w := h.worker()
-	begin(w)
-	explore.Go("worker", func() {
+func (h *host) Hire(s *Placement, begin func(w *Worker)) {
+	h.hire(s, begin, func(w *Worker) *Place {
 		pl := w.TakeUp()
 		if pl == nil {
 			w.BeginLookout()
 		}
-		h.live(w, pl)
+		return pl
+	})
+}
+
+// hire is Hire for a worker that begins with something.
+func (h *host) hire(s *Placement, begin func(w *Worker), first func(w *Worker) *Place) {
+	w := h.worker(s)
+	after := true
+	if h.counts {
+		_, after = s.Begins(&h.pool)
+	}
+	begin(w)
+	explore.Go("worker", func() {
+		h.live(w, first(w))
+		if !after {
+			s.Ends(&h.pool, false, after)
+		}
 	})
 }
 
@@ -67,32 +114,36 @@ func (h *host) Monitor() {
 func (h *host) Lent(*Worker)   { h.turns.Add(-1) }
 func (h *host) GoesOn(*Worker) { h.turns.Add(1) }
 
-func (h *host) LookAt(w *Worker) { w.Notice(w.Shown().(*hidden).waits.Load, never) }
+func (h *host) LookAt(w *Worker) { w.Notice(w.Shown().(*hidden).waits.Load, w.Shown().(*hidden).any) }
 
-func never() bool { return false }
-
-func (h *host) Closes(pl *Place) { pl.Mail.Store(0) }
+func (h *host) LetsGo(*Place) bool { return false }
+func (h *host) Closes(pl *Place)   { pl.Mail.Store(0) }
 
 func (h *host) Broken(what string) { panic(what) }
 
-func (h *host) worker() *Worker {
-	w := new(Worker)
-	w.Init(&h.pool, &h.pool.placements[0], new(hidden), false)
+func (h *host) worker(s *Placement) *Worker {
+	w, shown := new(Worker), new(hidden)
+	if h.shows {
+		shown.children = new(atomic.Int32)
+	}
+	w.Init(&h.pool, s, shown, false)
 	return w
 }
 
-// hidden is a worker whose forks the host shows.
+// hidden is a worker as the others see it. Its forks the host shows.
 type hidden struct {
-	waits atomic.Bool // its goroutine waits, as the runtime says
+	waits    atomic.Bool   // its goroutine waits, as the runtime says
+	children *atomic.Int32 // that can be stolen; nil for a worker that shows none
 }
 
-func (*hidden) AnyFork(bool) bool { return false }
-func (*hidden) Alarm()            {}
+func (s *hidden) AnyFork(bool) bool { return s.children != nil && s.children.Load() > 0 }
+func (s *hidden) any() bool         { return s.children != nil }
+func (*hidden) Alarm()              {}
 
 // start hires a worker for each place.
 func (h *host) start() {
 	for _, pl := range h.pool.Places() {
-		h.Hire(pl.Placement, func(w *Worker) { w.Grant(pl) })
+		h.Hire(pl.Placement(), func(w *Worker) { w.Grant(pl) })
 	}
 }
 
@@ -126,8 +177,10 @@ func (h *host) live(w *Worker, pl *Place) {
 
 // step does one thing in a place, and returns the place that the worker has afterwards.
 func (h *host) step(w *Worker, pl *Place) *Place {
-	if pl.IsStandIn() && h.take() {
-		return h.run(w, pl)
+	if pl.IsStandIn() {
+		if j := h.find(pl); j != nil {
+			return j(w, pl)
+		}
 	}
 	if pl.HasOrders() {
 		pl.StopSearching()
@@ -145,22 +198,63 @@ func (h *host) step(w *Worker, pl *Place) *Place {
 		w.BeIdle(pl)
 		return nil
 	}
-	if h.take() {
+	if j := h.find(pl); j != nil {
 		pl.StopSearching()
-		return h.run(w, pl)
+		return j(w, pl)
 	}
 	if h.steal() || pl.Searching && h.steal() {
 		pl.StopSearching()
 		return pl
 	}
 	if !pl.Searching && pl.startSearching() {
+		if h.searching != nil {
+			h.searching()
+		}
 		return pl // and looks once more
+	}
+	if h.pool.hot && !pl.HasOrders() && !h.pool.Exits() && pl.Watch(looks{}) {
+		return pl
 	}
 	w.BeIdle(pl)
 	return nil
 }
 
-func (h *host) take() bool { return h.takeFrom(&h.tasks) }
+// looks is a worker that watches.
+type looks struct{}
+
+func (looks) Look() heist.StealResult { return heist.Empty }
+func (looks) Spin(time.Duration)      { explore.Yield() }
+func (looks) Yield()                  {}
+func (looks) StepAside()              {}
+func (looks) GiveWay(int64)           {}
+
+// find takes a task, one of the place's node first, or else a child.
+func (h *host) find(pl *Place) job {
+	for _, node := range h.pool.nearby[pl.Node()] {
+		if h.takeFrom(&h.tasks[node]) {
+			return h.run
+		}
+	}
+	if h.shows {
+		for _, r := range append(h.rosters(), &h.guests) {
+			for at := r.First(); at != nil; at = at.Next() {
+				if c := at.Shown().(*hidden).children; c != nil && h.takeFrom(c) {
+					h.stole.Add(1)
+					return func(_ *Worker, pl *Place) *Place { return pl }
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// rosters returns those of the places.
+func (h *host) rosters() (all []*Roster) {
+	for _, pl := range h.pool.Places() {
+		all = append(all, &pl.Roster)
+	}
+	return all
+}
 
 func (h *host) takeFrom(n *atomic.Int32) bool {
 	for k := n.Load(); k > 0; k = n.Load() {
@@ -183,6 +277,9 @@ func (h *host) steal() bool {
 func (h *host) run(w *Worker, pl *Place) *Place {
 	pl = h.task(w, pl)
 	h.ran.Add(1)
+	if h.between != nil {
+		h.between()
+	}
 	return pl
 }
 
@@ -201,25 +298,36 @@ func (h *host) use(w *Worker, pl *Place) *Place {
 // submit queues tasks one by one, each as Pool.Go does.
 func (h *host) submit(n int) {
 	for range n {
-		h.tasks.Add(1)
-		h.pool.NotifyTask(0)
+		h.submitOn(0)
 	}
+}
+
+func (h *host) submitOn(node int) {
+	h.tasks[node].Add(1)
+	h.pool.NotifyTask(node)
 }
 
 // await waits until so many tasks have run, and then ends the pool.
 func (h *host) await(n int32) {
 	explore.Block("wait for the tasks", func() bool { return h.ran.Load() == n })
 	explore.Block("wait until the workers rest", h.pool.Rests)
+	h.atRest()
+	h.pool.End()
+	explore.Wait()
+}
+
+// atRest says how the pool is when nothing is to do.
+func (h *host) atRest() {
 	state := h.pool.Sleep.Load()
 	explore.Assert(state == policy.State(h.pool.Size())*policy.OneSleeper, "at rest the state is %x", int64(state))
 	for i, pl := range h.pool.Places() {
-		explore.Assert(i >= h.pool.Size() || h.pool.Sleep.Parked(i), "place %d does not sleep", i)
+		explore.Assert(pl.open == (i < h.pool.Size()), "of %d places, place %d is open: %v", h.pool.Size(), i, pl.open)
+		explore.Assert(h.pool.Sleep.Parked(i) == pl.open, "place %d is open, %v, and sleeps, %v", i, pl.open, !pl.open)
 		explore.Assert(pl.Owed() == 0, "%d want the place back", pl.Owed())
 		explore.Assert(pl.First() == nil, "somebody is on the roster")
 	}
+	explore.Assert(h.guests.First() == nil, "somebody is on the roster of guests")
 	explore.Assert(h.turns.Load() == 0, "a turn is lost")
-	h.pool.End()
-	explore.Wait()
 }
 
 func TestNoPlaceSleepsOverATask(t *testing.T) {
@@ -257,19 +365,24 @@ func TestTheLastSearcherWakesAnotherForWhatIsLeft(t *testing.T) {
 	})
 }
 
+// firstWaitsForSecond is a task that lends its place until both have begun, if it is the first of two.
+func firstWaitsForSecond() job {
+	var begun atomic.Int32
+	return func(w *Worker, pl *Place) *Place {
+		if begun.Add(1) > 1 {
+			return pl
+		}
+		w.Lend(pl, false)
+		explore.Block("wait for the other task", func() bool { return begun.Load() == 2 })
+		return w.ComeBack()
+	}
+}
+
 // The first task to begin waits for the second, and lends its only place meanwhile.
 func TestATaskMayWaitForTheNextOneInOnePlace(t *testing.T) {
 	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(1)
-		var begun atomic.Int32
-		h.task = func(w *Worker, pl *Place) *Place {
-			if begun.Add(1) > 1 {
-				return pl
-			}
-			w.Lend(pl, false)
-			explore.Block("wait for the other task", func() bool { return begun.Load() == 2 })
-			return w.ComeBack()
-		}
+		h.task = firstWaitsForSecond()
 		h.start()
 		h.submit(2)
 		h.await(2)
@@ -316,15 +429,7 @@ func TestTwoWhoComeBackGetThePlaceInTurn(t *testing.T) {
 func TestAPausedPoolGoesOnForWhoWaits(t *testing.T) {
 	programs.Explore(t, explore.Options{}, func() {
 		h := newHost(1)
-		var begun atomic.Int32
-		h.task = func(w *Worker, pl *Place) *Place {
-			if begun.Add(1) > 1 {
-				return pl
-			}
-			w.Lend(pl, false)
-			explore.Block("wait for the other task", func() bool { return begun.Load() == 2 })
-			return w.ComeBack()
-		}
+		h.task = firstWaitsForSecond()
 		h.start()
 		h.submit(2)
 		h.pool.Pause()
@@ -362,16 +467,21 @@ func TestPlacesCloseAndOpenWhileTasksCome(t *testing.T) {
 	programs.Explore(t, explore.Options{Preemptions: 1}, func() {
 		h := newHost(2)
 		h.start()
-		var resized atomic.Bool
-		explore.Go("resizes", func() {
-			h.pool.Resize(1, true)
-			h.pool.Resize(2, true)
-			resized.Store(true)
-		})
-		h.submit(1)
-		explore.Block("wait for the size", resized.Load)
-		h.await(1)
+		h.resizesForATask()
 	})
+}
+
+// resizesForATask runs a task while the number of places goes from two to one and back.
+func (h *host) resizesForATask() {
+	var resized atomic.Bool
+	explore.Go("resizes", func() {
+		h.pool.Resize(1, true)
+		h.pool.Resize(2, true)
+		resized.Store(true)
+	})
+	h.submit(1)
+	explore.Block("wait for the size", resized.Load)
+	h.await(1)
 }
 
 // The fork of a guest that waits is stolen, also if another guest leaves meanwhile.
@@ -401,133 +511,5 @@ func TestTheForkOfAGuestThatWaitsIsStolen(t *testing.T) {
 		g.LeaveGuest()
 		explore.Block("wait for the other guest", left.Load)
 		h.await(0)
-	})
-}
-
-// waitsUnsaid has the worker wait until the condition holds, without a word to heist.
-func waitsUnsaid(w *Worker, what string, condition func() bool) {
-	waits := &w.Shown().(*hidden).waits
-	waits.Store(true)
-	explore.Block(what, condition)
-	waits.Store(false) // the runtime does that before the goroutine goes on
-}
-
-// waitsTwice is a task that waits for a moment, twice, and uses its place after each wait.
-func (h *host) waitsTwice(w *Worker, pl *Place) *Place {
-	for range 2 {
-		waitsUnsaid(w, "wait", func() bool { return true })
-		pl = h.use(w, pl)
-	}
-	return pl
-}
-
-// notice looks at the workers that have places once.
-func (h *host) notice() {
-	for _, pl := range h.pool.Places() {
-		for w := pl.First(); w != nil; w = w.Next() {
-			h.LookAt(w)
-		}
-	}
-}
-
-// monitors is the monitor of a program with n tasks.
-func (h *host) monitors(n int32) func() {
-	return func() {
-		for {
-			explore.Block("wait for something to see", func() bool { return h.anyWaits() || h.ran.Load() == n })
-			if h.ran.Load() == n {
-				return
-			}
-			h.notice()
-		}
-	}
-}
-
-func (h *host) anyWaits() bool {
-	for _, pl := range h.pool.Places() {
-		for w := pl.First(); w != nil; w = w.Next() {
-			if w.Shown().(*hidden).waits.Load() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// The first task to begin waits for the second in a way that only the monitor sees. In one place both come to their ends.
-func TestAWaitThatIsNoticedHoldsNothingUp(t *testing.T) {
-	programs.Explore(t, explore.Options{Preemptions: 1, Random: 20_000}, func() {
-		h := newHost(1)
-		h.monitor = h.monitors(2)
-		var begun atomic.Int32
-		h.task = func(w *Worker, pl *Place) *Place {
-			pl = h.use(w, pl)
-			if begun.Add(1) == 1 {
-				waitsUnsaid(w, "wait for the other task", func() bool { return begun.Load() == 2 })
-			}
-			return h.use(w, pl)
-		}
-		h.start()
-		h.submit(2)
-		h.await(2)
-	})
-}
-
-// Two tasks wait twice, for a moment, and the monitor looks at any moment, twice: nobody uses a place that is another's, and
-// all come to rest.
-func TestAWaitMayBeginAndEndWhileTheMonitorLooks(t *testing.T) {
-	programs.Explore(t, explore.Options{Preemptions: 2}, func() {
-		h := newHost(1)
-		var over atomic.Bool
-		h.task = h.waitsTwice
-		h.start()
-		h.submit(2)
-		explore.Go("monitor", func() {
-			h.notice()
-			h.notice()
-			over.Store(true)
-		})
-		explore.Block("wait for the monitor", over.Load)
-		h.await(2)
-	})
-}
-
-// The monitor ends the wait for the worker, as in a pause, while the worker looks or waits again.
-func TestTheMonitorMaySeeTheEndOfAWait(t *testing.T) {
-	programs.Explore(t, explore.Options{Preemptions: 2}, func() {
-		h := newHost(1)
-		var over atomic.Bool
-		h.task = h.waitsTwice
-		h.start()
-		w := h.pool.Places()[0].First()
-		h.submit(1)
-		explore.Go("monitor", func() {
-			if w != nil {
-				h.LookAt(w)
-				w.NoticeEnd(w.Shown().(*hidden).waits.Load)
-				h.LookAt(w)
-			}
-			over.Store(true)
-		})
-		explore.Block("wait for the monitor", over.Load)
-		h.await(1)
-	})
-}
-
-// Tasks that wait have lookouts, which look at any moment.
-func TestALookoutWorksOnWhereItsTargetWaits(t *testing.T) {
-	programs.Explore(t, explore.Options{Preemptions: explore.None, Random: 20_000}, func() {
-		h := newHost(1)
-		h.monitor = h.monitors(2) // a lookout may look too early
-		var begun atomic.Int32
-		h.task = func(w *Worker, pl *Place) *Place {
-			begun.Add(1)
-			w.ExpectWait(false)
-			waitsUnsaid(w, "wait for the other task", func() bool { return begun.Load() == 2 })
-			return h.use(w, pl)
-		}
-		h.start()
-		h.submit(2)
-		h.await(2)
 	})
 }

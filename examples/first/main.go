@@ -1,7 +1,7 @@
-package pool_test
+// First is a program with one of each: forks, a loop and a group of tasks.
+package main
 
 import (
-	"context"
 	"fmt"
 	"log"
 	"strings"
@@ -19,7 +19,7 @@ var fib = pool.Recursive(func(f *pool.Fork[int, int], n int) int {
 	return x + y
 })
 
-func Example() {
+func main() {
 	p, err := pool.New() // a worker for each CPU
 	if err != nil {
 		log.Fatal(err)
@@ -43,7 +43,7 @@ func Example() {
 
 	// Tasks: a group has the manners of errgroup.
 	var words atomic.Int64
-	g, _ := p.Group(context.Background())
+	g, _ := pool.NewGroup(p)
 	for _, text := range []string{"to steal", "or not to steal", "that is the question"} {
 		g.Go(func() error {
 			words.Add(int64(len(strings.Fields(text))))
@@ -54,8 +54,4 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(words.Load(), "words")
-	// Output:
-	// fib(30) = 832040
-	// 999 squared is 998001
-	// 10 words
 }

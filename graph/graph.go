@@ -1,0 +1,501 @@
+// Package graph runs graphs of functions on a pool: a function begins when those before it have ended. A graph is built once and run
+// any number of times. Taskflow calls that a taskflow, and oneTBB a flow graph of continue nodes.
+//
+// For dependencies that come up while a program runs, use futures and [pool.After]; for a loop over a grid without dependencies package par.
+package graph
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed53057037/heist/internal/causes"
+	"github.com/seed53057037/heist/internal/panics"
+	"github.com/seed53057037/heist/pool"
+)
+
+// # A run
+//
+// Each node counts its predecessors that have not ended. Who ends a node subtracts one from each successor, and has **released** those that
+// come to zero. It queues all of them but one, by Worker.Go, and goes on with that one itself: oneTBB calls this the bypass of the scheduler,
+// Taskflow does the same. A node with one predecessor has no counter, since that one releases it. As a long chain must not keep
+// the worker from the pool's other tasks, it goes on so only mostInPlace times, and then queues this node as well.
+//
+// A node sets its counter back when it begins: all its predecessors have ended, and they do not end again before the next
+// run. So no run begins with a pass over the nodes, and a run allocates nothing.
+//
+// Each node comes before some node without successors, a **sink**, or is one. So when all sinks have ended, all nodes have, and only
+// sinks count in Graph.left, a word that all workers write.
+//
+// A node that does not run, because one before it failed or the context has ended, still releases its successors: every run comes to each node
+// once, whatever happens, so the counters are right afterwards.
+
+// mostInPlace is how many nodes a worker runs in a row without asking the pool for others. A pass through the pool costs some 30 ns.
+const mostInPlace = 16
+
+// # Layout
+//
+// Where a run spends its time is in cache misses, so what it touches is small. What it needs of a node that begins is in the first 64
+// bytes of the node, and nodes lie side by side. Counters and successors are arrays of 32-bit words apart from the nodes: to subtract from a successor
+// that is not released touches nothing of that node. A successor is twice its index, and one more if it has a counter.
+
+// Graph is a set of functions, its nodes, and of what must come before what. The zero Graph is empty. Add nodes by [Graph.Add], say what comes
+// first by [Node.After], and run it. A Graph must not be copied, and not be changed while it runs.
+type Graph struct {
+	nodes []*Node
+	block []Node // where the last nodes lie, and the next ones will
+	edges []edge
+	timed bool
+
+	// What compile makes of these; constant while the graph runs.
+
+	compiled bool
+	broken   error // why it cannot run; nil if it can
+	roots    []func(w *pool.Worker)
+	sinks    int64
+	next     []uint32       // the successors of all nodes, see Layout
+	pending  []atomic.Int32 // how many predecessors have not ended, by node, if there are several; who ends one subtracts, and the node itself sets it back
+	done     chan struct{}  // gets an entry when all sinks have ended
+	await    func()         // waits for that; constant, so that a run allocates nothing
+
+	running atomic.Bool // Run writes
+
+	// Of the present run, or the last one; constant while it runs.
+
+	pool  *pool.Pool
+	ctx   context.Context
+	ends  bool // the context can end
+	began time.Time
+
+	left    atomic.Int64 // sinks that have not ended; who ends one subtracts
+	skipped atomic.Bool  // a node did not begin, or was ended early, because the context has ended or the pool closes; who finds out writes
+	failed  atomic.Bool  // a node has an error or a panic; the worker that ran it writes
+	over    atomic.Bool  // the pool has ended in the midst of the run; Run writes
+}
+
+type edge struct{ from, to uint32 } // indices
+
+// Node is a function in a graph.
+type Node struct {
+	graph      *Graph
+	f          func(w *pool.Worker) error
+	task       func(w *pool.Worker) // run; constant, so that to queue it allocates nothing
+	index      uint32               // in Graph.nodes; constant
+	first, end uint32               // where its successors are in Graph.next; constant while the graph runs, like before
+	before     int32                // how many predecessors it has
+	spoiled    atomic.Bool          // one of them failed or was spoiled; who ends that one writes, and the node itself resets it
+
+	name       string
+	err        error // of its last run, like panicked; the worker that runs it writes, as what follows
+	panicked   *pool.PanicError
+	from, till time.Duration // since the beginning of its last run, if that was timed; 0 if the node did not run
+}
+
+// Add adds a function. Its name is for errors and pictures, and need not be unique. An error of f, as a panic, keeps the
+// functions that come after f, directly or not, from beginning; all others run. F may be called by several goroutines at the same time only if the graph
+// has several nodes with it.
+//
+// Cost: an allocation for the node's task, and memory of 144 bytes.
+func (g *Graph) Add(name string, f func(w *pool.Worker) error) *Node {
+	g.mustRest("Add")
+	if f == nil {
+		panic(fmt.Errorf("graph: the node %s was given a nil function", name))
+	}
+	if len(g.block) == cap(g.block) {
+		g.block = make([]Node, 0, min(max(len(g.nodes), 4), 512))
+	}
+	g.block = g.block[:len(g.block)+1]
+	n := &g.block[len(g.block)-1]
+	n.graph, n.name, n.f, n.index = g, name, f, uint32(len(g.nodes))
+	n.task = n.run
+	g.nodes = append(g.nodes, n)
+	g.compiled = false
+	return n
+}
+
+// After has the node begin when the others have ended, and returns the node. To say it twice is to say it once. All must be nodes of the
+// same graph. A circle is found by the next [Graph.Run], or by [Graph.Check].
+//
+// Cost: some nanoseconds for each.
+func (n *Node) After(others ...*Node) *Node {
+	n.graph.mustRest("After")
+	for _, o := range others {
+		if o == nil || o.graph != n.graph {
+			panic(fmt.Errorf("graph: the node %s was to come after a node of another graph, or nil", n.name))
+		}
+		n.graph.edges = append(n.graph.edges, edge{o.index, n.index})
+	}
+	n.graph.compiled = false
+	return n
+}
+
+// Name returns the node's name.
+func (n *Node) Name() string { return n.name }
+
+func (g *Graph) mustRest(method string) {
+	if g.running.Load() {
+		panic(fmt.Errorf("graph: %s was called while the graph runs", method))
+	}
+}
+
+// CycleError is the error of a graph in which nodes wait for one another.
+type CycleError struct {
+	Names []string // of the nodes of a circle, in order: each comes after the one before it, and the first one after the last
+}
+
+// Error names the circle.
+func (e *CycleError) Error() string {
+	return fmt.Sprintf("graph: a circle: %s -> %s", strings.Join(e.Names, " -> "), e.Names[0])
+}
+
+// Check returns a [*CycleError] if there is a circle, as [Graph.Run] does. Cost: that of a look at all nodes and edges, once after a change.
+func (g *Graph) Check() error {
+	g.mustRest("Check")
+	return g.compile()
+}
+
+// compile makes of the edges what a run needs.
+func (g *Graph) compile() error {
+	if g.compiled {
+		return g.broken
+	}
+	n := len(g.nodes)
+	first := make([]uint32, n+1) // where the successors of a node begin
+	inOrder := true
+	for _, e := range g.edges {
+		first[e.from+1]++
+		inOrder = inOrder && e.from < e.to
+	}
+	for i := range n {
+		first[i+1] += first[i]
+	}
+	g.next = make([]uint32, len(g.edges))
+	filled := slices.Clone(first)
+	for _, e := range g.edges {
+		g.next[filled[e.from]] = e.to
+		filled[e.from]++
+	}
+	before := make([]int32, n)
+	last := make([]uint32, n) // 1 + the last node with an edge to this one, lest one that is given twice count
+	kept := uint32(0)
+	g.roots, g.sinks = nil, 0
+	for i, node := range g.nodes {
+		node.first = kept
+		for _, to := range g.next[first[i]:first[i+1]] {
+			if last[to] != uint32(i)+1 {
+				last[to] = uint32(i) + 1
+				before[to]++
+				g.next[kept] = to
+				kept++
+			}
+		}
+		if node.end = kept; node.first == kept {
+			g.sinks++
+		}
+	}
+	g.next = g.next[:kept]
+	for i, to := range g.next {
+		g.next[i] = 2 * to
+		if before[to] > 1 {
+			g.next[i]++
+		}
+	}
+	g.pending = make([]atomic.Int32, n)
+	for i, node := range g.nodes {
+		node.before = before[i]
+		node.spoiled.Store(false)
+		g.pending[i].Store(before[i])
+		if before[i] == 0 {
+			g.roots = append(g.roots, node.task)
+		}
+	}
+	if g.done == nil {
+		g.done = make(chan struct{}, 1)
+		g.await = func() {
+			select {
+			case <-g.done:
+			case <-g.pool.Done():
+				select {
+				case <-g.done:
+				default:
+					g.over.Store(true)
+				}
+			}
+		}
+	}
+	g.compiled, g.broken = true, nil
+	if !inOrder { // else each comes after nodes that were added before it
+		g.broken = g.findCycle()
+	}
+	return g.broken
+}
+
+// order returns the nodes so that each comes after its predecessors. Nodes in or behind a circle are missing.
+func (g *Graph) order() []*Node {
+	left := make([]int32, len(g.nodes))
+	order := make([]*Node, 0, len(g.nodes))
+	for i, n := range g.nodes {
+		if left[i] = n.before; n.before == 0 {
+			order = append(order, n)
+		}
+	}
+	for i := 0; i < len(order); i++ {
+		for _, to := range g.next[order[i].first:order[i].end] {
+			if left[to/2]--; left[to/2] == 0 {
+				order = append(order, g.nodes[to/2])
+			}
+		}
+	}
+	return order
+}
+
+func (g *Graph) findCycle() error {
+	order := g.order()
+	if len(order) == len(g.nodes) {
+		return nil
+	}
+	// Each node that is missing has a predecessor that is missing, so the way back from predecessor to predecessor ends in a circle.
+	found := make([]bool, len(g.nodes))
+	for _, n := range order {
+		found[n.index] = true
+	}
+	from := make([]uint32, len(g.nodes)) // a missing predecessor of a missing node
+	for _, e := range g.edges {
+		if !found[e.from] && !found[e.to] {
+			from[e.to] = e.from
+		}
+	}
+	at := uint32(slices.Index(found, false))
+	for range g.nodes {
+		at = from[at]
+	}
+	e := &CycleError{}
+	for first := at; len(e.Names) == 0 || at != first; at = from[at] {
+		e.Names = append(e.Names, g.nodes[at].name)
+	}
+	slices.Reverse(e.Names)
+	i := slices.Index(e.Names, slices.Min(e.Names)) // whichever node was found first
+	e.Names = slices.Concat(e.Names[i:], e.Names[:i])
+	return e
+}
+
+// WithTimings has runs note when each node begins and ends, for [Graph.CriticalPath] and [Graph.WriteDOT]. Cost: two looks at the clock for each node.
+func (g *Graph) WithTimings() {
+	g.mustRest("WithTimings")
+	g.timed = true
+}
+
+// Run runs the graph's functions on the pool, and returns when all have ended. It returns nil if all of them ran and returned nil. Otherwise:
+//
+//   - the errors of functions, with the names of their nodes, joined in the order of Add; functions that come after one that failed do not run;
+//   - the cause of ctx, if its end kept functions from beginning, or ended one early: each is a call with ctx, as [pool.Worker.With] describes;
+//   - [pool.ErrClosed], if the pool is closed, or was aborted in the midst of the run; in the latter case the graph cannot be run again;
+//   - a [*CycleError], or an error because the graph runs already.
+//
+// If a function panicked, Run panics with the first [*pool.PanicError] in the order of Add when all have ended. A function that
+// calls runtime.Goexit has the error [pool.ErrGoexit].
+//
+// Any goroutine may call it; a task lends its place meanwhile. Cost: after the first run, no allocation if called from outside of the pool with a
+// ctx that does not end; else that of a call with a context for each function.
+func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
+	p.Workers() // panics if the pool was not made by New
+	if ctx == nil {
+		return errors.New("graph: Graph.Run was given a nil context; use context.Background() for one that does not end")
+	}
+	if !g.running.CompareAndSwap(false, true) {
+		return errors.New("graph: the graph runs already; a graph runs once at a time")
+	}
+	defer g.running.Store(false)
+	if g.over.Load() {
+		return errOver
+	}
+	if err := g.compile(); err != nil || len(g.nodes) == 0 {
+		return err
+	}
+	if ctx.Err() != nil {
+		return causes.Of(ctx)
+	}
+	g.pool, g.ctx, g.ends = p, ctx, ctx.Done() != nil
+	g.left.Store(g.sinks)
+	g.skipped.Store(false)
+	g.failed.Store(false)
+	if g.timed {
+		g.began = time.Now()
+	}
+	queued, err := p.SubmitAll(ctx, g.roots)
+	if queued < len(g.roots) { // the pool closes, or ctx has ended the wait for room; the run comes to all nodes even so
+		g.skipped.Store(true)
+		for _, root := range g.roots[queued:] {
+			root(nil)
+		}
+	}
+	p.Block(g.await)
+	if g.over.Load() {
+		return pool.ErrClosed
+	}
+	if g.skipped.Load() {
+		err = cmp.Or(err, causes.Of(ctx), pool.ErrClosed) // the last, if Abort's caller has called what was given back
+	}
+	if g.failed.Load() {
+		err = g.failure(err)
+	}
+	return err
+}
+
+var errOver = errors.New("graph: the pool was aborted while the graph ran, so the graph cannot run again; make a new one")
+
+// failure returns the errors of the nodes and err, or panics as one of the nodes did.
+func (g *Graph) failure(err error) error {
+	var errs []error
+	var panicked *pool.PanicError
+	for _, n := range g.nodes {
+		if n.panicked != nil && panicked == nil {
+			panicked = n.panicked
+		}
+		if n.err != nil {
+			errs = append(errs, fmt.Errorf("graph: %s: %w", n.name, n.err))
+		}
+		n.err, n.panicked = nil, nil
+	}
+	if panicked != nil {
+		panic(panicked)
+	}
+	if len(errs) == 1 && err == nil {
+		return errs[0]
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// run is the task of a node that has been released. It goes on with nodes that it releases.
+func (n *Node) run(w *pool.Worker) {
+	if n.graph.over.Load() { // Abort has given the task back, and another goroutine calls it
+		return
+	}
+	var kept []*Node // nodes that the pool did not take; nearly always none
+	for inPlace := 0; n != nil; inPlace++ {
+		if inPlace == mostInPlace && w != nil && w.Go(n.task) == nil {
+			inPlace, n = -1, nil
+		} else {
+			ok := n.do(w, &kept)
+			n, kept = n.release(w, ok, kept)
+		}
+		if last := len(kept) - 1; n == nil && last >= 0 {
+			n, kept = kept[last], kept[:last]
+		}
+	}
+}
+
+// do runs the node's function, unless there is a reason not to, and says whether its successors may run. If the function ends the
+// goroutine, do sees to the rest of the run, and to what was kept.
+func (n *Node) do(w *pool.Worker, kept *[]*Node) (ok bool) {
+	g := n.graph
+	if g.timed {
+		n.from, n.till = 0, 0
+	}
+	if n.before > 1 {
+		g.pending[n.index].Store(n.before)
+	}
+	if n.spoiled.Load() {
+		n.spoiled.Store(false)
+		return false
+	}
+	if g.ends && g.ctx.Err() != nil {
+		g.skipped.Store(true)
+	}
+	if w == nil || g.skipped.Load() {
+		g.skipped.Store(true)
+		return false
+	}
+	w.ShowAs(n.f)
+	if g.timed {
+		n.from = time.Since(g.began)
+	}
+	returned := false
+	defer func() {
+		if g.timed {
+			n.till = max(time.Since(g.began), 1)
+		}
+		if returned {
+			return
+		}
+		if v := panics.Recovered(recover()); v != nil {
+			n.fails(nil, panicError(v))
+			return
+		}
+		n.fails(pool.ErrGoexit, nil)
+		n.leave(w, *kept)
+	}()
+	ended, err := n.call(w)
+	if returned = true; err != nil {
+		n.fails(err, nil)
+	} else if ended {
+		g.skipped.Store(true)
+	}
+	return err == nil && !ended
+}
+
+// call calls the node's function, in the context of the run if that can end, and says whether that has ended it early.
+func (n *Node) call(w *pool.Worker) (ended bool, err error) {
+	if !n.graph.ends {
+		return false, n.f(w)
+	}
+	end := w.With(n.graph.ctx).Run(func(w *pool.Worker) { err = n.f(w) })
+	return end != nil, err
+}
+
+// leave releases what comes after the node, and sees that others run that and what was kept: the goroutine ends.
+func (n *Node) leave(w *pool.Worker, kept []*Node) {
+	next, kept := n.release(w, false, kept)
+	if next != nil {
+		kept = append(kept, next)
+	}
+	for _, k := range kept {
+		if w.Go(k.task) != nil {
+			k.run(nil)
+		}
+	}
+}
+
+func panicError(v any) *pool.PanicError {
+	if e, ok := v.(*pool.PanicError); ok {
+		return e
+	}
+	return &pool.PanicError{Value: v, Stack: debug.Stack()}
+}
+
+func (n *Node) fails(err error, panicked *pool.PanicError) {
+	n.err, n.panicked = err, panicked
+	n.graph.failed.Store(true)
+}
+
+// release counts the node as ended. It returns one of the successors that this has released, for the caller to run, and queues
+// the others; what the pool does not take it adds to kept.
+func (n *Node) release(w *pool.Worker, ok bool, kept []*Node) (next *Node, _ []*Node) {
+	g := n.graph
+	if n.first == n.end {
+		if g.left.Add(-1) == 0 {
+			g.done <- struct{}{}
+		}
+		return nil, kept
+	}
+	for _, to := range g.next[n.first:n.end] {
+		i := to / 2
+		if !ok {
+			g.nodes[i].spoiled.Store(true)
+		}
+		if to%2 != 0 && g.pending[i].Add(-1) > 0 {
+			continue
+		}
+		if next != nil && (w == nil || w.Go(next.task) != nil) {
+			kept = append(kept, next)
+		}
+		next = g.nodes[i]
+	}
+	return next, kept
+}
