@@ -96,10 +96,10 @@ func (p *Pool) lookAtWorkers() {
 	defer m.looks.Done()
 	if m.last == nil {
 		m.last = &look{p: p, statuses: new(statuses), beside: 1}
-		if !p.inBubble {
-			m.last.statuses = goroutineStatuses()
-		}
 		m.last.stolen, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
+	}
+	if m.last.statuses.at == 0 && !p.inBubble {
+		m.last.statuses = goroutineStatuses()
 	}
 	m.last.look()
 	if !p.hasUnbegun() {

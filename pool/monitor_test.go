@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -216,6 +217,24 @@ func TestTheStatusOfGoroutinesIsFound(t *testing.T) {
 	require.True(t, testutil.Eventually(func() bool { return s.of(r) == isWaiting }))
 	close(gate)
 	over()
+}
+
+// TestStatusesAreLookedForAgain where a machine stood still at the first try, but not for ever on a release of Go whose records differ.
+func TestStatusesAreLookedForAgain(t *testing.T) {
+	for _, fits := range []int{1, 2, 0} {
+		tries := 0
+		f := finder{tries: 3, find: func() *statuses {
+			if tries++; tries == fits {
+				return &statuses{at: 1}
+			}
+			return new(statuses)
+		}}
+		for range 5 {
+			f.get()
+		}
+		require.Equal(t, cmp.Or(fits, 3), tries)
+		require.Equal(t, fits > 0, f.get().at > 0)
+	}
 }
 
 // TestNoMoreTasksBeginThanThereArePlaces, where tasks wait again and again without a word. Those that come back go on at once, so only the time

@@ -50,22 +50,38 @@ type statuses struct {
 	reasons                [256]string // what those mean that are waits; empty for others
 }
 
-var (
-	findsStatuses = sync.OnceValue(findStatuses)
-	foundStatuses atomic.Pointer[statuses] // what that has returned
-)
+// finder finds the statuses at one of its tries, or gives up after the last. A try fails where goroutines of heist's own do not come to
+// wait for longer than it has patience, as on a machine that stands still.
+type finder struct {
+	find  func() *statuses
+	found atomic.Pointer[statuses] // what the tries came to; set once
+	mu    sync.Mutex               // one try at a time
+	tries int                      // that are left; under mu
+}
+
+var theStatuses = finder{find: findStatuses, tries: 10}
 
 // goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, once. A caller in a bubble of
 // testing/synctest does not, because the goroutines that have to wait for that would belong to the bubble.
-func goroutineStatuses() *statuses {
-	if s := foundStatuses.Load(); s != nil {
+func goroutineStatuses() *statuses { return theStatuses.get() }
+
+func (f *finder) get() *statuses {
+	if s := f.found.Load(); s != nil {
 		return s
 	}
 	if inBubble() {
 		return new(statuses)
 	}
-	foundStatuses.Store(findsStatuses())
-	return foundStatuses.Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.found.Load(); s != nil {
+		return s
+	}
+	s := f.find()
+	if f.tries--; s.at != 0 || f.tries == 0 {
+		f.found.Store(s)
+	}
+	return s
 }
 
 // of returns the status of a goroutine.

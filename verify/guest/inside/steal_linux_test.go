@@ -41,7 +41,7 @@ func TestFirstStealsGoToTheNearestTier(t *testing.T) {
 }
 
 // stealAll returns the thief's node, the nodes of the tasks in the order in which it ran
-// them, and whether it had stolen nothing before.
+// them, and whether it ran them all and had stolen nothing before.
 func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, innocent bool) {
 	// By default there is a worker for each P, of which there may still be fewer: Go sees within a second or so that CPUs are back.
 	p, err := pool.New(pool.WithCPUs(allCPUs(m)...), pool.WithPinning(pool.PinCores), pool.WithTuning(pool.Tuning{UniformLooks: -1}))
@@ -51,14 +51,23 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	release := make(chan struct{})
 	const each = 10
 	stolen.Add((m.CPUs() - 1) * each)
-	for range m.CPUs() {
+	cpus := make([]int, m.CPUs())
+	var mu sync.Mutex // from
+	var elsewhere atomic.Bool
+	for i := range cpus {
 		require.NoError(t, p.Go(func(w *pool.Worker) {
-			begun.Compute() // from here on no worker is idle
-			cpu, err := currentCPU()
-			if err != nil {
+			var err error
+			if cpus[i], err = currentCPU(); err != nil {
 				t.Error(err)
 			}
-			if cpu == thief {
+			begun.Compute() // from here on no worker is idle
+			if !slices.Equal(slices.Sorted(slices.Values(cpus)), slices.Sorted(slices.Values(allCPUs(m)))) {
+				if elsewhere.Store(true); i == 0 { // the monitor had one begin beside the workers
+					stolen.Add(-(m.CPUs() - 1) * each)
+				}
+				return
+			}
+			if cpus[i] == thief {
 				home, innocent = w.Node(), p.Stats().Workers[w.ID()].Steals == 0
 				full.Compute()
 				return
@@ -66,7 +75,12 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 			node := w.Node()
 			for range each {
 				_ = w.Go(func(*pool.Worker) {
+					if cpu, err := currentCPU(); cpu != thief || err != nil {
+						elsewhere.Store(true)
+					}
+					mu.Lock()
 					from = append(from, node)
+					mu.Unlock()
 					stolen.Done()
 				})
 			}
@@ -81,7 +95,7 @@ func stealAll(t *testing.T, m guest.Machine, thief int) (home int, from []int, i
 	}
 	close(release)
 	require.NoError(t, p.Close())
-	return home, from, innocent
+	return home, from, innocent && !elsewhere.Load()
 }
 
 // firsts returns each number where it is for the first time.
