@@ -21,7 +21,7 @@ type Stats struct {
 	Late      uint64 // tasks that were not begun by their deadline (StartBy)
 	Skipped   uint64 // tasks that were cancelled before they began, by a context, a group's error or Future.Cancel
 	Panicked  uint64 // functions of tasks, groups and futures that panicked
-	Beside    uint64 // tasks for which a worker without a place was hired: a coroutine of iter.Pull waited, or the pool closed
+	Beside    uint64 // tasks for which a worker without a place was hired: a coroutine of iter.Pull waited, the pool closed, or none had begun for 10 ms where waits cannot be told
 	Noticed   uint64 // waits that the pool was not told of, and has noticed
 	Published uint64 // times that a worker published forks, perhaps several at once
 
