@@ -14,10 +14,10 @@ import (
 // to one bucket for each value, and one for whatever lies between two values. An element is compared with 2 of 5 values, or 3 of 16, in
 // the mean, because a comparator says at once that elements are equal. Quicksorts that put aside what equals the pivot (as
 // pdqsort, ipnsort and driftsort do) take twice as many comparisons, and merges log2 n.
-
 //
 // Numbers that have few values are counted, and written anew. A multiplier that sends the values of the sample to slots of their own
-// makes that a look-up for each number. It takes a fifth of the time of sorting their bits.
+// makes that a look-up for each number. It takes a fifth of the time of sorting their bits. Up to 256 keys of elements are counted in the same
+// way, but for values that are found on the way (sortFewValues).
 
 // mostValues bounds the values that are looked for. It may be at most 127.
 const mostValues = 16

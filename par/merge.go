@@ -142,8 +142,12 @@ func (e *comparables[E]) run(lo, hi int) (end int, down bool) {
 	return end, down
 }
 
-func (e *comparables[E]) dropMerge(lo, hi int) bool {
-	return dropMerge(e.sides[inSlice][lo:hi], e.compare)
+func (e *comparables[E]) nearly(lo, hi int) bool {
+	s := e.sides[inSlice][lo:hi]
+	if len(s) < serialSort {
+		return insertNear(s, e.compare)
+	}
+	return dropMerge(s, e.compare) || insertNear(s, e.compare)
 }
 
 func (e *comparables[E]) reverse(lo, hi int) { slices.Reverse(e.sides[inSlice][lo:hi]) }

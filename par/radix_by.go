@@ -43,31 +43,41 @@ func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) e
 // fewKeys is how many keys are sorted on the stack. Beside a sort of so few elements each allocation counts.
 const fewKeys = 256
 
-// sortByFew sorts at most fewKeys elements, by merging keys and indices.
+// sortByFew sorts at most fewKeys elements: those that are near their places by insertion, others by merging keys and indices.
 func sortByFew[E any, K cmp.Ordered](s []E, key func(e E) K) {
-	var keys [2][fewKeys]K
-	var order [2][fewKeys]uint8
-	from, to := items[uint8, K]{keys[0][:len(s)], order[0][:len(s)]}, items[uint8, K]{keys[1][:len(s)], order[1][:len(s)]}
+	var keys [fewKeys]K
 	for i, e := range s {
-		from.keys[i] = key(e)
+		keys[i] = key(e)
 	}
-	if end, down := runOf(from.keys); end == len(s) {
+	all := items[E, K]{keys[:len(s)], s}
+	if end, down := runOf(all.keys); end == len(s) {
 		if down {
 			slices.Reverse(s)
 		}
 		return
 	}
+	if 4*descents(all.keys) > len(s) || !all.insertNear() {
+		mergeByFew(s, &keys)
+	}
+}
+
+func mergeByFew[E any, K cmp.Ordered](s []E, keys *[fewKeys]K) {
+	var merged [fewKeys]K
+	var order [2][fewKeys]uint8
+	from, to := items[uint8, K]{keys[:len(s)], order[0][:len(s)]}, items[uint8, K]{merged[:len(s)], order[1][:len(s)]}
 	for i := range from.values {
 		from.values[i] = uint8(i)
 	}
-	for lo := 0; lo < len(s); lo += insertionLen {
-		insertItems(to.at(lo, min(lo+insertionLen, len(s))), from.at(lo, min(lo+insertionLen, len(s))))
-	}
-	for width := insertionLen; width < len(s); width *= 2 {
-		from, to = to, from
-		for lo := 0; lo < len(s); lo += 2 * width {
-			mid, end := min(lo+width, len(s)), min(lo+2*width, len(s))
-			mergeItems(to, from, extent{lo, mid}, extent{mid, end}, lo)
+	if !sortFewValues(to, from) {
+		for lo := 0; lo < len(s); lo += insertionLen {
+			insertItems(to.at(lo, min(lo+insertionLen, len(s))), from.at(lo, min(lo+insertionLen, len(s))))
+		}
+		for width := insertionLen; width < len(s); width *= 2 {
+			from, to = to, from
+			for lo := 0; lo < len(s); lo += 2 * width {
+				mid, end := min(lo+width, len(s)), min(lo+2*width, len(s))
+				mergeItems(to, from, extent{lo, mid}, extent{mid, end}, lo)
+			}
 		}
 	}
 	for i := range s { // along each circle of elements that take each other's places
@@ -79,6 +89,68 @@ func sortByFew[E any, K cmp.Ordered](s []E, key func(e E) K) {
 			s[at], to.values[at] = e, uint8(at)
 		}
 	}
+}
+
+// sortFewValues sorts the indices of src into dst if the keys have few values, and says whether it did. It does not move the keys.
+func sortFewValues[K cmp.Ordered](dst, src items[uint8, K]) bool {
+	if reflect.TypeFor[K]().Kind() == reflect.String {
+		return false
+	}
+	const slots = 64 // for at most mostValues
+	var values [mostValues]K
+	var numbers [slots]uint8 // of the value in a slot, from 1
+	var counts [mostValues + 1]uint8
+	var number [fewKeys]uint8 // of each key's value
+	known := uint8(0)
+	var zero K
+	for i, k := range src.keys {
+		if k == zero {
+			k = zero // of either sign
+		}
+		at := bitsOf(k) * 0x9e3779b97f4a7c15 >> 58
+		for n := numbers[at]; n == 0 || values[n-1] != k; n = numbers[at] {
+			switch {
+			case n > 0:
+				at = (at + 1) % slots
+				continue
+			case known == mostValues || k != k:
+				return false
+			}
+			values[known] = k
+			known++
+			numbers[at] = known
+		}
+		number[i] = numbers[at]
+		counts[numbers[at]]++
+	}
+	var sorted [mostValues]uint8
+	for i := range known {
+		j := i
+		for ; j > 0 && values[i] < values[sorted[j-1]-1]; j-- {
+			sorted[j] = sorted[j-1]
+		}
+		sorted[j] = i + 1
+	}
+	end := uint8(0)
+	for _, n := range sorted[:known] {
+		counts[n], end = end, end+counts[n]
+	}
+	for i := range src.keys {
+		next := &counts[number[i]]
+		dst.values[*next] = uint8(i)
+		*next++
+	}
+	return true
+}
+
+// descents returns how many keys are less than the one before.
+func descents[K cmp.Ordered](keys []K) (n int) {
+	for i, k := range keys[1:] {
+		if k < keys[i] {
+			n++
+		}
+	}
+	return n
 }
 
 // insertItems sorts src into dst, which may be the same items.
@@ -178,7 +250,7 @@ func dropMergeBy[E any, K cmp.Ordered](s []E, keys []K) bool {
 		all[i] = item{k, int32(i)}
 	}
 	if !dropMerge(all, func(a, b item) int { return cmp.Compare(a.key, b.key) }) {
-		return false
+		return (items[E, K]{keys, s}).insertNear()
 	}
 	sorted := make([]E, len(s))
 	for i, item := range all {

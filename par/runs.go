@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -16,7 +17,7 @@ import (
 //  1. If the elements begin as one run does, all of them are looked at. One run is left as it is, or reversed.
 //  2. Otherwise a sample of windows is looked at. If most comparisons in it are **turns**, ups among downs or downs among ups, the elements
 //     are disordered: that costs a comparison for 16 elements, and 144 at most. Equal neighbours say that there may be few values.
-//  3. What is ordered is drop-merged (below), if that works.
+//  3. What is ordered is drop-merged, or sorted by insertion (both below), if that works.
 //  4. Otherwise a sort by comparisons divides the elements into **stretches**: runs, and what lies between long runs. All workers do so, each in
 //     its parts, and runs are joined at the parts' borders. Then the stretches are merged. Numbers and strings are sorted by their bits, which
 //     takes less than three levels of merges.
@@ -47,9 +48,10 @@ const (
 	leastRun = 32
 
 	// windows and windowLen bound the sample: 128 comparisons for a million elements, 16 for 256. In a sample of random
-	// elements 7 of 16 comparisons are turns, in one of a sorted slice of which 1% were swapped 1 of 32.
+	// elements 7 of 16 comparisons are turns, in one of a sorted slice of which 1% were swapped 1 of 32, and if a quarter have
+	// changed places with their neighbours 1 of 5.
 	windows, windowLen = 16, 8
-	mostTurns          = 8  // elements are disordered if 1 of so many comparisons is a turn,
+	mostTurns          = 3  // elements are disordered if 1 of so many comparisons is a turn,
 	leastCalm          = 4  // but some are in order if 1 of so many windows has no turn
 	leastEqual         = 32 // they may have few values if 1 of so many finds equal elements
 )
@@ -74,7 +76,7 @@ func look(n int, run func(hi int) (end int, down bool), sample func(at, hi int) 
 	if end == first {
 		return looked{oneRun: end == n, begins: true, ordered: true, down: down}
 	}
-	turns, equals, calm, count := 0, 0, 0, min(windows, n/(windows*windowLen)+1)
+	turns, equals, calm, count := 0, 0, 0, min(windows, n/(windows*windowLen)+2)
 	if n < count*2*windowLen {
 		return l
 	}
@@ -85,7 +87,7 @@ func look(n int, run func(hi int) (end int, down bool), sample func(at, hi int) 
 			calm++
 		}
 	}
-	l.ordered, l.partly = turns*mostTurns < count*windowLen, calm*leastCalm >= count
+	l.ordered, l.partly = turns*mostTurns <= count*windowLen, calm*leastCalm >= count
 	l.few = equals > 0 && equals*leastEqual >= count*windowLen
 	return l
 }
@@ -145,7 +147,8 @@ func (g *sorting) findRuns(w *pool.Worker, n int) []stretch {
 	found := make([][]stretch, partsOf(w, n))
 	each(w, len(found), func(part int) {
 		lo, hi := cut(n, part, len(found))
-		if g.elements.dropMerge(lo, hi) {
+		begun, down := g.elements.run(lo, min(lo+leastRun, hi))
+		if !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi) {
 			found[part] = []stretch{{hi, ascends}}
 		} else {
 			found[part] = g.stretches(lo, hi)
@@ -211,6 +214,84 @@ func reverse[E any](w *pool.Worker, s []E) {
 	})
 }
 
+// # Neighbours that have changed places
+//
+// insertNear sorts s by insertion as long as that pays, and says whether it did to the end; otherwise s begins with a run that is longer than
+// before. The place of an element is looked for from the end, in steps that double. It does not pay where more than half of the elements are far
+// from their place, or would move 128 bytes in the mean. A panic of the comparator may pass: no element is moved before its place is found.
+func insertNear[E any](s []E, compare func(a, b E) int) bool {
+	var n near
+	for i := 1; i < len(s); i++ {
+		x := s[i]
+		if compare(x, s[i-1]) >= 0 {
+			continue
+		}
+		if i == 1 || compare(x, s[i-2]) >= 0 {
+			s[i-1], s[i] = x, s[i-1]
+			continue
+		}
+		lo := n.place(i, unsafe.Sizeof(x), func(k int) bool { return compare(x, s[k]) < 0 })
+		if lo < 0 {
+			return false
+		}
+		copy(s[lo+1:i+1], s[lo:i])
+		s[lo] = x
+	}
+	return true
+}
+
+// insertNear is insertNear of keys and their values.
+func (t items[V, K]) insertNear() bool {
+	var n near
+	for i := 1; i < len(t.keys); i++ {
+		k := t.keys[i]
+		if !cmp.Less(k, t.keys[i-1]) {
+			continue
+		}
+		v := t.values[i]
+		if i == 1 || !cmp.Less(k, t.keys[i-2]) {
+			t.keys[i-1], t.keys[i] = k, t.keys[i-1]
+			t.values[i-1], t.values[i] = v, t.values[i-1]
+			continue
+		}
+		lo := n.place(i, unsafe.Sizeof(k)+unsafe.Sizeof(v), func(j int) bool { return cmp.Less(k, t.keys[j]) })
+		if lo < 0 {
+			return false
+		}
+		copy(t.keys[lo+1:i+1], t.keys[lo:i])
+		copy(t.values[lo+1:i+1], t.values[lo:i])
+		t.keys[lo], t.values[lo] = k, v
+	}
+	return true
+}
+
+// near counts what an insertion costs.
+type near struct{ moved, far int }
+
+// place returns the place of the element at i, which belongs before the one at i-2, among those before it, or -1 if insertion does not pay. It
+// belongs before those at index k for which before is true.
+func (n *near) place(i int, size uintptr, before func(k int) bool) int {
+	lo, hi := 0, i-2
+	for step := 1; step <= hi; step *= 2 {
+		if !before(hi - step) {
+			lo = hi - step + 1
+			break
+		}
+		hi -= step
+	}
+	lo += partition(hi-lo, func(k int) bool { return !before(lo + k) })
+	if i-lo > mostNear {
+		n.far++
+	}
+	if n.moved += i - lo; n.moved*int(size) > 128*(i+8) || n.far > 8+i/2 {
+		return -1
+	}
+	return lo
+}
+
+// mostNear is how far from its place an element is near it: a few elements too great before the others move all of these.
+const mostNear = 4
+
 // # A few outliers
 //
 // dropMerge sorts a range that ascends but for a few outliers, and says whether it did: it drops the outliers, sorts them, and merges them back
@@ -267,10 +348,7 @@ func dropMerge[E any](s []E, compare func(a, b E) int) bool {
 			row = 0
 		case len(out) > mostDropped(i):
 			return false
-		case kept > 1 && compare(x, s[kept-2]) >= 0: // not x is the outlier but the one before
-			if !drop(kept - 1) {
-				return false
-			}
+		case kept > 1 && compare(x, s[kept-2]) >= 0 && drop(kept-1): // not x is the outlier but the one before
 			s[kept] = x
 			kept++
 			row = 0
@@ -285,8 +363,11 @@ func dropMerge[E any](s []E, compare func(a, b E) int) bool {
 				k--
 			}
 			if 0 < k && k < kept && compare(s[k-1], y) <= 0 {
-				if i, out = i-row, out[:len(out)-row]; !drop(k) {
-					return false
+				all := out
+				if out = out[:len(out)-row]; drop(k) {
+					i -= row
+				} else {
+					out = all
 				}
 			}
 			row = 0
@@ -316,7 +397,7 @@ func dropMerge[E any](s []E, compare func(a, b E) int) bool {
 const mostInRow = 8
 
 // mostDropped is how many of n elements may be outliers.
-func mostDropped(n int) int { return 4 + n/16 }
+func mostDropped(n int) int { return 4 + n/7 }
 
 // dropAlone is how many keys are drop-merged by the caller alone. That takes 4 ns for each, as sorting their bits does on 4 workers.
 const dropAlone = 1 << 20

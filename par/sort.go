@@ -66,6 +66,9 @@ const (
 	// takes less than a buffer does. Random ones take half as long here.
 	shortNumbers = 1 << 10
 
+	// insertedAlone is the length up to which a slice is sorted by insertion. A buffer and what else a merge sort needs take as long.
+	insertedAlone = 32
+
 	// leafLen bounds the leaves of a merge sort. One of 8-byte elements and its part of the buffer
 	// fill 32 KiB, a first-level cache, and sorting it takes far longer than a fork.
 	leafLen = 1 << 11
@@ -102,7 +105,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // be there twice.
 //
 // Elements that are in order, or in reverse order, are compared once, runs are merged, and if there are few values, an element is compared with
-// some of them only. The cost is a buffer as long as s, unless s is in order, but for a few outliers, or has up to 16 elements; and if
+// some of them only. The cost is a buffer as long as s, unless s is in order, but for a few outliers, or has up to 32 elements; and if
 // there are few values, a byte for each element. Up to 255 elements are sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
@@ -226,7 +229,7 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 	if cancelled() {
 		return false
 	}
-	if len(s) <= insertionLen {
+	if len(s) <= insertedAlone {
 		insertionFunc(s, s, compare)
 		return true
 	}
@@ -244,11 +247,11 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 		return !e.cancelled()
 	}
 	var runs []stretch
-	if l.ordered || l.partly {
-		runs = e.findRuns(w, len(s))
-	}
-	if runs == nil && l.few && len(s) >= leastDealt {
+	if l.few && len(s) >= leastDealt {
 		runs = e.deal(w)
+	}
+	if runs == nil && (l.ordered || l.partly) {
+		runs = e.findRuns(w, len(s))
 	}
 	if runs == nil {
 		runs = []stretch{{len(s), mixed}}
@@ -275,8 +278,8 @@ type sorting struct {
 type elements interface {
 	// run returns where the run ends that begins at lo, and whether it descends, strictly. It is at most hi.
 	run(lo, hi int) (end int, down bool)
-	// dropMerge sorts a range of the slice that ascends but for a few outliers, and says whether it did.
-	dropMerge(lo, hi int) bool
+	// nearly sorts a range of the slice that nearly ascends, and says whether it did.
+	nearly(lo, hi int) bool
 	// reverse reverses a range of the slice.
 	reverse(lo, hi int)
 	// grow makes the buffer.
