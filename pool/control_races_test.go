@@ -108,7 +108,7 @@ func TestForkOfABlockedTaskIsTakenWhenTheGuestLeaves(t *testing.T) {
 					func(*Worker) { close(ran) })
 			}))
 			require.True(t, closed(blocked))
-			for { // until the stand-in sleeps; a guest that waited would make room for it
+			for len(taken) == 0 { // until the stand-in sleeps; a guest that waited, as this one may have for blocked, makes room for it
 				if state := p.core.Sleep.Load(); state.Searching() == 0 && state.Sleepers() == 0 {
 					break
 				}
