@@ -27,10 +27,16 @@ import (
 // would wait: as many times the pace as units are to be given back before its turn and for it. The pace is the mean of the
 // last ones, of which each counts seven eighths of the one after it (TCP's estimate of a round trip: Jacobson 1988).
 //
-// A pace may be of yesterday. So the first caller to wait is not refused because of it: while it waits, a new one is measured.
+// A pace may be of yesterday. So the first caller to wait is not refused because of it, and while it waits a new one is measured, from
+// the moment at which it came: how long it takes until a unit is given back is the pace as well. And a pace that is old by several times
+// itself is forgotten.
 
-// weightOfPace is what the last sample counts in the pace.
-const weightOfPace = 1. / 8
+const (
+	// weightOfPace is what the last sample counts in the pace.
+	weightOfPace = 1. / 8
+	// oldPace is how many times itself a pace is old when it is forgotten: as often as samples take to make up most of it.
+	oldPace = 1 / weightOfPace
+)
 
 var (
 	// ErrFull is returned to a caller that would have to wait where [Limiter.Waiting] leaves no room for it.
@@ -50,9 +56,10 @@ type Limiter struct {
 	mu     sync.Mutex
 	used   int       // units
 	queue  list.List // of *waiter, the first one next
-	queued int       // units that they wait for
+	queued float64   // units that they wait for
 	pace   float64   // nanoseconds from one unit that is given back to the next while callers wait; 0 if it is not known
-	since  time.Time // when units were last given back, if callers waited then and have done so ever since; else zero
+	paced  time.Time // when the pace was last measured
+	since  time.Time // when units were last given back, or the first of those that wait came, if that was later
 	stats  Stats
 }
 
@@ -66,7 +73,7 @@ type Stats struct {
 	Used     int    // units in flight
 	Waiting  int    // callers that wait
 	Admitted uint64 // callers, ever; with Full, Late and Ended all that have come
-	Full     uint64 // callers that got ErrFull
+	Full     uint64 // callers that got ErrFull, or false from TryAcquire
 	Late     uint64 // callers that got ErrLate
 	Ended    uint64 // callers whose context ended before they were admitted
 }
@@ -146,7 +153,7 @@ func (l *Limiter) stand(ctx context.Context, n int) (*list.Element, error) {
 		l.stats.Ended++
 		return nil, err
 	}
-	if l.queue.Len() == 0 && l.used+n <= l.size {
+	if l.queue.Len() == 0 && n <= l.size-l.used {
 		l.used += n
 		l.stats.Admitted++
 		return nil, nil
@@ -156,14 +163,19 @@ func (l *Limiter) stand(ctx context.Context, n int) (*list.Element, error) {
 		return nil, ErrFull
 	}
 	if l.queue.Len() > 0 {
-		wait := time.Duration(l.pace * float64(l.queued+n-(l.size-l.used)))
+		wait := time.Duration(l.pace * (l.queued + float64(n-(l.size-l.used))))
 		deadline, ok := ctx.Deadline()
 		if ok && time.Until(deadline) < wait || l.patience > 0 && l.patience < wait {
 			l.stats.Late++
 			return nil, ErrLate
 		}
+	} else {
+		l.since = time.Now()
+		if float64(l.since.Sub(l.paced)) > oldPace*l.pace {
+			l.pace = 0
+		}
 	}
-	l.queued += n
+	l.queued += float64(n)
 	return l.queue.PushBack(&waiter{n: n, turn: make(chan struct{})}), nil
 }
 
@@ -178,7 +190,7 @@ func (l *Limiter) leave(e *list.Element, err error) error {
 		l.stats.Admitted--
 	default:
 		l.queue.Remove(e)
-		l.queued -= w.n
+		l.queued -= float64(w.n)
 	}
 	if err == ErrLate {
 		l.stats.Late++
@@ -196,7 +208,7 @@ func (l *Limiter) TryAcquire(n int) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.queue.Len() > 0 || l.used+n > l.size {
+	if l.queue.Len() > 0 || n > l.size-l.used {
 		l.stats.Full++
 		return false
 	}
@@ -210,19 +222,17 @@ func (l *Limiter) Release(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n < 1 || n > l.used {
-		panic(fmt.Errorf("limit: Limiter.Release of %d units, of which %d are in flight", n, l.used))
+		panic(fmt.Errorf("limit: Limiter.Release of %d units: %d are in flight; give back what was taken, once, and at least 1", n, l.used))
 	}
 	l.used -= n
 	if l.queue.Len() > 0 {
 		now := time.Now()
-		if !l.since.IsZero() {
-			sample := float64(now.Sub(l.since)) / float64(n)
-			if l.pace == 0 {
-				l.pace = sample
-			}
-			l.pace += (sample - l.pace) * weightOfPace
+		sample := float64(now.Sub(l.since)) / float64(n)
+		if l.pace == 0 {
+			l.pace = sample
 		}
-		l.since = now
+		l.pace += (sample - l.pace) * weightOfPace
+		l.since, l.paced = now, now
 	}
 	l.grant()
 }
@@ -231,16 +241,15 @@ func (l *Limiter) Release(n int) {
 func (l *Limiter) grant() {
 	for e := l.queue.Front(); e != nil; e = l.queue.Front() {
 		w := e.Value.(*waiter)
-		if l.used+w.n > l.size {
+		if w.n > l.size-l.used {
 			return
 		}
 		l.queue.Remove(e)
-		l.queued -= w.n
+		l.queued -= float64(w.n)
 		l.used += w.n
 		l.stats.Admitted++
 		close(w.turn)
 	}
-	l.since = time.Time{}
 }
 
 // Do calls f with n units: [Limiter.Acquire] before it and [Limiter.Release] after it, however f ends. It returns f's error, or Acquire's if f was not called.

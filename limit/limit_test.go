@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -130,6 +131,50 @@ func TestACallerThatWouldWaitForTooLongIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
+// TestASlowHourDoesNotRefuseCallersLater: bursts after it are short, and each has one caller that waits and one behind it.
+func TestASlowHourDoesNotRefuseCallersLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(2)
+		call := func(took, within time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			_ = l.Do(ctx, 1, func() error { time.Sleep(took); return nil })
+		}
+		burst := func(callers int, took, within time.Duration) (late uint64) {
+			before := l.Stats().Late
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() { call(took, within) })
+			}
+			all.Wait()
+			return l.Stats().Late - before
+		}
+		for _, pause := range []time.Duration{50 * time.Millisecond, time.Minute} {
+			require.Zero(t, burst(8, 200*time.Millisecond, time.Hour))
+			for range 20 {
+				time.Sleep(pause)
+				burst(4, time.Millisecond, 100*time.Millisecond)
+			}
+			require.Zero(t, burst(4, time.Millisecond, 100*time.Millisecond))
+		}
+		require.Zero(t, burst(8, 200*time.Millisecond, time.Hour))
+		time.Sleep(time.Minute)
+		require.Zero(t, burst(4, time.Millisecond, 100*time.Millisecond), "by a pace of a minute ago")
+	})
+}
+
+// TestUnitsMayBeAsManyAsThereAreNumbers: sums of them are not computed where they overflow.
+func TestUnitsMayBeAsManyAsThereAreNumbers(t *testing.T) {
+	l := New(math.MaxInt)
+	require.NoError(t, l.Acquire(t.Context(), 1))
+	require.False(t, l.TryAcquire(math.MaxInt))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, l.Acquire(ctx, math.MaxInt), context.Canceled)
+	require.True(t, l.TryAcquire(math.MaxInt-1))
+	require.Equal(t, math.MaxInt, l.Stats().Used)
+}
+
 func TestPatienceBoundsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(1).Patience(time.Second)
@@ -175,11 +220,11 @@ func TestMisuseIsSaid(t *testing.T) {
 	require.ErrorContains(t, l.Acquire(nowhere, 1), "nil context")
 	require.ErrorContains(t, l.Do(background, 1, nil), "nil function")
 	for want, misuse := range map[string]func(){
-		"limit: New(0): a limiter has at least one unit":                                               func() { New(0) },
-		"limit: Limiter.Waiting(-1): the bound must be at least 0; leave it out for none":              func() { New(1).Waiting(-1) },
-		"limit: Limiter.Patience(0s): the bound must be above 0; use Waiting(0) if nobody should wait": func() { New(1).Patience(0) },
-		"limit: Limiter.Release of 1 units, of which 0 are in flight":                                  func() { l.Release(1) },
-		"limit: Limiter.TryAcquire of 3 units: this limiter has 2, and a caller takes at least 1":      func() { l.TryAcquire(3) },
+		"limit: New(0): a limiter has at least one unit":                                                     func() { New(0) },
+		"limit: Limiter.Waiting(-1): the bound must be at least 0; leave it out for none":                    func() { New(1).Waiting(-1) },
+		"limit: Limiter.Patience(0s): the bound must be above 0; use Waiting(0) if nobody should wait":       func() { New(1).Patience(0) },
+		"limit: Limiter.Release of 1 units: 0 are in flight; give back what was taken, once, and at least 1": func() { l.Release(1) },
+		"limit: Limiter.TryAcquire of 3 units: this limiter has 2, and a caller takes at least 1":            func() { l.TryAcquire(3) },
 	} {
 		require.PanicsWithError(t, want, misuse)
 	}

@@ -121,10 +121,11 @@ func inTime[T any](values iter.Seq2[T, error], within time.Duration, c *collecto
 		v   T
 		err error
 	}
-	results, enough := make(chan result), make(chan struct{})
-	var ending any // of the sequence: what it panicked with, if it did; written before results is closed
+	results, enough, ended := make(chan result), make(chan struct{}), make(chan struct{})
+	var ending any // of the sequence: what it panicked with, if it did; written before results and ended are closed
 	returned := false
 	go func() {
+		defer close(ended)
 		defer close(results)
 		defer func() {
 			if !returned {
@@ -134,17 +135,16 @@ func inTime[T any](values iter.Seq2[T, error], within time.Duration, c *collecto
 		for v, err := range values {
 			select {
 			case results <- result{v, err}:
+				continue
 			case <-enough:
-				returned = true
-				return
 			}
+			break // now the sequence ends, and may panic as it does
 		}
 		returned = true
 	}()
 	defer func() {
 		close(enough)
-		for range results { // until the sequence has ended
-		}
+		<-ended
 		switch {
 		case ending != nil:
 			panic(ending)

@@ -194,6 +194,25 @@ func TestAPanicOfTheSequenceContinuesInTheCaller(t *testing.T) {
 	}
 }
 
+// TestWhoLeavesBatchesEndsTheSequence at the value after the last one that was taken, and the sequence's panic as it ends arrives.
+func TestWhoLeavesBatchesEndsTheSequence(t *testing.T) {
+	for range testutil.Stress(200) {
+		produced := 0
+		values := func(yield func(int, error) bool) {
+			defer panic("as it ends")
+			for produced < 3 && yield(produced, nil) {
+				produced++
+			}
+		}
+		require.Equal(t, "as it ends", testutil.Caught(func() {
+			for range Batches(values, 1, time.Hour) {
+				break
+			}
+		}))
+		require.LessOrEqual(t, produced, 1)
+	}
+}
+
 func TestMisuseIsAnError(t *testing.T) {
 	var ended bool
 	for want, values := range map[string]iter.Seq2[[]int, error]{

@@ -235,7 +235,7 @@ func TestATaskInAKeptSlotSurvivesPauseAndClose(t *testing.T) {
 // TestATaskInAKeptSlotBeginsThoughItsPlaceGoesToABusyWorker, which has come back from a wait, and computes until the task has run.
 func TestATaskInAKeptSlotBeginsThoughItsPlaceGoesToABusyWorker(t *testing.T) {
 	went := 0
-	for range testutil.Stress(50) {
+	for round := 0; round < testutil.Stress(50) || went == 0 && round < 1000; round++ {
 		p := newPool(t, WithWorkers(2))
 		back, ran := make(chan struct{}), make(chan struct{})
 		var isBack atomic.Bool

@@ -83,10 +83,14 @@ func (s State) String() string {
 }
 
 // Every calls report each time d has passed, in a goroutine of its own, until stop is called; a report that takes longer than d lets the next ones
-// fall out. Stop reports once more, in its caller, and returns when no report runs. It may be called again, and does nothing then.
+// fall out. Stop reports once more, in its caller, and returns when no report runs: so
+// report must not call it. It may be called again, and does nothing then.
 func (m *Meter) Every(d time.Duration, report func(State)) (stop func()) {
-	if d <= 0 || report == nil {
-		panic(errors.New("progress: Meter.Every was given no time or no function"))
+	switch {
+	case d <= 0:
+		panic(fmt.Errorf("progress: Meter.Every(%v): the time between reports must be above 0", d))
+	case report == nil:
+		panic(errors.New("progress: Meter.Every was given a nil function"))
 	}
 	enough, over := make(chan struct{}), make(chan struct{})
 	go func() {

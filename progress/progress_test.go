@@ -60,7 +60,6 @@ func TestReportsComeUntilStopAndOnceMore(t *testing.T) {
 
 func TestMisusePanics(t *testing.T) {
 	require.PanicsWithError(t, "progress: New(-1): the total must be positive, or 0 if it is not known", func() { New(-1) })
-	for _, misuse := range []func(){func() { New(1).Every(0, func(State) {}) }, func() { New(1).Every(time.Second, nil) }} {
-		require.PanicsWithError(t, "progress: Meter.Every was given no time or no function", misuse)
-	}
+	require.PanicsWithError(t, "progress: Meter.Every(0s): the time between reports must be above 0", func() { New(1).Every(0, func(State) {}) })
+	require.PanicsWithError(t, "progress: Meter.Every was given a nil function", func() { New(1).Every(time.Second, nil) })
 }
