@@ -387,7 +387,7 @@ func TestJobsOfAnAbortedPoolAreGivenBack(t *testing.T) {
 	produce(t, js, "jobs", 0, 10)
 	p := newPool(t)
 	open := make(chan struct{})
-	w := run(t, js, Config{Pool: p, AckWait: 300 * time.Millisecond}, func(*pool.Worker, *Job) error { <-open; return nil })
+	w := run(t, js, Config{Pool: p, AckWait: 300 * time.Millisecond}, func(*pool.Worker, *Job) error { testutil.Compute(open); return nil })
 	eventually(t, "nothing waits", func() bool { return w.Stats().Unstarted > 0 })
 	aborted := make(chan struct{})
 	go func() {

@@ -245,9 +245,11 @@ func TestEachTaskOptionHoldsForAFutureOfATask(t *testing.T) {
 			_, _ = f.Wait(ctx)
 		},
 		"after": func(p *Pool, w *Worker) {
-			before := Async(p, func(*Worker) (int, error) { return 7, nil }, Delay(time.Millisecond))
+			gate := make(chan struct{})
+			before := Async(p, func(*Worker) (int, error) { <-gate; return 7, nil })
 			f := Async(p, func(*Worker) (int, error) { return before.Wait(ctx) }, After(before))
-			assert.Equal(t, 2, p.Load().Delayed)
+			assert.Equal(t, 1, p.Load().Delayed)
+			close(gate)
 			n, err := f.Wait(ctx)
 			assert.NoError(t, err)
 			assert.Equal(t, 7, n)
