@@ -17,6 +17,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
@@ -327,7 +328,7 @@ func TestShutdownFinishesOrGivesBack(t *testing.T) {
 	var y tally
 	first := run(t, js, Config{Pool: newPool(t)}, func(_ *pool.Worker, j *Job) error {
 		y.add(j.ID())
-		time.Sleep(50 * time.Millisecond)
+		heist.Spin(20 * time.Millisecond) // a job that waited would let another begin
 		return nil
 	})
 	eventually(t, "nothing runs", func() bool { s := first.Stats(); return s.Held > s.Unstarted && s.Unstarted > 0 })
@@ -429,7 +430,7 @@ func TestWhatWasGivenBackHasNotBegun(t *testing.T) {
 	f := func(_ *pool.Worker, j *Job) error {
 		y.add(j.ID())
 		require.Equal(t, 1, j.Attempt())
-		time.Sleep(20 * time.Millisecond)
+		heist.Spin(20 * time.Millisecond) // a job that waited would let another begin
 		return nil
 	}
 	c.Pool = newPool(t)
