@@ -12,7 +12,8 @@ import (
 // # Sorting by a key
 //
 // The keys are computed once, into a slice of their own. If they are in order, the elements stay where they are, or are reversed; if there
-// are a few outliers, keys and indices are drop-merged. Otherwise keys are sorted together with the elements.
+// are a few outliers, keys and indices are drop-merged, and if they are near their places, both are sorted by insertion (runs.go). Otherwise keys
+// are sorted together with the elements.
 // Long elements, and those with strings as keys, stay where they are, and their indices are sorted
 // instead. Then the elements are moved in the order of the indices to a buffer, and back.
 
@@ -228,7 +229,7 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 			reverse(w, s)
 		}
 		return !cancelled()
-	case l.ordered && len(s) <= dropAlone && dropMergeBy(s, keys):
+	case l.ordered && len(s) <= dropAlone && nearlyBy(s, keys):
 		return true
 	case unsafe.Sizeof(s[0]) <= smallElement:
 		sortItems(w, keys, s, cancelled)
@@ -239,8 +240,8 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	return permute(w, s, order, cancelled)
 }
 
-// dropMergeBy is dropMerge of elements by their keys.
-func dropMergeBy[E any, K cmp.Ordered](s []E, keys []K) bool {
+// nearlyBy sorts elements whose keys nearly ascend, and says whether it did. Otherwise elements and keys are still in one order.
+func nearlyBy[E any, K cmp.Ordered](s []E, keys []K) bool {
 	type item struct {
 		key K
 		at  int32

@@ -53,7 +53,7 @@ type statuses struct {
 // finder finds the statuses at one of its tries, or gives up after the last. A try fails where goroutines of heist's own do not come to
 // wait for longer than it has patience, as on a machine that stands still.
 type finder struct {
-	find  func() *statuses
+	find  func() *statuses         // constant
 	found atomic.Pointer[statuses] // what the tries came to; set once
 	mu    sync.Mutex               // one try at a time
 	tries int                      // that are left; under mu
@@ -61,7 +61,8 @@ type finder struct {
 
 var theStatuses = finder{find: findStatuses, tries: 10}
 
-// goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, once. A caller in a bubble of
+// goroutineStatuses finds out where the status of goroutines is, in a millisecond or two, and at the first try unless the
+// machine stands still. A caller in a bubble of
 // testing/synctest does not, because the goroutines that have to wait for that would belong to the bubble.
 func goroutineStatuses() *statuses { return theStatuses.get() }
 
