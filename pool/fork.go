@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
@@ -92,9 +93,6 @@ const (
 type stack struct {
 	_ pad.Line
 
-	owner *Worker       // constant
-	sleep *policy.Sleep // constant, the pool's
-
 	bottom int // number of forks that are not joined yet
 	split  int // the same as in public
 	used   int // frames from this depth on were not written since they were cleared
@@ -116,6 +114,10 @@ type stack struct {
 	public atomic.Uint64 // top<<32 | split; owner and thieves, by atomic addition and CAS
 
 	_ pad.Line
+
+	// A thief reads these and blocks for each frame, so they are not on a line that the owner writes at each fork.
+	owner *Worker       // constant
+	sleep *policy.Sleep // constant, the pool's
 }
 
 func borders(public uint64) (top, split int) { return int(public >> 32), int(uint32(public)) }
@@ -143,18 +145,22 @@ type outcome[R any] struct {
 // an argument, or a function and its argument; R is its result.
 type frames[W, R any] struct {
 	stack
-	body func(*Worker, W) R // owner only
-
-	// block is the block that the owner is in, and base the depth of its first frame. fast is the
-	// part of it that the fast path may use: the frames from depth slow on, unless slow is an alarm.
-	// Owner only.
-	block *[blockLen]frame[W, R]
-	base  int
-	fast  []frame[W, R]
 
 	// blocks holds all blocks. Frames never move, because thieves work in them. Owner
 	// replaces the slice, thieves read it.
 	blocks atomic.Pointer[[]*[blockLen]frame[W, R]]
+
+	_ pad.Line
+
+	// Owner only.
+
+	body func(*Worker, W) R
+
+	// block is the block that the owner is in, and base the depth of its first frame. fast is the
+	// part of it that the fast path may use: the frames from depth slow on, unless slow is an alarm.
+	block *[blockLen]frame[W, R]
+	base  int
+	fast  []frame[W, R]
 
 	_ pad.Line
 }
@@ -433,6 +439,9 @@ func (s *stack) claim(int) (c claimed, r heist.StealResult) {
 
 func (s *frames[W, R]) run(thief *Worker, c claimed) {
 	fr := s.at(c.index)
+	if s.visible() {
+		pad.Fetch(unsafe.Pointer(s.at(c.index + 1))) // nearly always the thief's next one; the blocks stay until this one's join
+	}
 	out := thief.helps(s.owner, &fr.latch, fr.cancelScope)
 	returned := false
 	defer func() {

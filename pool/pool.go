@@ -112,7 +112,7 @@ type counts struct {
 // periods are times that the pool's files name, in heist.Ticks.
 type periods struct {
 	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn int64
-	rebind, look, shortLook, longLook                               int64
+	rebind, look, shortLook, longLook, stealOn                      int64
 	loop                                                            policy.PaceTimes
 	perNanosecond                                                   float64
 }
@@ -173,7 +173,7 @@ func makePool(c *config) *Pool {
 			giveWay: heist.TicksIn(giveWayPeriod), spareGiveWay: heist.TicksIn(spareGiveWayPeriod),
 			maxTurn: heist.TicksIn(maxTurn), longTurn: heist.TicksIn(longTurn), turn: heist.TicksIn(turnTime),
 			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
-			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook),
+			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook), stealOn: heist.TicksIn(stealOnLook),
 			loop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 			perNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		},

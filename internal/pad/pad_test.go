@@ -28,3 +28,16 @@ func TestNoTwoSlicesShareALine(t *testing.T) {
 		require.GreaterOrEqual(t, starts[i+1]-starts[i], size+pad.Size)
 	}
 }
+
+// TestFetchIsOnlyAHint: it changes nothing, and no address makes it fail.
+func TestFetchIsOnlyAHint(t *testing.T) {
+	lines := pad.Slice[byte](pad.Size)
+	for i := range lines {
+		lines[i] = byte(i)
+	}
+	pad.Fetch(unsafe.Pointer(&lines[0]))
+	pad.Fetch(nil)
+	for i := range lines {
+		require.Equal(t, byte(i), lines[i])
+	}
+}
