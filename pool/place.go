@@ -15,6 +15,8 @@ import (
 type place struct {
 	_ pad.Line
 
+	// Thieves read these at each look.
+
 	pool  *Pool
 	index int // in Pool.places; constant
 
@@ -22,6 +24,12 @@ type place struct {
 
 	ring  *heist.Ring[task]
 	batch *heist.Ring[task] // tasks pulled from the injector
+
+	// keeps says that the LIFO slot is the holder's alone, since it comes to it soon: find.go, "The slot". The holder sets and clears it;
+	// the monitor and the worker that lends the place for the holder clear it. It seldom changes.
+	keeps atomic.Bool
+
+	_ pad.Line
 
 	// Holder only.
 
@@ -43,14 +51,10 @@ type place struct {
 	_ pad.Line
 
 	// lifoSlot is the LIFO slot: the task that was queued last. The holder exchanges it, thieves
-	// empty it by CAS. It has a cache line of its own, because the fields after it seldom change.
+	// empty it by CAS.
 	lifoSlot atomic.Pointer[task]
 
 	_ pad.Line
-
-	// keeps says that the LIFO slot is the holder's alone, since it comes to it soon: find.go, "The slot". The holder sets and clears it;
-	// the monitor and the worker that lends the place for the holder clear it. It seldom changes, like what is beside it.
-	keeps atomic.Bool
 
 	core core.Place
 
