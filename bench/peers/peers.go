@@ -43,7 +43,7 @@ const InTests = "HEIST_PEERS"
 // caller outside of it that sleeps meanwhile.
 func Rayon(metrics []contract.Metric) runner.Impl { return RayonBy("rayon", metrics) }
 
-// RayonBy is another of rayon's ways to do a case: rayon-scope spawns in a scope.
+// RayonBy is another of rayon's ways to do a case: rayon-scope spawns in a scope, the threads of rayon-pinned are bound to a CPU each.
 func RayonBy(name string, metrics []contract.Metric) runner.Impl { return child(name, rayon, metrics) }
 
 // Crossbeam is Rust's crossbeam, which rayon is built on: its deque, and its parker.
@@ -51,7 +51,10 @@ func Crossbeam(metrics []contract.Metric) runner.Impl { return child("crossbeam"
 
 // Tokio is Rust's tokio: a runtime of as many threads as there are workers, and a
 // caller outside of it that sleeps meanwhile.
-func Tokio(metrics []contract.Metric) runner.Impl { return child(tokio.name, tokio, metrics) }
+func Tokio(metrics []contract.Metric) runner.Impl { return TokioBy(tokio.name, metrics) }
+
+// TokioBy is another of Tokio's ways to do a case: the threads of tokio-pinned are bound to a CPU each.
+func TokioBy(name string, metrics []contract.Metric) runner.Impl { return child(name, tokio, metrics) }
 
 // TBB is oneAPI Threading Building Blocks, in C++. The caller is one of the threads.
 func TBB(metrics []contract.Metric) runner.Impl { return child(tbb.name, tbb, metrics) }

@@ -101,11 +101,17 @@ func (a arrivals) latency(linked libraries, name, about string) runner.Case {
 			impl("heist-hot", openHeist(pool.WithTuning(pool.Tuning{HotWorker: true}))))
 	}
 	impls = append(impls, impl("go", goLibrary.opener), impl("channel", channelLibrary.opener), library("ants"), library("pond"))
+	if !tasks {
+		impls = append(impls, impl(pinnedChannelLibrary.Name, pinnedChannelLibrary.opener))
+	}
 	if tasks {
 		impls = append(impls, library("conc"), impl("errgroup", errgroupLibrary.opener))
 	}
 	if !loaded { // that is about Go's runtime
 		impls = append(impls, peers.Rayon(latencyMetrics), peers.Tokio(latencyMetrics))
+		if !tasks {
+			impls = append(impls, peers.RayonBy("rayon-pinned", latencyMetrics), peers.TokioBy("tokio-pinned", latencyMetrics))
+		}
 	}
 	return runner.Case{
 		Name: name, About: about, Metrics: latencyMetrics,

@@ -1,12 +1,15 @@
 package suites
 
 import (
+	"cmp"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/bench/internal/child"
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
@@ -41,16 +44,47 @@ var (
 		}, nil
 	}}
 
-	// channelLibrary starts as many goroutines as there are workers, on a channel with room for 1024 tasks.
-	channelLibrary = Library{Name: "channel", Open: func(workers int) (Tasks, error) {
+	channelLibrary = channels("channel", false)
+	// pinnedChannelLibrary is what a pool of bound workers is compared with: its goroutines are locked to threads that are bound
+	// to a CPU each, and there is one P more than these, as with heist's.
+	pinnedChannelLibrary = channels("channel-pinned", true)
+
+	errgroupLibrary        = errgroups("errgroup", func(workers int) int { return workers })
+	errgroupNoLimitLibrary = errgroups("errgroup-nolimit", func(int) int { return -1 })
+)
+
+// channels starts as many goroutines as there are workers, on a channel with room for 1024 tasks.
+func channels(name string, pinned bool) Library {
+	return Library{Name: name, Open: func(workers int) (Tasks, error) {
 		tasks := make(chan func(), 1024)
 		var all sync.WaitGroup
-		for range workers {
+		cpus, err := heist.Allowed()
+		if err != nil {
+			return Tasks{}, err
+		}
+		bound := make(chan error, workers)
+		for i := range workers {
 			all.Go(func() {
+				if pinned {
+					pin, err := heist.Pin(cpus[i%len(cpus)])
+					if bound <- err; err != nil {
+						return
+					}
+					defer pin.Unpin()
+				} else {
+					bound <- nil
+				}
 				for task := range tasks {
 					task()
 				}
 			})
+		}
+		for range workers {
+			err = cmp.Or(<-bound, err)
+		}
+		before := runtime.GOMAXPROCS(0)
+		if pinned {
+			runtime.GOMAXPROCS(workers + 1)
 		}
 		return Tasks{
 			Submit: func(n int, task func()) error {
@@ -59,13 +93,16 @@ var (
 				}
 				return nil
 			},
-			Stop: func() { close(tasks); all.Wait() },
-		}, nil
+			Stop: func() {
+				close(tasks)
+				all.Wait()
+				if pinned {
+					runtime.GOMAXPROCS(before)
+				}
+			},
+		}, err
 	}}
-
-	errgroupLibrary        = errgroups("errgroup", func(workers int) int { return workers })
-	errgroupNoLimitLibrary = errgroups("errgroup-nolimit", func(int) int { return -1 })
-)
+}
 
 func errgroups(name string, limit func(workers int) int) Library {
 	return Library{Name: name, PerBatch: true, Open: func(workers int) (Tasks, error) {

@@ -53,6 +53,7 @@ impl Bench {
         let pool = ThreadPoolBuilder::new()
             .num_threads(child.workers)
             .stack_size(256 << 20)
+            .start_handler(child.binder())
             .build()
             .unwrap_or_else(|e| fail(e));
         Bench { child, pool }

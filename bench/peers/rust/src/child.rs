@@ -7,6 +7,7 @@
 //! suites; a wrong answer is a line on standard error and exit status 1.
 
 use std::fmt::{Debug, Display};
+use std::mem::size_of;
 use std::process::exit;
 use std::time::Duration;
 
@@ -50,6 +51,17 @@ impl Child {
         child
     }
 
+    /// What thread i of the pool calls first: it binds the thread to the i-th of the CPUs that the process may use, if the
+    /// peer is one of bound threads.
+    pub fn binder(&self) -> impl Fn(usize) + Send + Sync + 'static {
+        let pinned = self.peer.ends_with("-pinned");
+        move |i| {
+            if pinned {
+                bind(i)
+            }
+        }
+    }
+
     /// Ends the program that does not have the case.
     pub fn unknown(&self) -> ! {
         fail(format!("there is no case {}/{}", self.suite, self.case))
@@ -76,6 +88,28 @@ impl Child {
              \"value\":{value},\"min\":{value},\"max\":{value},\"runs\":1,\"better\":\"lower\",\"peer\":true}}",
             self.suite, self.case, self.peer, self.workers, metric
         );
+    }
+}
+
+const CPUS: usize = 1024;
+type Mask = [u64; CPUS / 64];
+
+extern "C" {
+    fn sched_getaffinity(thread: i32, size: usize, mask: *mut u64) -> i32;
+    fn sched_setaffinity(thread: i32, size: usize, mask: *const u64) -> i32;
+}
+
+fn bind(i: usize) {
+    let mut mask: Mask = [0; CPUS / 64];
+    if unsafe { sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr()) } != 0 {
+        fail("sched_getaffinity failed");
+    }
+    let cpus: Vec<usize> = (0..CPUS).filter(|c| mask[c / 64] >> (c % 64) & 1 == 1).collect();
+    let cpu = cpus[i % cpus.len()];
+    mask = [0; CPUS / 64];
+    mask[cpu / 64] = 1 << (cpu % 64);
+    if unsafe { sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr()) } != 0 {
+        fail(format!("a thread cannot be bound to CPU {cpu}"));
     }
 }
 

@@ -7,6 +7,8 @@ mod child;
 mod goal;
 mod latency;
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use tokio::runtime::{Builder, Runtime};
 
 use child::{fail, Child};
@@ -14,7 +16,13 @@ use goal::{children, external, spawn_inside, GOAL};
 
 fn main() {
     let child = Child::new("tokio");
-    let runtime = Builder::new_multi_thread().worker_threads(child.workers).build().unwrap_or_else(|e| fail(e));
+    // Tokio starts other threads only for tasks that block, of which there are none.
+    let (bind, threads) = (child.binder(), AtomicUsize::new(0));
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(child.workers)
+        .on_thread_start(move || bind(threads.fetch_add(1, Relaxed)))
+        .build()
+        .unwrap_or_else(|e| fail(e));
     let done = match child.suite.as_str() {
         "submit" => submit(&child, &runtime),
         "latency" => latency::run(&child, |starts, i| drop(runtime.spawn(async move { starts.task(i) }))),
