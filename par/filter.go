@@ -23,7 +23,7 @@ func Filter[T any](at pool.Place, s []T, keep func(T) bool) ([]T, error) {
 			return out
 		})
 	}
-	return filter(at, s, func(kept []T, lo, hi int) int {
+	return filter(at, make([]T, len(s)), func(kept []T, lo, hi int) int {
 		n := 0
 		for _, e := range s[lo:hi] {
 			kept[n] = e // overwritten if it is not kept: no branch to mispredict
@@ -42,13 +42,10 @@ func Dedup[E comparable](at pool.Place, s []E) (out []E, err error) {
 		err = alone(at, func() { out = slices.Clip(slices.Compact(slices.Clone(s))) })
 		return out, err
 	}
-	return filter(at, s, func(kept []E, lo, hi int) int {
-		n := 0
-		for i, e := range s[lo:hi] {
-			kept[n] = e
-			if lo+i == 0 || e != s[lo+i-1] {
-				n++
-			}
+	return filter(at, slices.Clone(s), func(kept []E, lo, hi int) int {
+		n := len(slices.Compact(kept))
+		if lo > 0 && kept[0] == s[lo-1] {
+			n = copy(kept, kept[1:n])
 		}
 		return n
 	})
@@ -57,11 +54,10 @@ func Dedup[E comparable](at pool.Place, s []E) (out []E, err error) {
 // leastFiltered is the least length of a filter's block: each block costs a copy.
 const leastFiltered = 512
 
-// filter calls keep for each block. keep puts the elements that are kept at the beginning of kept, which
-// is as long as the block, and returns how many they are. Then filter moves the blocks together.
-func filter[T any](at pool.Place, s []T, keep func(kept []T, lo, hi int) int) ([]T, error) {
-	b := blocksOf(len(s), leastFiltered)
-	kept := make([]T, len(s))
+// filter calls keep for each block of kept. keep puts the elements that are kept at the block's beginning, and returns how many they
+// are. Then filter moves the blocks together: in place if most elements are kept, since a second slice is more to clear and to collect than to move.
+func filter[T any](at pool.Place, kept []T, keep func(kept []T, lo, hi int) int) ([]T, error) {
+	b := blocksOf(len(kept), leastFiltered)
 	ends := make([]int, b.count()+1) // ends[i+1] is how many elements block i keeps, and then where they end
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
@@ -72,7 +68,17 @@ func filter[T any](at pool.Place, s []T, keep func(kept []T, lo, hi int) int) ([
 	for i := range b.count() {
 		ends[i+1] += ends[i]
 	}
-	out := make([]T, ends[b.count()])
+	all := ends[b.count()]
+	if all > len(kept)-len(kept)/4 {
+		for i := range b.count() {
+			if lo, _ := b.at(i); lo > ends[i] {
+				copy(kept[ends[i]:ends[i+1]], kept[lo:])
+			}
+		}
+		clear(kept[all:])
+		return kept[:all:all], nil
+	}
+	out := make([]T, all)
 	if err := For(at, b.count(), func(i int) {
 		lo, _ := b.at(i)
 		copy(out[ends[i]:ends[i+1]], kept[lo:])
