@@ -295,7 +295,8 @@ func (g *Graph) WithTimings() {
 //
 //   - the errors of functions, with the names of their nodes, joined in the order of Add; functions that come after one that failed do not run;
 //   - the cause of ctx, if its end kept functions from beginning, or ended one early: each is a call with ctx, as [pool.Worker.With] describes;
-//   - [pool.ErrClosed], if the pool is closed, or was aborted in the midst of the run; in the latter case the graph cannot be run again;
+//   - [pool.ErrClosed], if the pool is closed, or was aborted while functions waited in its queues; in the latter case the graph cannot be run
+//     again. A function that a task of the run goes on with, as in a chain, does not wait there, and runs;
 //   - a [*CycleError], or an error because the graph runs already.
 //
 // If a function panicked, Run panics with the first [*pool.PanicError] in the order of Add when all have ended. A function that

@@ -231,7 +231,10 @@ func (q *Queue[K]) add(key K, e entry, r *room[K]) error {
 
 // enter is add up to the question to the pool. If there is one, it returns the line and the function's number.
 func (q *Queue[K]) enter(key K, e entry, r *room[K]) (asks *line[K], number uint64, err error) {
-	if key != key {
+	switch {
+	case q.pool == nil:
+		return nil, 0, errors.New("keyed: a Queue was used that New has not made")
+	case key != key:
 		return nil, 0, fmt.Errorf("keyed: the key %v is not equal to itself, as a NaN, so no other function would have it", key)
 	}
 	q.mu.Lock()
