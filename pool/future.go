@@ -126,6 +126,9 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 		return future, v, errNilFunc(method)
 	}
 	task := future.task
+	if v.priority != PriorityNormal {
+		options = append([]TaskOption{v.priority}, options...) // the caller's go before it
+	}
 	o, _, err := p.prepare(method, task, options)
 	if err != nil {
 		return future, v, err

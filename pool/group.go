@@ -56,12 +56,13 @@ var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
 // [NewGroup], call Go, any number of times and in any goroutine, then Wait.
 // [Group.Reset] makes it ready for more.
 type Group struct {
-	pool   *Pool
-	parent context.Context // constant while tasks run, like cancel
-	joined *joinedContext  // parent, if the group has to end it; constant while tasks run
-	cancel context.CancelCauseFunc
-	own    context.Context // derived from parent; cancel ends it; constant while tasks run
-	limit  int             // how many tasks there may be; negative for any number; constant while tasks run
+	pool     *Pool
+	parent   context.Context // constant while tasks run, like cancel
+	priority Priority        // constant
+	joined   *joinedContext  // parent, if the group has to end it; constant while tasks run
+	cancel   context.CancelCauseFunc
+	own      context.Context // derived from parent; cancel ends it; constant while tasks run
+	limit    int             // how many tasks there may be; negative for any number; constant while tasks run
 
 	tasks   atomic.Int64 // functions that count, plus begun for each that has begun, plus abandoned; see the head of the file
 	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes, under mu
@@ -101,7 +102,7 @@ func groupAt(method string, at Place) (*Group, context.Context) {
 	if err != nil {
 		panic(err)
 	}
-	g := &Group{pool: v.p, joined: v.joined, limit: -1}
+	g := &Group{pool: v.p, priority: v.priority, joined: v.joined, limit: -1}
 	return g, g.begins(v.ctx)
 }
 
@@ -453,10 +454,10 @@ func (g *Group) submit(of *task, f func(*Worker)) {
 		return
 	}
 	var err error
-	if w := g.pool.near(); w != nil {
+	if w := g.pool.near(); w != nil && g.priority == PriorityNormal {
 		err = w.accept(f)
 	} else {
-		err = g.pool.accept(f, taskOptions{})
+		err = g.pool.accept(f, taskOptions{route: route{priority: g.priority}})
 	}
 	if err == nil {
 		return
@@ -507,10 +508,10 @@ func (g *Group) endTurn(w *Worker) {
 	}
 	g.mu.Unlock()
 	switch {
-	case ok && w != nil:
+	case ok && w != nil && g.priority == PriorityNormal:
 		w.queue(f)
 	case ok:
-		g.pool.queue(g.pool.taskOf(f), PriorityNormal, 0)
+		g.pool.queue(g.pool.taskOf(f), g.priority, 0)
 	}
 	if dropped {
 		g.wake(g.count())

@@ -151,7 +151,7 @@ func First[T any](at Place, fs ...func(ctx context.Context, w *Worker) (T, error
 	defer v.joined.end()
 	over, cancel := context.WithCancel(v.ctx)
 	defer cancel()
-	g, derived := NewGroup(v.p.With(over))
+	g, derived := NewGroup(v.p.At(v.priority).With(over))
 	g.JoinErrors()
 	var once sync.Once // decides between a result and the end of the place's context
 	var ended error

@@ -37,8 +37,8 @@ func (p *Pool) taskOf(f func(*Worker)) *task {
 
 func (t *task) run(w *Worker) { (*(*func(*Worker))(unsafe.Pointer(&t)))(w) }
 
-// Priority orders the tasks that are given to [Pool.Submit]. It is a [TaskOption]. See find.go
-// for how a worker follows it.
+// Priority orders the tasks that are given to [Pool.Submit]. It is a [TaskOption]; [Pool.At] gives one to groups, futures and
+// other calls. See find.go for how a worker follows it.
 type Priority int
 
 const (
@@ -55,6 +55,10 @@ const (
 )
 
 func (p Priority) set(o *taskOptions) { o.priority = p }
+
+func errPriority(method string, p Priority) error {
+	return fmt.Errorf("pool: %s was given the priority %d; it must be PriorityHigh, PriorityNormal or PriorityLow", method, p)
+}
 
 // TaskOption is an option for a task that is given to [Pool.Submit]: [PriorityHigh] or [PriorityLow],
 // [Delay], [After], [StartBy], [OnNode], [Named].
@@ -328,7 +332,7 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	}
 	switch {
 	case o.priority < 0 || o.priority >= priorities:
-		return o, nil, fmt.Errorf("pool: %s was given the priority %d; it must be PriorityHigh, PriorityNormal or PriorityLow", method, o.priority)
+		return o, nil, errPriority(method, o.priority)
 	case slices.ContainsFunc(o.after, func(a Awaitable) bool { return a == nil || a.isNil() }):
 		return o, nil, fmt.Errorf("pool: %s was given a nil Future to be run after", method)
 	case o.deadline && o.late == nil:

@@ -36,13 +36,14 @@ func (w *Worker) view() View {
 	return View{p: w.pool, w: w}
 }
 
-// View is a place at a pool or a worker whose calls have a context, or do not wait for admission. Create it with
-// [Pool.With], [Worker.With] or [Pool.Try], and use it any number of times.
+// View is a place at a pool or a worker whose calls have a context or a priority, or do not wait for admission. Create it with
+// [Pool.With], [Worker.With], [Pool.At] or [Pool.Try], and use it any number of times.
 type View struct {
-	p   *Pool
-	w   *Worker
-	ctx context.Context
-	try bool // calls do not wait for admission, nor for room
+	p        *Pool
+	w        *Worker
+	ctx      context.Context
+	try      bool // calls do not wait for admission, nor for room
+	priority Priority
 
 	joined *joinedContext // ctx, if placeFor made it
 }
@@ -90,6 +91,44 @@ func (v *View) With(ctx context.Context) *View {
 	c := v.view()
 	c.ctx = ctx
 	return &c
+}
+
+// At is [View.At] for the pool.
+func (p *Pool) At(priority Priority) *View { return (&View{p: p}).At(priority) }
+
+// At returns the place as one with a priority. Functions of groups and futures that are made there have that priority, as tasks of [Pool.Submit]
+// do. A blocking call from outside, such as a loop, a sort or a stream, begins at [PriorityLow] when a worker would begin a task of
+// low priority that was queued at the time of the call: it waits for such a task, which counts as one. Once it has begun it computes as any other
+// call. At [PriorityHigh] it begins at once, as at [PriorityNormal], and so does a call inside of a task, a body or a fork of the pool.
+func (v *View) At(priority Priority) *View {
+	if priority < 0 || priority >= priorities {
+		panic(errPriority("View.At", priority))
+	}
+	c := v.view()
+	c.priority = priority
+	return &c
+}
+
+// awaitTurn returns when a call of low priority may begin: when a worker comes to a task that was queued now.
+func (p *Pool) awaitTurn(ctx context.Context) error {
+	if p.isSerial() || p.computes(goroutineID()) != nil {
+		return nil
+	}
+	if p.isClosed() {
+		return p.turnAway(ErrClosed)
+	}
+	turn := make(chan struct{})
+	if err := p.Submit(ctx, func(*Worker) { close(turn) }, PriorityLow); err != nil {
+		return err
+	}
+	p.wait("the turn of a call of low priority", nil, func() { // the caller may be a task of another pool
+		select {
+		case <-turn:
+		case <-ctx.Done():
+		case <-p.abandons: // then the call is refused
+		}
+	})
+	return causes.Of(ctx)
 }
 
 // IsUnwind says whether v, which recover returned, is the panic that unwinds a call whose context was cancelled,
@@ -270,6 +309,11 @@ func enter(at Place) (v visit, err error) {
 		until := ctx
 		if until == nil {
 			until = context.Background()
+		}
+		if view.priority == PriorityLow {
+			if err := p.awaitTurn(until); err != nil {
+				return v, err
+			}
 		}
 		if v.w, v.guest, err = p.admitGuest(until, view.try); err != nil {
 			return v, err
