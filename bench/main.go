@@ -10,6 +10,7 @@
 //	go run ./bench topo                    draws the machine, as text or as a picture (-svg)
 //	go run ./bench c2c                     a cache line's way between every two CPUs
 //	go run ./bench sim                     the scheduler on machines of up to 1024 CPUs, simulated
+//	go run ./bench scale                   heist with 1, 2, 4 and more workers, up to all CPUs
 //	go run ./bench compare OLD NEW         what got worse between two files of -json
 //
 // The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer
@@ -21,7 +22,7 @@
 // they are first needed, and left out where their toolchain is missing. A glance includes them where that
 // is quick.
 //
-// Topo, c2c, sim and compare have flags of their own; "bench topo -h" and so on explain them.
+// Topo, c2c, sim, scale and compare have flags of their own; "bench topo -h" and so on explain them.
 // Each implementation runs in a process of its own, so that none finds what another has left or has linked: threads,
 // timers, a heap, the number of Ps. The processes wait for one another. A timer is pending in each, as in nearly every
 // server, except in the cases called -notimer, which are measured where their suite is named. Each run starts anew, so
@@ -119,6 +120,8 @@ func (c command) run(args []string) int {
 		return c.status(c.timeLines(o))
 	case cmdSim:
 		return c.status(c.simulate(o))
+	case cmdScale:
+		return c.status(c.scale(o, args))
 	case cmdCompare:
 		worse, err := c.compare(o)
 		if err == nil && worse {
@@ -269,13 +272,22 @@ func (c command) page(o options, args []string) (page.Page, error) {
 // measure measures a case with every number of workers. It prints the outcomes and
 // returns the failures.
 func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) error {
+	outcomes, err := c.outcomes(o, suite, benchCase)
+	if o.json {
+		return errors.Join(err, report.JSON(c.stdout, outcomes))
+	}
+	report.Table(c.stdout, outcomes)
+	return err
+}
+
+// outcomes measures a case with every number of workers. The error joins the failures.
+func (c command) outcomes(o options, suite runner.Suite, benchCase runner.Case) (outcomes []runner.Outcome, err error) {
 	how := runner.Options{
 		Runs: o.runs, Time: o.time, Budget: o.budget, Peers: o.wantsPeer, Note: c.note, Tiny: c.tiny,
 		Isolate: func(impl runner.Impl, env runner.Env) (runner.Run, func(), error) {
 			return c.programs.Start(impl, env, c.note)
 		},
 	}
-	var outcomes []runner.Outcome
 	var failures []error
 	for _, workers := range benchCase.Workers(o.workers) {
 		c.progress.show(suite.Name + "/" + benchCase.Name)
@@ -296,12 +308,7 @@ func (c command) measure(o options, suite runner.Suite, benchCase runner.Case) e
 		}
 	}
 	*c.all = append(*c.all, outcomes...)
-	if o.json {
-		failures = append(failures, report.JSON(c.stdout, outcomes))
-	} else {
-		report.Table(c.stdout, outcomes)
-	}
-	return errors.Join(failures...)
+	return outcomes, errors.Join(failures...)
 }
 
 // drawMachine is the command topo.

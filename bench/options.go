@@ -21,7 +21,7 @@ import (
 
 // options is the parsed command line.
 type options struct {
-	command string // list, topo, c2c, sim, compare, or measure
+	command string // list, topo, c2c, sim, scale, compare, or measure
 	suites  []runner.Suite
 	json    bool
 	workers int
@@ -39,6 +39,8 @@ type options struct {
 	seeds         int
 	sweep         bool
 
+	out string
+
 	files []string // the files to compare
 	alpha float64
 	worse percentage
@@ -54,6 +56,7 @@ const (
 	cmdTopo    = "topo"
 	cmdC2C     = "c2c"
 	cmdSim     = "sim"
+	cmdScale   = "scale"
 	cmdCompare = "compare"
 )
 
@@ -65,13 +68,20 @@ var flagsOf = map[string][]string{
 	cmdTopo:    {"json", "root", "svg"},
 	cmdC2C:     {"cpus", "json", "matrix", "peers", "runs", "svg", "time", "workers"},
 	cmdCompare: {"alpha", "peers", "worse"},
+	cmdScale:   {"out", "runs", "time", "workers"},
 	cmdSim:     {"json", "load", "machine", "root", "seed", "seeds", "sweep"},
+}
+
+// defaultsOf has the defaults of flags that have others in other commands.
+var defaultsOf = map[string]map[string]string{
+	cmdCompare: {"peers": "none"},
+	cmdScale:   {"runs": fmt.Sprint(scaleRuns), "time": scaleTime.String()},
 }
 
 // commandOf returns the command for the names on the command line.
 func commandOf(names []string) string {
 	switch {
-	case len(names) > 0 && (names[0] == cmdList || names[0] == cmdTopo || names[0] == cmdSim || names[0] == cmdCompare):
+	case len(names) > 0 && slices.Contains([]string{cmdList, cmdTopo, cmdSim, cmdScale, cmdCompare}, names[0]):
 		return names[0]
 	case len(names) == 1 && names[0] == cmdC2C:
 		return cmdC2C
@@ -102,6 +112,7 @@ const usage = `Usage: bench [flags] [NAME...]      measure all suites in a short
        bench topo [flags]            draw the machine; see bench topo -h
        bench c2c [flags]             time a cache line between all CPUs; see bench c2c -h
        bench sim [flags]             simulate the scheduler on large machines; see bench sim -h
+       bench scale [flags] [NAME...] measure with 1, 2, 4 and more workers; see bench scale -h
        bench compare OLD NEW [flags] tell what got worse between two files of -json; see bench compare -h
 
 A NAME is a suite, or one case of it: forkjoin, forkjoin/fib35.
@@ -143,6 +154,20 @@ and the same seeds give the same output.
 
 Machines: %s
 Loads:    %s
+
+Flags:
+`
+
+const scaleUsage = `Usage: bench scale [flags] [NAME...]
+
+Measures how heist scales: some cases, or those named, with 1, 2, 4 and so on up to -workers
+workers, of heist and, where they exist, of serial code and goroutines. Each case gets a table
+of times, speed-up, efficiency and steals. It takes a few minutes, on a machine that does
+nothing else. With -out it also writes a page with the tables and the machine, to send back:
+
+	go run -buildvcs=true ./bench scale -out scaling.md
+
+Cases:  %s
 
 Flags:
 `
@@ -222,13 +247,19 @@ func parseOptions(args []string, known []runner.Suite, help io.Writer) (options,
 		return o, nil
 	case o.command == cmdList:
 		names = names[1:]
+	case o.command == cmdScale:
+		if names = names[1:]; len(names) == 0 {
+			names = scaleCases
+		}
 	}
 	o.setDefaults(len(names) > 0)
 	if err := o.checkValues(known); err != nil {
 		return o, err
 	}
 	var err error
-	o.suites, err = chooseSuites(names, known)
+	if o.suites, err = chooseSuites(names, known); o.command == cmdScale {
+		o.suites = scaled(o.suites, o.workers)
+	}
 	return o, err
 }
 
@@ -249,6 +280,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.topology, "topology", "", "have heist's pools take the machine for the one in this `file`, as bench topo -json prints it, with the CPUs of this one")
 	flags.StringVar(&o.svg, "svg", "", "write a picture to this `file` as well")
 	flags.StringVar(&o.cpus, "cpus", "", "the CPUs to measure between, as a `list` such as 0-3,8 (default all that the process may use)")
+	flags.StringVar(&o.out, "out", "", "write a page of Markdown to this `file` as well")
 	flags.StringVar(&o.matrix, "matrix", "", "write the matrix to this `file` as well")
 	flags.StringVar(&o.machine, "machine", simMachines, "comma-separated machines to simulate, or all")
 	flags.StringVar(&o.load, "load", "all", "comma-separated loads, or all")
@@ -267,7 +299,7 @@ func (o options) checkFlags() error {
 			continue
 		}
 		var others []string
-		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C, cmdSim, cmdCompare} {
+		for _, command := range []string{cmdMeasure, cmdTopo, cmdC2C, cmdSim, cmdScale, cmdCompare} {
 			if slices.Contains(flagsOf[command], name) {
 				others = append(others, "bench "+cmp.Or(command, "[NAME...]"))
 			}
@@ -287,6 +319,9 @@ func (o *options) setDefaults(named bool) {
 		runs, least = fullRuns, fullTime
 	} else {
 		o.budget = shortBudget
+	}
+	if o.command == cmdScale {
+		runs, least = scaleRuns, scaleTime
 	}
 	if !o.given["runs"] {
 		o.runs = runs
@@ -409,6 +444,8 @@ func printUsage(w io.Writer, command string, flags *flag.FlagSet, known []runner
 		io.WriteString(w, c2cUsage)
 	case cmdSim:
 		fmt.Fprintf(w, simUsage, strings.Join(sim.MachineNames(), ", "), strings.Join(sim.LoadNames(), ", "))
+	case cmdScale:
+		fmt.Fprintf(w, scaleUsage, strings.Join(scaleCases, ", "))
 	case cmdCompare:
 		io.WriteString(w, compareUsage)
 	default:
@@ -419,8 +456,9 @@ func printUsage(w io.Writer, command string, flags *flag.FlagSet, known []runner
 		f := flags.Lookup(name)
 		its.Var(f.Value, f.Name, f.Usage)
 		its.Lookup(name).DefValue = f.DefValue
-		if command == cmdCompare && name == "peers" {
-			its.Lookup(name).DefValue = "none"
+		if value, ok := defaultsOf[command][name]; ok {
+			its.Lookup(name).Usage, _, _ = strings.Cut(f.Usage, " (default")
+			its.Lookup(name).DefValue = value
 		}
 	}
 	its.SetOutput(w)

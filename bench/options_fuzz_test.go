@@ -16,7 +16,7 @@ func FuzzOptions(f *testing.F) {
 	known := all()
 	for _, line := range []string{
 		"", "-h", "list", "list forkjoin", "forkjoin/fib35 -workers 2", "--json=true deque ring",
-		"topo -root x -svg y", "topo deque", "c2c -cpus 0-3", "c2c deque -cpus 0", "sim -seeds 0", "sim -machine all -load x",
+		"scale -out x", "scale -workers 3 toy", "topo -root x -svg y", "topo deque", "c2c -cpus 0-3", "c2c deque -cpus 0", "sim -seeds 0", "sim -machine all -load x",
 		"-a\nb", "-workers 0", "-runs -1", "-time 0s", "-time 1h forkjoin", "-peers go,rayon", "-peers none,", "-- -json", "-seed 1e9",
 	} {
 		f.Add(line)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -132,38 +133,52 @@ func Run(t *numa.Topology, cpus numa.Set, rounds int, d time.Duration) (*Sweep, 
 	for range rounds {
 		for _, tier := range s.Tiers {
 			share := d * time.Duration(len(tier.Pairs)) / time.Duration(pairs)
-			ways, err := tier.Measure(share)
-			if err != nil {
+			if err := s.measure(tier, share); err != nil {
 				return nil, err
-			}
-			for i, pair := range tier.Pairs {
-				s.ways[pair] = append(s.ways[pair], ways[i])
 			}
 		}
 	}
 	return s, nil
 }
 
-// glancePairs is the most pairs of a tier for Glance, and glanceRounds how often it measures.
+// glancePairs is the most pairs of a tier for Sample, and glanceRounds how often it measures.
 const glancePairs, glanceRounds = 16, 5
 
-// Glance returns the median way between CPUs of the topology, of some pairs of each tier; 0 where there is none, or where threads
-// cannot be bound. It takes a tenth of a second for each tier.
-func Glance(t *numa.Topology) float64 {
-	var all []float64
-	for range glanceRounds {
-		for _, tier := range Tiers(t, t.Allowed) {
-			ways, err := tier.Some(glancePairs).Measure(20 * time.Millisecond)
-			if err != nil {
-				return 0
-			}
-			all = append(all, ways...)
+// Sample returns the sweep of some pairs of each tier. It takes a tenth of a second for each tier.
+func Sample(t *numa.Topology) (*Sweep, error) {
+	s := &Sweep{CPUs: t.Allowed, ways: make(map[Pair][]float64)}
+	for _, tier := range Tiers(t, t.Allowed) {
+		if len(tier.Pairs) > 0 {
+			s.Tiers = append(s.Tiers, tier.Some(glancePairs))
 		}
 	}
-	if len(all) == 0 {
+	for range glanceRounds {
+		for _, tier := range s.Tiers {
+			if err := s.measure(tier, 20*time.Millisecond); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// Glance returns the median way between CPUs of the topology, of some pairs of each tier; 0 where there is none, or where threads
+// cannot be bound.
+func Glance(t *numa.Topology) float64 {
+	s, err := Sample(t)
+	if err != nil || len(s.Tiers) == 0 {
 		return 0
 	}
-	return contract.Summarise(all).Median
+	return contract.Summarise(slices.Concat(slices.Collect(maps.Values(s.ways))...)).Median
+}
+
+// measure adds a round of a tier's pairs, which takes about d.
+func (s *Sweep) measure(tier Tier, d time.Duration) error {
+	ways, err := tier.Measure(d)
+	for i, way := range ways {
+		s.ways[tier.Pairs[i]] = append(s.ways[tier.Pairs[i]], way)
+	}
+	return err
 }
 
 // Between returns the way from one CPU to another: the median of the rounds, the least and

@@ -77,6 +77,15 @@ func cell(way contract.Spread, spread bool) string {
 	return fmt.Sprintf("%.1f", way.Median)
 }
 
+// Summary names the tiers, each with the median of its pairs.
+func (s *Sweep) Summary() string {
+	var all []string
+	for _, tier := range s.Tiers {
+		all = append(all, fmt.Sprintf("%s %.1f ns", tier.Name, contract.Summarise(s.rounds(tier)).Median))
+	}
+	return strings.Join(all, ", ")
+}
+
 // tiers has a row for each tier, with its closest and its farthest pair.
 func (s *Sweep) tiers() string {
 	t := newTable()

@@ -40,8 +40,7 @@ func Table(w io.Writer, outcomes []runner.Outcome) {
 		return
 	}
 	first := outcomes[0]
-	fmt.Fprintf(w, "\n%s\n", text.WrapSoft(fmt.Sprintf("%s/%s: %s", first.Suite, first.Case.Name, first.Case.About), width))
-
+	caption(w, first)
 	_, speedup := first.Find(serial)
 	t := table.NewWriter()
 	t.SetStyle(plainStyle())
@@ -78,6 +77,11 @@ func Table(w io.Writer, outcomes []runner.Outcome) {
 		printDetails(w, o)
 	}
 	printNotes(w, first)
+}
+
+// caption prints what the table below is about.
+func caption(w io.Writer, o runner.Outcome) {
+	fmt.Fprintf(w, "\n%s\n", text.WrapSoft(fmt.Sprintf("%s/%s: %s", o.Suite, o.Case.Name, o.Case.About), width))
 }
 
 // width is that of a terminal.

@@ -15,6 +15,7 @@ import (
 // Legend explains the columns, once for all tables.
 const Legend = `The real code of sleep, waits and policy in virtual time; see package sim for the costs and what is left out.
 Makespan is in milliseconds, of several seeds the median with the least and the greatest.
+Speed-up is T1 over the makespan.
 Remote are the steals from another node. An attempt is a visit of a victim, failed or not;
 P is the number of workers, T1 the time of all nodes, D that of the longest chain of them:
 Blumofe and Leiserson's bounds are O(P D) attempts, here for each microsecond of P D, and
@@ -36,7 +37,7 @@ func Text(w io.Writer, outcomes []Outcome) error {
 }
 
 func machineTable(outcomes []Outcome, machine string) string {
-	t := newTable(table.Row{"load", "victims", "makespan", "ratio", "steals", "remote", "share", "ratio", "attempts", "attempts/PD us", "/(T1/P+D)", "wake-ups", "parked", "lent", "goroutines", "p50 us", "p99 us", "p99.9 us"})
+	t := newTable(table.Row{"load", "victims", "makespan", "ratio", "speed-up", "steals", "remote", "share", "ratio", "attempts", "attempts/PD us", "/(T1/P+D)", "wake-ups", "parked", "lent", "goroutines", "p50 us", "p99 us", "p99.9 us"})
 	last := ""
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -59,7 +60,7 @@ func machineTable(outcomes []Outcome, machine string) string {
 		}
 		b := base(outcomes, o)
 		t.AppendRow(table.Row{
-			name, o.Strategy.Name, spread(o.values(makespan)), ratio(o, b, makespan),
+			name, o.Strategy.Name, spread(o.values(makespan)), ratio(o, b, makespan), median(speedUp),
 			median("steals"), median(remoteSteals), median("remote-percent") + "%", ratio(o, b, remoteSteals),
 			median("attempts"), median("attempts/PD-us"), median("makespan/bound"), median("wake-ups"), median("parked-percent") + "%", median("lent"), median("goroutines"),
 			median("p50-us"), median(tail), median("p999-us"),

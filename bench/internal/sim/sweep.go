@@ -78,20 +78,22 @@ func (o *Outcome) name() string { return o.Load.Name + "-" + o.Machine.Name }
 
 // metric is a figure of a run.
 type metric struct {
-	name string
-	of   func(o *Outcome, s *Stats) float64
+	name   string
+	better contract.Better
+	of     func(o *Outcome, s *Stats) float64
 }
 
 const (
 	makespan     = "makespan-ms"
 	remoteSteals = "remote-steals"
+	speedUp      = "speed-up"
 	tail         = "p99-us"
 )
 
 // metrics returns the metrics of the outcome's load.
 func (o *Outcome) metrics() []metric {
 	of := func(name string, f func(s *Stats) float64) metric {
-		return metric{name, func(_ *Outcome, s *Stats) float64 { return f(s) }}
+		return metric{name, contract.Lower, func(_ *Outcome, s *Stats) float64 { return f(s) }}
 	}
 	all := []metric{
 		of(makespan, func(s *Stats) float64 { return float64(s.Makespan) / 1e6 }),
@@ -103,16 +105,17 @@ func (o *Outcome) metrics() []metric {
 		of("wake-ups", func(s *Stats) float64 { return float64(s.Wakes) }),
 		of("lent", func(s *Stats) float64 { return float64(s.Lent) }),
 		of("goroutines", func(s *Stats) float64 { return float64(s.Goroutines) }),
-		{"parked-percent", func(o *Outcome, s *Stats) float64 {
+		{"parked-percent", contract.Lower, func(o *Outcome, s *Stats) float64 {
 			return 100 * float64(s.Parked) / float64(s.Makespan) / float64(o.Workers)
 		}},
 	}
 	if o.Runs[0].Depth > 0 {
 		return append(all,
-			metric{"attempts/PD-us", func(o *Outcome, s *Stats) float64 {
+			metric{speedUp, contract.Higher, func(_ *Outcome, s *Stats) float64 { return float64(s.Work) / float64(s.Makespan) }},
+			metric{"attempts/PD-us", contract.Lower, func(o *Outcome, s *Stats) float64 {
 				return float64(s.Attempts()) / (float64(o.Workers) * float64(s.Span) / 1e3)
 			}},
-			metric{"makespan/bound", func(o *Outcome, s *Stats) float64 {
+			metric{"makespan/bound", contract.Lower, func(o *Outcome, s *Stats) float64 {
 				return float64(s.Makespan) / (float64(s.Work)/float64(o.Workers) + float64(s.Span))
 			}})
 	}
@@ -156,7 +159,7 @@ func Lines(outcomes []Outcome) (lines []any) {
 		for _, m := range o.metrics() {
 			lines = append(lines, contract.Line{
 				Suite: "sim", Case: o.name(), Impl: o.Strategy.Name, Workers: o.Workers, Metric: m.name,
-				Better: contract.Lower, Peer: o.Strategy.Name == Uniform,
+				Better: m.better, Peer: o.Strategy.Name == Uniform,
 			}.Over(o.values(m.name)))
 		}
 		b := base(outcomes, o)
