@@ -191,9 +191,6 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 	return future, v, p.accept(task, o)
 }
 
-// ErrLate is the error of a [Future] whose function did not begin in time, see [StartBy].
-var ErrLate = errors.New("pool: the function was not begun by its deadline (StartBy)")
-
 // take gives the function to its first caller: a worker that runs it, one that waits for it and runs it in place, or
 // a goroutine that keeps it from ever beginning. Only that caller gives the future its result.
 func (t *Future[T]) take() (f func(w *Worker) (T, error), ok bool) {
@@ -353,9 +350,6 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 	return t.value, t.err
 }
-
-// ErrOwnWait is the error of a wait for a [Group] or a [Future] by one of its own functions.
-var ErrOwnWait = errors.New("pool: a function waits for the group or future that it belongs to, which would never end")
 
 // Cancel keeps the function from running if it has not begun, and says whether it did. Wait then returns
 // context.Canceled, and the function of a [StartBy] does not run either. A [Delay] ends, so [Pool.Close] does not

@@ -15,10 +15,6 @@ import (
 	"github.com/seed53057037/heist/internal/panics"
 )
 
-// ErrGoexit is the error of a function of a [Group] or a [Future] that did not return but
-// ended by runtime.Goexit.
-var ErrGoexit = errors.New("pool: the function called runtime.Goexit")
-
 // # Groups
 //
 // AtMost(n) makes a group a part of a pool: at most n of its functions compute at a time, by turns (turns.go). Functions

@@ -21,9 +21,6 @@ import (
 	"github.com/seed53057037/heist/pool/inspect"
 )
 
-// ErrClosed is returned for work that is given to a pool from outside after [Pool.Close] was called.
-var ErrClosed = errors.New("pool: the pool is closed")
-
 func errNilFunc(method string) error {
 	return fmt.Errorf("pool: %s was given a nil function", method)
 }

@@ -15,7 +15,9 @@ func TestWhatIsMadeAtAPlaceHasItsPriority(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone), WithTuning(Tuning{PollPeriod: never}))
 	var d diary
 	note := func(name string) func() error { return func() error { d.note(name); return nil } }
-	future := func(name string) func(*Worker) (int, error) { return func(*Worker) (int, error) { return 0, note(name)() } }
+	future := func(name string) func(*Worker) (int, error) {
+		return func(*Worker) (int, error) { return 0, note(name)() }
+	}
 	low, _ := NewGroup(p.At(PriorityLow))
 	low.AtMost(1)
 	high, _ := NewGroup(p.With(background).At(PriorityHigh))

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -120,10 +119,6 @@ func (n onNode) set(o *taskOptions) { o.onNode, o.nodeID = true, int(n) }
 // see [Pool.Nodes]. It is no guarantee: a worker of another node runs the task if it finds
 // nothing nearer.
 func OnNode(node int) TaskOption { return onNode(node) }
-
-// ErrFull is returned for a task for which the pool has no room, see [WithQueueBound], and to a caller that would have
-// to wait for other callers, see [WithCallers].
-var ErrFull = errors.New("pool: as many tasks wait as WithQueueBound allows, or as many callers compute as WithCallers allows")
 
 // room is what callers of Submit wait for when the queue is at its bound.
 type room struct {
