@@ -255,7 +255,7 @@ func (s shown) ratios(peers []string, outcomes []runner.Outcome) string {
 	}
 	var ratios []string
 	for _, peer := range peers {
-		if theirs, measured := with.Find(peer); ok && measured && metric < len(theirs.Samples[0].Values) {
+		if theirs, measured := with.Find(peer); ok && measured && theirs.Has(metric) {
 			if r, ok := with.Ratio(metric, ours, theirs); ok {
 				ratios = append(ratios, ratioText(r.Ratio)+" "+peer)
 			}
