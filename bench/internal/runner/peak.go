@@ -15,8 +15,8 @@ import (
 // first metric of a case, and absent where the system does not tell it.
 //
 // For Go it is the high-water mark of the resident set from the start of the run to its end. That is the whole process:
-// its program, Go's runtime, the suites that it has linked, the input of the case and the pool, some 10 MB in all before
-// the run, and what the run adds. Memory that earlier runs have freed goes back to the system first. For a [Child] it is
+// its program, Go's runtime and the suites that it has linked, some 12 MB in all, the input of the case, and what the run
+// adds. Memory that earlier runs have freed goes back to the system first. For a [Child] it is
 // the high-water mark from the start of the program, which the program prints. The system's rusage is no substitute: the
 // program's begins with the high-water mark of the process that has started it.
 const PeakMB = "peak-MB"
