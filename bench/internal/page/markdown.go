@@ -20,9 +20,9 @@ const lostLegend = "Each case whose first metric heist's best implementation los
 
 const markdownLegend = `All figures of one run of "go run ./bench -docs docs", which wrote this document. They are medians. In brackets: heist's best
 implementation / this one, measured in turn and compared pair by pair; behind another implementation of heist's, it / the best other, which is
-named. Below 1 heist is better, whatever the metric; bold ratios are lost by more than noise. "peak-MB" is
-the most memory that the process had in RAM, of which some 12 MB are Go's runtime and the benchmark itself, also in plain Go. [report.html](report.html) is the same run with plots and ranges. The machine is shared and
-noisy: compare ratios, and measure on yours. [What decides the figures](performance.md) explains them.`
+named. Below 1 heist is better, whatever the metric; bold ratios are lost by more than noise. "peak-MB" is the most memory that the
+process had in RAM; in Go some 12 MB of it are the runtime and the benchmark itself. [report.html](report.html) is the same run with plots and
+ranges. The machine is shared and noisy: compare ratios, and measure on yours. [What decides the figures](performance.md) explains them.`
 
 // Markdown writes all results as a document: the rows of the README's table, and then a table for each case.
 func (p Page) Markdown(w io.Writer) error {
