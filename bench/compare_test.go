@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,8 +36,8 @@ func compareTexts(t *testing.T, older, newer string, flags ...string) output {
 }
 
 var (
-	slow  = []float64{20, 21, 22, 23, 24, 25, 26}
-	quick = []float64{10, 11, 12, 13, 14, 15, 16}
+	slow  = []float64{22, 22.2, 22.4, 23, 23.2, 23.4, 24}
+	quick = []float64{12, 12.2, 12.4, 13, 13.2, 13.4, 14}
 )
 
 func TestCompareFindsWhatGotWorse(t *testing.T) {
@@ -60,14 +61,84 @@ func TestCompareFindsWhatGotBetter(t *testing.T) {
 
 func TestCompareTakesNoiseForNoise(t *testing.T) {
 	for _, newer := range [][]float64{
-		{12, 10, 16, 11, 15, 13.5, 14.2},               // the same spread
-		{10, 11, 12, 13, 50, 60, 70},                   // some are disturbed
-		{10.1, 11.1, 12.1, 13.1, 14.1, 15.1, 16.1, 13}, // a little
+		{13.2, 12.1, 13.9, 12.3, 14, 13, 12.6},            // the same spread
+		{12, 12.2, 12.4, 13, 50, 60, 70},                  // some are disturbed
+		{20, 25, 30, 35, 40, 50, 60},                      // all are
+		{14.1, 14.2, 14.4, 14.6, 14.9, 15.2, 15.4},        // it takes a little longer all the time
+		{12.1, 12.3, 12.5, 13.1, 13.3, 13.5, 14.1, 13.05}, // a little
 	} {
 		out := compareTexts(t, lineOf(t, "heist", contract.Lower, quick...), lineOf(t, "heist", contract.Lower, newer...))
 		require.Equal(t, exitOK, out.status, out.stdout)
 		require.Regexp(t, ` ~ +[01]\.\d\d\d`, out.stdout)
 	}
+}
+
+// fileOf has a line for each series, of cases called 0, 1, ...
+func fileOf(t *testing.T, series ...[]float64) string {
+	t.Helper()
+	var b strings.Builder
+	for i, samples := range series {
+		l := contract.Line{Suite: "toy", Case: fmt.Sprint(i), Impl: "heist", Workers: 2, Metric: "figure", Better: contract.Lower}
+		require.NoError(t, contract.Encode(&b, l.Over(samples)))
+	}
+	return b.String()
+}
+
+// around returns samples that are spread evenly over a share of the median.
+func around(median, share float64) []float64 {
+	samples := make([]float64, 7)
+	for i := range samples {
+		samples[i] = median * (1 + share*float64(i-3)/6)
+	}
+	return samples
+}
+
+func TestCompareFindsAChangeOfAFifthWhereTheSpreadIsLittle(t *testing.T) {
+	older := fileOf(t, around(100, 0.05), around(50, 0.08), around(7, 0.3))
+	newer := fileOf(t, around(120, 0.05), around(50, 0.08), around(7, 0.3))
+	out := compareTexts(t, older, newer)
+	require.Equal(t, exitWorse, out.status, out.stdout)
+	require.Contains(t, out.stdout, "+20.0%")
+	require.Contains(t, out.stdout, "\nworse: 1\n")
+	out = compareTexts(t, newer, older)
+	require.Equal(t, exitOK, out.status)
+	require.Contains(t, out.stdout, "\nbetter: 1\n")
+}
+
+// Other load meets two thirds of the series of each file, not the same ones.
+func TestCompareFindsNothingInTwoRunsOfOneProgram(t *testing.T) {
+	const series = 100
+	file := func(random *rand.Rand) string {
+		from := random.IntN(series / 3) // from here on there is other load, for most of the file
+		to := from + series*2/3
+		all := make([][]float64, series)
+		for i := range all {
+			for range 7 {
+				sample := float64(1+i) * (1 + 0.05*random.Float64())
+				if i >= from && i < to {
+					sample *= 1 + random.ExpFloat64()
+				}
+				all[i] = append(all[i], sample)
+			}
+		}
+		return fileOf(t, all...)
+	}
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		out := compareTexts(t, file(random), file(random))
+		require.Equal(t, exitOK, out.status, "seed %d\n%s", seed, out.stdout)
+		require.Contains(t, out.stdout, "\nbetter: 0\n", "seed %d", seed)
+		require.Contains(t, out.stdout, "hides small changes")
+	}
+}
+
+func TestCompareOfANoisyMachine(t *testing.T) {
+	noisy, changed := [][]float64{around(5, 0.6), around(6, 0.7)}, around(120, 0.05)
+	older, newer := fileOf(t, append(noisy, around(100, 0.05))...), fileOf(t, append(noisy, changed)...)
+	require.Equal(t, exitOK, compareTexts(t, older, newer).status, "all of one run may have been slow")
+	require.Equal(t, exitWorse, compareTexts(t, older+older, newer+newer).status, "not all of several runs")
+	allocations := fileOf(t, append(noisy, around(1, 0.01))...)
+	require.Equal(t, exitWorse, compareTexts(t, allocations, fileOf(t, append(noisy, around(1.2, 0.01))...)).status, "counts do not depend on load")
 }
 
 func TestCompareHasAThreshold(t *testing.T) {

@@ -28,6 +28,9 @@
 // server, except in the cases called -notimer, which are measured where their suite is named. Each run starts anew, so
 // that luck with memory shows as spread.
 //
+// The metric peak-MB of forkjoin and submit, on Linux, is the most memory that the process had in RAM during a run. For Go
+// some 12 MB of it are the runtime and the benchmark itself; the implementation "serial" shows that.
+//
 // C2c writes a matrix that a pool can read, so that it steals from the nearest first.
 //
 // The exit status is 1 if an implementation gave a wrong answer or something failed,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -389,6 +390,34 @@ func TestEverySuite(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestPeakOfMemoryStandsBesideTheTime(t *testing.T) {
+	if f, err := os.OpenFile("/proc/self/clear_refs", os.O_WRONLY, 0); err != nil {
+		t.Skip("the system has no high-water mark that can be reset:", err)
+	} else {
+		require.NoError(t, f.Close())
+	}
+	for _, what := range []string{"forkjoin", "submit/external-1", "submit/external-4", "submit/spawn-inside"} {
+		out := runCommand(all(), what, "-json", "-runs=2", "-time=1ms", "-workers=2", "-peers=go,serial,ants")
+		require.Equal(t, exitOK, out.status, out.stderr)
+		measured, peaks := map[string]bool{}, map[string]bool{}
+		for text := range strings.Lines(out.stdout) {
+			var l contract.Line
+			require.NoError(t, json.Unmarshal([]byte(text), &l))
+			if strings.Contains(text, "ratio_to") {
+				continue
+			}
+			key := fmt.Sprint(l.Case, " ", l.Impl, " ", l.Workers)
+			measured[key] = true
+			if l.Metric == runner.PeakMB {
+				peaks[key] = true
+				assert.Greater(t, l.Min, 1.0, text)
+			}
+		}
+		assert.NotEmpty(t, peaks, what)
+		assert.Equal(t, measured, peaks, what)
 	}
 }
 

@@ -176,12 +176,13 @@ const compareUsage = `Usage: bench compare [flags] OLD NEW
 
 Compares two files of lines that bench -json printed, each of one run or of several after one
 another, by the Mann-Whitney test on all samples of a key: case, implementation, workers and
-metric. A change is beyond noise if its p is below -alpha and the medians differ by more than
--worse. That takes at least four samples in each file. Lines without samples, as they were
-before, count as one.
+metric. A change is beyond noise if its p is below -alpha, and the medians differ by more than
+-worse and by more than the ranges of both files' samples together. That takes at least four
+samples in each file. Lines without samples, as they were before, count as one.
 
-The test knows only the noise within a file. What slows the machine down during all of one run
-looks like a change: on a shared machine, take several runs for each file, old and new in turn.
+One run does not know how runs differ: what else the machine does may slow down all of it. So a
+change between single runs must also exceed the range of a typical key. On a noisy machine that
+hides small changes: take several runs for each file, old and new in turn.
 
 The exit status is 3 if one of heist's implementations got worse, in any metric. Peers,
 and what only one of the files has, do not count.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ func TestEveryCase(t *testing.T) {
 					require.Len(t, sample.Values, len(metrics))
 					for _, value := range sample.Values {
 						assert.Positive(t, value)
+					}
+					if runtime.GOOS == "linux" {
+						assert.Greater(t, sample.Peak, 1.0)
 					}
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/montanaflynn/stats"
 	"golang.org/x/perf/benchmath"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
@@ -45,6 +46,7 @@ type Series struct {
 	Better  contract.Better
 	Peer    bool
 	Samples []float64
+	Runs    int // of the benchmark, each of which wrote a line
 }
 
 // Read reads a file of the contract's lines, of one run or of several. It skips ratios, which follow from the other
@@ -113,7 +115,31 @@ func (f File) add(text []byte) error {
 		return fmt.Errorf("%v: better is %s here and %s before", key, line.Better, s.Better)
 	}
 	s.Samples = append(s.Samples, samples...)
+	s.Runs++
 	return nil
+}
+
+// width is what a series is spread over: its range without a tenth of the samples at either end, lest the longer series be
+// the wider one.
+func (s *Series) width() float64 {
+	sorted := slices.Sorted(slices.Values(s.Samples))
+	cut := len(sorted) / 10
+	return sorted[len(sorted)-1-cut] - sorted[cut]
+}
+
+// noise is the width of a typical series of the file, as a share of its median.
+func (f File) noise() float64 {
+	var shares []float64
+	for _, s := range f {
+		if median, _ := stats.Median(s.Samples); median != 0 {
+			shares = append(shares, s.width()/math.Abs(median))
+		}
+	}
+	if len(shares) == 0 {
+		return 0
+	}
+	typical, _ := stats.Median(shares)
+	return typical
 }
 
 // Peers returns the names of the peers.
@@ -174,17 +200,26 @@ type Options struct {
 
 // Result is the result of a comparison.
 type Result struct {
-	Rows             []Row
-	OnlyOld, OnlyNew []Key
+	Rows               []Row
+	OnlyOld, OnlyNew   []Key
+	OldNoise, NewNoise float64 // what a typical series of the file is spread over, as a share of its median
 }
 
 // Confidence is the confidence of the intervals around medians.
 const Confidence = 0.95
 
-// Compare compares two files. A change is large enough, and improbable by the Mann-Whitney test if nothing had
-// changed.
+// Compare compares two files. A change is large enough, improbable by the Mann-Whitney test if nothing had changed, and
+// beyond the noise.
+//
+// The test takes samples for independent, and those of one run are not: what slows the machine down for a minute slows
+// down all samples of some series. Of 94 series of one program it called 18 to 44 changed between two runs on a machine
+// with other load. So the medians must also differ by more than the widths of both series together, which left 0 or 1.
+//
+// A series of a single run does not tell how runs vary: the load may have met all of its samples, or none. There the
+// medians must differ by more than the width that the typical series of the file would have with that median, too, which
+// left none. Series that hardly vary are exempt: they count what does not depend on the load, such as allocations.
 func Compare(older, newer File, o Options) Result {
-	var r Result
+	r := Result{OldNoise: older.noise(), NewNoise: newer.noise()}
 	wanted := func(key Key, s *Series) bool { return !s.Peer || o.Peers != nil && o.Peers(key.Impl) }
 	thresholds := benchmath.DefaultThresholds
 	thresholds.CompareAlpha = o.Alpha
@@ -195,7 +230,7 @@ func Compare(older, newer File, o Options) Result {
 		case !ok:
 			r.OnlyOld = append(r.OnlyOld, key)
 		default:
-			r.Rows = append(r.Rows, compare(key, was, is, o, &thresholds))
+			r.Rows = append(r.Rows, r.compare(key, was, is, o, &thresholds))
 		}
 	}
 	for key, is := range newer {
@@ -209,24 +244,37 @@ func Compare(older, newer File, o Options) Result {
 	return r
 }
 
-func compare(key Key, was, is *Series, o Options, thresholds *benchmath.Thresholds) Row {
+func (r Result) compare(key Key, was, is *Series, o Options, thresholds *benchmath.Thresholds) Row {
 	// The library sorts its arguments.
 	before := benchmath.NewSample(slices.Clone(was.Samples), thresholds)
 	after := benchmath.NewSample(slices.Clone(is.Samples), thresholds)
-	r := Row{
+	row := Row{
 		Key: key, Peer: is.Peer,
 		Old:  benchmath.AssumeNothing.Summary(before, Confidence),
 		New:  benchmath.AssumeNothing.Summary(after, Confidence),
 		Test: benchmath.AssumeNothing.Compare(before, after),
 	}
-	if r.Test.P >= o.Alpha || r.Change() == 0 || math.Abs(r.Change()) <= o.Least {
-		return r
+	if row.Test.P >= o.Alpha || row.Change() == 0 || math.Abs(row.Change()) <= o.Least || r.noisy(row, was, is, o) {
+		return row
 	}
-	r.Verdict = Worse
-	if is.Better.Beats(r.New.Center, r.Old.Center) {
-		r.Verdict = Better
+	row.Verdict = Worse
+	if is.Better.Beats(row.New.Center, row.Old.Center) {
+		row.Verdict = Better
 	}
-	return r
+	return row
+}
+
+// noisy says whether the change of a row is within the noise of its series or of the files.
+func (r Result) noisy(row Row, was, is *Series, o Options) bool {
+	change := math.Abs(row.New.Center - row.Old.Center)
+	before, after := math.Abs(row.Old.Center), math.Abs(row.New.Center)
+	if change <= was.width()+is.width() {
+		return true
+	}
+	if was.width() <= o.Least*before && is.width() <= o.Least*after || was.Runs > 1 && is.Runs > 1 {
+		return false
+	}
+	return change <= max(r.OldNoise*before, r.NewNoise*after)
 }
 
 // Worse says whether an implementation of heist's got worse.

@@ -20,8 +20,9 @@ const lostLegend = "Each case whose first metric heist's best implementation los
 
 const markdownLegend = `All figures of one run of "go run ./bench -docs docs", which wrote this document. They are medians. In brackets: heist's best
 implementation / this one, measured in turn and compared pair by pair; behind another implementation of heist's, it / the best other, which is
-named. Below 1 heist is better, whatever the metric; bold ratios are lost by more than noise. [report.html](report.html) is the same run with plots and ranges. The machine is shared and
-noisy: compare ratios, and measure on yours. [What decides the figures](performance.md) explains them.`
+named. Below 1 heist is better, whatever the metric; bold ratios are lost by more than noise. "peak-MB" is the most memory that the
+process had in RAM; in Go some 12 MB of it are the runtime and the benchmark itself. [report.html](report.html) is the same run with plots and
+ranges. The machine is shared and noisy: compare ratios, and measure on yours. [What decides the figures](performance.md) explains them.`
 
 // Markdown writes all results as a document: the rows of the README's table, and then a table for each case.
 func (p Page) Markdown(w io.Writer) error {
@@ -255,7 +256,7 @@ func (s shown) ratios(peers []string, outcomes []runner.Outcome) string {
 	}
 	var ratios []string
 	for _, peer := range peers {
-		if theirs, measured := with.Find(peer); ok && measured && metric < len(theirs.Samples[0].Values) {
+		if theirs, measured := with.Find(peer); ok && measured && theirs.Has(metric) {
 			if r, ok := with.Ratio(metric, ours, theirs); ok {
 				ratios = append(ratios, ratioText(r.Ratio)+" "+peer)
 			}

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -14,8 +13,14 @@ import (
 // Comparison prints what changed between two files: a table of everything, then the changes for the worse and for the
 // better, and then the keys that only one file has.
 func Comparison(w io.Writer, r compare.Result, o compare.Options) {
-	fmt.Fprintf(w, "Medians, with the %.0f%% confidence interval around them; ∞ if there are too few samples for one.\nA change has p below %g and is above %s; ~ is none.\n\n",
+	fmt.Fprintf(w, "Medians, with the %.0f%% confidence interval around them; ∞ if there are too few samples for one.\nA change has p below %g, and is above %s and the samples' spread; ~ is none.\n",
 		100*compare.Confidence, o.Alpha, percent(o.Least))
+	fmt.Fprintf(w, "Half of all series are spread over more than %.0f%% of their medians in the old file, and %.0f%% in the new one.\n",
+		100*r.OldNoise, 100*r.NewNoise)
+	if max(r.OldNoise, r.NewNoise) > muchNoise {
+		fmt.Fprint(w, "That hides small changes. Measure while the machine does nothing else, or join several runs in each file,\nold and new in turn.\n")
+	}
+	fmt.Fprintln(w)
 	printRows(w, r.Rows)
 
 	few := make(map[string]int)
@@ -35,9 +40,6 @@ func Comparison(w io.Writer, r compare.Result, o compare.Options) {
 		fmt.Fprintf(w, "\nToo few samples in %d of %d rows, whatever the change: %s; measure with as many -runs, or join files of several runs.\n",
 			n, len(r.Rows), need)
 	}
-	if len(worse)+len(better) > 0 {
-		fmt.Fprintf(w, "\nIf nothing had changed, up to %.0f of %d rows would seem to.\n", math.Ceil(o.Alpha*float64(len(r.Rows))), len(r.Rows))
-	}
 	fmt.Fprintf(w, "\nworse: %d\n", len(worse))
 	printRows(w, worse)
 	fmt.Fprintf(w, "\nbetter: %d\n", len(better))
@@ -45,6 +47,9 @@ func Comparison(w io.Writer, r compare.Result, o compare.Options) {
 	printKeys(w, "only in the old file", r.OnlyOld)
 	printKeys(w, "only in the new file", r.OnlyNew)
 }
+
+// muchNoise is the noise of a file that hides changes that users look for.
+const muchNoise = 0.1
 
 func printRows(w io.Writer, rows []compare.Row) {
 	if len(rows) == 0 {

@@ -124,13 +124,14 @@ func appendRows(t table.Writer, o runner.Outcome, metric int, speedup bool) {
 		row := table.Row{o.Workers, m.Name, name,
 			Figure(spread.Median), Figure(spread.Min), Figure(spread.Max), ratio, within}
 		if speedup {
-			// How many times as fast as serial: the ratio of serial to this.
-			times, ok := contract.Compare(base.Metric(metric), s.Metric(metric), m.Better)
-			if ok {
-				row = append(row, Figure(times.Median)+"x")
-			} else {
-				row = append(row, "")
+			times := ""
+			if m.Name != runner.PeakMB {
+				// How many times as fast as serial: the ratio of serial to this.
+				if ratio, ok := contract.Compare(base.Metric(metric), s.Metric(metric), m.Better); ok {
+					times = Figure(ratio.Median) + "x"
+				}
 			}
+			row = append(row, times)
 		}
 		if o.Line > 0 && strings.HasPrefix(m.Name, "ns/") {
 			row = append(row, Figure(spread.Median/o.Line))

@@ -17,7 +17,7 @@ import (
 //	program ... -suite S -case C -workers N -time 50ms
 //
 // The program does what a [Run] does, its own warming up included, and prints
-// one [contract.Line] per metric of the case. If its answer is wrong it says so on
+// one [contract.Line] per metric of the case, and one of [PeakMB] if it can. If its answer is wrong it says so on
 // standard error and exits with a status other than 0.
 //
 // Build returns the command line of the program, and first compiles it if need be.
@@ -59,7 +59,7 @@ func parseSample(out string, metrics []contract.Metric) (Sample, error) {
 		}
 		values[line.Metric] = line.Value
 	}
-	var s Sample
+	s := Sample{Peak: values[PeakMB]}
 	for _, m := range metrics {
 		v, ok := values[m.Name]
 		if !ok {

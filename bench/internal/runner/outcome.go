@@ -22,7 +22,7 @@ type Outcome struct {
 func (o Outcome) With(i int) []Series {
 	var with []Series
 	for _, s := range o.Series {
-		if i < len(s.Samples[0].Values) {
+		if s.Has(i) {
 			with = append(with, s)
 		}
 	}

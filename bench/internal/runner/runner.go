@@ -13,6 +13,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -129,6 +130,9 @@ func (i Impl) Once(env Env) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
+	if env.Peak {
+		return peakOf(run)
+	}
 	runtime.GC()
 	return run()
 }
@@ -155,6 +159,8 @@ type Sample struct {
 	Extra  []Extra   // the same metrics in every run; may be empty
 
 	Histograms []Histogram // the same ones in every run; may be empty
+
+	Peak float64 // see PeakMB; 0 if it is not known. The runner sets it.
 }
 
 // Histogram is how often each duration occurred in a run. It is kept in the compressed form of HdrHistogram: the
@@ -179,6 +185,7 @@ type Env struct {
 	Tiny        bool          // for tests: the least work that can still go wrong
 	Glance      bool          // there is a budget: work may be scaled down
 	NoTimer     bool          // see Case
+	Peak        bool          // the case has the metric PeakMB
 }
 
 // Size chooses the amount of work.
@@ -274,8 +281,13 @@ type Series struct {
 	Samples []Sample
 }
 
+// Has says whether all samples have a value for the case's i-th metric.
+func (s Series) Has(i int) bool {
+	return !slices.ContainsFunc(s.Samples, func(sample Sample) bool { return i >= len(sample.Values) || math.IsNaN(sample.Values[i]) })
+}
+
 // Metric returns the values of the case's i-th metric, one per round. The series
-// must have that metric; see [Outcome.With].
+// must have that metric; see [Series.Has].
 func (s Series) Metric(i int) []float64 {
 	values := make([]float64, len(s.Samples))
 	for round, sample := range s.Samples {
@@ -288,7 +300,7 @@ func (s Series) Metric(i int) []float64 {
 // implementation that failed; the outcome has only the others.
 func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	out := Outcome{Suite: suite.Name, Case: c, Workers: workers}
-	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0, NoTimer: c.NoTimer}
+	env := Env{Suite: suite.Name, Case: c.Name, Workers: workers, Time: o.Time, Tiny: o.Tiny, Glance: o.Budget > 0, NoTimer: c.NoTimer, Peak: c.peak()}
 	if slices.ContainsFunc(c.Impls, o.here) {
 		teardown, err := c.Stage(env)
 		defer teardown()
@@ -332,7 +344,9 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 		for _, f := range field {
 			if f.err == nil {
 				var sample Sample
-				sample, f.err = f.run()
+				if sample, f.err = f.run(); env.Peak {
+					sample = sample.withPeak(len(c.Metrics))
+				}
 				f.Samples = append(f.Samples, sample)
 			}
 		}

@@ -24,9 +24,9 @@ func forkJoinSuite() runner.Suite {
 	return runner.Suite{
 		Name:  "forkjoin",
 		About: "divide and conquer",
-		Cases: []runner.Case{
+		Cases: runner.WithPeak(
 			fibCase(), queensCase(), geometricCase(), binomialCase(), skynetCase(), mergesortCase(), matmulCase(),
-		},
+		),
 	}
 }
 

@@ -25,21 +25,22 @@ func submitSuite(linked libraries) runner.Suite {
 		Name:    "submit",
 		Crosses: true,
 		About:   "a million empty tasks",
-		Cases: []runner.Case{
+		Cases: append(runner.WithPeak(
 			externalCase(linked, "external-1", "one goroutine submits a million empty tasks and waits for all", 1),
 			externalCase(linked, "external-4", "four goroutines submit a quarter of a million empty tasks each", 4),
 			spawnInsideCase(),
+		),
 			chainCase("ping-pong", "a chain of tasks of 300 ns, each of which queues the next", chain{one, one, 50_000}),
 			chainCase("ping-pongs", "as many such chains as workers", chain{each, each, 50_000}),
 			chainCase("pipeline", "packets go through 8 tasks of 300 ns, 64 at a time", chain{func(int) int { return 10_000 }, func(int) int { return 64 }, 8}),
-		},
+		),
 	}
 }
 
 // submitMetrics are the time per task and the allocations per task. The allocations
 // are those of the whole process while the tasks run, rounded to hundredths: the
-// runtime makes a few of its own meanwhile. Programs in other languages report only
-// the time.
+// runtime makes a few of its own meanwhile. Programs in other languages report no
+// allocations.
 var submitMetrics = lower("ns/task", "allocs/task")
 
 // tasksPerLap is how many tasks are submitted before the submitters wait for them.

@@ -1,3 +1,6 @@
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.DigestException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -7,6 +10,7 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RecursiveAction;
 import java.util.concurrent.RecursiveTask;
 import java.util.function.LongSupplier;
+import java.util.stream.Stream;
 
 /**
  * The peer "forkjoinpool" of heist's benchmark. It is started as
@@ -64,6 +68,7 @@ final class Main {
             case "matmul" -> matmul();
             default -> throw fail("there is no case " + suite + "/" + name);
         }
+        printPeak();
     }
 
     /** Ends the program. It returns nothing; callers throw so that the compiler knows. */
@@ -94,11 +99,28 @@ final class Main {
             took += lap.getAsLong();
             n++;
         } while (took < timeNs);
-        double value = took / unit / ops / n;
+        print(metric, took / unit / ops / n);
+    }
+
+    private static void print(String metric, double value) {
         System.out.printf(Locale.ROOT,
             "{\"suite\":\"%s\",\"case\":\"%s\",\"impl\":\"forkjoinpool\",\"workers\":%d,\"metric\":\"%s\","
                 + "\"value\":%f,\"min\":%f,\"max\":%f,\"runs\":1,\"better\":\"lower\",\"peer\":true}%n",
             suite, name, workers, metric, value, value, value);
+    }
+
+    /** Prints the most memory that the process had in RAM, where the system tells. */
+    private static void printPeak() {
+        Path status = Path.of("/proc/self/status");
+        if (!Files.isReadable(status)) {
+            return;
+        }
+        try (Stream<String> lines = Files.lines(status)) {
+            lines.filter(line -> line.startsWith("VmHWM:"))
+                .forEach(line -> print("peak-MB", Double.parseDouble(line.replaceAll("[^0-9]", "")) * 1024 / 1e6));
+        } catch (IOException e) {
+            throw fail("reading " + status + ": " + e);
+        }
     }
 
     /** A case whose answer is a number. */

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -99,6 +100,16 @@ struct Bench {
 		}
 		std::sort(took.begin(), took.end());
 		print("us", took[took.size() / 2] / us / static_cast<double>(batch));
+	}
+
+	// Prints the most memory that the process had in RAM, where the system tells.
+	void print_peak() const {
+		std::ifstream status("/proc/self/status");
+		for (std::string line; std::getline(status, line);) {
+			double kib;
+			if (std::sscanf(line.c_str(), "VmHWM: %lf kB", &kib) == 1)
+				print("peak-MB", kib * 1024 / 1e6);
+		}
 	}
 
 	void print(const char *metric, double value) const {

@@ -47,4 +47,5 @@ int main(int argc, char **argv) {
 	    pthread_create(&caller, &attributes, run, &bench) != 0)
 		fail("there is no thread with a large stack");
 	pthread_join(caller, nullptr);
+	bench.print_peak();
 }

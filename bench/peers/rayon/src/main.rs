@@ -30,6 +30,7 @@ fn main() {
     if !done {
         bench.unknown();
     }
+    bench.print_peak();
 }
 
 /// What is asked for, and a pool of as many threads. The main thread is none of them.

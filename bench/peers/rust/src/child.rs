@@ -3,7 +3,7 @@
 //!     ...-peer -suite S -case C -workers N -time 50ms
 //!
 //! and perhaps -impl with the name of another peer that it plays, and prints one line of
-//! JSON per metric of the case. What the cases are is defined in the benchmark's package
+//! JSON per metric of the case, and one of its peak of memory. What the cases are is defined in the benchmark's package
 //! suites; a wrong answer is a line on standard error and exit status 1.
 
 use std::fmt::{Debug, Display};
@@ -80,6 +80,15 @@ impl Child {
             count += 1;
         }
         self.print(metric, took.as_secs_f64() / unit.as_secs_f64() / (ops * count) as f64);
+    }
+
+    /// Prints the most memory that the process had in RAM, where the system tells.
+    pub fn print_peak(&self) {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+        if let Some(kib) = kib {
+            self.print("peak-MB", kib * 1024.0 / 1e6);
+        }
     }
 
     pub fn print(&self, metric: &str, value: f64) {

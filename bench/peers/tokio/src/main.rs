@@ -31,6 +31,7 @@ fn main() {
     if !done {
         child.unknown();
     }
+    child.print_peak();
 }
 
 /// The suite submit: runs the case, if there is one of this name.
