@@ -43,6 +43,7 @@ func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 	if err != nil {
 		return nil, err
 	}
+	waits := first || p.gaveUp.Swap(false)
 	if p.aborted.CompareAndSwap(false, true) {
 		close(p.abandons)
 		left = p.giveBack()
@@ -50,7 +51,7 @@ func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 	if first {
 		go p.drain()
 	}
-	return left, p.awaitEnd(ctx, first)
+	return left, p.awaitEnd(ctx, waits)
 }
 
 // giveBack takes all tasks that have not begun.

@@ -100,13 +100,25 @@ func TestAbortAfterAShutdownThatGaveUp(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// TestAbortTakesWhatACloseWaitsFor: the Close that came first has the pool's end, and the Abort what had not begun.
+// TestAbortTakesWhatACloseWaitsFor: the Close that came first has the pool's end, and the Abort what had not begun. That is
+// so too if the Close has taken the part of a Shutdown that gave up.
 func TestAbortTakesWhatACloseWaitsFor(t *testing.T) {
+	t.Run("first", func(t *testing.T) { testAbortBesideClose(t, false) })
+	t.Run("after a Shutdown", func(t *testing.T) { testAbortBesideClose(t, true) })
+}
+
+func testAbortBesideClose(t *testing.T, gaveUp bool) {
 	p, release := stuck(t, WithWorkers(1))
 	require.NoError(t, p.Go(func(*Worker) { t.Error("it was given back") }))
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	if gaveUp {
+		require.Error(t, p.Shutdown(ended))
+	}
 	closes := make(chan error, 1)
 	go func() { closes <- p.Close() }()
-	require.True(t, testutil.Eventually(p.core.Closing.Load))
+	require.True(t, testutil.Eventually(func() bool { return p.core.Closing.Load() && !p.gaveUp.Load() }))
+	require.Error(t, p.Shutdown(ended), "it gives up beside the Close, which waits on")
 	var left []func(*Worker)
 	aborts := make(chan error, 1)
 	go func() {

@@ -241,6 +241,7 @@ func (g *Group) newCall(of *task) *groupCall { return &groupCall{inside: inside{
 // runCall runs f, which may fork, in a call with the group's context. If f was told to stop, the error is that call's.
 func (g *Group) runCall(w *Worker, c *groupCall, f func(w *Worker) error) (told bool, err error) {
 	if err := causes.Of(g.own); err != nil {
+		g.skip(1)
 		return true, err
 	}
 	var end error

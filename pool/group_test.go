@@ -673,6 +673,11 @@ func TestAResetGroupIsAsGoodAsNew(t *testing.T) {
 	require.Equal(t, 1, g.Skipped())
 
 	g.Reset(context.Background())
+	require.NoError(t, g.Wait())
+	g.GoWorker(func(*Worker) error { t.Error("it runs after Wait"); return nil })
+	require.ErrorIs(t, g.Wait(), context.Canceled)
+	require.Equal(t, 1, g.Skipped(), "the group's context ended before its call began")
+	g.Reset(context.Background())
 	require.Zero(t, g.Skipped())
 	g.Go(func() error { panic("ouch") })
 	require.Panics(t, func() { _ = g.Wait() })

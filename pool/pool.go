@@ -61,7 +61,7 @@ type Pool struct {
 	closed   chan struct{} // closed at the end of Close
 
 	aborted atomic.Bool // Abort writes, once
-	gaveUp  atomic.Bool // a Shutdown returned before the end, and no later call has waited until the end yet
+	gaveUp  atomic.Bool // the call that was to return nil gave up, and no other one has taken its part; see awaitEnd
 
 	core core.Pool
 
@@ -332,11 +332,12 @@ func (p *Pool) Shutdown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	waits := first || p.gaveUp.Swap(false)
 	if first {
 		p.Resume()
 		go p.drain()
 	}
-	return p.awaitEnd(ctx, first)
+	return p.awaitEnd(ctx, waits)
 }
 
 // Closing says whether the pool is being closed, so that it refuses new work from outside, or has ended. Any goroutine may call it. Cost: a load.
@@ -373,8 +374,9 @@ func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err e
 	return first, nil
 }
 
-// awaitEnd waits until the pool has ended. If ctx ends first, the error says what is left.
-func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
+// awaitEnd waits until the pool has ended. If ctx ends first, the error says what is left. waits says whether the call is the one that
+// returns nil: the first one, or one that has begun after that gave up. If there is none, it is one that waits already.
+func (p *Pool) awaitEnd(ctx context.Context, waits bool) error {
 	p.wait("Pool.Close or Shutdown of another pool", nil, func() {
 		select {
 		case <-p.closed:
@@ -384,9 +386,12 @@ func (p *Pool) awaitEnd(ctx context.Context, first bool) error {
 	select {
 	case <-p.closed:
 	default:
+		if waits {
+			p.gaveUp.Store(true)
+		}
 		return p.unfinished(ctx)
 	}
-	if !first && !p.gaveUp.Swap(false) {
+	if !waits && !p.gaveUp.Swap(false) {
 		return ErrClosed
 	}
 	return p.unrestored
@@ -457,7 +462,6 @@ func (e *UnfinishedError) waiting() string {
 func (e *UnfinishedError) Unwrap() error { return e.cause }
 
 func (p *Pool) unfinished(ctx context.Context) error {
-	p.gaveUp.Store(true)
 	s := p.snapshot(true)
 	e := &UnfinishedError{
 		Queued: s.Load.Queued.Total(), Delayed: s.Load.Delayed, Running: p.core.Active(),
