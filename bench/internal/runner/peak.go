@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime/debug"
+	"runtime"
 	"slices"
 
 	"github.com/seed53057037/heist/bench/internal/contract"
@@ -15,8 +15,9 @@ import (
 // first metric of a case, and absent where the system does not tell it.
 //
 // For Go it is the high-water mark of the resident set from the start of the run to its end. That is the whole process:
-// its program, Go's runtime and the suites that it has linked, some 12 MB in all, the input of the case, and what the run
-// adds. Memory that earlier runs have freed goes back to the system first. For a [Child] it is
+// its program, Go's runtime and the suites that it has linked, some 12 MB in all, the input of the case, what the run
+// adds, and what earlier runs of the implementation have freed and Go has not given back yet: to give it back before each run would
+// have the run pay for new memory, which took 1.3 times as long in submit/external-1. For a [Child] it is
 // the high-water mark from the start of the program, which the program prints. The system's rusage is no substitute: the
 // program's begins with the high-water mark of the process that has started it.
 const PeakMB = "peak-MB"
@@ -48,7 +49,7 @@ func (s Sample) withPeak(metrics int) Sample {
 
 // peakOf does a run and returns its sample with the peak of this process.
 func peakOf(run Run) (Sample, error) {
-	debug.FreeOSMemory()
+	runtime.GC()
 	reset := resetPeak()
 	s, err := run()
 	if reset {
