@@ -207,7 +207,7 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 		return true
 	}
 	keys := make([]K, len(s))
-	ranges(w, len(s), func(lo, hi int) {
+	rangesFrom(radixLeaf, w, len(s), func(lo, hi int) {
 		for ; lo < hi && !cancelled(); lo += keysBetweenLooks {
 			end := min(lo+keysBetweenLooks, hi)
 			keys := keys[lo:end]
