@@ -303,7 +303,7 @@ func (g *Graph) WithTimings() {
 // calls runtime.Goexit has the error [pool.ErrGoexit].
 //
 // Any goroutine may call it; a task lends its place meanwhile. Cost: after the first run, no allocation if called from outside of the pool with a
-// ctx that does not end; else that of a call with a context for each function.
+// ctx that does not end, and with assembly; else that of a call with a context for each function.
 func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
 	p.Workers() // panics if the pool was not made by New
 	if ctx == nil {

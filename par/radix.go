@@ -163,7 +163,7 @@ func (r *radix[V, K]) finish(w *pool.Worker, lo, hi int, in side) {
 
 // copyAt is a parallel copy for slices of equal length.
 func copyAt[E any](w *pool.Worker, dst, src []E) {
-	ranges(w, len(src), func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
+	rangesFrom(shortMoves[E](), w, len(src), func(lo, hi int) { copy(dst[lo:hi], src[lo:hi]) })
 }
 
 // digit is the part of the keys in a range that chooses their buckets.

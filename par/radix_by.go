@@ -324,7 +324,7 @@ func indices(w *pool.Worker, n int) []int {
 // permute moves each element of s to the position that its index has in order, and says whether it did.
 func permute[E any](w *pool.Worker, s []E, order []int, cancelled func() bool) bool {
 	sorted := make([]E, len(s))
-	ranges(w, len(s), func(lo, hi int) {
+	rangesFrom(shortMoves[E](), w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {
 			sorted[lo+i] = s[at]
 		}

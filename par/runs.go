@@ -206,7 +206,7 @@ func (g *sorting) stretches(lo, hi int) (all []stretch) {
 
 // reverse reverses s, on all workers.
 func reverse[E any](w *pool.Worker, s []E) {
-	ranges(w, len(s)/2, func(lo, hi int) {
+	rangesFrom(shortMoves[E](), w, len(s)/2, func(lo, hi int) {
 		a, b := s[lo:hi], s[len(s)-hi:len(s)-lo]
 		for i := range a {
 			a[i], b[len(b)-1-i] = b[len(b)-1-i], a[i]

@@ -2,6 +2,7 @@ package par
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -196,12 +197,21 @@ func each(w *pool.Worker, n int, f func(i int)) {
 	must(pool.ForRange(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
 }
 
-// ranges is ForRange, but runs a short range in the caller alone. f takes about a nanosecond for an element.
+// ranges is ForRange, but runs a short range in the caller alone. f takes about a nanosecond for an element: it looks at keys, or moves what is
+// small.
 func ranges(w *pool.Worker, n int, f func(lo, hi int)) { rangesFrom(shortRange, w, n, f) }
 
 // shortRange takes some 20 us. A second worker saves half of that, and takes as long to wake up and to be waited for: sorts of 10^4 elements that
 // are in order took 1.2 to 2.2 of the serial ones where ranges from radixLeaf on were divided, and 1.0 to 1.8 so (bench algos/grid-sort, grid-by).
 const shortRange = 4 * radixLeaf
+
+// shortMoves is shortRange for an f that moves elements of type E.
+func shortMoves[E any]() int {
+	if unsafe.Sizeof(*new(E)) > smallElement {
+		return radixLeaf
+	}
+	return shortRange
+}
 
 // rangesFrom is ranges for an f that may take longer, with the length up to which a range is short.
 func rangesFrom(short int, w *pool.Worker, n int, f func(lo, hi int)) {

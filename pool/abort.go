@@ -39,11 +39,10 @@ import (
 // A returned function does what it would have done in the pool: one with [StartBy] looks at the time when it is
 // called, and one whose context has ended does nothing.
 func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
-	first, err := p.beginClose(ctx, "Abort")
+	first, owns, err := p.beginClose(ctx, "Abort")
 	if err != nil {
 		return nil, err
 	}
-	waits := first || p.gaveUp.Swap(false)
 	if p.aborted.CompareAndSwap(false, true) {
 		close(p.abandons)
 		left = p.giveBack()
@@ -51,7 +50,7 @@ func (p *Pool) Abort(ctx context.Context) (left []func(w *Worker), err error) {
 	if first {
 		go p.drain()
 	}
-	return left, p.awaitEnd(ctx, waits)
+	return left, p.awaitEnd(ctx, owns)
 }
 
 // giveBack takes all tasks that have not begun.

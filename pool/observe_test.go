@@ -421,7 +421,7 @@ func TestEachRefusalIsCountedOnce(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 	})
 	require.True(t, waits(p, 1))
-	_, err := p.beginClose(ctx, "Close")
+	_, _, err := p.beginClose(ctx, "Close")
 	require.NoError(t, err)
 	wait()
 	require.EqualValues(t, 3, p.Stats().Refused-before)

@@ -61,7 +61,7 @@ type Pool struct {
 	closed   chan struct{} // closed at the end of Close
 
 	aborted atomic.Bool // Abort writes, once
-	gaveUp  atomic.Bool // the call that was to return nil gave up, and no other one has taken its part; see awaitEnd
+	gaveUp  atomic.Bool // the call that owned the end gave up, and no other one has taken it over; these calls write, see beginClose
 
 	core core.Pool
 
@@ -328,16 +328,15 @@ func (p *Pool) Close() error { return p.Shutdown(context.Background()) }
 // Shutdown or Close again; [Pool.Abort] gives back what has not begun. Shutdown does not wait for guests: a server
 // ends its requests first.
 func (p *Pool) Shutdown(ctx context.Context) error {
-	first, err := p.beginClose(ctx, "Shutdown")
+	first, owns, err := p.beginClose(ctx, "Shutdown")
 	if err != nil {
 		return err
 	}
-	waits := first || p.gaveUp.Swap(false)
 	if first {
 		p.Resume()
 		go p.drain()
 	}
-	return p.awaitEnd(ctx, waits)
+	return p.awaitEnd(ctx, owns)
 }
 
 // Closing says whether the pool is being closed, so that it refuses new work from outside, or has ended. Any goroutine may call it. Cost: a load.
@@ -354,29 +353,30 @@ func (p *Pool) Done() <-chan struct{} {
 }
 
 // beginClose makes the pool refuse all new work from outside, and says whether this call was the first to do so. If it was, the
-// caller must drain the pool, after resuming it.
-func (p *Pool) beginClose(ctx context.Context, method string) (first bool, err error) {
+// caller must drain the pool, after resuming it. One call owns the end, and returns nil for it: the first one, or one that has begun
+// after the owner gave up.
+func (p *Pool) beginClose(ctx context.Context, method string) (first, owns bool, err error) {
 	if err := p.usable(); err != nil {
-		return false, err
+		return false, false, err
 	}
 	if ctx == nil {
-		return false, errNilContext("Pool." + method)
+		return false, false, errNilContext("Pool." + method)
 	}
 	if p.shared {
-		return false, errShared
+		return false, false, errShared
 	}
 	if p.serves() {
-		return false, fmt.Errorf("pool: Close or %s was called inside a task of the same pool or a call at it, for which it may wait; call it from outside", method)
+		return false, false, fmt.Errorf("pool: Close or %s was called inside a task of the same pool or a call at it, for which it may wait; call it from outside", method)
 	}
 	if first = p.core.Closing.CompareAndSwap(false, true); first {
 		close(p.refuses)
 	}
-	return first, nil
+	return first, first || p.gaveUp.Swap(false), nil
 }
 
-// awaitEnd waits until the pool has ended. If ctx ends first, the error says what is left. waits says whether the call is the one that
-// returns nil: the first one, or one that has begun after that gave up. If there is none, it is one that waits already.
-func (p *Pool) awaitEnd(ctx context.Context, waits bool) error {
+// awaitEnd waits until the pool has ended. If ctx ends first, the error says what is left. If the owner gave up, and no call has begun
+// since, a call that waits already takes the end over.
+func (p *Pool) awaitEnd(ctx context.Context, owns bool) error {
 	p.wait("Pool.Close or Shutdown of another pool", nil, func() {
 		select {
 		case <-p.closed:
@@ -386,12 +386,12 @@ func (p *Pool) awaitEnd(ctx context.Context, waits bool) error {
 	select {
 	case <-p.closed:
 	default:
-		if waits {
+		if owns {
 			p.gaveUp.Store(true)
 		}
 		return p.unfinished(ctx)
 	}
-	if !waits && !p.gaveUp.Swap(false) {
+	if !owns && !p.gaveUp.Swap(false) {
 		return ErrClosed
 	}
 	return p.unrestored

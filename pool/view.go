@@ -99,7 +99,8 @@ func (p *Pool) At(priority Priority) *View { return (&View{p: p}).At(priority) }
 // At returns the place as one with a priority. Functions of groups and futures that are made there have that priority, as tasks of [Pool.Submit]
 // do. A blocking call from outside, such as a loop, a sort or a stream, begins at [PriorityLow] when a worker would begin a task of
 // low priority that was queued at the time of the call: it waits for such a task, which counts as one. Once it has begun it computes as any other
-// call. At [PriorityHigh] it begins at once, as at [PriorityNormal], and so does a call inside of a task, a body or a fork of the pool.
+// call. At [PriorityHigh] it begins at once, as at [PriorityNormal], and so does a call inside of a task, a body or a fork of the pool, and one of
+// package par with so little work that it never comes to the pool.
 func (v *View) At(priority Priority) *View {
 	if priority < 0 || priority >= priorities {
 		panic(errPriority("View.At", priority))

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -70,6 +71,9 @@ func child(name string, p *program, metrics []contract.Metric) runner.Impl {
 	return runner.Child(name, metrics, func(env runner.Env) ([]string, error) {
 		if env.Tiny && os.Getenv(InTests) == "" {
 			return nil, runner.Missing{Reason: "tests run it only if " + InTests + " is set"}
+		}
+		if strings.HasSuffix(name, "-pinned") && runtime.GOOS != "linux" {
+			return nil, runner.Missing{Reason: "it binds its threads on Linux only"}
 		}
 		dir, err := p.ready()
 		if err != nil {

@@ -58,6 +58,7 @@ func channels(name string, pinned bool) Library {
 	return Library{Name: name, Open: func(workers int) (Tasks, error) {
 		tasks := make(chan func(), 1024)
 		var all sync.WaitGroup
+		stop := func() { close(tasks); all.Wait() }
 		cpus, err := heist.Allowed()
 		if err != nil {
 			return Tasks{}, err
@@ -71,20 +72,22 @@ func channels(name string, pinned bool) Library {
 						return
 					}
 					defer pin.Unpin()
-				} else {
-					bound <- nil
 				}
 				for task := range tasks {
 					task()
 				}
 			})
 		}
-		for range workers {
-			err = cmp.Or(<-bound, err)
-		}
-		before := runtime.GOMAXPROCS(0)
 		if pinned {
-			runtime.GOMAXPROCS(workers + 1)
+			for range workers {
+				err = cmp.Or(<-bound, err)
+			}
+			if err != nil {
+				stop()
+				return Tasks{}, missingPins(err)
+			}
+			before := runtime.GOMAXPROCS(workers + 1)
+			stop = func() { close(tasks); all.Wait(); runtime.GOMAXPROCS(before) }
 		}
 		return Tasks{
 			Submit: func(n int, task func()) error {
@@ -93,15 +96,17 @@ func channels(name string, pinned bool) Library {
 				}
 				return nil
 			},
-			Stop: func() {
-				close(tasks)
-				all.Wait()
-				if pinned {
-					runtime.GOMAXPROCS(before)
-				}
-			},
-		}, err
+			Stop: stop,
+		}, nil
 	}}
+}
+
+// missingPins says that what needs bound threads does not exist where threads cannot be bound.
+func missingPins(err error) error {
+	if errors.Is(err, heist.ErrPinning) {
+		return runner.Missing{Reason: err.Error()}
+	}
+	return err
 }
 
 func errgroups(name string, limit func(workers int) int) Library {

@@ -117,7 +117,7 @@ func withoutPool(name string, run func(env runner.Env) runner.Run) runner.Impl {
 // newPool starts heist with the workers of the case and the given options.
 func newPool(env runner.Env, options ...pool.Option) (p *pool.Pool, stop func(), err error) {
 	if p, err = open(env.Workers, options...); err != nil {
-		return nil, nil, err
+		return nil, nil, missingPins(err)
 	}
 	return p, func() { p.Close() }, nil
 }

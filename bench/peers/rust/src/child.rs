@@ -7,7 +7,6 @@
 //! suites; a wrong answer is a line on standard error and exit status 1.
 
 use std::fmt::{Debug, Display};
-use std::mem::size_of;
 use std::process::exit;
 use std::time::Duration;
 
@@ -100,24 +99,28 @@ impl Child {
     }
 }
 
-const CPUS: usize = 1024;
-type Mask = [u64; CPUS / 64];
-
-extern "C" {
-    fn sched_getaffinity(thread: i32, size: usize, mask: *mut u64) -> i32;
-    fn sched_setaffinity(thread: i32, size: usize, mask: *const u64) -> i32;
+#[cfg(not(target_os = "linux"))]
+fn bind(_: usize) {
+    fail("threads are bound on Linux only")
 }
 
+#[cfg(target_os = "linux")]
 fn bind(i: usize) {
-    let mut mask: Mask = [0; CPUS / 64];
-    if unsafe { sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr()) } != 0 {
+    const CPUS: usize = 1024;
+    const SIZE: usize = CPUS / 8;
+    extern "C" {
+        fn sched_getaffinity(thread: i32, size: usize, mask: *mut u64) -> i32;
+        fn sched_setaffinity(thread: i32, size: usize, mask: *const u64) -> i32;
+    }
+    let mut mask = [0u64; CPUS / 64];
+    if unsafe { sched_getaffinity(0, SIZE, mask.as_mut_ptr()) } != 0 {
         fail("sched_getaffinity failed");
     }
     let cpus: Vec<usize> = (0..CPUS).filter(|c| mask[c / 64] >> (c % 64) & 1 == 1).collect();
     let cpu = cpus[i % cpus.len()];
-    mask = [0; CPUS / 64];
+    mask.fill(0);
     mask[cpu / 64] = 1 << (cpu % 64);
-    if unsafe { sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr()) } != 0 {
+    if unsafe { sched_setaffinity(0, SIZE, mask.as_ptr()) } != 0 {
         fail(format!("a thread cannot be bound to CPU {cpu}"));
     }
 }
