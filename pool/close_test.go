@@ -140,6 +140,39 @@ func TestATaskThatCameAtTheLastMomentKeepsItsTree(t *testing.T) {
 	})
 }
 
+// TestAForkOfAGuestAddsNothingToAPoolThatIsAboutToEnd: a worker steals the fork when all accepted tasks are done, and the end
+// would not wait for what it added.
+func TestAForkOfAGuestAddsNothingToAPoolThatIsAboutToEnd(t *testing.T) {
+	for name, add := range adders {
+		if name == "a scope" {
+			continue // whose children are the guest's own
+		}
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(2))
+			isSealed := make(chan struct{})
+			var ran atomic.Int64
+			guest := testutil.Together(1, func(int) {
+				var inFork error
+				require.NoError(t, p.Run(func(w *Worker) {
+					<-isSealed
+					_, inFork = stolenJoin(w, func(*Worker) error { return nil }, func(w *Worker) error {
+						return add(p, w, func(*Worker) { ran.Add(1) })
+					})
+				}))
+				require.ErrorIs(t, inFork, ErrClosed)
+			})
+			require.True(t, testutil.Eventually(func() bool { return p.core.Sleep.Load().HasGuests() }))
+			_, _, err := p.beginClose(background, "Close")
+			require.NoError(t, err)
+			p.seal()
+			close(isSealed)
+			guest()
+			p.end()
+			require.Zero(t, ran.Load())
+		})
+	}
+}
+
 // TestCloseWaitsForABacklogThatGrows: the functions of a group add others to the group, which wait for turns.
 func TestCloseWaitsForABacklogThatGrows(t *testing.T) {
 	for _, workers := range []int{1, 2, 4} {

@@ -1434,6 +1434,27 @@ func TestWaitIdleWaitsForAllThatWasSubmitted(t *testing.T) {
 	}
 }
 
+// TestNobodyWaitsForTheChildrenOfAGuest: a guest that runs its own last child would tell nobody.
+func TestNobodyWaitsForTheChildrenOfAGuest(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.NoError(t, p.Pause(t.Context())) // no worker takes the child
+	hasChild, release := make(chan struct{}), make(chan struct{})
+	guest := testutil.Together(1, func(int) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				s.Go(w, func(*Worker) {})
+				close(hasChild)
+				<-release
+			})
+		}))
+	})
+	<-hasChild
+	require.NoError(t, p.WaitIdle(t.Context()))
+	close(release)
+	guest()
+	p.Resume()
+}
+
 func TestWaitIdleEndsWithItsContextAndRefusesItsOwnTasks(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	release, blocked := make(chan struct{}), make(chan struct{})

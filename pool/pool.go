@@ -63,6 +63,9 @@ type Pool struct {
 	aborted atomic.Bool // Abort writes, once
 	gaveUp  atomic.Bool // the call that owned the end gave up, and no other one has taken it over; these calls write, see beginClose
 
+	sealing sync.Mutex
+	sealed  bool // the pool refuses tasks from inside; drain writes, under sealing
+
 	core core.Pool
 
 	_ pad.Line
@@ -301,7 +304,11 @@ func (p *Pool) near() *Worker {
 //  3. drain closes the injectors. They refuse callers from outside who had looked at Closing before it was set.
 //  4. Such a caller may have pushed a task just before step 3, so drain waits again. What that task adds goes to the queues
 //     of its worker's place; if it has no place, or needs an injector, a worker without a place runs it at once (Pool.queue).
-//  5. The workers end.
+//  5. When the pool is done drain seals it: it refuses tasks from inside, too. No accepted task is left that could add any; but a
+//     worker may steal a guest's fork at any time, and the end does not wait for guests. The lock sealing makes one step of the
+//     look whether the pool is done and the seal. Who adds something looks under the lock, too, while its worker counts as active:
+//     either before that step, which then finds the worker or what it has added, or afterwards.
+//  6. The workers end.
 //
 // Abort sets a flag after Closing. From then on tasks are refused inside, too; else it would have no end.
 
@@ -485,10 +492,26 @@ func (p *Pool) eachQueue(f func(q *heist.Injector[task])) {
 
 // drain waits until nothing is left to do, and then ends the workers: "The end".
 func (p *Pool) drain() {
+	p.seal()
+	p.end()
+}
+
+// seal waits until nothing is left to do, and has the pool accept nothing more.
+func (p *Pool) seal() {
 	_ = p.core.Await(context.Background(), p.isDone)
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
-	_ = p.core.Await(context.Background(), p.isDone)
-	p.end()
+	_ = p.core.Await(context.Background(), func() bool {
+		p.sealing.Lock()
+		defer p.sealing.Unlock()
+		p.sealed = p.isDone()
+		return p.sealed
+	})
+}
+
+func (p *Pool) isSealed() bool {
+	p.sealing.Lock()
+	defer p.sealing.Unlock()
+	return p.sealed
 }
 
 // inside says whether the calling goroutine runs something as a worker of the pool, which has not ended yet.
@@ -506,25 +529,23 @@ func (p *Pool) isClosedToTasks() bool { return p.core.Closing.Load() && !p.close
 // closesWith says whether the pool takes a task of the calling goroutine though Close has begun.
 //
 //go:noinline
-func (p *Pool) closesWith() bool { return !p.aborted.Load() && p.inside() }
+func (p *Pool) closesWith() bool { return !p.aborted.Load() && p.inside() && !p.isSealed() }
 
 // isDone says whether nothing is left to do, now or later, or nothing was a moment ago. In a pool that is closed to the
-// outside it stays true. A task may begin a delay after the look at delayed, and end; if the delay ended before isQuiet looked
+// outside it stays true until a guest's fork adds something. A task may begin a delay after the look at delayed, and end; if the delay ended before isQuiet looked
 // for its task, delayed would be 0 again. So isDone looks whether a delay has begun meanwhile.
 func (p *Pool) isDone() bool {
 	begun := p.begunDelays.Load()
 	return p.delayed.Load() == 0 && p.isQuiet() && p.begunDelays.Load() == begun
 }
 
-// isQuiet says whether no task is queued or runs, or none did a moment ago.
+// isQuiet says whether no task is queued or runs, or none did a moment ago. Children of scopes do not count: a task that has some
+// runs, and a guest that runs its own last one would tell nobody.
 func (p *Pool) isQuiet() bool {
-	if p.inInjectors().Total() > 0 {
-		return false
-	}
 	// A worker becomes idle only after it has found all queues empty, and when all workers are idle no task is left
 	// that could queue another. But a worker that is woken after the first count may take the last task before
-	// anyTask looks for it; the second count sees this worker.
-	return p.core.Rests() && !p.anyTask() && p.core.Rests()
+	// queued looks for it; the second count sees this worker.
+	return p.core.Rests() && p.queued() == 0 && p.core.Rests()
 }
 
 // end tells the workers to exit and waits until they have.

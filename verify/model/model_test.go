@@ -41,6 +41,10 @@ func TestWaitingModel(t *testing.T) {
 	check(t, "waiting.pml", "tasks that wait for one another without a circle all end, and no more workers have a place than there are places")
 }
 
+func TestEndModel(t *testing.T) {
+	check(t, "end.pml", "a pool ends when all that it has accepted is done, and not before, whatever its tasks and its guests' forks add")
+}
+
 // check verifies a model's configurations, the larger ones only if the run allows it, and checks
 // that its mutants are caught.
 func check(t *testing.T, file, says string) {

@@ -64,7 +64,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // stands for: pool/control.go: Worker.isControlled Worker.obeyControl Worker.closePlace Pool.Resize Pool.Pause Pool.Resume Pool.start
 // stands for: internal/core/core.go: Pool.Held Pool.anyTooMany Pool.Resize Pool.Pause Pool.AwaitPause Pool.Resume
 // stands for: internal/core/idle.go: Placement.push Placement.pop Placement.close Placement.Begins
-// stands for: pool/pool.go: Pool.Shutdown Pool.beginClose Pool.awaitEnd Pool.drain Pool.isQuiet Pool.end
+// stands for: pool/pool.go: Pool.Shutdown Pool.awaitEnd Pool.isQuiet Pool.end
 // stands for: pool/guest.go: Pool.admitGuest Pool.releaseGuest
 // stands for: internal/core/park.go: Parker Parker.Park Parker.Unpark
 // stands for: pool/find.go: Worker.nextLocalTask Worker.pullBatch Worker.nextRemoteTaskAnywhere
@@ -1596,25 +1596,19 @@ proctype visitor(byte me) {
 
 #ifdef CLOSE
 
-// isQuiet sets ok if no work is left.
+// isQuiet sets ok if no task is left.
 inline isQuiet() {
+	ok = busy == 0;
 	do
-	:: n < NODES ->
-		if
-		:: injector[n] == 0 -> n++
-		:: else -> break
-		fi
+	:: ok && n < NODES -> ok = injector[n] == 0; n++
 	:: else -> break
 	od;
-	if
-	:: n == NODES -> ok = busy == 0
-	:: else
-	fi;
 	n = 0;
-	if
-	:: ok -> how = SEEN; anyWork(); ok = how == NOBODY; how = NOBODY
-	:: else
-	fi;
+	do
+	:: ok && n < PLACES -> ok = ring[n] == 0 && !slot[n]; n++
+	:: else -> break
+	od;
+	n = 0;
 #ifndef MUTANT_QUIET_COUNTS_ONCE
 	if
 	:: ok -> ok = busy == 0
