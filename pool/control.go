@@ -268,12 +268,25 @@ func (l *workerList) len() int {
 	return len(l.all)
 }
 
+// each calls f for all workers that are there from its beginning to its end. It holds no lock meanwhile: f may take that of a
+// worker whose place is being lent, for which another worker may have to be added.
 func (l *workerList) each(f func(w *Worker)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, w := range l.all {
+	for id := 0; ; id++ {
+		w, over := l.at(id)
+		if over {
+			return
+		}
 		if w != nil {
 			f(w)
 		}
 	}
+}
+
+func (l *workerList) at(id int) (w *Worker, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id >= len(l.all) {
+		return nil, true
+	}
+	return l.all[id], false
 }

@@ -380,7 +380,7 @@ func (g *Group) abandon() {
 	old := groupCount(g.tasks.Or(abandoned))
 	if left := old.queued(); left > 0 {
 		g.failLocked(ErrClosed)
-		go g.calls.cancel() // the caller may hold the lock of the list of workers
+		g.calls.cancel()
 		g.skip(left)
 	}
 	g.clearBacklog()

@@ -166,6 +166,15 @@ func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
 	require.Zero(t, p.core.Waits())
 }
 
+// TestWhoLooksAtAllWorkersHoldsUpNoNewOne: in a paused pool the monitor looks whether waits are over, and takes the lock of a
+// worker, under which a lookout may be about to hire another one to which it lends the place.
+func TestWhoLooksAtAllWorkersHoldsUpNoNewOne(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	p.workers.each(func(*Worker) {
+		require.True(t, testutil.Returns(func() { require.NoError(t, p.Run(func(*Worker) {})) }), "a guest, which is new, must wait")
+	})
+}
+
 // TestTheMonitorEndsWhenThereIsNothingToSee.
 func TestTheMonitorEndsWhenThereIsNothingToSee(t *testing.T) {
 	needsStatuses(t)

@@ -163,7 +163,7 @@ func generate(seed uint64) *program {
 		g.Bound = 1 + g.random.IntN(20)
 	}
 	g.Pinned = g.random.IntN(2) == 0
-	g.Hot = g.random.IntN(8) == 0
+	g.Hot = g.random.IntN(4) == 0
 	g.Spin = time.Duration(g.random.IntN(3)) * 10 * time.Microsecond
 	if g.random.IntN(8) == 0 {
 		for range 1 + g.random.IntN(4) {
