@@ -97,9 +97,9 @@ func (j *judge) panics(o *op) bool {
 		return o.Panics && j.said(o) == unwound
 	case leaf, compute, catch, workerGo, poolGo, submit, trySubmit, submitOn, batch:
 		return false
-	case cancelled:
+	case cancelled, group, plainGroup:
 		return j.said(o) == unwound && (slices.ContainsFunc(o.Children, j.panics) || j.mayPass(o))
-	case spread, guest, otherPool, group, plainGroup, future:
+	case spread, guest, otherPool, future:
 		return j.said(o) == unwound && slices.ContainsFunc(o.Children, j.panics)
 	}
 	return slices.ContainsFunc(o.Children, j.panics)
@@ -107,8 +107,11 @@ func (j *judge) panics(o *op) bool {
 
 // mayPass says whether a panic may leave a cancelled call although the operations around it recover
 // panics: of several panics that meet, or if the call unwinds, one may have no waiter. It continues
-// where the call ends.
-func (j *judge) mayPass(o *op) bool { return o.cancels() != never && mayPanic(o) }
+// where the call ends. An error of one function of a group cancels the calls of the others.
+func (j *judge) mayPass(o *op) bool {
+	fails := (o.Kind == group || o.Kind == plainGroup) && o.failing() >= 0
+	return (fails || o.cancels() != never) && mayPanic(o)
+}
 
 // mayPanic says whether something in an operation panics, except for tasks without a waiter.
 func mayPanic(o *op) bool {
@@ -385,7 +388,7 @@ func (j *judge) group(o *op, c certainty) uint64 {
 	done := func(m *op) bool { return j.said(m) == accepted }
 	panics := slices.ContainsFunc(o.Children, func(m *op) bool { return done(m) && j.panics(m) })
 	fails := o.failing() >= 0 && done(o.Children[o.failing()])
-	right := said == accepted && !panics && !fails || said == failed && fails || said == unwound && panics
+	right := said == accepted && !panics && !fails || said == failed && fails || said == unwound && (panics || j.mayPass(o))
 	if c == surely && !j.mayClose() && !right {
 		j.fail("operation %d, a %v, ended with %v; a member may panic: %v, or fail: %v", o.ID, o.Kind, said, panics, fails)
 	}

@@ -22,6 +22,7 @@ func All(linked ...Library) []runner.Suite {
 		forkJoinSuite(),
 		loopSuite(),
 		algosSuite(),
+		graphSuite(),
 		submitSuite(linked),
 		latencySuite(linked),
 		mixedSuite(),

@@ -8,6 +8,7 @@
 
 #include "bench.hpp"
 #include "forkjoin.hpp"
+#include "graph.hpp"
 #include "slices.hpp"
 
 #include <tbb/global_control.h>
@@ -30,6 +31,8 @@ void *run(void *argument) {
 			done = forkjoin::run(bench);
 		else if (bench.suite == "loop" || bench.suite == "algos")
 			done = slices::run(bench);
+		else if (bench.suite == "graph")
+			done = graphs::run(bench);
 	});
 	if (!done)
 		fail("there is no case " + bench.suite + "/" + bench.name);
