@@ -8,11 +8,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -443,107 +443,9 @@ func TestMisuseIsNamed(t *testing.T) {
 	says("while the graph runs", func() { _ = g.Run(background, p) })
 }
 
-// # Benchmarks: the time of a node, in a graph of 100,000; a wavefront has 512 x 512.
-
-const many = 100_000
-
-var shapes = []struct {
-	name  string
-	build func() *Graph
-}{
-	{"chain", func() *Graph {
-		g := new(Graph)
-		last := g.Add("", nop)
-		for range many - 1 {
-			last = g.Add("", nop).After(last)
-		}
-		return g
-	}},
-	{"fan", func() *Graph {
-		g := new(Graph)
-		first, last := g.Add("", nop), g.Add("", nop)
-		for range many - 2 {
-			last.After(g.Add("", nop).After(first))
-		}
-		return g
-	}},
-	{"random", func() *Graph {
-		g := new(Graph)
-		r := rand.New(rand.NewPCG(1, 2))
-		nodes := make([]*Node, many)
-		for i := range nodes {
-			nodes[i] = g.Add("", nop)
-			for range min(i, 4) {
-				nodes[i].After(nodes[r.IntN(i)])
-			}
-		}
-		return g
-	}},
-	{"wavefront", func() *Graph {
-		const size = 512
-		g := new(Graph)
-		above := make([]*Node, size)
-		for range size {
-			var left *Node
-			for x := range size {
-				n := g.Add("", nop)
-				if left != nil {
-					n.After(left)
-				}
-				if above[x] != nil {
-					n.After(above[x])
-				}
-				left, above[x] = n, n
-			}
-		}
-		return g
-	}},
-}
-
-func BenchmarkBuild(b *testing.B) {
-	for _, s := range shapes {
-		b.Run(s.name, func(b *testing.B) {
-			nodes := 0
-			for b.Loop() {
-				g := s.build()
-				if err := g.Check(); err != nil {
-					b.Fatal(err)
-				}
-				nodes += len(g.nodes)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(nodes), "ns/node")
-		})
-	}
-}
-
-func BenchmarkRun(b *testing.B) {
-	p := pools.New(b)
-	for _, s := range shapes {
-		b.Run(s.name, func(b *testing.B) {
-			g := s.build()
-			_ = g.Check()
-			nodes := 0
-			for b.Loop() {
-				if err := g.Run(background, p); err != nil {
-					b.Fatal(err)
-				}
-				nodes += len(g.nodes)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(nodes), "ns/node")
-		})
-	}
-}
-
-// TestTheShapesOfTheBenchmarksAreWhatTheySay.
-func TestTheShapesOfTheBenchmarksAreWhatTheySay(t *testing.T) {
-	p := pools.New(t, pool.WithWorkers(2))
-	for _, s := range shapes {
-		g := s.build()
-		require.NoError(t, g.Run(background, p))
-		require.Len(t, slices.Compact(slices.Clone(g.nodes)), len(g.order()), s.name)
-		if s.name != "random" {
-			require.Len(t, g.roots, 1, s.name)
-			require.EqualValues(t, 1, g.sinks, s.name)
-		}
+// TestANodeHasALine: see graph.go, "Layout".
+func TestANodeHasALine(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) == 8 {
+		require.EqualValues(t, 64, unsafe.Sizeof(Node{}))
 	}
 }

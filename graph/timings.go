@@ -29,8 +29,9 @@ func (g *Graph) CriticalPath() []Step {
 	steps := make([]Step, len(path))
 	var before time.Duration
 	for i, n := range path {
-		steps[i] = Step{Name: n.name, Took: n.till - n.from, Late: max(n.from-before, 0)}
-		before = n.till
+		ran := n.span()
+		steps[i] = Step{Name: n.name, Took: ran.till - ran.from, Late: max(ran.from-before, 0)}
+		before = ran.till
 	}
 	return steps
 }
@@ -45,11 +46,11 @@ func (g *Graph) criticalPath() (path []*Node) {
 	var last *Node
 	for _, n := range order {
 		for _, to := range g.next[n.first:n.end] {
-			if l := latest[to/2]; n.ran() && (l == nil || n.till > l.till) {
+			if l := latest[to/2]; n.ran() && (l == nil || n.span().till > l.span().till) {
 				latest[to/2] = n
 			}
 		}
-		if n.ran() && (last == nil || n.till > last.till) {
+		if n.ran() && (last == nil || n.span().till > last.span().till) {
 			last = n
 		}
 	}
@@ -61,7 +62,7 @@ func (g *Graph) criticalPath() (path []*Node) {
 }
 
 // ran says whether the node has run in the last run, if that was timed.
-func (n *Node) ran() bool { return n.till > 0 }
+func (n *Node) ran() bool { return n.span().till > 0 }
 
 // WriteDOT writes the graph in the language of Graphviz: `dot -Tsvg`. After a run with timings it shows what each node took, and the critical path in bold.
 // It must not be called while the graph runs.
@@ -75,8 +76,8 @@ func (g *Graph) WriteDOT(to io.Writer) error {
 	fmt.Fprintf(b, "digraph {\n\tnode [shape=box]\n")
 	for _, n := range g.nodes {
 		label, style := n.name, ""
-		if g.timed && n.ran() {
-			label += "\n" + (n.till - n.from).String()
+		if len(critical) > 0 && n.ran() {
+			label += "\n" + (n.span().till - n.span().from).String()
 		}
 		if critical[n] > 0 {
 			style = " style=bold"
