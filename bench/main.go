@@ -14,7 +14,7 @@
 //	go run ./bench compare OLD NEW         what got worse between two files of -json
 //
 // The suites are: the queues (deque), the steps of forks and wake-ups (primitives), divide and conquer
-// (forkjoin), parallel loops (loop) and algorithms over slices (algos), tasks (submit) and how long they
+// (forkjoin), parallel loops (loop) and algorithms over slices (algos), graphs (graph), tasks (submit) and how long they
 // wait (latency), shapes of real programs (mixed), tasks that wait (blocking), what a pool does to its process
 // (neighbour), what it costs asleep (idle), requests to a server (service), uneven lanes of work (balance), a real
 // job (parse), and the time in which one CPU tells another something (c2c). Peers are other libraries for Go, programs

@@ -71,6 +71,8 @@ var graphMetrics = lower("ns/node", "build-ns/node")
 
 func graphCase(name, about string, shape func(runner.Env) dependencies) runner.Case {
 	shape = once(shape)
+	tbb := peers.TBB(graphMetrics)
+	tbb.Costly = true
 	goroutine := withoutPool("goroutine", func(env runner.Env) runner.Run { return builtAndRun(env, shape(env), newCountedGraph) })
 	return runner.Case{
 		Name: name, About: about + "; time per node of a run, and of building", Metrics: graphMetrics, Workers: oneAndAsked,
@@ -79,7 +81,7 @@ func graphCase(name, about string, shape func(runner.Env) dependencies) runner.C
 				return builtAndRun(env, shape(env), func(n *nodes) (func() error, error) { return newGraph(n, p) })
 			}),
 			goroutine,
-			peers.TBB(graphMetrics),
+			tbb,
 		},
 	}
 }
