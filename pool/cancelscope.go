@@ -60,6 +60,7 @@ type cancelScope struct {
 	stoppedBy atomic.Pointer[error]         // what Stop was given first; its caller writes
 	inner     atomic.Pointer[joinedContext] // made when a function of the call asks for it
 	panicked  atomic.Pointer[PanicError]    // see keep
+	limited   *limited                      // nil without a time limit; constant once the call has begun
 }
 
 const (
@@ -122,6 +123,7 @@ func (c *cancelScope) finish() {
 	if c.stop != nil {
 		c.stop()
 	}
+	c.limited.leave()
 	if inner := c.inner.Load(); inner != nil {
 		inner.end()
 	}

@@ -533,3 +533,27 @@ func ExamplePool_Broadcast() {
 	fmt.Println(workers.Load(), err)
 	// Output: 2 <nil>
 }
+
+// Each function has a time of its own. One that takes longer stops at its next fork, loop or look at its context.
+func ExampleView_Within() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	g, _ := pool.NewGroup(p.Within(20 * time.Millisecond))
+	g.JoinErrors() // an error of one does not end the others
+	for _, takes := range []time.Duration{time.Millisecond, time.Hour} {
+		g.GoWorker(func(w *pool.Worker) error {
+			select {
+			case <-w.Context().Done(): // a request with this context would end, too
+				return fmt.Errorf("%v: %w", takes, context.Cause(w.Context()))
+			case <-time.After(takes):
+				return nil
+			}
+		})
+	}
+	fmt.Println(g.Wait())
+	// Output: 1h0m0s: context deadline exceeded
+}

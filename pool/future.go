@@ -141,7 +141,7 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 	}
 	future.code = o.of.code
 	future.f = f
-	if ends := ctx.Done() != nil; o.deadline || ends {
+	if ends := ctx.Done() != nil || v.limit != nil; o.deadline || ends {
 		future.f = func(w *Worker) (value T, err error) {
 			if o.deadline && time.Now().After(o.startBy) {
 				p.late.Add(1)
@@ -153,7 +153,9 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 			if !ends {
 				return f(w)
 			}
-			if end := w.With(ctx).Run(func(w *Worker) { value, err = f(w) }); end != nil {
+			at := w.With(ctx)
+			at.limit = v.limit
+			if end := at.Run(func(w *Worker) { value, err = f(w) }); end != nil {
 				var none T
 				return none, end
 			}

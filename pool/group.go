@@ -52,13 +52,14 @@ import (
 // [NewGroup], call Go, any number of times and in any goroutine, then Wait.
 // [Group.Reset] makes it ready for more.
 type Group struct {
-	pool     *Pool
-	parent   context.Context // constant while tasks run, like cancel
-	priority Priority        // constant
-	joined   *joinedContext  // parent, if the group has to end it; constant while tasks run
-	cancel   context.CancelCauseFunc
-	own      context.Context // derived from parent; cancel ends it; constant while tasks run
-	limit    int             // how many tasks there may be; negative for any number; constant while tasks run
+	pool      *Pool
+	parent    context.Context // constant while tasks run, like cancel
+	priority  Priority        // constant
+	timeLimit *timeLimit      // of each function; nil for none; constant
+	joined    *joinedContext  // parent, if the group has to end it; constant while tasks run
+	cancel    context.CancelCauseFunc
+	own       context.Context // derived from parent; cancel ends it; constant while tasks run
+	limit     int             // how many tasks there may be; negative for any number; constant while tasks run
 
 	tasks   atomic.Int64 // functions that count, plus begun for each that has begun, plus abandoned; see the head of the file
 	failed  atomic.Bool  // there was an error or a panic; the goroutine that notes it writes, under mu
@@ -98,7 +99,7 @@ func groupAt(method string, at Place) (*Group, context.Context) {
 	if err != nil {
 		panic(err)
 	}
-	g := &Group{pool: v.p, priority: v.priority, joined: v.joined, limit: -1}
+	g := &Group{pool: v.p, priority: v.priority, timeLimit: v.limit, joined: v.joined, limit: -1}
 	return g, g.begins(v.ctx)
 }
 
@@ -252,6 +253,7 @@ func (g *Group) runCall(w *Worker, c *groupCall, f func(w *Worker) error) (told 
 func (g *Group) within(w *Worker, c *groupCall, end *error, f func()) {
 	v := visit{w: w, kept: true, inner: w.beginInner(), scope: &c.scope, region: region("heist: call")}
 	c.scope.pool, c.scope.ctx = g.pool, g.own
+	g.timeLimit.begin(&c.scope)
 	w.cancelScope = v.scope
 	g.calls.add(g, c)
 	defer g.calls.remove(c)

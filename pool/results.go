@@ -151,7 +151,7 @@ func First[T any](at Place, fs ...func(ctx context.Context, w *Worker) (T, error
 	defer v.joined.end()
 	over, cancel := context.WithCancel(v.ctx)
 	defer cancel()
-	g, derived := NewGroup(v.p.At(v.priority).With(over))
+	g, derived := NewGroup(&View{p: v.p, ctx: over, priority: v.priority, limit: v.limit})
 	g.JoinErrors()
 	var once sync.Once // decides between a result and the end of the place's context
 	var ended error
@@ -165,7 +165,11 @@ func First[T any](at Place, fs ...func(ctx context.Context, w *Worker) (T, error
 			g.run(w, &c.inside, func(w *Worker) error {
 				var result T
 				told, err := g.runCall(w, c, func(w *Worker) (err error) {
-					result, err = f(derived, w)
+					ctx := derived
+					if v.limit != nil {
+						ctx = w.Context()
+					}
+					result, err = f(ctx, w)
 					return err
 				})
 				switch {

@@ -36,14 +36,15 @@ func (w *Worker) view() View {
 	return View{p: w.pool, w: w}
 }
 
-// View is a place at a pool or a worker whose calls have a context or a priority, or do not wait for admission. Create it with
-// [Pool.With], [Worker.With], [Pool.At] or [Pool.Try], and use it any number of times.
+// View is a place at a pool or a worker whose calls have a context, a time limit or a priority, or do not wait for admission. Create it with
+// [Pool.With], [Worker.With], [Pool.Within], [Pool.At] or [Pool.Try], and use it any number of times.
 type View struct {
 	p        *Pool
 	w        *Worker
 	ctx      context.Context
 	try      bool // calls do not wait for admission, nor for room
 	priority Priority
+	limit    *timeLimit // nil for none
 
 	joined *joinedContext // ctx, if placeFor made it
 }
@@ -329,6 +330,7 @@ func enter(at Place) (v visit, err error) {
 	}
 	if ctx != nil {
 		v.scope = newCancelScope(ctx, p, outer)
+		view.limit.begin(v.scope)
 		v.w.cancelScope = v.scope
 	}
 	v.region = region("heist: call")

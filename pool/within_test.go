@@ -1,0 +1,142 @@
+package pool
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed53057037/heist/internal/testutil"
+)
+
+// forks computes until it unwinds.
+func forks(w *Worker) {
+	for {
+		w.Do(func(w *Worker) { work(10) }, func(w *Worker) { work(10) })
+	}
+}
+
+// limitedCalls are the calls and functions that have a time limit. Each gives the error of f.
+var limitedCalls = map[string]func(at Place, f func(w *Worker)) error{
+	"Do":  func(at Place, f func(*Worker)) error { return Do(at, f) },
+	"Run": func(at Place, f func(*Worker)) error { return at.(*View).Run(f) },
+	"ForRange": func(at Place, f func(*Worker)) error {
+		return ForRange(at, 1, func(w *Worker, _, _ int) { f(w) }, Grain(1))
+	},
+	"Recursive": func(at Place, f func(*Worker)) error { return at.(*View).Run(func(w *Worker) { w.Do(f, f) }) },
+	"a group": func(at Place, f func(*Worker)) error {
+		g, _ := NewGroup(at)
+		g.GoWorker(func(w *Worker) error { f(w); return nil })
+		return g.Wait()
+	},
+	"GroupOf": func(at Place, f func(*Worker)) error {
+		g, _ := GroupOf[int](at)
+		g.GoWorker(func(w *Worker) (int, error) { f(w); return 0, nil })
+		_, err := g.Wait()
+		return err
+	},
+	"First": func(at Place, f func(*Worker)) error {
+		_, err := First(at, func(ctx context.Context, w *Worker) (int, error) { f(w); return 0, context.Cause(ctx) })
+		return err
+	},
+	"Async": func(at Place, f func(*Worker)) error {
+		_, err := Async(at, func(w *Worker) (int, error) { f(w); return 0, nil }).Wait(background)
+		return err
+	},
+}
+
+func TestWhatRunsTooLongEnds(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *Pool) {
+		for name, call := range limitedCalls {
+			require.ErrorIs(t, call(p.Within(time.Millisecond), forks), context.DeadlineExceeded, name)
+			require.NoError(t, p.Run(func(w *Worker) {
+				require.ErrorIs(t, call(w.With(w.Context()).Within(time.Millisecond), forks), context.DeadlineExceeded, name)
+			}))
+			require.ErrorIs(t, call(p.Within(time.Millisecond), func(w *Worker) {
+				ctx := w.Context()
+				w.Block(func() { <-ctx.Done() })
+				require.Equal(t, context.DeadlineExceeded, context.Cause(ctx))
+				w.Cancelled() // so the call is told
+			}), context.DeadlineExceeded, name)
+			require.NoError(t, call(p.Within(time.Hour), func(*Worker) {}), name)
+		}
+	})
+}
+
+// TestEachFunctionHasItsOwnTime, which begins with the function, and not with the group.
+func TestEachFunctionHasItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(WithWorkers(2), WithPinning(PinNone))
+		require.NoError(t, err)
+		start := time.Now()
+		g, _ := NewGroup(p.Within(10 * time.Second))
+		g.SetLimit(1)
+		for range 5 {
+			g.GoWorker(func(w *Worker) error {
+				ctx := w.Context()
+				time.Sleep(8 * time.Second)
+				return ctx.Err()
+			})
+		}
+		var ended time.Duration
+		g.GoWorker(func(w *Worker) error {
+			ctx := w.Context()
+			<-ctx.Done()
+			ended = time.Since(start)
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, g.Wait(), context.DeadlineExceeded)
+		require.Equal(t, 50*time.Second, ended)
+		require.NoError(t, p.Close())
+	})
+}
+
+// TestManyFunctionsShareATimer that come and go in any order: each ends at its time or before it, and nothing stays.
+func TestManyFunctionsShareATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(WithWorkers(4), WithPinning(PinNone))
+		require.NoError(t, err)
+		at := p.Within(100 * time.Millisecond)
+		var told, whole atomic.Int64
+		g, _ := NewGroup(p)
+		for range 300 {
+			time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
+			takes := time.Duration(1+rand.IntN(199)) * time.Millisecond
+			g.Go(func() error {
+				start := time.Now()
+				err := at.Run(func(w *Worker) {
+					select {
+					case <-w.Context().Done():
+						w.Cancelled()
+					case <-time.After(takes):
+					}
+				})
+				switch took := time.Since(start); {
+				case takes > at.limit.d:
+					told.Add(1)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.Equal(t, at.limit.d, took)
+				case takes < at.limit.d:
+					whole.Add(1)
+					require.NoError(t, err)
+					require.Equal(t, takes, took)
+				}
+				return nil
+			})
+		}
+		require.NoError(t, g.Wait())
+		require.Positive(t, min(told.Load(), whole.Load()))
+		require.Nil(t, at.limit.first)
+		require.Nil(t, at.limit.last)
+		require.NoError(t, p.Close())
+	})
+}
+
+func TestATimeLimitIsPositive(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	require.ErrorContains(t, testutil.Caught(func() { p.Within(0) }).(error), "must be more than 0")
+}
