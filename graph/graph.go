@@ -36,6 +36,10 @@ import (
 //
 // A node that does not run, because one before it failed or the context has ended, still releases its successors: every run comes to each node
 // once, whatever happens, so the counters are right afterwards.
+//
+// If the pool is aborted, Run takes the nodes that lie in its queues, and comes to what is after them, without running it. Node.queued decides between
+// Run, a worker that has come to the node's task, and Abort's caller, who has got it. A node is marked as queued before the pool is asked, and
+// the pool looks whether it was aborted before Run does: so Run finds each node that the pool has taken.
 
 // mostInPlace is how many nodes a worker runs in a row without asking the pool for others. A pass through the pool costs some 30 ns.
 const mostInPlace = 16
@@ -60,7 +64,8 @@ type Graph struct {
 
 	compiled bool
 	broken   error // why it cannot run; nil if it can
-	roots    []func(w *pool.Worker)
+	roots    []*Node
+	tasks    []func(w *pool.Worker) // of the roots
 	sinks    int64
 	next     []uint32       // the successors of all nodes, see Layout
 	pending  []atomic.Int32 // how many predecessors have not ended, by node, if there are several; who ends one subtracts, and the node itself sets it back
@@ -78,7 +83,7 @@ type Graph struct {
 
 	left    atomic.Int64 // sinks that have not ended; who ends one subtracts
 	skipped atomic.Bool  // a node did not begin, or was ended early, because the context has ended or the pool closes; who finds out writes
-	over    atomic.Bool  // the pool has ended in the midst of the run; Run writes
+	over    bool         // nodes were taken back; Run writes
 
 	mu       sync.Mutex
 	failures []failure // of the nodes that have failed; under mu while the graph runs
@@ -105,6 +110,7 @@ type Node struct {
 	first, end uint32               // where its successors are in Graph.next; constant while the graph runs, like before
 	before     int32                // how many predecessors it has
 	spoiled    atomic.Bool          // one of them failed or was spoiled; who ends that one writes, and the node itself resets it
+	queued     atomic.Bool          // it waits for the pool to begin it; who queues it sets it, and who clears it runs the node
 
 	name string
 }
@@ -201,7 +207,7 @@ func (g *Graph) compile() error {
 	before := make([]int32, n)
 	last := make([]uint32, n) // 1 + the last node with an edge to this one, lest one that is given twice count
 	kept := uint32(0)
-	g.roots, g.sinks = nil, 0
+	g.roots, g.tasks, g.sinks = nil, nil, 0
 	for i, node := range g.nodes {
 		node.first = kept
 		for _, to := range g.next[first[i]:first[i+1]] {
@@ -229,7 +235,7 @@ func (g *Graph) compile() error {
 		node.spoiled.Store(false)
 		g.pending[i].Store(before[i])
 		if before[i] == 0 {
-			g.roots = append(g.roots, node.task)
+			g.roots, g.tasks = append(g.roots, node), append(g.tasks, node.task)
 		}
 	}
 	if g.timed {
@@ -240,12 +246,9 @@ func (g *Graph) compile() error {
 		g.await = func() {
 			select {
 			case <-g.done:
-			case <-g.pool.Done():
-				select {
-				case <-g.done:
-				default:
-					g.over.Store(true)
-				}
+			case <-g.pool.Aborted():
+				g.takeBack()
+				<-g.done
 			}
 		}
 	}
@@ -316,7 +319,7 @@ func (g *Graph) WithTimings() {
 //   - the errors of functions, with the names of their nodes, joined in the order of Add; functions that come after one that failed do not run;
 //   - the cause of ctx, if its end kept functions from beginning, or ended one early: each is a call with ctx, as [pool.Worker.With] describes;
 //   - [pool.ErrClosed], if the pool is closed, or was aborted while functions waited in its queues; in the latter case the graph cannot be run
-//     again. A function that a task of the run goes on with, as in a chain, does not wait there, and runs;
+//     again;
 //   - a [*CycleError], or an error because the graph runs already.
 //
 // If a function panicked, Run panics with the first [*pool.PanicError] in the order of Add when all have ended. A function that
@@ -333,12 +336,13 @@ func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
 		return errors.New("graph: the graph runs already; a graph runs once at a time")
 	}
 	defer g.running.Store(false)
-	if g.over.Load() {
+	if g.over {
 		return errOver
 	}
 	if err := g.compile(); err != nil || len(g.nodes) == 0 {
 		return err
 	}
+	clear(g.times)
 	if ctx.Err() != nil {
 		return causes.Of(ctx)
 	}
@@ -348,19 +352,19 @@ func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
 	if g.timed {
 		g.began = time.Now()
 	}
-	queued, err := p.SubmitAll(ctx, g.roots)
+	for _, root := range g.roots {
+		root.queued.Store(true)
+	}
+	queued, err := p.SubmitAll(ctx, g.tasks)
 	if queued < len(g.roots) { // the pool closes, or ctx has ended the wait for room; the run comes to all nodes even so
 		g.skipped.Store(true)
 		for _, root := range g.roots[queued:] {
-			root(nil)
+			root.run(nil)
 		}
 	}
 	p.Block(g.await)
-	if g.over.Load() {
-		return pool.ErrClosed
-	}
 	if g.skipped.Load() {
-		err = cmp.Or(err, causes.Of(ctx), pool.ErrClosed) // the last, if Abort's caller has called what was given back
+		err = cmp.Or(err, causes.Of(ctx), pool.ErrClosed) // the last, if nodes were taken back
 	}
 	if len(g.failures) > 0 {
 		err = g.failure(err)
@@ -388,14 +392,35 @@ func (g *Graph) failure(err error) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// run is the task of a node that has been released. It goes on with nodes that it releases.
-func (n *Node) run(w *pool.Worker) {
-	if n.graph.over.Load() { // Abort has given the task back, and another goroutine calls it
-		return
+// queue has the pool run the node. If it says false, the caller must do so.
+func (n *Node) queue(w *pool.Worker) bool {
+	n.queued.Store(true)
+	return w.Go(n.task) == nil || !n.queued.CompareAndSwap(true, false)
+}
+
+// takeBack takes the nodes that lie in queues of a pool that was aborted, and comes to all that is after them. The graph cannot run
+// again: Abort's caller may call their tasks at any time.
+func (g *Graph) takeBack() {
+	for _, n := range g.nodes {
+		if n.queued.Load() {
+			g.over = true
+			n.run(nil)
+		}
 	}
+}
+
+// run is the task of a node that has been released, unless another goroutine has taken the node.
+func (n *Node) run(w *pool.Worker) {
+	if n.queued.CompareAndSwap(true, false) {
+		n.begin(w)
+	}
+}
+
+// begin runs a node, and goes on with nodes that it releases.
+func (n *Node) begin(w *pool.Worker) {
 	var kept []*Node // nodes that the pool did not take; nearly always none
 	for inPlace := 0; n != nil; inPlace++ {
-		if inPlace == mostInPlace && w != nil && w.Go(n.task) == nil {
+		if inPlace == mostInPlace && w != nil && n.queue(w) {
 			inPlace, n = -1, nil
 		} else {
 			ok := n.do(w, &kept)
@@ -411,9 +436,6 @@ func (n *Node) run(w *pool.Worker) {
 // goroutine, do sees to the rest of the run, and to what was kept.
 func (n *Node) do(w *pool.Worker, kept *[]*Node) (ok bool) {
 	g := n.graph
-	if g.timed {
-		*n.span() = span{}
-	}
 	if n.before > 1 {
 		g.pending[n.index].Store(n.before)
 	}
@@ -429,14 +451,8 @@ func (n *Node) do(w *pool.Worker, kept *[]*Node) (ok bool) {
 		return false
 	}
 	w.ShowAs(n.f)
-	if g.timed {
-		n.span().from = time.Since(g.began)
-	}
 	returned := false
 	defer func() {
-		if g.timed {
-			n.span().till = max(time.Since(g.began), 1)
-		}
 		if returned {
 			return
 		}
@@ -456,13 +472,30 @@ func (n *Node) do(w *pool.Worker, kept *[]*Node) (ok bool) {
 	return err == nil && !ended
 }
 
-// call calls the node's function, in the context of the run if that can end, and says whether that has ended it early.
+// call calls the node's function, in the context of the run if that can end, and says whether that has ended it early, or kept it from
+// beginning.
 func (n *Node) call(w *pool.Worker) (ended bool, err error) {
-	if !n.graph.ends {
-		return false, n.f(w)
+	g := n.graph
+	if !g.ends {
+		return false, n.timedCall(w)
 	}
-	end := w.With(n.graph.ctx).Run(func(w *pool.Worker) { err = n.f(w) })
-	return end != nil, err
+	end := w.With(g.ctx).Run(func(w *pool.Worker) { err = n.timedCall(w) })
+	if end == nil {
+		return false, err
+	}
+	if cause := context.Cause(g.ctx); cause != nil && errors.Is(end, cause) {
+		return true, err
+	}
+	return false, end // of Worker.Stop
+}
+
+func (n *Node) timedCall(w *pool.Worker) error {
+	if g := n.graph; g.timed {
+		ran := n.span()
+		ran.from = time.Since(g.began)
+		defer func() { ran.till = max(time.Since(g.began), 1) }()
+	}
+	return n.f(w)
 }
 
 // leave releases what comes after the node, and sees that others run that and what was kept: the goroutine ends.
@@ -472,8 +505,8 @@ func (n *Node) leave(w *pool.Worker, kept []*Node) {
 		kept = append(kept, next)
 	}
 	for _, k := range kept {
-		if w.Go(k.task) != nil {
-			k.run(nil)
+		if !k.queue(w) {
+			k.begin(nil)
 		}
 	}
 }
@@ -513,7 +546,7 @@ func (n *Node) release(w *pool.Worker, ok bool, kept []*Node) (next *Node, _ []*
 		switch released := g.nodes[i]; {
 		case next == nil:
 			next = released
-		case w == nil || w.Go(released.task) != nil:
+		case w == nil || !released.queue(w):
 			kept = append(kept, released)
 		}
 	}

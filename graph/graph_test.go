@@ -379,6 +379,73 @@ func TestAnAbortLeavesNobodyWaiting(t *testing.T) {
 	}
 }
 
+// TestARunOfAnAbortedPoolEnds, also one in a task, whose pool does not end before it, and gives the errors of what has run.
+func TestARunOfAnAbortedPoolEnds(t *testing.T) {
+	failed := errors.New("failed")
+	for name, run := range map[string]func(p *pool.Pool, g *Graph) error{
+		"outside": func(p *pool.Pool, g *Graph) error { return g.Run(background, p) },
+		"in a task": func(p *pool.Pool, g *Graph) error {
+			_, err := pool.Async(p, func(*pool.Worker) (int, error) { return 0, g.Run(background, p) }).Wait(background)
+			return err
+		},
+		"in what a task waits for": func(p *pool.Pool, g *Graph) error {
+			within, ended := make(chan error), make(chan error)
+			go func() { within <- g.Run(background, p) }()
+			require.NoError(t, p.Go(func(*pool.Worker) { ended <- <-within }))
+			return <-ended
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := pool.New(pool.WithWorkers(1))
+			require.NoError(t, err)
+			begun := make(chan struct{})
+			var g Graph
+			for range 100 {
+				node := g.Add("node", func(w *pool.Worker) error {
+					close(begun) // by the first alone: the others lie behind it
+					testutil.Compute(p.Aborted())
+					for p.Load().Queued.Total() > 0 { // until Abort has them
+						runtime.Gosched()
+					}
+					return failed
+				})
+				g.Add("after", func(*pool.Worker) error { t.Error("it runs"); return nil }).After(node)
+			}
+			var errs error
+			over := testutil.Together(1, func(int) { errs = run(p, &g) })
+			<-begun
+			left, err := p.Abort(background)
+			require.NoError(t, err)
+			require.True(t, testutil.Returns(over))
+			require.ErrorIs(t, errs, pool.ErrClosed)
+			require.ErrorIs(t, errs, failed)
+			for _, f := range left {
+				f(nil)
+			}
+			require.ErrorContains(t, g.Run(background, p), "cannot run again")
+		})
+	}
+}
+
+// TestStopEndsItsNodeAlone, whose error is what Stop was given.
+func TestStopEndsItsNodeAlone(t *testing.T) {
+	p := pools.New(t)
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	found := errors.New("found")
+	var g Graph
+	var ran atomic.Int32
+	g.Add("after", func(*pool.Worker) error { t.Error("it runs"); return nil }).After(
+		g.Add("stops", func(w *pool.Worker) error { w.Stop(found); return nil }))
+	for range 10 {
+		g.Add("other", func(*pool.Worker) error { ran.Add(1); return nil })
+	}
+	err := g.Run(ctx, p)
+	require.ErrorIs(t, err, found)
+	require.NotErrorIs(t, err, pool.ErrClosed)
+	require.EqualValues(t, 10, ran.Load())
+}
+
 func TestTheCriticalPathIsThatOfTheLongestWaits(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(4))
 	var g Graph
@@ -390,6 +457,11 @@ func TestTheCriticalPathIsThatOfTheLongestWaits(t *testing.T) {
 	parse.After(read)
 	g.Add("notes", nop).After(config)
 	require.Nil(t, g.CriticalPath(), "it has not run")
+	require.NoError(t, g.Run(background, p))
+	ended, cancel := context.WithCancel(background)
+	cancel()
+	require.Error(t, g.Run(ended, p))
+	require.Nil(t, g.CriticalPath(), "the last run ran nothing")
 	require.NoError(t, g.Run(background, p))
 	path := g.CriticalPath()
 	var names []string

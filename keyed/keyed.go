@@ -209,7 +209,7 @@ func (q *Queue[K]) Submit(ctx context.Context, key K, f func(w *pool.Worker)) er
 		case <-r.granted:
 		case <-ctx.Done():
 			err = causes.Of(ctx)
-		case <-q.pool.Done():
+		case <-q.pool.Aborted():
 			err = pool.ErrClosed
 		}
 	})
@@ -488,7 +488,7 @@ func (q *Queue[K]) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return errors.New("keyed: Queue.Wait was given a nil context; use context.Background() for one that does not end")
 	}
-	for ended := q.pool.Done(); ; {
+	for aborted := q.pool.Aborted(); ; {
 		q.mu.Lock()
 		if q.isIdle() {
 			dropped := q.dropped
@@ -510,8 +510,8 @@ func (q *Queue[K]) Wait(ctx context.Context) error {
 			select {
 			case <-idle:
 			case <-ctx.Done():
-			case <-ended:
-				ended = nil
+			case <-aborted:
+				aborted = nil
 				q.mu.Lock()
 				q.drop()
 				q.mu.Unlock()

@@ -413,6 +413,47 @@ func TestAnAbortedPoolLeavesNobodyWaiting(t *testing.T) {
 	}
 }
 
+// TestATaskThatWaitsForRoomEndsWithAnAbort, though the pool does not end before it, and so does one that waits for the queue.
+func TestATaskThatWaitsForRoomEndsWithAnAbort(t *testing.T) {
+	p, err := pool.New(pool.WithWorkers(1))
+	require.NoError(t, err)
+	q, full := New[int](p), make(chan struct{})
+	q.Bound(1)
+	never := func(*pool.Worker) { t.Error("it runs") }
+	waits := []func() error{
+		func() error { return q.Submit(background, 1, never) },
+		func() error { return q.Wait(background) },
+		func() error { return q.Submit(background, 2, never) }, // its pull lies in the pool when that is aborted
+	}
+	ends := make(chan error, len(waits))
+	for _, wait := range waits {
+		require.NoError(t, p.Go(func(*pool.Worker) {
+			p.Block(func() { <-full })
+			ends <- wait()
+		}))
+	}
+	begun := make(chan struct{})
+	require.NoError(t, q.Go(1, func(*pool.Worker) {
+		close(begun)
+		testutil.Compute(p.Aborted())
+		for p.Load().Queued.Total() > 0 { // until Abort has them
+			runtime.Gosched()
+		}
+	}))
+	<-begun
+	require.NoError(t, q.Go(1, never))
+	require.NoError(t, q.Go(2, never))
+	close(full)
+	aborted := testutil.Together(1, func(int) {
+		_, err := p.Abort(background)
+		require.NoError(t, err)
+	})
+	require.True(t, testutil.Returns(aborted))
+	for range waits {
+		require.ErrorIs(t, <-ends, pool.ErrClosed)
+	}
+}
+
 // TestCloseRunsWhatWasAccepted, and what that adds, whoever waits in the queue; from outside nothing more comes in.
 func TestCloseRunsWhatWasAccepted(t *testing.T) {
 	for range testutil.Stress(50) {

@@ -320,8 +320,8 @@ func (p *Pool) near() *Worker {
 // fork that a worker has stolen runs inside. So while the pool closes, what a guest's call adds may be accepted or refused:
 // see to the error.
 //
-// Guests that are inside [Pool.Run] finish on their own; if they need one, a worker is there for their forks even after
-// Close. A paused pool resumes.
+// Guests that are inside [Pool.Run] finish on their own, with the calls at the pool that they make; if they need one, a worker is there for
+// their forks even after Close. A paused pool resumes.
 //
 // Close returns when the workers have ended: nil; [ErrClosed] if it was called before; or an error if other threads
 // could not be given back the CPUs of [Tuning].Isolate. Inside a task, or in a function that a call at the
@@ -353,10 +353,18 @@ func (p *Pool) Closing() bool {
 }
 
 // Done returns a channel that is closed when the pool has ended: what it had accepted is done, or was given back by [Pool.Abort].
-// It is for those who wait for what a pool does without a call that waits. Any goroutine may call it. Cost: none.
+// Any goroutine may call it. Cost: none.
 func (p *Pool) Done() <-chan struct{} {
 	p.mustBeMade()
 	return p.closed
+}
+
+// Aborted returns a channel that is closed when [Pool.Abort] begins. What has not begun then never does, unless Abort's caller calls it: so
+// the channel is for those who wait for a task without a call that waits, as a running task may, whose pool does not end before it. Any
+// goroutine may call it. Cost: none.
+func (p *Pool) Aborted() <-chan struct{} {
+	p.mustBeMade()
+	return p.abandons
 }
 
 // beginClose makes the pool refuse all new work from outside, and says whether this call was the first to do so. If it was, the
@@ -520,8 +528,18 @@ func (p *Pool) inside() bool {
 	return w != nil && !w.afterEnd && !w.inHook
 }
 
-// isClosed says whether the pool takes no calls of the calling goroutine.
-func (p *Pool) isClosed() bool { return p.core.Closing.Load() && !p.inside() }
+// isClosed says whether the pool takes no calls of the calling goroutine. A call inside of a task or of a guest's call is a part of that.
+func (p *Pool) isClosed() bool {
+	if !p.core.Closing.Load() {
+		return false
+	}
+	for w := goroutines.find(goroutineID()); w != nil; w = w.outer {
+		if w.pool == p && !w.inHook {
+			return false
+		}
+	}
+	return true
+}
 
 // isClosedToTasks says whether the pool takes no tasks of the calling goroutine.
 func (p *Pool) isClosedToTasks() bool { return p.core.Closing.Load() && !p.closesWith() }
