@@ -60,7 +60,7 @@ type cancelScope struct {
 	stoppedBy atomic.Pointer[error]         // what Stop was given first; its caller writes
 	inner     atomic.Pointer[joinedContext] // made when a function of the call asks for it
 	panicked  atomic.Pointer[PanicError]    // see keep
-	limited   *limited                      // nil without a time limit; constant once the call has begun
+	expire    context.CancelFunc            // ends ctx, if that is the call's own, because it has a time limit; nil otherwise; constant
 }
 
 const (
@@ -72,10 +72,11 @@ const (
 // lookPeriod is how often a worker looks at the context of its call. A look takes some 20 ns.
 const lookPeriod = 50 * time.Microsecond
 
-func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope) *cancelScope {
+func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope, limit time.Duration) *cancelScope {
 	c := &cancelScope{pool: p, outer: outer, ctx: ctx}
-	if ctx.Done() != nil {
-		c.stop = context.AfterFunc(ctx, c.cancel)
+	c.within(limit)
+	if c.ctx.Done() != nil {
+		c.stop = context.AfterFunc(c.ctx, c.cancel)
 	}
 	return c
 }
@@ -123,7 +124,6 @@ func (c *cancelScope) finish() {
 	if c.stop != nil {
 		c.stop()
 	}
-	c.limited.leave()
 	if inner := c.inner.Load(); inner != nil {
 		inner.end()
 	}
@@ -154,13 +154,16 @@ func (c *cancelScope) stopped() bool { return c.outermost() != nil }
 
 // ended looks at the contexts and then tells. If a context ended because it is derived from that of a call around it, both
 // calls are marked then.
-func (c *cancelScope) ended() bool {
+func (c *cancelScope) ended() bool { return c.tellEnded() != nil }
+
+// tellEnded is ended, and returns the outermost call that was cancelled, or nil.
+func (c *cancelScope) tellEnded() *cancelScope {
 	for o := c; o != nil; o = o.outer {
 		if o.ctx.Err() != nil {
 			o.cancel()
 		}
 	}
-	return c.tell() != nil
+	return c.tell()
 }
 
 // tell returns the outermost call that was cancelled, or nil. If there is one, the caller must stop.
@@ -180,8 +183,7 @@ func (c *cancelScope) toldBy() *cancelScope {
 	if c == nil || !c.told.Load() {
 		return nil
 	}
-	c.ended() // a call around may have been cancelled since, or its mark may be yet to come; the unwinding goes on to that one
-	return c.outermost()
+	return c.tellEnded() // a call around may have been cancelled since, or its mark may be yet to come; the unwinding goes on to that one
 }
 
 // look polls now and then, and checks.

@@ -271,22 +271,20 @@ func (l *workerList) len() int {
 // each calls f for all workers that are there from its beginning to its end. It holds no lock meanwhile: f may take that of a
 // worker whose place is being lent, for which another worker may have to be added.
 func (l *workerList) each(f func(w *Worker)) {
-	for id := 0; ; id++ {
-		w, over := l.at(id)
-		if over {
-			return
-		}
-		if w != nil {
-			f(w)
+	var some [64]*Worker
+	for id, n := 0, len(some); n == len(some); id += n {
+		n = l.copy(some[:], id)
+		for _, w := range some[:n] {
+			if w != nil {
+				f(w)
+			}
 		}
 	}
 }
 
-func (l *workerList) at(id int) (w *Worker, over bool) {
+// copy copies workers from an ID on, and says how many.
+func (l *workerList) copy(to []*Worker, id int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if id >= len(l.all) {
-		return nil, true
-	}
-	return l.all[id], false
+	return copy(to, l.all[min(id, len(l.all)):])
 }

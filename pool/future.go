@@ -141,7 +141,7 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 	}
 	future.code = o.of.code
 	future.f = f
-	if ends := ctx.Done() != nil || v.limit != nil; o.deadline || ends {
+	if ends := ctx.Done() != nil || v.limit > 0; o.deadline || ends {
 		future.f = func(w *Worker) (value T, err error) {
 			if o.deadline && time.Now().After(o.startBy) {
 				p.late.Add(1)

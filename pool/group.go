@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/core"
@@ -55,7 +56,7 @@ type Group struct {
 	pool      *Pool
 	parent    context.Context // constant while tasks run, like cancel
 	priority  Priority        // constant
-	timeLimit *timeLimit      // of each function; nil for none; constant
+	timeLimit time.Duration   // of each function; 0 for none; constant
 	joined    *joinedContext  // parent, if the group has to end it; constant while tasks run
 	cancel    context.CancelCauseFunc
 	own       context.Context // derived from parent; cancel ends it; constant while tasks run
@@ -253,7 +254,10 @@ func (g *Group) runCall(w *Worker, c *groupCall, f func(w *Worker) error) (told 
 func (g *Group) within(w *Worker, c *groupCall, end *error, f func()) {
 	v := visit{w: w, kept: true, inner: w.beginInner(), scope: &c.scope, region: region("heist: call")}
 	c.scope.pool, c.scope.ctx = g.pool, g.own
-	g.timeLimit.begin(&c.scope)
+	if g.timeLimit > 0 {
+		c.scope.within(g.timeLimit)
+		c.scope.stop = context.AfterFunc(c.scope.ctx, c.scope.cancel)
+	}
 	w.cancelScope = v.scope
 	g.calls.add(g, c)
 	defer g.calls.remove(c)

@@ -166,7 +166,7 @@ func First[T any](at Place, fs ...func(ctx context.Context, w *Worker) (T, error
 				var result T
 				told, err := g.runCall(w, c, func(w *Worker) (err error) {
 					ctx := derived
-					if v.limit != nil {
+					if v.limit > 0 {
 						ctx = w.Context()
 					}
 					result, err = f(ctx, w)

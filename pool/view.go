@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/trace"
+	"time"
 
 	"github.com/seed53057037/heist/internal/causes"
 	"github.com/seed53057037/heist/internal/panics"
@@ -44,7 +45,7 @@ type View struct {
 	ctx      context.Context
 	try      bool // calls do not wait for admission, nor for room
 	priority Priority
-	limit    *timeLimit // nil for none
+	limit    time.Duration // of each call; 0 for none
 
 	joined *joinedContext // ctx, if placeFor made it
 }
@@ -329,8 +330,7 @@ func enter(at Place) (v visit, err error) {
 		v.inner.around, v.w.around = v.w.around, v.w.cancelScope
 	}
 	if ctx != nil {
-		v.scope = newCancelScope(ctx, p, outer)
-		view.limit.begin(v.scope)
+		v.scope = newCancelScope(ctx, p, outer, view.limit)
 		v.w.cancelScope = v.scope
 	}
 	v.region = region("heist: call")
@@ -342,6 +342,9 @@ func (v *visit) leave(err *error) {
 	endRegion(v.region)
 	if v.guest {
 		defer v.w.pool.releaseGuest(v.w)
+	}
+	if v.scope != nil && v.scope.expire != nil {
+		defer v.scope.expire() // the error of the call is that of its context
 	}
 	last := v.w.cancelScope.toldBy()
 	own := last != nil && last == v.scope

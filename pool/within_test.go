@@ -2,8 +2,6 @@ package pool
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,7 +57,9 @@ func TestWhatRunsTooLongEnds(t *testing.T) {
 			require.ErrorIs(t, call(p.Within(time.Millisecond), func(w *Worker) {
 				ctx := w.Context()
 				w.Block(func() { <-ctx.Done() })
-				require.Equal(t, context.DeadlineExceeded, context.Cause(ctx))
+				require.Equal(t, context.DeadlineExceeded, ctx.Err())
+				_, limited := ctx.Deadline()
+				require.True(t, limited)
 				w.Cancelled() // so the call is told
 			}), context.DeadlineExceeded, name)
 			require.NoError(t, call(p.Within(time.Hour), func(*Worker) {}), name)
@@ -95,45 +95,32 @@ func TestEachFunctionHasItsOwnTime(t *testing.T) {
 	})
 }
 
-// TestManyFunctionsShareATimer that come and go in any order: each ends at its time or before it, and nothing stays.
-func TestManyFunctionsShareATimer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, err := New(WithWorkers(4), WithPinning(PinNone))
-		require.NoError(t, err)
-		at := p.Within(100 * time.Millisecond)
-		var told, whole atomic.Int64
-		g, _ := NewGroup(p)
-		for range 300 {
-			time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
-			takes := time.Duration(1+rand.IntN(199)) * time.Millisecond
-			g.Go(func() error {
-				start := time.Now()
-				err := at.Run(func(w *Worker) {
-					select {
-					case <-w.Context().Done():
-						w.Cancelled()
-					case <-time.After(takes):
-					}
-				})
-				switch took := time.Since(start); {
-				case takes > at.limit.d:
-					told.Add(1)
-					require.ErrorIs(t, err, context.DeadlineExceeded)
-					require.Equal(t, at.limit.d, took)
-				case takes < at.limit.d:
-					whole.Add(1)
-					require.NoError(t, err)
-					require.Equal(t, takes, took)
+// TestAnOuterCallThatEndsWithAnInnerOneRecoversItsUnwinding: the inner call saw that the outer one had been cancelled just now, and unwound to it
+// without a note there.
+func TestAnOuterCallThatEndsWithAnInnerOneRecoversItsUnwinding(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range testutil.Stress(20_000) {
+		ctx, end := context.WithCancel(background)
+		var outer *cancelScope
+		inside := make(chan struct{})
+		stops := testutil.Together(1, func(int) {
+			<-inside
+			end()
+			outer.stopWith(context.Canceled)
+		})
+		err := p.With(background).Run(func(w *Worker) {
+			outer = w.cancelScope
+			_ = w.With(ctx).Run(func(w *Worker) {
+				close(inside)
+				for !w.Cancelled() {
 				}
-				return nil
 			})
+		})
+		stops()
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
 		}
-		require.NoError(t, g.Wait())
-		require.Positive(t, min(told.Load(), whole.Load()))
-		require.Nil(t, at.limit.first)
-		require.Nil(t, at.limit.last)
-		require.NoError(t, p.Close())
-	})
+	}
 }
 
 func TestATimeLimitIsPositive(t *testing.T) {
