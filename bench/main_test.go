@@ -112,7 +112,7 @@ func TestUsageErrorsAreOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"dequeue", []string{`"dequeue"`, "deque, primitives, forkjoin, loop, algos, submit"}},
+		{"dequeue", []string{`"dequeue"`, "deque, primitives, forkjoin, loop, algos, graph, submit"}},
 		{"deque list", []string{`"list"`}},
 		{"forkjoin/fib36", []string{`"fib36"`, "suite forkjoin", "fib35"}},
 		{"fork/fib35", []string{`"fork"`, "forkjoin"}},
