@@ -204,7 +204,7 @@ func (pl *Place) StopSearching() {
 	if !pl.Searching {
 		return
 	}
-	pl.Searching = false
+	pl.Searching, pl.FirstVictim = false, -1 // what the waker saw there may be gone when the next search begins
 	pl.pool.changes(-1)
 	if pl.pool.Sleep.StopSearching() {
 		pl.pool.NotifySeen()
