@@ -74,9 +74,11 @@ const lookPeriod = 50 * time.Microsecond
 
 func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope, limit time.Duration) *cancelScope {
 	c := &cancelScope{pool: p, outer: outer, ctx: ctx}
-	c.within(limit)
-	if c.ctx.Done() != nil {
-		c.stop = context.AfterFunc(c.ctx, c.cancel)
+	switch {
+	case limit > 0:
+		c.within(limit)
+	case ctx.Done() != nil:
+		c.stop = context.AfterFunc(ctx, c.cancel)
 	}
 	return c
 }

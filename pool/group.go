@@ -256,7 +256,6 @@ func (g *Group) within(w *Worker, c *groupCall, end *error, f func()) {
 	c.scope.pool, c.scope.ctx = g.pool, g.own
 	if g.timeLimit > 0 {
 		c.scope.within(g.timeLimit)
-		c.scope.stop = context.AfterFunc(c.scope.ctx, c.scope.cancel)
 	}
 	w.cancelScope = v.scope
 	g.calls.add(g, c)

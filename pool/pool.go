@@ -550,8 +550,8 @@ func (p *Pool) isClosedToTasks() bool { return p.core.Closing.Load() && !p.close
 func (p *Pool) closesWith() bool { return !p.aborted.Load() && p.inside() && !p.isSealed() }
 
 // isDone says whether nothing is left to do, now or later, or nothing was a moment ago. In a pool that is closed to the
-// outside it stays true until a guest's fork adds something. A task may begin a delay after the look at delayed, and end; if the delay ended before isQuiet looked
-// for its task, delayed would be 0 again. So isDone looks whether a delay has begun meanwhile.
+// outside it stays true until a guest's fork adds something. A task may begin a delay after the look at delayed, and end; if the
+// delay ended before isQuiet looked for its task, delayed would be 0 again. So isDone looks whether a delay has begun meanwhile.
 func (p *Pool) isDone() bool {
 	begun := p.begunDelays.Load()
 	return p.delayed.Load() == 0 && p.isQuiet() && p.begunDelays.Load() == begun

@@ -28,9 +28,8 @@ func (v *View) Within(d time.Duration) *View {
 	return &c
 }
 
-// within gives the call, which begins now, a time limit; 0 for none.
+// within gives the call, which begins now, a time limit, and a context of its own for that.
 func (c *cancelScope) within(d time.Duration) {
-	if d > 0 {
-		c.ctx, c.expire = context.WithTimeout(c.ctx, d)
-	}
+	c.ctx, c.expire = context.WithTimeout(c.ctx, d)
+	c.stop = context.AfterFunc(c.ctx, c.cancel)
 }
