@@ -41,12 +41,11 @@ func isBoundTo(t testing.TB, tid, cpu int) bool {
 	return mask.Count() == 1 && mask.IsSet(cpu)
 }
 
-// threadOf returns the thread of the pool's only worker.
+// threadOf returns the thread of the pool's only worker. The task never waits, so nothing stands in for its worker.
 func threadOf(t testing.TB, p *Pool) (tid int) {
 	t.Helper()
-	ran := make(chan int)
-	require.NoError(t, p.Go(func(*Worker) { ran <- unix.Gettid() }))
-	return <-ran
+	asWorker(t, p, func(*Worker) { tid = unix.Gettid() })
+	return tid
 }
 
 func displaced(p *Pool) uint64 { return p.Stats().Total().Displaced }
@@ -59,9 +58,7 @@ func TestADisplacedSleeperIsBoundAgainWhenItWakesUp(t *testing.T) {
 		requireAtRest(t, p)
 		require.EqualValues(t, i, displaced(p))
 		move(t, tid, other)
-		ran := make(chan []int)
-		require.NoError(t, p.Go(func(*Worker) { ran <- threadCPUs(t) }))
-		require.Equal(t, []int{mine}, <-ran)
+		asWorker(t, p, func(*Worker) { require.Equal(t, []int{mine}, threadCPUs(t)) })
 		require.EqualValues(t, i+1, displaced(p), "each time is counted once")
 	}
 	requireAtRest(t, p)
