@@ -147,18 +147,7 @@ const (
 
 var grown = pool.Recursive(func(f *pool.Fork[bush, int], b bush) int {
 	if b.depth == 0 {
-		all, sizes := make([]bush, trees), make([]int, trees)
-		for i := range all {
-			all[i] = b
-			all[i].seed, all[i].depth = uint64(i), 1
-		}
-		b.left.Store(trees)
-		f.JoinAll(all, sizes)
-		sum := 1
-		for _, n := range sizes {
-			sum += n
-		}
-		return sum
+		return b.root(f)
 	}
 	if b.depth == 1 {
 		switch b.left.Add(-1) {
@@ -179,6 +168,25 @@ var grown = pool.Recursive(func(f *pool.Fork[bush, int], b bush) int {
 	x, y := f.Join(left, right)
 	return x + y + 1
 })
+
+// root is a function of its own, because its slices have a constant length: Go keeps the smaller one in the frame, and a
+// recursion 1500 deep whose frames have 40 KB each takes 64 MiB for each goroutine.
+//
+//go:noinline
+func (b bush) root(f *pool.Fork[bush, int]) int {
+	all, sizes := make([]bush, trees), make([]int, trees)
+	for i := range all {
+		all[i] = b
+		all[i].seed, all[i].depth = uint64(i), 1
+	}
+	b.left.Store(trees)
+	f.JoinAll(all, sizes)
+	sum := 1
+	for _, n := range sizes {
+		sum += n
+	}
+	return sum
+}
 
 // TestBalancedWorkIsStolenWithinNodes: while each node has work that has not begun, thieves find it on their own node,
 // except in the looks that draw their victims: where workers are bound, where they are not, and where threads that are not bound
