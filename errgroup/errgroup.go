@@ -14,6 +14,7 @@ package errgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -40,6 +41,7 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // Go has f called by a worker. If the group is at its limit, Go first waits until one of its functions has ended.
 // The first call must come before Wait.
 func (g *Group) Go(f func() error) {
+	mustBeGiven(f, "Go")
 	if g.slots != nil {
 		select {
 		case g.slots <- struct{}{}:
@@ -52,6 +54,7 @@ func (g *Group) Go(f func() error) {
 
 // TryGo is Go, but at the limit it does nothing and returns false.
 func (g *Group) TryGo(f func() error) bool {
+	mustBeGiven(f, "TryGo")
 	if g.slots != nil {
 		select {
 		case g.slots <- struct{}{}:
@@ -61,6 +64,13 @@ func (g *Group) TryGo(f func() error) bool {
 	}
 	g.start(f)
 	return true
+}
+
+// mustBeGiven panics for a nil function. The original does when a goroutine calls it, which ends the process.
+func mustBeGiven(f func() error, method string) {
+	if f == nil {
+		panic(errors.New("errgroup: Group." + method + " was given a nil function"))
+	}
 }
 
 // start has f called by a worker. There is a slot for f.

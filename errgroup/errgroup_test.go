@@ -19,6 +19,15 @@ import (
 
 // What golang.org/x/sync's own tests check is checked by them, in verify/dropin.
 
+func TestANilFunctionIsRefusedInItsCaller(t *testing.T) {
+	var g errgroup.Group
+	g.SetLimit(1)
+	require.PanicsWithError(t, "errgroup: Group.Go was given a nil function", func() { g.Go(nil) })
+	require.PanicsWithError(t, "errgroup: Group.TryGo was given a nil function", func() { g.TryGo(nil) })
+	require.True(t, g.TryGo(func() error { return nil }), "it has taken no slot")
+	require.NoError(t, g.Wait())
+}
+
 // TestGroupsInGroupsEnd with functions that wait at a limit and for groups of their own, three deep: there are more of them than workers.
 func TestGroupsInGroupsEnd(t *testing.T) {
 	var ran atomic.Int32

@@ -123,7 +123,10 @@ type entry struct {
 
 // New returns a queue whose functions run on the pool: one at a time for each key, all keys of the same weight.
 func New[K comparable](p *pool.Pool) *Queue[K] {
-	p.Workers() // panics if the pool was not made by New
+	if p == nil {
+		panic(errors.New("keyed: New was given a nil pool"))
+	}
+	p.Workers() // panics if the pool was not made by pool.New
 	q := &Queue[K]{pool: p, most: 1, weight: func(K) float64 { return 1 }}
 	q.pull = q.next
 	return q
@@ -163,8 +166,16 @@ func (q *Queue[K]) Weigh(weight func(key K) float64) {
 
 var (
 	errNilFunc = errors.New("keyed: a Queue was given a nil function")
-	errFull    = fmt.Errorf("keyed: as many functions of the key wait as Queue.Bound allows: %w", pool.ErrFull)
+	errFull    = error(full{})
+	errNotMade = errors.New("keyed: a Queue was used that New has not made")
 )
+
+// full is [pool.ErrFull] of a key.
+type full struct{}
+
+func (full) Error() string { return "keyed: as many functions of the key wait as Queue.Bound allows" }
+
+func (full) Unwrap() error { return pool.ErrFull }
 
 // Go queues f behind the other functions of its key. It never waits. It returns an error that wraps [pool.ErrFull] if as many functions of the
 // key wait as Bound allows; [pool.ErrClosed] if the pool refuses f; and another error if the key is a NaN or contains one, or if its weight is not
@@ -183,7 +194,8 @@ func (q *Queue[K]) Go(key K, f func(w *pool.Worker)) error {
 }
 
 // Submit is [Queue.Go], but waits where Go finds no room. Who waits for room of a key gets it in the order of the calls, and before later
-// calls of Go. If ctx ends first, Submit returns its cause; if ctx ends before f has begun, f is skipped when its turn comes. A task that calls
+// calls of Go. If ctx ends first, Submit returns its cause; if ctx ends before f has begun, f is skipped when its turn comes. It
+// returns [pool.ErrClosed] at once if the pool is aborted, and when there is room if the pool is closed meanwhile. A task that calls
 // Submit lends its place while it waits. A function of the queue that waits for room of its own key waits for itself, if the key runs one at a time.
 func (q *Queue[K]) Submit(ctx context.Context, key K, f func(w *pool.Worker)) error {
 	switch {
@@ -233,7 +245,7 @@ func (q *Queue[K]) add(key K, e entry, r *room[K]) error {
 func (q *Queue[K]) enter(key K, e entry, r *room[K]) (asks *line[K], number uint64, err error) {
 	switch {
 	case q.pool == nil:
-		return nil, 0, errors.New("keyed: a Queue was used that New has not made")
+		return nil, 0, errNotMade
 	case key != key:
 		return nil, 0, fmt.Errorf("keyed: the key %v is not equal to itself, as a NaN, so no other function would have it", key)
 	}
@@ -485,7 +497,10 @@ func (q *Queue[K]) drop() {
 //
 // Any goroutine may call it, any number of times.
 func (q *Queue[K]) Wait(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case q.pool == nil:
+		return errNotMade
+	case ctx == nil:
 		return errors.New("keyed: Queue.Wait was given a nil context; use context.Background() for one that does not end")
 	}
 	for aborted := q.pool.Aborted(); ; {

@@ -611,6 +611,8 @@ func TestMisuseIsNamed(t *testing.T) {
 	require.Panics(t, func() { q.Weigh(nil) })
 	require.Panics(t, func() { New[int](nil) })
 	require.ErrorContains(t, new(Queue[int]).Go(1, func(*pool.Worker) {}), "New has not made")
+	require.ErrorContains(t, new(Queue[int]).Wait(context.Background()), "New has not made")
+	require.PanicsWithError(t, "keyed: New was given a nil pool", func() { New[int](nil) })
 	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		q.Weigh(func(string) float64 { return weight })
 		require.ErrorContains(t, q.Go("a", func(*pool.Worker) {}), "the weight of the key a")

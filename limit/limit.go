@@ -95,7 +95,7 @@ func (l *Limiter) Waiting(callers int) *Limiter {
 	return l
 }
 
-// Patience bounds how long a caller waits. It returns the limiter.
+// Patience bounds how long a caller waits; it is above 0. It returns the limiter.
 func (l *Limiter) Patience(d time.Duration) *Limiter {
 	if d <= 0 {
 		panic(fmt.Errorf("limit: Limiter.Patience(%v): the bound must be above 0; use Waiting(0) if nobody should wait", d))
@@ -106,7 +106,7 @@ func (l *Limiter) Patience(d time.Duration) *Limiter {
 
 // Acquire takes n units, of which the caller gives back each by [Limiter.Release]. Callers get them in their order: none overtakes another
 // that waits for more. Acquire returns [ErrFull] or [ErrLate] at once where the limiter's settings or the context's deadline say that it
-// cannot wait, and the context's cause if that ends first. More units than the limiter has are an error.
+// cannot wait, and the context's cause if that ends first, or has ended. More units than the limiter has are an error.
 //
 // Cost: 35 ns with its Release if units are free. Any goroutine may call it; a task that waits lends its place.
 func (l *Limiter) Acquire(ctx context.Context, n int) error {
@@ -201,7 +201,7 @@ func (l *Limiter) leave(e *list.Element, err error) error {
 	return err
 }
 
-// TryAcquire takes n units, and says whether it did. It never waits. It panics if n is below 1 or above what the limiter has.
+// TryAcquire takes n units, and says whether it did. It never waits, and overtakes nobody who does. It panics if n is below 1 or above what the limiter has.
 func (l *Limiter) TryAcquire(n int) bool {
 	if n < 1 || n > l.size {
 		panic(l.wrong("TryAcquire", n))

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -301,6 +302,43 @@ func TestReduceOfNothingIsZero(t *testing.T) {
 	got, err := Reduce(p, []int{}, func() int { return 17 }, never, never)
 	require.NoError(t, err)
 	require.Equal(t, 17, got)
+	list, err := Reduce(p, []int{}, func() []int { return []int{17} }, func(s []int, _ int) []int { t.Error("called"); return s },
+		func(a, _ []int) []int { t.Error("called"); return a })
+	require.NoError(t, err)
+	require.Equal(t, []int{17}, list)
+}
+
+// TestAReductionContinuesWhatRefersToMemory from block to block, in the order of the elements, so that there are not many tables to make and to merge.
+func TestAReductionContinuesWhatRefersToMemory(t *testing.T) {
+	type table struct {
+		n    int
+		seen []int
+	}
+	add := func(v table, i int) table { return table{v.n + 1, append(v.seen, i)} }
+	merge := func(a, b table) table { return table{a.n + b.n, append(a.seen, b.seen...)} }
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for _, at := range []pool.Place{p, pool.Serial()} {
+			for _, n := range algoLens() {
+				var made atomic.Int64
+				got, err := Reduce(at, count(n), func() table { made.Add(1); return table{} }, add, merge)
+				require.NoError(t, err)
+				require.Equal(t, n, got.n)
+				require.Equal(t, count(n), append([]int{}, got.seen...))
+				if at == pool.Serial() || p.Workers() == 1 && n < 1000 { // which the caller does alone
+					require.EqualValues(t, 1, made.Load())
+				}
+			}
+		}
+	})
+	for _, holds := range []any{0, "", [3]float64{}, struct{ a, b int }{}, struct{ s [2]string }{}} {
+		require.False(t, refers(reflect.TypeOf(holds)), "%T", holds)
+	}
+	for _, points := range []any{map[int]int{}, []int{}, new(int), struct {
+		n int
+		m map[string]int
+	}{}, [2][]int{}, struct{ e error }{}, make(chan int), func() {}} {
+		require.True(t, refers(reflect.TypeOf(points)), "%T", points)
+	}
 }
 
 // serialScan is what Scan means.

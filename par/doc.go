@@ -29,7 +29,7 @@
 //
 // # What is promised
 //
-// Unless said otherwise, as by [Scan] of operators that round, results are the same for any number of workers, idle or
+// Unless said otherwise, as by [Scan] of operators that round and by [Reduce] into tables, results are the same for any number of workers, idle or
 // not, and floats are rounded the same way. For places, cancellation, panics and errors see [For]. Granularities are those
 // of package pool: [pool.Grain] and others, see [pool.Granularity]. A nil function, a negative length, slices whose lengths
 // should be equal and are not, or a second granularity give an error that says so. When an error is returned, the other

@@ -174,8 +174,7 @@ func ReduceErr[T, R any](at pool.Place, s []T, zero func() R, add func(ctx conte
 		return r, errNilFunc("ReduceErr")
 	}
 	err = try(at, func(at pool.Place, t *errCall) (err error) {
-		r, err = ReduceRange(at, len(s), func(lo, hi int) R {
-			v := zero()
+		r, err = reduce(at, len(s), zero, func(v R, lo, hi int) R {
 			for i := lo; i < hi && !t.failed.Load(); i++ {
 				sum, err := add(t.ctx, v, s[i])
 				if t.note(i, err); err == nil {
@@ -183,7 +182,7 @@ func ReduceErr[T, R any](at pool.Place, s []T, zero func() R, add func(ctx conte
 				}
 			}
 			return v
-		}, merge)
+		}, merge, add)
 		return err
 	})
 	if err != nil {

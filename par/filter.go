@@ -186,57 +186,82 @@ func FilterRange[R any](at pool.Place, n int, f func(out []R, lo, hi int) []R) (
 	if f == nil {
 		return nil, errNilFunc("FilterRange")
 	}
-	out := []R{}
+	parts, err := inRuns(at, n, func() []R { return []R{} }, f, f)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(parts) == 1:
+		return slices.Clip(parts[0]), nil
+	}
+	return concat(at, parts)
+}
+
+// inRuns has f continue a value for the indices 0 to n-1, and returns the values, in order: as few as there are runs of ranges that lie side by
+// side and came one after the other. Each run begins with a value of zero. There is at least one.
+func inRuns[V any](at pool.Place, n int, zero func() V, f func(v V, lo, hi int) V, shown any) ([]V, error) {
+	var first V
+	begun := false
 	done, others, err := pool.Probe(at, n, func(lo, hi int) (more bool) {
-		out = f(out, lo, hi)
+		if !begun {
+			first, begun = zero(), true
+		}
+		first = f(first, lo, hi)
 		return true
 	})
 	switch {
 	case err != nil:
 		return nil, err
+	case !begun && done == n:
+		err := alone(at, func() { first = zero() })
+		return []V{first}, err
 	case done == n:
-		return slices.Clip(out), nil
+		return []V{first}, nil
 	}
-	p := &pieces[R]{done: []piece[R]{{0, done, out}}}
-	if err := rest(at, done, n, others, f, func(lo, hi int) { p.do(lo, hi, f) }); err != nil {
+	p := &pieces[V]{zero: zero, f: f}
+	if begun {
+		p.done = append(p.done, piece[V]{0, done, first})
+	}
+	if err := rest(at, done, n, others, shown, p.do); err != nil {
 		return nil, err
 	}
-	all := p.done
-	if len(all) == 1 && all[0].out != nil {
-		return slices.Clip(all[0].out), nil
+	slices.SortFunc(p.done, func(a, b piece[V]) int { return a.lo - b.lo })
+	values := make([]V, len(p.done))
+	for i := range values {
+		values[i] = p.done[i].value
 	}
-	slices.SortFunc(all, func(a, b piece[R]) int { return a.lo - b.lo })
-	parts := make([][]R, len(all))
-	for i := range all {
-		parts[i] = all[i].out
-	}
-	return concat(at, parts)
+	return values, nil
 }
 
-// piece is what f gave for a range.
-type piece[R any] struct {
+// piece is the value of a run so far.
+type piece[V any] struct {
 	lo, hi int
-	out    []R
+	value  V
 }
 
-// pieces are what f has given so far, in any order.
-type pieces[R any] struct {
+// pieces are the runs so far that no worker continues now, in any order.
+type pieces[V any] struct {
+	zero func() V                // constant
+	f    func(v V, lo, hi int) V // constant
+
 	sync.Mutex
-	done []piece[R]
+	done []piece[V] // workers, with the lock
 }
 
-// do calls f for a range, with the piece that ends there.
-func (p *pieces[R]) do(lo, hi int, f func(out []R, lo, hi int) []R) {
-	mine := piece[R]{lo, hi, nil}
+// do continues the run that ends where the range begins, or begins one.
+func (p *pieces[V]) do(lo, hi int) {
+	mine, found := piece[V]{lo: lo}, false
 	p.Lock()
-	if i := slices.IndexFunc(p.done, func(p piece[R]) bool { return p.hi == lo }); i >= 0 {
+	if i := slices.IndexFunc(p.done, func(p piece[V]) bool { return p.hi == lo }); i >= 0 {
 		last := len(p.done) - 1
-		mine.lo, mine.out = p.done[i].lo, p.done[i].out
-		p.done[i], p.done[last] = p.done[last], piece[R]{}
+		mine, found = p.done[i], true
+		p.done[i], p.done[last] = p.done[last], piece[V]{}
 		p.done = p.done[:last]
 	}
 	p.Unlock()
-	mine.out = f(mine.out, lo, hi)
+	if !found {
+		mine.value = p.zero()
+	}
+	mine.value, mine.hi = p.f(mine.value, lo, hi), hi
 	p.Lock()
 	p.done = append(p.done, mine)
 	p.Unlock()

@@ -25,7 +25,7 @@ const smallElement = 16
 const keysBetweenLooks = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
-// keep their order, at no extra cost. key is called once for each element, for
+// keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called once for each element, for
 // several at the same time.
 //
 // If key panics, s is as it was. If the place's context ends the sort early, s has its elements in some

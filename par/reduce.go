@@ -3,6 +3,7 @@ package par
 import (
 	"cmp"
 	"errors"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -18,22 +19,36 @@ import (
 // associative, and what zero returns neutral; nothing needs to commute. How s is divided depends on its length alone, so
 // the result has the same bits for any number of workers, rounded floats included. Of no elements it is what zero returns.
 //
-// Each value of zero belongs to one block, and merge is given each value once. So R may be a map, a slice or a pointer,
-// and add and merge may change what their first argument refers to, and return it. zero must make a new one each time;
-// several workers may call it at the same time.
+// If R refers to memory, as a map, a pointer, a slice and an interface do, and a struct that has one, then zero and merge are
+// likely to cost more than add. So a worker goes on with one value until another worker takes a part of what is left: there are about as
+// many values as workers, and how s is divided depends on the workers. Floats in a table may differ in their last bits.
+//
+// merge is given each value once. So add and merge may change what their first argument refers to, and return it. zero must make
+// a new one each time; several workers may call it at the same time.
 //
 // Cost: a call of add for each element, and for each of up to 2048 blocks a call of zero and merge and some 10 ns.
 func Reduce[T, R any](at pool.Place, s []T, zero func() R, add func(R, T) R, merge func(R, R) R) (r R, err error) {
 	if zero == nil || add == nil || merge == nil {
 		return r, errNilFunc("Reduce")
 	}
-	return ReduceRange(at, len(s), func(lo, hi int) R {
-		value := zero()
+	return reduce(at, len(s), zero, func(value R, lo, hi int) R {
 		for _, e := range s[lo:hi] {
 			value = add(value, e)
 		}
 		return value
-	}, merge)
+	}, merge, add)
+}
+
+// reduce is Reduce of the elements that add adds for a range, and shows the loop as the function shown.
+func reduce[R any](at pool.Place, n int, zero func() R, add func(value R, lo, hi int) R, merge func(R, R) R, shown any) (r R, err error) {
+	if !refers(reflect.TypeFor[R]()) {
+		return ReduceRange(at, n, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
+	}
+	values, err := inRuns(at, n, zero, add, shown)
+	if err != nil {
+		return r, err
+	}
+	return mergeAll(at, values, 0, false, merge)
 }
 
 // ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: fold returns the value of those
@@ -73,14 +88,19 @@ func reduceBlocks[R any](at pool.Place, b blocks, fold func(lo, hi int) R, merge
 	}); err != nil {
 		return r, err
 	}
-	step := 1 // merge neighbours, as a tree does, until one value is left
+	return mergeAll(at, values, done, heist.Ticks()-begin < heist.TicksIn(mergedAlone), merge)
+}
+
+// mergeAll merges neighbours, as a tree does, until one value is left. The first done values have been spread. If alone is set, the caller merges all.
+func mergeAll[R any](at pool.Place, values []R, done int, alone bool, merge func(R, R) R) (r R, err error) {
+	step := 1
 	pairs := func() int { return ((len(values)-1)/step + 1) / 2 }
 	merged := func(i int) {
 		if (2*i+2)*step > done {
 			values[2*i*step] = merge(values[2*i*step], values[(2*i+1)*step])
 		}
 	}
-	if heist.Ticks()-begin < heist.TicksIn(mergedAlone) {
+	if alone {
 		err = For(at, 1, func(int) {
 			for ; step < len(values); step *= 2 {
 				for i := range pairs() {
@@ -93,6 +113,23 @@ func reduceBlocks[R any](at pool.Place, b blocks, fold func(lo, hi int) R, merge
 		err = For(at, pairs(), merged)
 	}
 	return values[0], err
+}
+
+// refers says whether a value of a type refers to memory that add and merge may change. A string does not count: what it refers to stays.
+func refers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Map, reflect.Pointer, reflect.Slice, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		return true
+	case reflect.Array:
+		return refers(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if refers(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // tree merges the values of blocks, which come in order, in pairs, and the pairs in pairs. partial[k] is the value of 2^k blocks, if bit k of the

@@ -719,6 +719,24 @@ func TestALoopThatRecoversPanicsLeavesABlockOfFrames(t *testing.T) {
 				}
 			})
 			require.LessOrEqual(t, most, depth+2*blockLen+1, "at depth %d", depth)
+			most = 0
+			const leaf, panics = -1, -2
+			_ = Recursive(func(f *Fork[int, int], n int) int {
+				switch {
+				case n == panics:
+					panic("recovered")
+				case n > 0:
+					f.Join(n-1, leaf)
+				case n == 0:
+					for range 5000 {
+						testutil.Caught(func() { f.JoinAll([]int{panics, leaf, leaf, leaf}, make([]int, 4)) })
+						most = max(most, f.depth())
+					}
+				}
+				return 0
+			}).Call(w, depth)
+			require.LessOrEqual(t, most, depth+2*blockLen+1, "of JoinAll at depth %d", depth)
+			require.GreaterOrEqual(t, most, depth)
 		})
 	}
 }

@@ -184,13 +184,8 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 	return r.run(codeOf(f), f)
 }
 
-// Body is what a loop does for the items lo to hi-1; the term is oneTBB's. A Body is a value, often a
-// struct of what the items need. If it has a method Func() any as well, [Pool.Dump] shows the loop as the
-// function which that returns.
-type Body interface{ Run(lo, hi int) }
-
 // codeOfBody returns the code of the function that a body is shown as, if it says so.
-func codeOfBody(b Body) uintptr {
+func codeOfBody(b any) uintptr {
 	if b, ok := b.(interface{ Func() any }); ok {
 		if f := reflect.ValueOf(b.Func()); f.Kind() == reflect.Func && !f.IsNil() {
 			return f.Pointer()
@@ -199,10 +194,11 @@ func codeOfBody(b Body) uintptr {
 	return someCode
 }
 
-// ForBody is [ForRange] for a body of which a call has no cost of its own. The loops of package par are
-// made of it. A short loop that is called from outside allocates nothing, whereas the closure that
-// ForRange takes is allocated.
-func ForBody[B Body](at Place, n int, body B, g ...Granularity) error {
+// ForBody is [ForRange] for a body, as oneTBB calls it: a value, often a struct of what the items need, whose method Run does the
+// items lo to hi-1. A call of it has no cost of its own, and a short loop that is called from outside allocates nothing, whereas the
+// closure that ForRange takes is allocated. The loops of package par are made of it. If the body has a method Func() any as
+// well, [Pool.Dump] shows the loop as the function which that returns.
+func ForBody[B interface{ Run(lo, hi int) }](at Place, n int, body B, g ...Granularity) error {
 	if any(body) == nil {
 		return errors.New("pool: ForBody was given a nil body")
 	}
@@ -216,7 +212,7 @@ func ForBody[B Body](at Place, n int, body B, g ...Granularity) error {
 // Probe runs the beginning of a loop in the caller, from its first item on, and all of it if that takes less than a wake-up.
 // f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and a
 // granularity for a loop over the others, which then begins with what was measured. It is for algorithms that give short inputs
-// the form that a plain loop has; a [Body] needs none of it.
+// the form that a plain loop has; [ForBody] needs none of it.
 //
 // At a pool with [WithCallers] nothing is done. Panics and errors are those of [ForBody]. What f captures need not be allocated.
 func Probe(at Place, n int, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {

@@ -253,7 +253,7 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 			require.ErrorIs(t, kind.run(shut.With(context.Background()), n, never), ErrClosed, kind.name)
 		}
 	}
-	require.EqualError(t, ForBody[Body](p, 1, nil), "pool: ForBody was given a nil body")
+	require.EqualError(t, ForBody[interface{ Run(lo, hi int) }](p, 1, nil), "pool: ForBody was given a nil body")
 	require.EqualError(t, ForRange[func(lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	require.EqualError(t, ForRange[func(w *Worker, lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	for _, n := range []int{0, -1, math.MinInt} {

@@ -151,7 +151,36 @@ func (f *Fork[A, R]) joinInPublic(a, b A) (x, y R) {
 
 // JoinAll is [Fork.Join] for any number of arguments. It puts the values into results,
 // in the order of the arguments. The two must have the same length.
+//
+// Cost: that of Join for each argument but one. Slices of arrays that are variables of the function stay on the stack.
 func (f *Fork[A, R]) JoinAll(args []A, results []R) {
+	if n := len(args) - 1; n >= 0 && len(results) == len(args) && f != nil {
+		d, fast := f.bottom, f.fast
+		if i := uint(d) - uint(f.slow.Load()); i < uint(len(fast)) && n <= len(fast)-int(i) {
+			f.owner.debug("Fork.JoinAll")
+			forks := fast[i:][:n]
+			for k := range forks {
+				forks[k].what.value = args[n-k]
+			}
+			f.bottom = d + n
+			results[0] = f.f(f, args[0])
+			for k := 1; k <= n; k++ {
+				at := d + n - k
+				f.bottom = at
+				if at >= int(f.slow.Load()) || f.takeBack(at) {
+					results[k] = f.f(f, args[k])
+				} else {
+					results[k] = f.joinStolen(at)
+				}
+			}
+			return
+		}
+	}
+	f.joinAllInPublic(args, results)
+}
+
+// joinAllInPublic is all of JoinAll on the slow path.
+func (f *Fork[A, R]) joinAllInPublic(args []A, results []R) {
 	if len(args) != len(results) {
 		panic(errLengths("Fork.JoinAll", "arguments", len(args), "results", len(results)))
 	}

@@ -13,7 +13,7 @@ import (
 // return; a runtime.Goexit in one of them ends the caller. It is for tests, and for callers of a library that have no pool and want none. Any number of goroutines may use it
 // at the same time.
 //
-// No worker is there to run tasks later, so [Worker.Go], a [Delay], and [After] a future of a pool that is not done are refused with an
+// A function that waits for one that would come after it waits for ever. No worker is there to run tasks later, so [Worker.Go], a [Delay], and [After] a future of a pool that is not done are refused with an
 // error. Futures of Serial are done when they are made, so [Then], [All] and [Any] of them run in the caller as well.
 //
 // Cost: that of a guest, 40 ns for each call; no goroutine.
@@ -23,6 +23,7 @@ func Serial() Place { return serial() }
 var serial = sync.OnceValue(func() *Pool {
 	p := makePool(&config{search: policy.Defaults, machine: thisMachine, pinning: PinNone, why: "the place has no workers"})
 	p.shared = true
+	p.core.Monitored.Store(true) // no monitor is wanted: what a waiting caller has not begun waits for it
 	p.eachQueue(func(q *heist.Injector[task]) { q.Close() })
 	return p
 })

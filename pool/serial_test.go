@@ -91,6 +91,26 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	})
 }
 
+// TestSerialRunsInTheCallerWhatComesAfterAWait that a pool would notice, and starts no goroutine.
+func TestSerialRunsInTheCallerWhatComesAfterAWait(t *testing.T) {
+	goroutines, me := runtime.NumGoroutine(), goroutineID()
+	for _, wait := range []func(w *Worker){
+		func(*Worker) { time.Sleep(5 * monitorPeriod) },
+		func(w *Worker) { w.Block(func() { time.Sleep(5 * monitorPeriod) }) },
+	} {
+		mine := func(*Worker) { require.Equal(t, me, goroutineID()) }
+		require.NoError(t, Do(Serial(), func(w *Worker) {
+			w.Do(wait, mine)
+			w.Scope(func(s *Scope) {
+				for range 3 {
+					s.Go(w, func(w *Worker) { mine(w); wait(w); mine(w) })
+				}
+			})
+		}))
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	}
+}
+
 // TestSerialRefusesWhatNobodyWouldRun later, by an error; nothing is accepted and lost.
 func TestSerialRefusesWhatNobodyWouldRun(t *testing.T) {
 	never := func(*Worker) { t.Error("nobody runs it") }

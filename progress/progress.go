@@ -5,6 +5,7 @@ package progress
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,9 @@ type State struct {
 	Left        time.Duration // at that rate; 0 if it is not known
 }
 
+// longest is the greatest float64 that a Duration holds, 292 years.
+const longest = math.MaxInt64 - 1<<10 + 1
+
 // State returns how far the computation is. Cost: a few cache lines.
 func (m *Meter) State() State {
 	s := State{Total: m.total, Elapsed: time.Since(m.start)}
@@ -60,7 +64,7 @@ func (m *Meter) State() State {
 		s.Rate = float64(s.Done) / s.Elapsed.Seconds()
 	}
 	if left := s.Total - s.Done; left > 0 && s.Done > 0 {
-		s.Left = time.Duration(float64(s.Elapsed) * float64(left) / float64(s.Done))
+		s.Left = time.Duration(min(float64(s.Elapsed)*float64(left)/float64(s.Done), longest))
 	}
 	return s
 }
@@ -69,7 +73,7 @@ func (m *Meter) State() State {
 func (s State) String() string {
 	done := fmt.Sprint(s.Done)
 	if s.Total > 0 {
-		done += fmt.Sprintf(" of %d (%d%%)", s.Total, 100*s.Done/s.Total)
+		done += fmt.Sprintf(" of %d (%d%%)", s.Total, int(100*float64(s.Done)/float64(s.Total)))
 	}
 	line := fmt.Sprintf("%s, %.3g/s", done, s.Rate)
 	if s.Left > 0 {

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,19 @@ func TestNothingThatIsAddedIsLost(t *testing.T) {
 	s := m.State()
 	require.EqualValues(t, goroutines*each, s.Done)
 	require.Zero(t, s.Left)
+}
+
+func TestWhatIsLeftOfVeryManyItemsIsALongTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(math.MaxInt)
+		time.Sleep(time.Second)
+		m.Add(1)
+		require.Greater(t, m.State().Left, 290*365*24*time.Hour)
+		m.Add(math.MaxInt/2 - 1)
+		require.Contains(t, m.State().String(), "(50%)")
+		m.Add(math.MaxInt - math.MaxInt/2)
+		require.Contains(t, m.State().String(), "(100%)")
+	})
 }
 
 func TestWhatIsLeftFollowsFromTheRate(t *testing.T) {
