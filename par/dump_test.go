@@ -13,6 +13,8 @@ import (
 // A nameless is a body that does not say how it is shown.
 type nameless func()
 
+func (b nameless) Func() any { return nil }
+
 func (b nameless) Run(int, int) { b() }
 
 // TestADumpShowsTheFunctionOfALoop, not the one of package par or of ForBody that calls it.

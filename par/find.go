@@ -16,7 +16,7 @@ func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	if is == nil {
 		return -1, errNilFunc("Find")
 	}
-	return findRange(at, len(s), func(lo, hi int) int {
+	return findRange(at, len(s), is, func(lo, hi int) int {
 		for i, e := range s[lo:hi] {
 			if is(e) {
 				return lo + i
@@ -32,7 +32,7 @@ func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 	if find == nil {
 		return -1, errNilFunc("FindRange")
 	}
-	return findRange(at, n, func(lo, hi int) int {
+	return findRange(at, n, find, func(lo, hi int) int {
 		i := find(lo, hi)
 		if i >= 0 && (i < lo || i >= hi) {
 			panic(fmt.Errorf("par: the function of FindRange returned %d for %d to %d; it must be one of them, or -1", i, lo, hi-1))
@@ -41,9 +41,10 @@ func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 	})
 }
 
-func findRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
+// findRange is FindRange with the user's function of.
+func findRange(at pool.Place, n int, of any, find func(lo, hi int) int) (int, error) {
 	i := -1
-	done, others, err := pool.Probe(at, n, func(lo, hi int) (more bool) {
+	done, others, err := pool.Probe(at, n, of, func(lo, hi int) (more bool) {
 		i = find(lo, hi)
 		return i < 0
 	})

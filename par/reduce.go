@@ -42,7 +42,7 @@ func Reduce[T, R any](at pool.Place, s []T, zero func() R, add func(R, T) R, mer
 // reduce is Reduce of the elements that add adds for a range, and shows the loop as the function shown.
 func reduce[R any](at pool.Place, n int, zero func() R, add func(value R, lo, hi int) R, merge func(R, R) R, shown any) (r R, err error) {
 	if !refers(reflect.TypeFor[R]()) {
-		return ReduceRange(at, n, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
+		return reduceBlocks(at, blocksOf(n, 1), shown, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
 	}
 	values, err := inRuns(at, n, zero, add, shown)
 	if err != nil {
@@ -57,17 +57,18 @@ func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge fun
 	if fold == nil || merge == nil {
 		return r, errNilFunc("ReduceRange")
 	}
-	return reduceBlocks(at, blocksOf(n, 1), fold, merge)
+	return reduceBlocks(at, blocksOf(n, 1), fold, fold, merge)
 }
 
-func reduceBlocks[R any](at pool.Place, b blocks, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
+// reduceBlocks reduces blocks by fold, which calls the user's function of.
+func reduceBlocks[R any](at pool.Place, b blocks, of any, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
 	if b.n < 0 {
 		return r, For(at, b.n, func(int) {})
 	}
 	begin := heist.Ticks()
 	count := max(b.count(), 1)
 	var t tree[R]
-	done, others, err := pool.Probe(at, count, func(lo, hi int) (more bool) {
+	done, others, err := pool.Probe(at, count, of, func(lo, hi int) (more bool) {
 		for i := lo; i < hi; i++ {
 			t.add(i, fold(b.at(i)), merge)
 		}
@@ -81,7 +82,7 @@ func reduceBlocks[R any](at pool.Place, b blocks, fold func(lo, hi int) R, merge
 	}
 	values := make([]R, count)
 	t.spread(done, values)
-	if err := rest(at, done, count, others, fold, func(lo, hi int) {
+	if err := rest(at, done, count, others, of, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			values[i] = fold(b.at(i))
 		}
@@ -207,7 +208,7 @@ func Sum[E Number](at pool.Place, s []E) (total E, err error) {
 		}
 		return total, err
 	}
-	return reduceBlocks(at, blocksOf(len(s), leastCheap), func(lo, hi int) E { return sum(s[lo:hi]) }, plus)
+	return reduceBlocks(at, blocksOf(len(s), leastCheap), nil, func(lo, hi int) E { return sum(s[lo:hi]) }, plus)
 }
 
 // leastCheap is how many elements are worth a wake-up if each takes a nanosecond.
@@ -234,7 +235,7 @@ func Count[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	if is == nil {
 		return 0, errNilFunc("Count")
 	}
-	return CountRange(at, len(s), func(lo, hi int) (n int) {
+	return countRange(at, len(s), is, func(lo, hi int) (n int) {
 		for _, e := range s[lo:hi] {
 			if is(e) {
 				n++
@@ -249,13 +250,17 @@ func CountRange(at pool.Place, n int, count func(lo, hi int) int) (int, error) {
 	if count == nil {
 		return 0, errNilFunc("CountRange")
 	}
+	return countRange(at, n, count, count)
+}
+
+func countRange(at pool.Place, n int, of any, count func(lo, hi int) int) (int, error) {
 	total := 0
-	done, others, err := pool.Probe(at, n, func(lo, hi int) (more bool) { total += count(lo, hi); return true })
+	done, others, err := pool.Probe(at, n, of, func(lo, hi int) (more bool) { total += count(lo, hi); return true })
 	if err != nil || done == n {
 		return total, err
 	}
 	var more atomic.Int64 // workers add: how the range is divided does not change the sum
-	err = rest(at, done, n, others, count, func(lo, hi int) { more.Add(int64(count(lo, hi))) })
+	err = rest(at, done, n, others, of, func(lo, hi int) { more.Add(int64(count(lo, hi))) })
 	return total + int(more.Load()), err
 }
 
@@ -283,7 +288,7 @@ func MinMax[E cmp.Ordered](at pool.Place, s []E) (least, most E, err error) {
 		return least, most, err
 	}
 	type both struct{ least, most E }
-	r, err := reduceBlocks(at, blocksOf(len(s), leastCheap),
+	r, err := reduceBlocks(at, blocksOf(len(s), leastCheap), nil,
 		func(lo, hi int) (r both) {
 			r.least, r.most = minMax(s[lo:hi])
 			return r
@@ -327,7 +332,7 @@ func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, g
 		return e, errEmpty(at)
 	}
 	found, b := 0, bests[E]{s, compare, greatest}
-	done, others, err := pool.Probe(at, len(s), func(lo, hi int) (more bool) {
+	done, others, err := pool.Probe(at, len(s), compare, func(lo, hi int) (more bool) {
 		found = b.among(found, lo, hi)
 		return true
 	})

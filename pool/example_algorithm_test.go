@@ -19,6 +19,9 @@ func (s double) Run(lo, hi int) {
 	}
 }
 
+// Func says that the body calls no function of a user.
+func (s double) Func() any { return nil }
+
 func ExampleForBody() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
@@ -40,7 +43,7 @@ func ExampleProbe() {
 	defer p.Close()
 	s := []int{1, 2, 3}
 	sum := 0
-	done, others, err := pool.Probe(p, len(s), func(lo, hi int) (more bool) {
+	done, others, err := pool.Probe(p, len(s), nil, func(lo, hi int) (more bool) {
 		for _, x := range s[lo:hi] {
 			sum += x
 		}
@@ -59,6 +62,8 @@ type adding struct {
 	s   []int
 	sum *atomic.Int64
 }
+
+func (b adding) Func() any { return nil }
 
 func (b adding) Run(lo, hi int) {
 	for _, x := range b.s[lo:hi] {

@@ -3,7 +3,6 @@ package pool
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 // # Loops
 //
 // A loop begins in its caller alone. The caller runs the first few items and measures
-// them. If all items together would take less than the wake-up of a worker, the caller
-// runs the others too, and the pool never hears of the loop (probe).
+// them. If the others are not worth the wake-up of a worker, the caller
+// runs them too, and the pool never hears of the loop (probe).
 //
 // Otherwise the caller enters the pool and runs the range in **chunks**. Before each chunk
 // it checks whether the pool is hungry, and only then halves the rest of the range and
@@ -54,10 +53,10 @@ type Granularity struct {
 	grain    int
 	adaptive *AdaptiveGrain
 	affinity *Affinity
-	share    int          // chunks for each worker, from which the grain follows
-	most     int          // the most workers that run the loop; 0 is all
-	inOrder  bool         // the beginning is wanted first, so the range is not divided among nodes
-	probed   *policy.Pace // what Probe has measured
+	share    int     // chunks for each worker, from which the grain follows
+	most     int     // the most workers that run the loop; 0 is all
+	inOrder  bool    // the beginning is wanted first, so the range is not divided among nodes
+	probed   *probed // what Probe has found
 }
 
 // Grain divides a range into chunks of n items, by halves, whether the pool is hungry
@@ -165,7 +164,7 @@ func forRange(at Place, n int, f func(lo, hi int), g []Granularity) error {
 	if f == nil {
 		return errNilFunc("ForRange")
 	}
-	r, err := probe(at, n, g, func(lo, hi int) (more bool) { f(lo, hi); return true })
+	r, err := probe(at, n, g, f, func(lo, hi int) (more bool) { f(lo, hi); return true })
 	if r == nil {
 		return err
 	}
@@ -180,51 +179,44 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	r := restOf(at, 0, n, policy.Pace{Calls: true}, g)
+	r := restOf(at, 0, n, probed{pace: policy.Pace{Calls: true}}, g)
 	return r.run(codeOf(f), f)
-}
-
-// codeOfBody returns the code of the function that a body is shown as, if it says so.
-func codeOfBody(b any) uintptr {
-	if b, ok := b.(interface{ Func() any }); ok {
-		if f := reflect.ValueOf(b.Func()); f.Kind() == reflect.Func && !f.IsNil() {
-			return f.Pointer()
-		}
-	}
-	return someCode
 }
 
 // ForBody is [ForRange] for a body, as oneTBB calls it: a value, often a struct of what the items need, whose method Run does the
 // items lo to hi-1. A call of it has no cost of its own, and a short loop that is called from outside allocates nothing, whereas the
-// closure that ForRange takes is allocated. The loops of package par are made of it. If the body has a method Func() any as
-// well, [Pool.Dump] shows the loop as the function which that returns.
-func ForBody[B interface{ Run(lo, hi int) }](at Place, n int, body B, g ...Granularity) error {
+// closure that ForRange takes is allocated. The loops of package par are made of it. Func returns the user's function that Run calls, or nil:
+// [Pool.Dump] shows the loop as that function, and the pool remembers whether loops of few items were long by it.
+func ForBody[B interface {
+	Run(lo, hi int)
+	Func() any
+}](at Place, n int, body B, g ...Granularity) error {
 	if any(body) == nil {
 		return errors.New("pool: ForBody was given a nil body")
 	}
-	r, err := probe(at, n, g, func(lo, hi int) (more bool) { body.Run(lo, hi); return true })
+	of := body.Func()
+	r, err := probe(at, n, g, of, func(lo, hi int) (more bool) { body.Run(lo, hi); return true })
 	if r == nil {
 		return err
 	}
-	return r.run(codeOfBody(body), func(_ *Worker, lo, hi int) { body.Run(lo, hi) })
+	return r.run(codeOfAny(of), func(_ *Worker, lo, hi int) { body.Run(lo, hi) })
 }
 
 // Probe runs the beginning of a loop in the caller, from its first item on, and all of it if that takes less than a wake-up.
 // f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and a
 // granularity for a loop over the others, which then begins with what was measured. It is for algorithms that give short inputs
-// the form that a plain loop has; [ForBody] needs none of it.
+// the form that a plain loop has; [ForBody] needs none of it. For of see the method Func there.
 //
-// At a pool with [WithCallers] nothing is done. Panics and errors are those of [ForBody]. What f captures need not be allocated.
-func Probe(at Place, n int, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {
+// Nothing is done at a pool with [WithCallers], and if items are few and a loop over such was long, or the function is new. Panics and errors are those of [ForBody]. What f captures need not be allocated.
+func Probe(at Place, n int, of any, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {
 	if f == nil {
 		return 0, others, errNilFunc("Probe")
 	}
-	r, err := probe(at, n, nil, f)
+	r, err := probe(at, n, nil, of, f)
 	if r == nil {
 		return n, others, err
 	}
-	pace := r.pace
-	return r.lo, Granularity{probed: &pace}, nil
+	return r.lo, Granularity{probed: &r.probed}, nil
 }
 
 // rest is the part of a loop that has not run. A short loop has no rest, so nothing is allocated or copied for it.
@@ -232,11 +224,17 @@ type rest struct {
 	at     Place
 	how    Granularity
 	lo, hi int
-	pace   policy.Pace
+	probed
 }
 
-func restOf(at Place, lo, hi int, pace policy.Pace, g []Granularity) *rest {
-	r := &rest{at: at, lo: lo, hi: hi, pace: pace}
+// probed is what a probe has found. The zero value says nothing.
+type probed struct {
+	pace policy.Pace // what items cost
+	few  uintptr     // the code of a function whose few items were not probed
+}
+
+func restOf(at Place, lo, hi int, found probed, g []Granularity) *rest {
+	r := &rest{at: at, lo: lo, hi: hi, probed: found}
 	if len(g) > 0 {
 		r.how = g[0]
 	}
@@ -260,8 +258,11 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // last look. If the rest looks short, it goes on to 16 times as many items, but looks again
 // at half of the range, because items may be cheap at first and cost more later. If the rest
 // looks long, cold caches may be the reason, so it goes on to twice as many items, until it
-// has measured for aloneTime / probeTime. Each look costs 12 ns.
-func probe(at Place, n int, g []Granularity, f func(lo, hi int) (more bool)) (*rest, error) {
+// has measured for aloneTime / probeTime. Each look costs 12 ns. If the rest then takes longer than the wake-up of a worker, but
+// is not worth one (worth.go), it goes on alone as long as no worker searches, and looks each aloneTime.
+//
+// Of few items it runs none if the loop is likely to be long. of is the user's function that f calls, or nil.
+func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bool)) (*rest, error) {
 	inBody := false
 	defer func() {
 		if inBody {
@@ -284,7 +285,14 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int) (more bool)) (*r
 		case len(g) > 0 && g[0].probed != nil:
 			return restOf(at, 0, n, *g[0].probed, g), nil
 		case len(g) > 0 && g[0].eager() || p.callers > 0:
-			return restOf(at, 0, n, policy.Pace{}, g), nil
+			return restOf(at, 0, n, probed{}, g), nil
+		}
+	}
+	few := uintptr(0) // the code of a function that has few items
+	if n > 1 && n < fewItems*p.core.Size() && of != nil {
+		few = codeOfAny(of)
+		if l := p.lengths.of(few); l == unknown || l == long {
+			return restOf(at, 0, n, probed{few: few}, g), nil
 		}
 	}
 	last := heist.Ticks()
@@ -295,19 +303,29 @@ func probe(at Place, n int, g []Granularity, f func(lo, hi int) (more bool)) (*r
 		inBody = false
 		items := next - done
 		if done = next; done == n || !more {
+			if few != 0 {
+				p.lengths.note(few, p.lengthOf(heist.Ticks()-start))
+			}
 			return nil, nil
 		}
 		now := heist.Ticks()
 		took := max(now-last, 1)
 		last = now
-		next = times(16, done, n)
-		if float64(took)*float64(n-done) >= float64(p.ticks.loop.Alone)*float64(items) {
-			if now-start >= p.ticks.loop.Alone/probeTime {
-				r := restOf(at, done, n, policy.Pace{}, g)
-				r.pace.Probed(items, took, &p.ticks.loop)
-				return r, nil
-			}
+		left := float64(took) * float64(n-done) / float64(items)
+		switch {
+		case left < float64(p.ticks.loop.Alone):
+			next = times(16, done, n)
+		case now-start < p.ticks.loop.Alone/probeTime:
 			next = times(2, done, n)
+		case left < float64(p.long()) && p.core.Sleep.Load().Searching() == 0:
+			next = done + max(int(float64(p.ticks.loop.Alone)*float64(items)/float64(took)), 1)
+		default:
+			r := restOf(at, done, n, probed{}, g)
+			r.pace.Probed(items, took, &p.ticks.loop)
+			if few != 0 {
+				p.lengths.note(few, p.lengthOf(now-start+int64(left)))
+			}
+			return r, nil
 		}
 		if next > n/2 && done < n/2 {
 			next = n / 2
@@ -332,6 +350,7 @@ func times(k, i, n int) int {
 // span is a part of a loop's range.
 type span struct {
 	lo, hi int
+	parts  int // into so many it is divided before its first chunk; 0 and 1 are the same
 	pace   policy.Pace
 	*loop
 }
@@ -362,8 +381,12 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	defer v.leave(&err)
 	v.does(code)
 	how := &r.how
+	begin := heist.Ticks()
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil
+	if r.few != 0 { // a worker that is not hungry yet will be, while an item runs
+		left.parts = v.w.pool.core.Size()
+	}
 	if how.share > 0 { // a share of all items: nothing has been probed
 		left.grain = (left.hi-1)/times(how.share, v.w.pool.core.Size(), left.hi) + 1
 	}
@@ -376,6 +399,13 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	}
 	if left.counts {
 		how.adaptive.move(left.chunks.Load(), left.stolen.Load())
+	}
+	if r.few != 0 {
+		p, l := v.w.pool, long
+		if took := heist.Ticks() - begin; took*int64(p.core.Size()) < 2*p.long() {
+			l = unsure
+		}
+		p.lengths.note(r.few, l)
 	}
 	v.returned = true
 	return nil
@@ -442,6 +472,10 @@ func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.tell
 // and thieves can find no other part of a loop on this worker.
 func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 	p := w.pool
+	for s.parts > 1 && s.hi-s.lo > 1 {
+		s.parts = (s.parts + 1) / 2
+		s.give(s.lo+(s.hi-s.lo)/2, forks)
+	}
 	start := heist.Ticks()
 	for s.lo < s.hi && !s.over(w) {
 		if p.core.Sleep.Hungry() && !forks.visible() {

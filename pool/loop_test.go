@@ -253,7 +253,10 @@ func TestLoopsRefuseWhatTheyCannotDo(t *testing.T) {
 			require.ErrorIs(t, kind.run(shut.With(context.Background()), n, never), ErrClosed, kind.name)
 		}
 	}
-	require.EqualError(t, ForBody[interface{ Run(lo, hi int) }](p, 1, nil), "pool: ForBody was given a nil body")
+	require.EqualError(t, ForBody[interface {
+		Run(lo, hi int)
+		Func() any
+	}](p, 1, nil), "pool: ForBody was given a nil body")
 	require.EqualError(t, ForRange[func(lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	require.EqualError(t, ForRange[func(w *Worker, lo, hi int)](p, 1, nil), "pool: ForRange was given a nil function")
 	for _, n := range []int{0, -1, math.MinInt} {
@@ -752,7 +755,7 @@ func TestProbeLeavesWhatTakesLong(t *testing.T) {
 					continue
 				}
 				ran := make(tally, n)
-				done, others, err := Probe(p, n, func(lo, hi int) (more bool) {
+				done, others, err := Probe(p, n, nil, func(lo, hi int) (more bool) {
 					for i := lo; i < hi; i++ {
 						work(took)
 						ran[i].Add(1)
@@ -765,12 +768,12 @@ func TestProbeLeavesWhatTakesLong(t *testing.T) {
 				require.False(t, took*n > 1_000_000 && done == n, "%d items of %d ns", n, took)
 			}
 		}
-		done, _, err := Probe(p, 10, func(lo, hi int) (more bool) { return false })
+		done, _, err := Probe(p, 10, nil, func(lo, hi int) (more bool) { return false })
 		require.NoError(t, err)
 		require.True(t, done == 10 || len(options) > 0 && done == 0)
-		_, _, err = Probe(p, 10, nil)
+		_, _, err = Probe(p, 10, nil, nil)
 		require.EqualError(t, err, "pool: Probe was given a nil function")
-		_, _, err = Probe(nil, 10, func(int, int) bool { return true })
+		_, _, err = Probe(nil, 10, nil, func(int, int) bool { return true })
 		require.Error(t, err)
 	}
 }
@@ -1160,7 +1163,7 @@ func TestTheRestOfALoopStaysDivisible(t *testing.T) {
 	const n = 1 << 20
 	p := newPool(t, WithWorkers(1))
 	require.NoError(t, p.Run(func(w *Worker) {
-		r := restOf(w, 0, n, policy.Pace{}, nil)
+		r := restOf(w, 0, n, probed{}, nil)
 		require.NoError(t, r.run(someCode, func(_ *Worker, lo, hi int) {
 			if hi-lo > (n-lo)/2+1 {
 				t.Errorf("the items from %d on were a single chunk of %d", lo, hi-lo)

@@ -346,6 +346,8 @@ func For(at Place, n int, f func(i int), g ...Granularity) error {
 
 type forBody func(i int)
 
+func (f forBody) Func() any { return (func(i int))(f) }
+
 func (f forBody) Run(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		f(i)

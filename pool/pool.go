@@ -91,7 +91,8 @@ type Pool struct {
 
 	_ pad.Line // workers read habits for each task, and what is above changes
 
-	habits habits
+	habits  habits
+	lengths lengths
 }
 
 // counts has the numbers of what does not go the usual way of a task.
@@ -113,6 +114,7 @@ type counts struct {
 type periods struct {
 	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn int64
 	rebind, look, shortLook, longLook, stealOn                      int64
+	leastWakeCost, mostWakeCost                                     int64
 	loop                                                            policy.PaceTimes
 	perNanosecond                                                   float64
 }
@@ -174,6 +176,7 @@ func makePool(c *config) *Pool {
 			maxTurn: heist.TicksIn(maxTurn), longTurn: heist.TicksIn(longTurn), turn: heist.TicksIn(turnTime),
 			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
 			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook), stealOn: heist.TicksIn(stealOnLook),
+			leastWakeCost: heist.TicksIn(leastWakeCost), mostWakeCost: heist.TicksIn(mostWakeCost),
 			loop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 			perNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		},
@@ -183,6 +186,7 @@ func makePool(c *config) *Pool {
 		closed:   make(chan struct{}),
 	}
 	p.relief.only = p
+	p.lengths.wakeCost.Store(p.ticks.leastWakeCost)
 	p.admission.Most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.makeMonitor()

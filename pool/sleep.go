@@ -15,12 +15,14 @@ import (
 // system's timer slack. But a P takes a goroutine from the global queue at once. So w gives its P to the woken
 // worker, and goes on on the other P.
 func (w *Worker) wakeHelper() {
-	if !w.pool.core.WakeOne(w.core.Node(), w.core.HomeIndex()) || w.core.Parker.Locked() {
+	now := heist.Ticks()
+	if !w.pool.core.WakeOne(w.core.Node(), w.core.HomeIndex()) {
 		return
 	}
-	if now := heist.Ticks(); now >= w.backoffUntil {
+	if !w.core.Parker.Locked() && now >= w.backoffUntil {
 		w.gosched(now)
 	}
+	w.pool.lengths.noteWake(heist.Ticks() - now)
 }
 
 // searcher is a worker that searches.
