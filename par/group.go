@@ -7,8 +7,8 @@ import (
 // GroupBy returns the elements of s by their keys, each group in the order of s. key is called once for each element. Each
 // group has an array of its own: a group that is kept keeps no other, and append to one changes no other.
 //
-// When all keys are known, the caller groups elements that are few, or of which many have keys of their own, as one does with a map
-// and append: no other worker could make the map. Otherwise each worker groups a part, and the caller puts the lists of groups together.
+// When all keys are known, the caller groups the first elements, as one does with a map and append, and goes on so if they are few, or if nearly
+// each has a key of its own: no other worker could make the map. Otherwise each worker groups a part, and the caller puts the lists of groups together.
 // Cost: the keys, an index for each element, and a map for each part.
 func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]T, error) {
 	if key == nil {
@@ -22,78 +22,107 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 	if len(s) <= leastGrouped/4 {
 		return groupFew(at, s, key)
 	}
-	keys := make([]K, len(s))
-	if err := For(at, len(s), func(i int) { keys[i] = key(i) }); err != nil {
+	keys, workers := make([]K, len(s)), 0
+	err := For(at, len(s), func(i int) { keys[i] = key(i) })
+	if err == nil {
+		err = pool.Do(at, func(w *pool.Worker) { workers = w.Pool().Workers() })
+	}
+	if err != nil {
 		return nil, err
 	}
-	var first grouped[K, T]
-	first.group(keys[:leastGrouped/4], make([]uint32, leastGrouped/4))
-	if len(first.keys) > leastGrouped/16 {
-		all := make(map[K][]T, len(first.keys))
-		for i, k := range keys {
-			all[k] = append(all[k], s[i])
+	all := make(map[K][]T)
+	group := func(lo, hi int) (groups int) {
+		for i, k := range keys[lo:hi] {
+			all[k] = append(all[k], s[lo+i])
 		}
+		return len(all)
+	}
+	done, n := 0, 0
+	for _, sample := range []int{leastGrouped / 4, len(s) / 8} {
+		if n == 0 && sample > done {
+			from := sample - (sample-done)/4
+			before := group(done, from)
+			done, n = sample, groupParts(len(s), sample, group(from, sample), before, from, workers)
+		}
+	}
+	if n == 0 {
+		group(done, len(s))
 		return all, nil
 	}
-	parts := make([]grouped[K, T], max(1, min(len(s)/leastGrouped, mostGrouped)))
+	parts := make([]grouped[K, T], 1+n) // the first one is what the caller has grouped
+	for k, elements := range all {
+		parts[0].keys, parts[0].sizes = append(parts[0].keys, k), append(parts[0].sizes, len(elements))
+		parts[0].elements = append(parts[0].elements, elements)
+	}
 	of := make([]uint32, len(s)) // the group of an element in its part
-	if err := For(at, len(parts), func(p int) {
-		lo, hi := cut(len(s), p, len(parts))
-		parts[p].group(keys[lo:hi], of[lo:hi])
-	}); err != nil {
+	if err := For(at, n, func(p int) {
+		lo, hi := cut(len(s)-done, p, n)
+		parts[1+p].group(keys[done+lo:done+hi], of[done+lo:done+hi])
+	}, pool.Grain(1)); err != nil {
 		return nil, err
 	}
-	groups := parts[0]
+	var groups grouped[K, T]
 	globals := make([][]int, len(parts)) // the group in all of a group in a part
-	if len(parts) > 1 {
-		groups = grouped[K, T]{}
-		which := make(map[K]int, len(parts[0].keys))
-		for p, part := range parts {
-			globals[p] = make([]int, len(part.keys))
-			for i, k := range part.keys {
-				g, known := which[k]
-				if !known { // a NaN never is
-					g = len(groups.keys)
-					which[k] = g
-					groups.keys, groups.sizes = append(groups.keys, k), append(groups.sizes, 0)
-				}
-				globals[p][i] = g
-				groups.sizes[g] += part.sizes[i]
+	which := make(map[K]int, len(parts[0].keys))
+	for p, part := range parts {
+		globals[p] = make([]int, len(part.keys))
+		for i, k := range part.keys {
+			g, known := which[k]
+			if !known { // a NaN never is
+				g = len(groups.keys)
+				which[k] = g
+				groups.keys, groups.sizes = append(groups.keys, k), append(groups.sizes, 0)
 			}
+			globals[p][i] = g
+			groups.sizes[g] += part.sizes[i]
 		}
 	}
 	groups.elements = make([][]T, len(groups.keys))
 	if err := For(at, len(groups.keys), func(g int) { groups.elements[g] = make([]T, 0, groups.sizes[g]) }); err != nil {
 		return nil, err
 	}
-	for p := range parts { // each part appends to a range of its own
-		if part := &parts[p]; len(parts) == 1 {
-			part.elements = groups.elements
-		} else {
-			part.elements = make([][]T, len(part.keys))
-			for i, g := range globals[p] {
-				all := &groups.elements[g]
-				end := len(*all) + part.sizes[i]
-				part.elements[i] = (*all)[len(*all):len(*all):end]
-				*all = (*all)[:end]
+	for p := range parts { // each part gets a range of its own
+		part := &parts[p]
+		ranges := make([][]T, len(part.keys))
+		for i, g := range globals[p] {
+			all := &groups.elements[g]
+			end := len(*all) + part.sizes[i]
+			ranges[i] = (*all)[len(*all):len(*all):end]
+			*all = (*all)[:end]
+			if p == 0 {
+				copy(ranges[i][:part.sizes[i]], part.elements[i])
 			}
 		}
+		part.elements = ranges
 	}
-	if err := For(at, len(parts), func(p int) {
-		lo, hi := cut(len(s), p, len(parts))
-		elements, of := parts[p].elements, of[lo:hi]
-		for i, e := range s[lo:hi] {
+	if err := For(at, n, func(p int) {
+		lo, hi := cut(len(s)-done, p, n)
+		elements, of := parts[1+p].elements, of[done+lo:done+hi]
+		for i, e := range s[done+lo : done+hi] {
 			to := &elements[of[i]]
 			*to = append(*to, e)
 		}
-	}); err != nil {
+	}, pool.Grain(1)); err != nil {
 		return nil, err
 	}
-	all := make(map[K][]T, len(groups.keys))
+	clear(all) // NaNs would stay
 	for g, k := range groups.keys {
 		all[k] = groups.elements[g]
 	}
 	return all, nil
+}
+
+// groupParts returns into how many parts to divide what is left of n elements, or 0 if one worker had better group them all. A sample of them has some
+// groups, and had fewer at an earlier length. To make and to put together the groups of all parts takes
+// about as long as grouping four times as many elements, and more than that some microseconds.
+func groupParts(n, sample, groups, before, earlier, workers int) int {
+	growth := float64(groups-before) / float64(sample-earlier) // of the last elements, which have groups of their own more seldom later
+	for parts := min(2*workers, mostGrouped, (n-sample)/leastGrouped); parts > 1; parts /= 2 {
+		if each := float64(groups) + growth*float64(max((n-sample)/parts-sample, 0)); each*float64(parts) <= float64(n-4*leastGrouped)/4 {
+			return parts
+		}
+	}
+	return 0
 }
 
 // groupFew is groupBy as one writes it by hand, but for keys that take long.
@@ -123,7 +152,7 @@ func groupFew[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map
 }
 
 const (
-	leastGrouped = 1 << 12 // the least part, which takes longer than a wake-up; a quarter of it says how many groups there are
+	leastGrouped = 1 << 12 // the least part, which takes longer than a wake-up; a quarter of it may say how many groups there are
 	mostGrouped  = 64      // the most parts
 )
 

@@ -174,12 +174,12 @@ func TestGroupsShareNoMemory(t *testing.T) {
 		l   *object
 		key int
 	}
-	const keys = 3000 // several for each part
+	const keys, each = 3000, 20 // they are in several parts
 	key := func(e element) int { return e.key }
 	var kept []element
 	var dropped []weak.Pointer[object]
 	func() {
-		s := make([]element, 3*keys)
+		s := make([]element, each*keys)
 		for i := range s {
 			s[i].key = i % keys
 			l, seen := garbage()
@@ -190,18 +190,26 @@ func TestGroupsShareNoMemory(t *testing.T) {
 		groups, err := GroupBy(p, s, key)
 		require.NoError(t, err)
 		require.Len(t, groups, keys)
-		for k, g := range groups {
-			require.True(t, slices.Equal([]element{s[k], s[k+keys], s[k+2*keys]}, g))
-			groups[k] = append(g, element{})[:3]
+		isGroup := func(k int, g []element) bool {
+			for i, e := range g {
+				if e != s[k+i*keys] {
+					return false
+				}
+			}
+			return len(g) == each
 		}
 		for k, g := range groups {
-			require.True(t, slices.Equal([]element{s[k], s[k+keys], s[k+2*keys]}, g), "append to a group changed another")
+			require.True(t, isGroup(k, g))
+			groups[k] = append(g, element{})[:each]
+		}
+		for k, g := range groups {
+			require.True(t, isGroup(k, g), "append to a group changed another")
 		}
 		kept = groups[0]
 	}()
 	requireAtRest(t, p)
 	requireCollected(t, dropped...)
-	require.Len(t, kept, 3)
+	require.Len(t, kept, each)
 	for _, e := range kept {
 		require.NotNil(t, e.l)
 	}
@@ -209,9 +217,52 @@ func TestGroupsShareNoMemory(t *testing.T) {
 
 // TestNaNsAreGroupsOfTheirOwn, as in a map: none equals another.
 func TestNaNsAreGroupsOfTheirOwn(t *testing.T) {
-	groups, err := GroupBy(pools.New(t), []float64{1, math.NaN(), math.NaN()}, func(x float64) float64 { return x })
-	require.NoError(t, err)
-	require.Len(t, groups, 3)
+	for _, n := range []int{3, 60_000} {
+		s := make([]float64, n)
+		for i := range s {
+			if s[i] = float64(i % 100); i%1000 == 1 {
+				s[i] = math.NaN()
+			}
+		}
+		groups, err := GroupBy(pools.New(t), s, func(x float64) float64 { return x })
+		require.NoError(t, err)
+		nans := 0
+		for x, group := range groups {
+			if x != x {
+				nans++
+				require.Len(t, group, 1)
+			}
+		}
+		require.Equal(t, (n+998)/1000, nans)
+		require.Len(t, groups, nans+min(n-nans, 100))
+	}
+}
+
+// TestGroupsAreTheSerialOnes, however many there are, also where the first elements have others than the rest.
+func TestGroupsAreTheSerialOnes(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for _, n := range []int{leastGrouped/4 + 1, 5 * leastGrouped, 20 * leastGrouped} {
+			for _, keys := range []int{1, 10, 1000, n / 8, n} {
+				s := make([]int, n)
+				for i := range s {
+					if s[i] = rand.N(keys); i < n/16 {
+						s[i] = i % 3
+					}
+				}
+				want := map[int][]int{}
+				for i, k := range s {
+					want[k] = append(want[k], i)
+				}
+				places := make([]int, n)
+				for i := range places {
+					places[i] = i
+				}
+				got, err := GroupBy(p, places, func(i int) int { return s[i] })
+				require.NoError(t, err)
+				require.True(t, maps.EqualFunc(want, got, slices.Equal), "%d elements, %d keys", n, keys)
+			}
+		}
+	})
 }
 
 func TestShuffleIsTheSameForTheSameSeedAndAPermutation(t *testing.T) {

@@ -150,6 +150,17 @@ func requireGivesWay(t *testing.T, p *Pool, f func(w *Worker)) {
 	require.True(t, gaveWay())
 }
 
+// TestLoopsThatAreNotWorthAWorkerGiveWay: each of them runs in its caller alone.
+func TestLoopsThatAreNotWorthAWorkerGiveWay(t *testing.T) {
+	setPs(t, 1)
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
+	requireAtRest(t, p)
+	requireGivesWay(t, p, func(w *Worker) {
+		require.NoError(t, ForRange(w, 1000, func(lo, hi int) { heist.Spin(time.Duration(hi-lo) * 5 * aloneTime / 1000) }))
+	})
+}
+
 // TestForksAtTheRootGiveWay: in a recursion whose first half is always small, as in a list, all forks are
 // equally near to the root.
 func TestForksAtTheRootGiveWay(t *testing.T) {

@@ -335,6 +335,9 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			if _, err := check(at); err != nil {
 				return nil, err
 			}
+			if w := at.view().w; w != nil { // it may compute many such loops in a row
+				w.giveWayIfDue(now)
+			}
 		}
 	}
 }

@@ -158,6 +158,7 @@ var unseen = map[string]string{
 	"pool-waits-with-what-it-kept":          "the explorer's host keeps nothing for a holder; a test of internal/core finds it",
 	"pool-lifo-slot-is-taken-without-a-cas": inPool,
 	"pool-nobody-looks-into-slots":          inPool,
+	"pool-first-of-few-runs-alone":          inPool,
 	"pool-place-too-many-sleeps":            inPool,
 	"pool-sleeper-asks-for-nothing":         inPool,
 	"pool-thief-asks-for-nothing":           inPool,
