@@ -58,7 +58,11 @@ func errForms(n int) map[string]func(at pool.Place, f func(ctx context.Context, 
 			done := serial()
 			err := ForEachErr(at, done, func(ctx context.Context, e *bool) error {
 				*e = true
-				return f(ctx, slices.IndexFunc(done[:1], func(bool) bool { return e == &done[0] }))
+				i := -1 // the others need not be told apart
+				if e == &done[0] {
+					i = 0
+				}
+				return f(ctx, i)
 			})
 			return done, all(), err
 		},

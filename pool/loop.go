@@ -145,7 +145,7 @@ func (a *AdaptiveGrain) move(chunks, stolen int64) {
 // An f that forks, or that keeps data in a [Local], takes the worker as well.
 //
 // Called from outside, with a pool as the place, a loop whose body takes no worker begins in the caller alone, unless
-// it is given a granularity that fixes the chunks or the pool has [WithCallers]. Until the caller becomes a guest, the
+// it is given a granularity that fixes the chunks, the pool has [WithCallers], or the items are few, and the last loop of f was long or there was none. Until the caller becomes a guest, the
 // loop is no call at the pool. A short loop ends before that, and costs some 30 ns more than it would without a pool;
 // see [Place] for what other callers cost. A panic in f ends the loop and continues in the caller as a [*PanicError], when no call
 // of f runs any more. The error is [ErrClosed], or that of the place's context; then some of the ranges, if
