@@ -91,24 +91,20 @@ func TestSerialRunsEverythingInItsOrderInTheCaller(t *testing.T) {
 	})
 }
 
-// TestSerialRunsInTheCallerWhatComesAfterAWait that a pool would notice, and starts no goroutine.
-func TestSerialRunsInTheCallerWhatComesAfterAWait(t *testing.T) {
-	goroutines, me := runtime.NumGoroutine(), goroutineID()
-	for _, wait := range []func(w *Worker){
-		func(*Worker) { time.Sleep(5 * monitorPeriod) },
-		func(w *Worker) { w.Block(func() { time.Sleep(5 * monitorPeriod) }) },
-	} {
-		mine := func(*Worker) { require.Equal(t, me, goroutineID()) }
-		require.NoError(t, Do(Serial(), func(w *Worker) {
-			w.Do(wait, mine)
-			w.Scope(func(s *Scope) {
-				for range 3 {
-					s.Go(w, func(w *Worker) { mine(w); wait(w); mine(w) })
-				}
-			})
-		}))
-		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
-	}
+// TestNobodyLooksWhetherACallerOfSerialWaits: a monitor would start workers, which find no place.
+func TestNobodyLooksWhetherACallerOfSerialWaits(t *testing.T) {
+	me := goroutineID()
+	require.NoError(t, Do(Serial(), func(w *Worker) {
+		w.Scope(func(s *Scope) {
+			for range 3 {
+				s.Go(w, func(*Worker) {
+					require.Equal(t, me, goroutineID())
+					time.Sleep(5 * monitorPeriod)
+				})
+			}
+		})
+		require.Nil(t, w.Pool().monitor.last)
+	}))
 }
 
 // TestSerialRefusesWhatNobodyWouldRun later, by an error; nothing is accepted and lost.
