@@ -362,6 +362,8 @@ type span struct {
 type loop struct {
 	body  func(w *Worker, lo, hi int) // constant
 	grain int                         // constant; 0 is lazy
+	few   uintptr                     // constant: the function of a loop of few items that was not probed; 0 for others
+	items int                         // constant: of such a loop, from 0 on
 	stop  atomic.Bool                 // a worker whose body panics writes
 
 	// seats is how many more workers may take part. Each part that was given away and is not done
@@ -384,11 +386,10 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	defer v.leave(&err)
 	v.does(code)
 	how := &r.how
-	begin := heist.Ticks()
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil
 	if r.few != 0 { // a worker that is not hungry yet will be, while an item runs
-		left.parts = v.w.pool.core.Size()
+		left.parts, left.few, left.items = v.w.pool.core.Size(), r.few, r.hi
 	}
 	if how.share > 0 { // a share of all items: nothing has been probed
 		left.grain = (left.hi-1)/times(how.share, v.w.pool.core.Size(), left.hi) + 1
@@ -402,13 +403,6 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	}
 	if left.counts {
 		how.adaptive.move(left.chunks.Load(), left.stolen.Load())
-	}
-	if r.few != 0 {
-		p, l := v.w.pool, long
-		if took := heist.Ticks() - begin; took*int64(p.core.Size()) < 2*p.long() {
-			l = unsure
-		}
-		p.lengths.note(r.few, l)
 	}
 	v.returned = true
 	return nil
@@ -491,6 +485,9 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 		now := heist.Ticks()
 		w.cancelScope.poll(w, now)
 		s.pace.Measured(next-s.lo, now-start, &p.ticks.loop)
+		if s.few != 0 && s.lo == 0 {
+			p.judge(s.few, now-start, next, s.items)
+		}
 		start, s.lo = w.giveWayIfDue(now), next
 	}
 }

@@ -14,8 +14,7 @@ import (
 //
 // How long a loop takes say its first items (probe). Of a few items the first one may be half of the loop, so it had better not run alone. For these
 // the pool remembers, by the address of the user's function, whether its last loop was long. A function that is new is taken for long, and its next
-// loop is probed. What a loop took that was not probed says only whether such loops may have become short, since others have
-// helped; then the next one is probed.
+// loop is probed. The first item of a loop that was not probed says whether the next one is likely to be long; if not, that is probed.
 
 const (
 	worthFactor = 8
@@ -84,6 +83,15 @@ func (p *Pool) lengthOf(ticks int64) length {
 		return short
 	}
 	return long
+}
+
+// judge notes what the first items of a loop say that was not probed. Cold caches may have cost them some microseconds.
+func (p *Pool) judge(code uintptr, took int64, items, n int) {
+	l := unsure
+	if float64(took-p.ticks.loop.Alone)*float64(n)/float64(items) >= float64(p.long()) {
+		l = long
+	}
+	p.lengths.note(code, l)
 }
 
 // codeOfAny returns the code of a function; someCode if f is none.

@@ -70,6 +70,16 @@ func TestThePoolRemembersWhetherLoopsOfFewItemsAreLong(t *testing.T) {
 	loops(short)
 }
 
+// TestShortLoopsAreFoundOutWithManyWorkers: how many would have helped in the time of a wake-up makes no loop long.
+func TestShortLoopsAreFoundOutWithManyWorkers(t *testing.T) {
+	p := newPool(t, WithWorkers(32), WithPinning(PinNone))
+	f := func(int) {}
+	require.True(t, testutil.Eventually(func() bool {
+		require.NoError(t, For(p, 200, f))
+		return p.lengths.of(codeOf(f)) == short
+	}))
+}
+
 func TestTwoFunctionsWithOnePlaceInTheMemory(t *testing.T) {
 	var m lengths
 	const one = uintptr(0x1000)
