@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed53057037/heist/internal/pad"
 )
 
 // # Whether a loop is worth a worker
@@ -36,9 +38,15 @@ const (
 
 // lengths are what is known of loops. Any worker writes; what is lost in a race is found again.
 type lengths struct {
-	wakeCost atomic.Int64 // in heist.Ticks: a running median
+	_        pad.Line
+	wakeCost atomic.Int64 // in heist.Ticks: a running median; who wakes a helper writes, and probes of loops read
+	_        pad.Line
+
 	// A word has a length, and above it the function's address. Functions with the same place take it from one another.
+	// It is read for each loop of few items, and written where that has changed.
 	table [1 << 8]atomic.Uint64
+
+	_ pad.Line
 }
 
 func (m *lengths) slot(code uintptr) (slot *atomic.Uint64, tag uint64) {

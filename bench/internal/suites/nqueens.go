@@ -100,8 +100,8 @@ func queens(b board) int {
 	return sum
 }
 
-// queensRecursive forks the two sets, too. One JoinAll for a row's candidates takes 1.4
-// times as long, as it makes and copies all boards of a row before it looks at the
+// queensRecursive forks the two sets, too. One JoinAll for a row's candidates takes
+// longer, as it makes and copies all boards of a row before it looks at the
 // first.
 var queensRecursive = pool.Recursive(func(f *pool.Fork[board, int], b board) int {
 	for b.settled() {
