@@ -32,7 +32,6 @@ import (
 // before. A launcher launches it as its first step, or after its waits; then the launcher is the lower
 // one. So the order in which nodes are launched, and lie in the queues, has nothing to do with the order
 // in which they can end.
-// with the order in which they can end.
 type dag struct {
 	Seed  uint64
 	Pools []dagPool
@@ -812,7 +811,8 @@ func (x *dagRun) circle(now []doing) []int {
 }
 
 // waitsFor returns the nodes for which a node waits. A node that is not launched waits for its
-// launcher: another node, its parent, or, if a group has no room, the members that take up the room.
+// launcher: another node, or its parent. If a group has no room, both a member that is launched and those
+// that are not yet wait for the members that take up the room.
 func (x *dagRun) waitsFor(i int, now []doing) []int {
 	n := x.Nodes[i]
 	switch d := now[i]; {
@@ -820,6 +820,8 @@ func (x *dagRun) waitsFor(i int, now []doing) []int {
 		return x.launchedChildren(n, now)
 	case d.phase == waiting:
 		return []int{d.On}
+	case d.phase == launched && n.Parent >= 0 && x.Nodes[n.Parent].Limit > 0:
+		return slices.DeleteFunc(slices.Clone(x.Nodes[n.Parent].Children), func(i int) bool { return now[i].phase < running })
 	case d.phase != notBegun:
 		return nil
 	case n.Parent < 0:
