@@ -13,45 +13,73 @@ import (
 // chosen so that the last merge ends on the side that was asked for.
 
 // insertionLen bounds the blocks that a leaf begins with. They are as long as each other, so that merges are even: with blocks of 12 and a rest
-// there are a twentieth more comparisons. With blocks from 12 to 16 a sort takes the same time.
-const insertionLen = 16
+// there are a twentieth more comparisons. With blocks from 8 to 16 a sort takes the same time.
+const insertionLen = 12
 
-// leaf sorts a range of the slice, in the caller alone, into the given side. A range that is a run already
-// stays in the slice. leaf returns the side that the range is in.
-func (g *sorting) leaf(r extent, to side) (in side) {
-	e := g.elements
-	done := false
-	defer func() {
-		if !done {
-			g.caught(recover())
-		}
-	}()
-	if end, down := e.run(r.lo, r.hi); end == r.hi {
-		if down {
-			e.reverse(r.lo, r.hi)
-		}
-		done = true
-		return inSlice
-	}
-	levels := bits.Len(uint((r.len() - 1) / insertionLen))
-	width := (r.len()-1)>>levels + 1
+// leafFunc sorts s by merges between s and a buffer as long, and returns the side that the elements are in then. If the comparator panics, or calls
+// runtime.Goexit, s has its elements.
+func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side) {
+	levels := bits.Len(uint((len(s) - 1) / insertionLen))
+	width := (len(s)-1)>>levels + 1
 	in = to ^ side(levels&1)
-	for lo := r.lo; lo < r.hi; lo += width {
-		e.block(lo, min(lo+width, r.hi), in)
+	sides := [2][]E{s, buffer}
+	var torn extent // of s: it is being written, and the buffer has its elements
+	defer func() { copy(s[torn.lo:torn.hi], buffer[torn.lo:torn.hi]) }()
+	for lo := 0; lo < len(s); lo += width {
+		hi := min(lo+width, len(s))
+		insertionFunc(sides[in][lo:hi], s[lo:hi], compare)
 	}
-	for ; width < r.len(); width *= 2 {
-		for lo := r.lo; lo < r.hi; lo += 2 * width {
-			if g.failed.Load() != nil {
-				done = true
-				return inSlice
+	for ; width < len(s); width *= 2 {
+		for lo := 0; lo < len(s); lo += 2 * width {
+			mid, end := min(lo+width, len(s)), min(lo+2*width, len(s))
+			if in == inBuffer {
+				torn = extent{lo, end}
 			}
-			mid, end := min(lo+width, r.hi), min(lo+2*width, r.hi)
-			e.merge(in, extent{lo, mid}, extent{mid, end}, lo)
+			mergeFunc(sides[in.other()][lo:end], sides[in], extent{lo, mid}, extent{mid, end}, compare)
+			torn = extent{}
 		}
 		in = in.other()
 	}
-	done = true
 	return in
+}
+
+// fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
+const fewOnStack, largeOnStack = 128, 32
+
+// sortFew sorts s, in the caller alone, if it is disordered from its beginning on. It says whether it did. The rest is as in leafFunc.
+func sortFew[E any](s []E, compare func(a, b E) int) bool {
+	switch end, _ := runOfFunc(s, compare); {
+	case end > fewInOrder:
+		return false
+	case len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack:
+		sortOnStack(s, compare)
+	default:
+		leafFunc(s, make([]E, len(s)), inSlice, compare)
+	}
+	return true
+}
+
+// fewInOrder is how long the run is at most that disordered elements begin with: 1 of 360 times a random one is longer.
+const fewInOrder = 5
+
+// sortOnStack has a function of its own for its frame.
+//
+//go:noinline
+func sortOnStack[E any](s []E, compare func(a, b E) int) {
+	var buffer [fewOnStack]E
+	leafFunc(s, buffer[:len(s)], inSlice, compare)
+}
+
+// runOfFunc returns where the run ends that s begins with, and whether it descends.
+func runOfFunc[E any](s []E, compare func(a, b E) int) (end int, down bool) {
+	if end = 2; end > len(s) {
+		return len(s), false
+	}
+	down = compare(s[1], s[0]) < 0
+	for end < len(s) && (compare(s[end], s[end-1]) < 0) == down {
+		end++
+	}
+	return end, down
 }
 
 // mostSkewed is how many times longer than another a run may be and still be merged with it element by element.
@@ -131,15 +159,8 @@ func (e *comparables[E]) sample(at, hi int) (less, equal int) {
 }
 
 func (e *comparables[E]) run(lo, hi int) (end int, down bool) {
-	s := e.sides[inSlice]
-	if end = lo + 2; end > hi {
-		return hi, false
-	}
-	down = e.compare(s[lo+1], s[lo]) < 0
-	for end < hi && (e.compare(s[end], s[end-1]) < 0) == down {
-		end++
-	}
-	return end, down
+	end, down = runOfFunc(e.sides[inSlice][lo:hi], e.compare)
+	return lo + end, down
 }
 
 func (e *comparables[E]) nearly(lo, hi int) bool {
@@ -152,8 +173,21 @@ func (e *comparables[E]) nearly(lo, hi int) bool {
 
 func (e *comparables[E]) reverse(lo, hi int) { slices.Reverse(e.sides[inSlice][lo:hi]) }
 
-func (e *comparables[E]) block(lo, hi int, to side) {
-	insertionFunc(e.sides[to][lo:hi], e.sides[inSlice][lo:hi], e.compare)
+func (e *comparables[E]) leaf(r extent, to side) (in side) {
+	done := false
+	defer func() {
+		if !done {
+			e.caught(recover())
+		}
+	}()
+	s := e.sides[inSlice][r.lo:r.hi]
+	if end, down := runOfFunc(s, e.compare); end < len(s) {
+		in = leafFunc(s, e.sides[inBuffer][r.lo:r.hi], to, e.compare)
+	} else if down {
+		slices.Reverse(s)
+	}
+	done = true
+	return in
 }
 
 func (e *comparables[E]) inOrder(in side, mid int) bool {
@@ -197,28 +231,35 @@ func (e *comparables[E]) move(from side, r extent, dst int) {
 }
 
 // insertionFunc sorts src into dst, which may be the same slice. No element is moved before
-// its place is found. An element after one that was the greatest is compared with that first; otherwise a binary search, which has no
-// branch of its own to mispredict, takes fewer comparisons.
+// its place is found. An element after one that was the greatest is compared with that first. Otherwise the first comparison halves what is left,
+// and the place is looked for from the end on: so few comparisons cannot be predicted, and few are made.
 func insertionFunc[E any](dst, src []E, compare func(a, b E) int) {
+	dst = dst[:len(src)]
 	inRun := true
 	for i, x := range src {
-		lo, hi := 0, i
+		lo, at := 0, i
 		if inRun && i > 0 {
 			if compare(x, dst[i-1]) >= 0 {
 				lo = i
 			} else {
-				hi--
+				at--
+			}
+			inRun = lo == i
+		}
+		if at-lo > 4 {
+			if mid := at / 2; compare(x, dst[mid]) < 0 {
+				at = mid
+			} else {
+				lo = mid + 1
 			}
 		}
-		for lo < hi {
-			mid := int(uint(lo+hi) / 2)
-			less := compare(x, dst[mid]) >> (bits.UintSize - 1) // all bits or none
-			hi += (mid - hi) & less
-			lo += (mid + 1 - lo) &^ less
+		for at > lo && compare(x, dst[at-1]) < 0 {
+			at--
 		}
-		inRun = lo == i
-		copy(dst[lo+1:i+1], dst[lo:i])
-		dst[lo] = x
+		for k := i; k > at; k-- {
+			dst[k] = dst[k-1]
+		}
+		dst[at] = x
 	}
 }
 

@@ -97,9 +97,9 @@ func shuffleSome(s []int, r *rand.Rand) {
 
 // someLen returns a length at which sorts go another way, or one near it.
 func someLen(r *rand.Rand) int {
-	borders := []int{0, insertionLen, serialSort, shortNumbers, leafLen, mergeLen, radixLeaf, 2 * partLen, 3 * mergeLen}
+	borders := []int{0, insertionLen, insertedAlone, fewOnStack, serialSort, shortNumbers, leafLen, mergeLen, radixLeaf, 2 * partLen, 3 * mergeLen}
 	if testutil.UnderRace {
-		borders = borders[:6]
+		borders = borders[:8]
 	}
 	return max(0, borders[r.IntN(len(borders))]+r.IntN(200)-100)
 }

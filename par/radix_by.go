@@ -44,6 +44,9 @@ func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) e
 // fewKeys is how many keys are sorted on the stack. Beside a sort of so few elements each allocation counts.
 const fewKeys = 256
 
+// insertedItems bounds the blocks of keys that are sorted by insertion, by a binary search that has no branch.
+const insertedItems = 16
+
 // sortByFew sorts at most fewKeys elements: those that are near their places by insertion, others by merging keys and indices.
 func sortByFew[E any, K cmp.Ordered](s []E, key func(e E) K) {
 	var keys [fewKeys]K
@@ -70,10 +73,10 @@ func mergeByFew[E any, K cmp.Ordered](s []E, keys *[fewKeys]K) {
 		from.values[i] = uint8(i)
 	}
 	if !sortFewValues(to, from) {
-		for lo := 0; lo < len(s); lo += insertionLen {
-			insertItems(to.at(lo, min(lo+insertionLen, len(s))), from.at(lo, min(lo+insertionLen, len(s))))
+		for lo := 0; lo < len(s); lo += insertedItems {
+			insertItems(to.at(lo, min(lo+insertedItems, len(s))), from.at(lo, min(lo+insertedItems, len(s))))
 		}
-		for width := insertionLen; width < len(s); width *= 2 {
+		for width := insertedItems; width < len(s); width *= 2 {
 			from, to = to, from
 			for lo := 0; lo < len(s); lo += 2 * width {
 				mid, end := min(lo+width, len(s)), min(lo+2*width, len(s))
@@ -195,8 +198,8 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 		return false
 	}
 	switch {
-	case len(s) <= insertionLen:
-		var keys [insertionLen]K
+	case len(s) <= insertedItems:
+		var keys [insertedItems]K
 		for i, e := range s {
 			keys[i] = key(e)
 		}

@@ -24,7 +24,7 @@ import (
 //
 // Runs ascend, or descend strictly, so that a run that is reversed is stable.
 //
-// From timsort: runs, the binary insertion and the search for few elements in a long run. From powersort (Munro and Wild, 2018): merges that
+// From timsort: runs, an insertion that takes few comparisons, and the search for few elements in a long run. From powersort (Munro and Wild, 2018): merges that
 // are near the best for any lengths of runs; of their two rules the one that a fork can follow from the top down, peeksort's, which cuts at
 // the border nearest to the middle. From driftsort and glidesort: a look at the order decides between runs and what is made for random
 // elements. From pdqsort and ipnsort: few values are a case of their own.

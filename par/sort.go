@@ -67,7 +67,7 @@ const (
 	shortNumbers = 1 << 10
 
 	// insertedAlone is the length up to which a slice is sorted by insertion. A buffer and what else a merge sort needs take as long.
-	insertedAlone = 32
+	insertedAlone = 16
 
 	// leafLen bounds the leaves of a merge sort. One of 8-byte elements and its part of the buffer
 	// fill 32 KiB, a first-level cache, and sorting it takes far longer than a fork.
@@ -105,8 +105,8 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // be there twice.
 //
 // Elements that are in order, or in reverse order, are compared once, runs are merged, and if there are few values, an element is compared with
-// some of them only. The cost is a buffer as long as s, unless s is in order, but for a few outliers, or has up to 32 elements; and if
-// there are few values, a byte for each element. Up to 255 elements are sorted by the caller alone.
+// some of them only. The cost is a buffer as long as s, unless s is in order, but for a few outliers, or short: the buffer of up to 128 elements of up
+// to 32 bytes is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
 		return errNilFunc("SortFunc")
@@ -233,6 +233,9 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 		insertionFunc(s, s, compare)
 		return true
 	}
+	if len(s) < serialSort && sortFew(s, compare) {
+		return true
+	}
 	e := newComparables(s, compare, cancelled)
 	return e.sort(w, look(len(s), func(hi int) (int, bool) { return e.run(0, hi) }, e.sample))
 }
@@ -284,8 +287,9 @@ type elements interface {
 	reverse(lo, hi int)
 	// grow makes the buffer.
 	grow()
-	// block sorts a range of the slice, of at most insertionLen elements, into a side, which may be the slice.
-	block(lo, hi int, to side)
+	// leaf sorts a range of the slice, in the caller alone, into the given side, and returns the side that it is in: one that is a run already stays
+	// in the slice. If the comparator panics, that is caught, and the slice has its elements.
+	leaf(r extent, to side) (in side)
 	// inOrder says whether two runs that meet at mid are one already.
 	inOrder(in side, mid int) bool
 	// before returns how many elements of the run r belong before element x: those
@@ -389,7 +393,7 @@ func sortFork(w *pool.Worker, t part) side {
 	case only.order == ascends:
 		return inSlice
 	case t.a.len() <= leafLen:
-		return t.leaf(t.a, t.to)
+		return t.elements.leaf(t.a, t.to)
 	}
 	a, b := extent{t.a.lo, mid}, extent{mid, t.a.hi}
 	from := t.to.other()

@@ -41,6 +41,8 @@ import (
 //
 // The pool is hungry if a worker searches for work, or sleeps and would take a fork (sleep.md).
 //
+// A patient guest (worth.go) takes no notice of sleepers for a while.
+//
 //  1. A thief that finds nothing to steal on a stack raises an **alarm** there: it sets slow, the depth
 //     below which forks and joins leave their fast path, to a depth that no fork has. (Lace has a flag
 //     for each victim too.)
@@ -99,8 +101,9 @@ type stack struct {
 
 	// levels is how many of the oldest forks are published in any case; checkedAt is when one of
 	// these last looked at the clock, in heist.Ticks. See checkClock.
-	levels    int
-	checkedAt int64
+	levels       int
+	checkedAt    int64
+	checkedDepth int // the fork that did
 
 	_ pad.Line
 
@@ -235,8 +238,8 @@ func (s *frames[W, R]) pushTo(what W, public bool) {
 	s.bottom = d + 1
 	s.used = max(s.used, d+1)
 	eager := s.eager()
-	switch {
-	case s.sleep.Hungry():
+	switch state := s.sleep.Load(); {
+	case state.Hungry() && !w.bePatient(state, d == 0):
 		w.expose()
 	case public || d < eager:
 		s.publish()
@@ -287,14 +290,21 @@ func (s *frames[W, R]) relax() {
 }
 
 // reason says whether there is a reason for an alarm.
-func (s *stack) reason() bool { return s.sleep.Hungry() || s.owner.cancelScope.stopped() }
+func (s *stack) reason() bool { return s.hungry() || s.owner.cancelScope.stopped() }
+
+// hungry says whether the pool is hungry, and may be fed.
+func (s *stack) hungry() bool {
+	state := s.sleep.Load()
+	return state.Hungry() && !s.owner.isPatient(state)
+}
 
 // # Giving way
 //
 // A fork on the fast path does not look at the clock, so a recursion would hold its P until Go
 // preempts it, after 10 ms. But the oldest forks, the levels of a tree next to its root, are on the
 // slow path, and they give way. The number of these levels is adjusted so that this happens about
-// every giveWayPeriod: the deeper a level, the more forks it has.
+// every giveWayPeriod: the deeper a level, the more forks it has. A patient worker begins with all levels, and leaves out the deepest one
+// as often as it has looked too soon.
 
 // mostLevels bounds the levels. Each level of a tree has twice as many forks as the one above it.
 const mostLevels = 24
@@ -303,10 +313,16 @@ const mostLevels = 24
 // with the fewest levels.
 func (s *stack) checkClock(w *Worker, d int) {
 	now, period := heist.Ticks(), w.pool.ticks.giveWay
-	since := now - s.checkedAt
-	s.checkedAt = now
+	since, from := now-s.checkedAt, s.checkedDepth
+	s.checkedAt, s.checkedDepth = now, d
 	switch {
-	case d == 0:
+	case w.patientUntil != 0:
+		if d == 0 {
+			s.levels = alarmed
+		} else if d <= from && since < w.wakeUp/2 {
+			s.levels = min(s.levels, d)
+		}
+	case d == 0 || s.levels > mostLevels:
 		s.levels = policy.AlwaysPublic
 	case since > period:
 		s.levels = min(s.levels+bits.Len64(uint64(since/period)), mostLevels)
@@ -331,7 +347,7 @@ func (s *frames[W, R]) pop(d int, what W) R {
 // did not, the caller calls joinStolen next, or leaves it.
 func (s *frames[W, R]) takeBack(d int) bool {
 	s.bottom = d
-	if s.sleep.Hungry() {
+	if state := s.sleep.Load(); state.Hungry() && !s.owner.bePatient(state, false) {
 		s.owner.expose()
 	}
 	if d >= s.split {
@@ -412,6 +428,7 @@ func (s *frames[W, R]) publish() {
 	}
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	switch state := s.sleep.Load(); {
+	case s.owner.isPatient(state):
 	case state.WantsForks():
 		s.owner.wakeHelper()
 	case state.Searching() == 0: // nobody sleeps
@@ -534,6 +551,7 @@ func (s *frames[W, R]) moveTo(d int) {
 //
 //go:noinline
 func (w *Worker) expose() {
+	w.patientUntil = 0
 	for _, s := range w.stacks {
 		s.publish()
 	}

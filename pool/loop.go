@@ -296,6 +296,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 		}
 	}
 	last := heist.Ticks()
+	worth, spared := p.long(last), false
 	start, next := last, min(n/probeShare, mostProbed)|1
 	for done := 0; ; {
 		inBody = true
@@ -304,7 +305,11 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 		items := next - done
 		if done = next; done == n || !more {
 			if few != 0 {
-				p.lengths.note(few, p.lengthOf(heist.Ticks()-start))
+				p.lengths.note(few, lengthOf(heist.Ticks()-start, worth))
+			}
+			if spared {
+				p.lengths.sparedWake()
+				p.lengths.wantedAt.Store(heist.Ticks())
 			}
 			return nil, nil
 		}
@@ -317,14 +322,16 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			next = times(16, done, n)
 		case now-start < p.ticks.loop.Alone/probeTime:
 			next = times(2, done, n)
-		case left < float64(p.long()) && p.core.Sleep.Load().Searching() == 0:
+		case left < float64(worth) && p.core.Sleep.Load().Searching() == 0:
 			next = done + max(int(float64(p.ticks.loop.Alone)*float64(items)/float64(took)), 1)
+			spared = true
 		default:
 			r := restOf(at, done, n, probed{}, g)
 			r.pace.Probed(items, took, &p.ticks.loop)
 			if few != 0 {
-				p.lengths.note(few, p.lengthOf(now-start+int64(left)))
+				p.lengths.note(few, lengthOf(now-start+int64(left), worth))
 			}
+			p.lengths.wantedAt.Store(now)
 			return r, nil
 		}
 		if next > n/2 && done < n/2 {
@@ -385,6 +392,7 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	v.loop = true
 	defer v.leave(&err)
 	v.does(code)
+	v.w.patience = patience{} // it is long, and does not look for the end of it
 	how := &r.how
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil

@@ -114,7 +114,7 @@ type counts struct {
 type periods struct {
 	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn int64
 	rebind, look, shortLook, longLook, stealOn                      int64
-	leastWakeCost, mostWakeCost                                     int64
+	leastWakeCost, mostWakeCost, mostInARow, inARow                 int64
 	loop                                                            policy.PaceTimes
 	perNanosecond                                                   float64
 }
@@ -176,7 +176,7 @@ func makePool(c *config) *Pool {
 			maxTurn: heist.TicksIn(maxTurn), longTurn: heist.TicksIn(longTurn), turn: heist.TicksIn(turnTime),
 			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
 			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook), stealOn: heist.TicksIn(stealOnLook),
-			leastWakeCost: heist.TicksIn(leastWakeCost), mostWakeCost: heist.TicksIn(mostWakeCost),
+			leastWakeCost: heist.TicksIn(leastWakeCost), mostWakeCost: heist.TicksIn(mostWakeCost), mostInARow: heist.TicksIn(mostInARow), inARow: heist.TicksIn(inARow),
 			loop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 			perNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		},
@@ -187,6 +187,7 @@ func makePool(c *config) *Pool {
 	}
 	p.relief.only = p
 	p.lengths.wakeCost.Store(p.ticks.leastWakeCost)
+	p.lengths.wantedAt.Store(-p.ticks.inARow)
 	p.admission.Most = p.callers
 	p.slow.stop, p.slow.over = make(chan struct{}), make(chan struct{})
 	p.makeMonitor()

@@ -34,6 +34,7 @@ type Worker struct {
 	itsGoroutine
 	calls
 	manners
+	patience
 	workerLabels
 	meter
 

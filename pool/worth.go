@@ -5,13 +5,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/internal/policy"
 )
 
-// # Whether a loop is worth a worker
+// # Whether a call is worth a worker
 //
 // Who wakes a worker for a part of a loop loses time: the interrupt to an idle CPU, and the wait for a P of its own (wakeHelper).
-// That is 3 microseconds on one machine and 20 on another. So the pool measures it. A loop is **long** if its caller alone would take
+// That is 3 microseconds on one machine and 60 on another. So the pool measures it. A loop is **long** if its caller alone would take
 // worthFactor times as long: the wake-up is then an eighth of it at most, and what the other worker does is more.
 //
 // How long a loop takes say its first items (probe). Of a few items the first one may be half of the loop, so it had better not run alone. For these
@@ -20,10 +22,19 @@ import (
 
 const (
 	worthFactor = 8
-	// What a wake-up costs counts within these bounds: who was put aside for longer has met something else.
-	leastWakeCost, mostWakeCost = time.Microsecond, 20 * time.Microsecond
+	// What a wake-up costs counts within these bounds: who was put aside for longer has met something else. 40 to 85 microseconds were measured on
+	// a virtual machine whose kernel wakes a thread on the CPU of its waker, though another one is idle (sched_vcpu_pack). But a worker that a loop wakes
+	// is awake for the next one. So among loops in a row, with less than inARow between them, a wake-up counts as less: if 50 microseconds did,
+	// a program of such loops sometimes stayed on one CPU (bench mixed/ntt-14-1).
+	leastWakeCost, mostWakeCost, mostInARow = time.Microsecond, 100 * time.Microsecond, 20 * time.Microsecond
+	inARow                                  = time.Millisecond
 	// A loop has few items if there are less than fewItems for each worker: its first one is then more than a sixteenth of a worker's share.
 	fewItems = 16
+	// A call is very long if it takes neverTried times as long as a long one.
+	neverTried = 4
+	// The greatest debt bounds what is lost if all calls have two long halves: half of one call of 64. One that was very long may have met something else,
+	// so it leaves a small debt.
+	mostDebt, leastDebt = 64, 8
 )
 
 // length is what is known of the loops of a function.
@@ -36,36 +47,65 @@ const (
 	long
 )
 
-// lengths are what is known of loops. Any worker writes; what is lost in a race is found again.
+// lengths are what is known of loops and calls. Any worker writes; what is lost in a race is found again.
 type lengths struct {
 	_        pad.Line
-	wakeCost atomic.Int64 // in heist.Ticks: a running median; who wakes a helper writes, and probes of loops read
+	wakeCost atomic.Int64 // in heist.Ticks: a running median; who wakes a helper writes, and loops and recursions read
+	wantedAt atomic.Int64 // when a worker could last have been woken for one of these, in heist.Ticks; they read and write
 	_        pad.Line
 
-	// A word has a length, and above it the function's address. Functions with the same place take it from one another.
-	// It is read for each loop of few items, and written where that has changed.
-	table [1 << 8]atomic.Uint64
+	loops byCode // the lengths of loops of few items; read for each such loop, written where that has changed
+	debts byCode // of recursions, and one more; read and written by guests whose forks could wake a worker
 
 	_ pad.Line
 }
 
-func (m *lengths) slot(code uintptr) (slot *atomic.Uint64, tag uint64) {
-	return &m.table[hashOf(code)%uint(len(m.table))], uint64(code) << 2
+// of returns what is known of the loops of a function.
+func (m *lengths) of(code uintptr) length { return length(m.loops.get(code)) }
+
+// note notes what is known of the loops of a function from now on.
+func (m *lengths) note(code uintptr, l length) { m.loops.set(code, uint64(l)) }
+
+// sparedWake is called after a call that has woken nobody because a wake-up costs so much. It believes the measured cost a little less, so that
+// it is measured again sometimes.
+func (m *lengths) sparedWake() {
+	c := m.wakeCost.Load()
+	m.wakeCost.Store(c - c>>8)
 }
 
-// of returns what is known of a function.
-func (m *lengths) of(code uintptr) length {
-	slot, tag := m.slot(code)
-	if word := slot.Load(); word&^3 == tag {
-		return length(word & 3)
+// debt returns what a recursion owes, in wake-ups.
+func (m *lengths) debt(code uintptr) int {
+	if n := m.debts.get(code); n > 0 {
+		return int(n) - 1
 	}
-	return unknown
+	return 1
 }
 
-// note notes what is known of a function from now on.
-func (m *lengths) note(code uintptr, l length) {
-	if slot, tag := m.slot(code); slot.Load() != tag|uint64(l) {
-		slot.Store(tag | uint64(l))
+func (m *lengths) owes(code uintptr, debt int) {
+	m.debts.set(code, uint64(debt)+1)
+}
+
+// byCode has a number for each function, which is 0 until it is set. Functions with the same place take it from one another.
+type byCode [1 << 8]atomic.Uint64
+
+// mostByCode is the greatest number. The rest of a word is the function's address.
+const mostByCode = 1<<8 - 1
+
+func (t *byCode) slot(code uintptr) (slot *atomic.Uint64, tag uint64) {
+	return &t[hashOf(code)%uint(len(t))], uint64(code) * (mostByCode + 1)
+}
+
+func (t *byCode) get(code uintptr) uint64 {
+	slot, tag := t.slot(code)
+	if word := slot.Load(); word&^mostByCode == tag {
+		return word & mostByCode
+	}
+	return 0
+}
+
+func (t *byCode) set(code uintptr, n uint64) {
+	if slot, tag := t.slot(code); slot.Load() != tag|n {
+		slot.Store(tag | n)
 	}
 }
 
@@ -80,14 +120,21 @@ func (m *lengths) noteWake(took int64) {
 	m.wakeCost.Store(c)
 }
 
-// long returns how long loops are that are long, in heist.Ticks.
-func (p *Pool) long() int64 {
-	return worthFactor * min(max(p.lengths.wakeCost.Load(), p.ticks.leastWakeCost), p.ticks.mostWakeCost)
+// wakeUp returns how long a wake-up takes, in heist.Ticks.
+func (p *Pool) wakeUp(now int64) int64 {
+	most := p.ticks.mostWakeCost
+	if now-p.lengths.wantedAt.Load() < p.ticks.inARow {
+		most = p.ticks.mostInARow
+	}
+	return min(max(p.lengths.wakeCost.Load(), p.ticks.leastWakeCost), most)
 }
 
+// long returns how long loops are that are long, in heist.Ticks.
+func (p *Pool) long(now int64) int64 { return worthFactor * p.wakeUp(now) }
+
 // lengthOf says whether a loop is long that takes so many ticks alone.
-func (p *Pool) lengthOf(ticks int64) length {
-	if ticks < p.long() {
+func lengthOf(ticks, atLeast int64) length {
+	if ticks < atLeast {
 		return short
 	}
 	return long
@@ -96,10 +143,62 @@ func (p *Pool) lengthOf(ticks int64) length {
 // judge notes what the first items of a loop say that was not probed. Cold caches may have cost them some microseconds.
 func (p *Pool) judge(code uintptr, took int64, items, n int) {
 	l := unsure
-	if float64(took-p.ticks.loop.Alone)*float64(n)/float64(items) >= float64(p.long()) {
+	if float64(took-p.ticks.loop.Alone)*float64(n)/float64(items) >= float64(p.long(heist.Ticks())) {
 		l = long
 	}
 	p.lengths.note(code, l)
+}
+
+// patience is what a guest remembers of the forks of a recursion, times in heist.Ticks. Owner only.
+type patience struct {
+	recursion    uintptr // the function of the outermost recursion; 0 for none
+	wantedAt     int64   // when a fork could first have woken a worker; 0 is not yet
+	wakeUp       int64   // how long that takes
+	patientUntil int64   // 0 if it is not patient
+	wasPatient   bool
+}
+
+// isPatient says whether the worker leaves the pool's sleepers alone for now.
+func (w *Worker) isPatient(state policy.State) bool {
+	return w.patientUntil != 0 && state.Searching() == 0
+}
+
+// bePatient is isPatient for a fork or join on the slow path. It looks at the clock. Patience begins with the outermost fork of a stack.
+func (w *Worker) bePatient(state policy.State, outermost bool) bool {
+	switch {
+	case w.recursion == 0 || state.Searching() > 0:
+		return false
+	case w.wantedAt == 0 && outermost:
+		now := heist.Ticks()
+		w.wantedAt, w.wakeUp = now, w.pool.wakeUp(now)
+		if w.pool.lengths.debt(w.recursion) == 0 {
+			w.patientUntil, w.wasPatient = now+worthFactor*w.wakeUp, true
+		}
+	case w.patientUntil != 0 && heist.Ticks() >= w.patientUntil:
+		w.patientUntil = 0
+	}
+	return w.patientUntil != 0
+}
+
+// settle ends what a guest remembers, at the end of the outermost recursion.
+func (w *Worker) settle() {
+	if w.wantedAt != 0 {
+		m, now := &w.pool.lengths, heist.Ticks()
+		took, debt := now-w.wantedAt, m.debt(w.recursion)
+		switch {
+		case w.wasPatient && (w.patientUntil == 0 || now >= w.patientUntil):
+			debt = int(min(took/w.wakeUp, mostDebt))
+		case took >= neverTried*worthFactor*w.wakeUp:
+			debt = max(debt-1, leastDebt)
+		case debt > 0:
+			debt--
+		default:
+			m.sparedWake()
+		}
+		m.owes(w.recursion, debt)
+		m.wantedAt.Store(now)
+	}
+	w.patience = patience{}
 }
 
 // codeOfAny returns the code of a function; someCode if f is none.

@@ -84,7 +84,7 @@ func TestTwoFunctionsWithOnePlaceInTheMemory(t *testing.T) {
 	var m lengths
 	const one = uintptr(0x1000)
 	other := one + 1
-	for hashOf(other)%uint(len(m.table)) != hashOf(one)%uint(len(m.table)) {
+	for hashOf(other)%uint(len(m.loops)) != hashOf(one)%uint(len(m.loops)) {
 		other++
 	}
 	m.note(one, long)
@@ -98,7 +98,7 @@ func TestTwoFunctionsWithOnePlaceInTheMemory(t *testing.T) {
 // TestALoopIsLongIfItIsWorthAWakeUp as wake-ups are on this machine, within bounds.
 func TestALoopIsLongIfItIsWorthAWakeUp(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
-	require.Equal(t, worthFactor*heist.TicksIn(leastWakeCost), p.long())
+	require.Equal(t, worthFactor*heist.TicksIn(leastWakeCost), p.long(heist.Ticks()))
 	for _, cost := range []time.Duration{5 * time.Microsecond, 15 * time.Microsecond, 3 * time.Microsecond} {
 		for i := range 100 {
 			took := heist.TicksIn(cost)
@@ -107,12 +107,15 @@ func TestALoopIsLongIfItIsWorthAWakeUp(t *testing.T) {
 			}
 			p.lengths.noteWake(took)
 		}
-		require.InEpsilon(t, worthFactor*heist.TicksIn(cost), p.long(), 0.8)
+		require.InEpsilon(t, worthFactor*heist.TicksIn(cost), p.long(heist.Ticks()), 0.8)
 	}
 	for range 100 {
 		p.lengths.noteWake(heist.TicksIn(time.Second))
 	}
-	require.Equal(t, worthFactor*heist.TicksIn(mostWakeCost), p.long())
+	now := heist.Ticks()
+	require.Equal(t, worthFactor*heist.TicksIn(mostWakeCost), p.long(now))
+	p.lengths.wantedAt.Store(now - 1)
+	require.Equal(t, worthFactor*heist.TicksIn(mostInARow), p.long(now), "a worker that is woken is awake for the next loop")
 }
 
 // TestALoopThatIsNotWorthAWakeUpIsRunAlone, though it takes longer than the caller needs to see that it is no shorter.
@@ -132,5 +135,88 @@ func TestALoopThatIsNotWorthAWakeUpIsRunAlone(t *testing.T) {
 			}
 		}))
 		return p.Stats().Published == before && !longer.Load() // and looks again each aloneTime
+	}))
+}
+
+// TestAShortRecursionWakesNobody once the pool has seen that it is short.
+func TestAShortRecursionWakesNobody(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	sum := Recursive(func(f *Fork[int, int], n int) int {
+		if n == 0 {
+			return 1
+		}
+		x, y := f.Join(n-1, n-1)
+		return x + y
+	})
+	require.True(t, testutil.Eventually(func() bool { // a call that the system interrupts is long
+		before := p.Stats().Total().Wakes
+		for range 5 {
+			requireAtRest(t, p)
+			p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
+			n, err := sum.Run(p, 3)
+			require.NoError(t, err)
+			require.NoError(t, p.Run(func(w *Worker) { n += sum.Call(w, 3) }))
+			require.Equal(t, 2<<3, n)
+		}
+		return p.Stats().Total().Wakes == before
+	}))
+	require.Zero(t, p.lengths.debt(codeOf(sum.f)))
+}
+
+// TestPatienceEnds though most forks of a recursion take the fast path: it goes on until another worker has taken one.
+func TestPatienceEnds(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var stolen atomic.Bool
+	climb := Recursive(func(f *Fork[int, int], n int) int {
+		if !f.Worker().core.Guest {
+			stolen.Store(true)
+		}
+		if n > 0 && !stolen.Load() {
+			f.Join(n-1, n-1)
+		}
+		return 0
+	})
+	for range testutil.Stress(20) {
+		requireAtRest(t, p)
+		p.lengths.owes(codeOf(climb.f), 0)
+		stolen.Store(false)
+		require.True(t, testutil.Returns(func() { _, _ = climb.Run(p, 60) }))
+		require.True(t, stolen.Load())
+		require.Positive(t, p.lengths.debt(codeOf(climb.f)), "it was patient in vain")
+	}
+}
+
+// TestPatienceInVainIsPaidBack: after one call with two long halves, which a patient guest runs one after the other, guests are patient again only
+// when calls have been short for a while.
+func TestPatienceInVainIsPaidBack(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var half time.Duration
+	halves := Recursive(func(f *Fork[bool, int], both bool) int {
+		if both {
+			f.Join(false, false)
+		}
+		for start := time.Now(); time.Since(start) < half; {
+		}
+		return 0
+	})
+	calls := func(n int) (debt int) {
+		for range n {
+			requireAtRest(t, p)
+			_, err := halves.Run(p, true)
+			require.NoError(t, err)
+		}
+		return p.lengths.debt(codeOf(halves.f))
+	}
+	p.lengths.owes(codeOf(halves.f), 0)
+	half = 5 * time.Millisecond
+	require.Equal(t, mostDebt, calls(1))
+	for range 20 {
+		require.Positive(t, calls(1))
+	}
+	half = 0
+	require.Positive(t, calls(leastDebt/2))
+	require.True(t, testutil.Eventually(func() bool {
+		p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
+		return calls(1) == 0
 	}))
 }

@@ -32,6 +32,11 @@ func (s State) Sleepers() int { return int(s << 16 >> 40) }
 // HasGuests says whether there are guests.
 func (s State) HasGuests() bool { return s&(OneSleeper-1) != 0 }
 
+// Hungry reports whether the pool is hungry: a worker searches, or more places sleep than
+// guests compute. Without the lowest number the word is positive if and only if the highest is, or that is 0
+// and the middle one positive.
+func (s State) Hungry() bool { return s >= OneSleeper }
+
 // WantsForks reports whether a fork should wake a worker: more places sleep than guests
 // compute, and the searchers are at most an eighth of the difference. If only one worker were
 // woken at a time, 512 would take 5 ms to wake up.
@@ -69,10 +74,8 @@ func (s *Sleep) Load() State { return State(s.state.Load()) }
 // Add changes the state, and returns the new state. It is a full fence.
 func (s *Sleep) Add(change State) State { return State(s.state.Add(int64(change))) }
 
-// Hungry reports whether the pool is hungry: a worker searches, or more places sleep than
-// guests compute. Without the lowest number the word is positive if and only if the highest is, or that is 0
-// and the middle one positive.
-func (s *Sleep) Hungry() bool { return s.Load() >= OneSleeper }
+// Hungry is [State.Hungry] for the present state.
+func (s *Sleep) Hungry() bool { return s.Load().Hungry() }
 
 // StartSearching makes the caller a searcher and returns true, unless half of the n workers
 // search already.
