@@ -46,9 +46,13 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 // fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
 const fewOnStack, largeOnStack = 128, 32
 
-// sortFew sorts s, in the caller alone, if it is disordered from its beginning on. It says whether it did. The rest is as in leafFunc.
+// sortFew sorts s, in the caller alone, if it is one run, or disordered from its beginning on. It says whether it did. The rest is as in leafFunc.
 func sortFew[E any](s []E, compare func(a, b E) int) bool {
-	switch end, _ := runOfFunc(s, compare); {
+	switch end, down := runOfFunc(s, compare); {
+	case end == len(s):
+		if down {
+			slices.Reverse(s)
+		}
 	case end > fewInOrder:
 		return false
 	case len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack:

@@ -268,6 +268,13 @@ func TestSortFuncComparesLittle(t *testing.T) {
 		require.NoError(t, SortFunc(p, c.keys, func(a, b int) int { calls++; return a - b }))
 		require.LessOrEqual(t, float64(calls), c.most, c.name)
 	}
+	for n := insertedAlone + 1; n < 2*serialSort; n++ {
+		for _, name := range []string{"sorted", "reversed"} {
+			calls := 0
+			require.NoError(t, SortFunc(p, orders[name](n, r), func(a, b int) int { calls++; return a - b }))
+			require.Equal(t, n-1, calls, "%s %d", name, n)
+		}
+	}
 }
 
 // TestDropMergeIsStableOrChangesNothing for any few outliers among equal and unequal elements.

@@ -104,7 +104,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice.
 //
-// Elements that are in order, or in reverse order, are compared once, runs are merged, and if there are few values, an element is compared with
+// Elements that are in order, or more than 16 in reverse order, are compared once, runs are merged, and if there are few values, an element is compared with
 // some of them only. The cost is a buffer as long as s, unless s is in order, but for a few outliers, or short: the buffer of up to 128 elements of up
 // to 32 bytes is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {

@@ -27,8 +27,8 @@ type admission struct {
 // WithCallers bounds to n how many goroutines from outside compute in the pool at a time, see [Pool.Run]. It applies
 // to all calls that take the pool as their place, short loops included, but not to those with so little work that they
 // never come to the pool, such as a sort of some elements. Other callers wait, in their order, until a guest leaves or
-// waits for something that heist knows of; or until the place's context ends, whose cause they return. (While a coroutine
-// of iter.Pull waits, another caller is let in each millisecond: a guest may wait for the coroutine, unseen.) Calls at
+// waits for something that heist knows of; or until the place's context ends, whose cause they return. (A time of [View.Within] begins only
+// after that. While a coroutine of iter.Pull waits, another caller is let in each millisecond: a guest may wait for the coroutine, unseen.) Calls at
 // [Pool.Try] and [View.Try] return [ErrFull] instead. Calls inside the pool's tasks, bodies and forks need no
 // admission. By default there is no bound.
 func WithCallers(n int) Option {
