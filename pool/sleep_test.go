@@ -333,12 +333,16 @@ func TestAPoolAsleepDoesNotWakeUp(t *testing.T) {
 // the work that the worker was woken for.
 func TestWhoIsWokenLooksFirstWhereWorkWasSeen(t *testing.T) {
 	p := newPool(t, WithWorkers(3), WithPinning(PinNone))
-	busy, over := testutil.NewBarrier(3), make(chan struct{})
+	var come atomic.Int32
+	over := make(chan struct{})
 	found := make(chan []bool)
 	for range 3 {
 		require.NoError(t, p.Go(func(w *Worker) {
-			if busy.Wait(); w.id != 0 {
-				<-over
+			for come.Add(1); come.Load() < 3; { // a wait would lend the place
+				runtime.Gosched()
+			}
+			if w.id != 0 {
+				testutil.Compute(over)
 				return
 			}
 			// Both other places have a task. This worker announces that its place sleeps, and is

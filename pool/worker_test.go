@@ -188,7 +188,9 @@ func TestSleepIsNotMeasuredAsWork(t *testing.T) {
 	require.True(t, whenParked(p))
 	since := make(chan int64, 1)
 	require.NoError(t, p.Go(func(w *Worker) {
-		whenOneParked(p)
+		for state := p.core.Sleep.Load(); state.Searching() > 0 || state.Sleepers() == 0; state = p.core.Sleep.Load() {
+			runtime.Gosched() // a wait would lend the place
+		}
 		w.tick.since, w.tick.tasks = 1, 1
 		p.core.Sleep.Add(policy.OneSearching) // a worker searches
 		_, found := w.searchWork()
