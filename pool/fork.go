@@ -290,12 +290,8 @@ func (s *frames[W, R]) relax() {
 }
 
 // reason says whether there is a reason for an alarm.
-func (s *stack) reason() bool { return s.hungry() || s.owner.cancelScope.stopped() }
-
-// hungry says whether the pool is hungry, and may be fed.
-func (s *stack) hungry() bool {
-	state := s.sleep.Load()
-	return state.Hungry() && !s.owner.isPatient(state)
+func (s *stack) reason() bool {
+	return (s.sleep.Load() - s.owner.calm).Hungry() || s.owner.cancelScope.stopped()
 }
 
 // # Giving way
@@ -316,7 +312,7 @@ func (s *stack) checkClock(w *Worker, d int) {
 	since, from := now-s.checkedAt, s.checkedDepth
 	s.checkedAt, s.checkedDepth = now, d
 	switch {
-	case w.patientUntil != 0:
+	case w.calm != 0:
 		if d == 0 {
 			s.levels = alarmed
 		} else if d <= from && since < w.wakeUp/2 {
@@ -428,7 +424,7 @@ func (s *frames[W, R]) publish() {
 	}
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	switch state := s.sleep.Load(); {
-	case s.owner.isPatient(state):
+	case s.owner.calm != 0 && state.Searching() == 0:
 	case state.WantsForks():
 		s.owner.wakeHelper()
 	case state.Searching() == 0: // nobody sleeps
@@ -551,7 +547,7 @@ func (s *frames[W, R]) moveTo(d int) {
 //
 //go:noinline
 func (w *Worker) expose() {
-	w.patientUntil = 0
+	w.calm = 0
 	for _, s := range w.stacks {
 		s.publish()
 	}

@@ -151,19 +151,19 @@ func (p *Pool) judge(code uintptr, took int64, items, n int) {
 
 // patience is what a guest remembers of the forks of a recursion, times in heist.Ticks. Owner only.
 type patience struct {
-	recursion    uintptr // the function of the outermost recursion; 0 for none
-	wantedAt     int64   // when a fork could first have woken a worker; 0 is not yet
-	wakeUp       int64   // how long that takes
-	patientUntil int64   // 0 if it is not patient
+	recursion    uintptr      // the function of the outermost recursion; 0 for none
+	wantedAt     int64        // when a fork could first have woken a worker; 0 is not yet
+	wakeUp       int64        // how long that takes
+	calm         policy.State // forWhoIsPatient, or 0; the pool is hungry, to the worker, if the state of its sleep less this is
+	patientUntil int64
 	wasPatient   bool
 }
 
-// isPatient says whether the worker leaves the pool's sleepers alone for now.
-func (w *Worker) isPatient(state policy.State) bool {
-	return w.patientUntil != 0 && state.Searching() == 0
-}
+// forWhoIsPatient leaves only searchers: a state is greater by this, and hungry, if and only if a worker searches.
+const forWhoIsPatient = policy.OneSearching/2 - policy.OneSleeper
 
-// bePatient is isPatient for a fork or join on the slow path. It looks at the clock. Patience begins with the outermost fork of a stack.
+// bePatient says whether the worker leaves the pool's sleepers alone for now, and looks at the clock for that. It is for a fork or join on the slow
+// path. Patience begins with the outermost fork of a stack.
 func (w *Worker) bePatient(state policy.State, outermost bool) bool {
 	switch {
 	case w.recursion == 0 || state.Searching() > 0:
@@ -172,12 +172,12 @@ func (w *Worker) bePatient(state policy.State, outermost bool) bool {
 		now := heist.Ticks()
 		w.wantedAt, w.wakeUp = now, w.pool.wakeUp(now)
 		if w.pool.lengths.debt(w.recursion) == 0 {
-			w.patientUntil, w.wasPatient = now+worthFactor*w.wakeUp, true
+			w.calm, w.patientUntil, w.wasPatient = forWhoIsPatient, now+worthFactor*w.wakeUp, true
 		}
-	case w.patientUntil != 0 && heist.Ticks() >= w.patientUntil:
-		w.patientUntil = 0
+	case w.calm != 0 && heist.Ticks() >= w.patientUntil:
+		w.calm = 0
 	}
-	return w.patientUntil != 0
+	return w.calm != 0
 }
 
 // settle ends what a guest remembers, at the end of the outermost recursion.
@@ -186,7 +186,7 @@ func (w *Worker) settle() {
 		m, now := &w.pool.lengths, heist.Ticks()
 		took, debt := now-w.wantedAt, m.debt(w.recursion)
 		switch {
-		case w.wasPatient && (w.patientUntil == 0 || now >= w.patientUntil):
+		case w.wasPatient && (w.calm == 0 || now >= w.patientUntil):
 			debt = int(min(took/w.wakeUp, mostDebt))
 		case took >= neverTried*worthFactor*w.wakeUp:
 			debt = max(debt-1, leastDebt)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -219,4 +220,27 @@ func TestPatienceInVainIsPaidBack(t *testing.T) {
 		p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
 		return calls(1) == 0
 	}))
+}
+
+func TestAPatientWorkerIsHungryForSearchersOnly(t *testing.T) {
+	s := lonelyStack()
+	for _, c := range []struct {
+		state          policy.State
+		plain, patient bool
+	}{
+		{0, false, false},
+		{policy.OneGuest, false, false},
+		{policy.OneSleeper, true, false},
+		{1000*policy.OneSleeper + 3*policy.OneGuest, true, false},
+		{-2 * policy.OneSleeper, false, false},
+		{policy.OneSearching, true, true},
+		{policy.OneSearching - 5*policy.OneSleeper + policy.OneGuest, true, true},
+		{7*policy.OneSearching + 9*policy.OneSleeper, true, true},
+	} {
+		s.sleep.Add(c.state - s.sleep.Load())
+		s.owner.calm = 0
+		require.Equal(t, c.plain, s.reason(), "%x", c.state)
+		s.owner.calm = forWhoIsPatient
+		require.Equal(t, c.patient, s.reason(), "%x", c.state)
+	}
 }
