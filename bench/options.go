@@ -92,10 +92,10 @@ func commandOf(names []string) string {
 // A run of everything is a glance; a run of named suites is meant to be quoted.
 const (
 	shortRuns, fullRuns = 3, 7
-	shortTime, fullTime = 30 * time.Millisecond, 200 * time.Millisecond
+	shortTime, fullTime = 20 * time.Millisecond, 200 * time.Millisecond
 	// shortBudget keeps the glance short as suites are added: a case with long rounds
 	// gets fewer of them.
-	shortBudget = time.Second / 2
+	shortBudget = time.Second / 3
 )
 
 // simMachines is the default of bench sim: under 20 seconds on two CPUs.
