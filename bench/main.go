@@ -1,6 +1,6 @@
 // Bench measures heist and its peers, in turn on the same machine.
 //
-//	go run ./bench                         every suite at a glance, about three minutes
+//	go run ./bench                         every suite at a glance, about two minutes
 //	go run ./bench deque forkjoin          those suites, with more and longer runs
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
