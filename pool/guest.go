@@ -13,7 +13,7 @@ import (
 // A goroutine from outside that needs the pool does not hand its work over and wait: a hand-off
 // costs several microseconds each way. It becomes a **guest**: a worker for the time of the call, on
 // its own stack. Tasks that it queues go to the injector. It wakes workers only for forks that they
-// could take, and not at once if its call is likely to be short (worth.go).
+// could take, and not at once in a recursion that is likely to be short (worth.go).
 //
 // As many workers as there are guests leave forks alone, so that no more threads compute than the pool
 // has workers. A guest that waits does not count. Without [WithCallers] the number of guests is not

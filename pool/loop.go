@@ -309,7 +309,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			}
 			if spared {
 				p.lengths.sparedWake()
-				p.lengths.wantedAt.Store(heist.Ticks())
+				p.wanted(heist.Ticks())
 			}
 			return nil, nil
 		}
@@ -331,7 +331,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			if few != 0 {
 				p.lengths.note(few, lengthOf(now-start+int64(left), worth))
 			}
-			p.lengths.wantedAt.Store(now)
+			p.wanted(now)
 			return r, nil
 		}
 		if next > n/2 && done < n/2 {

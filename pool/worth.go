@@ -129,6 +129,13 @@ func (p *Pool) wakeUp(now int64) int64 {
 	return min(max(p.lengths.wakeCost.Load(), p.ticks.leastWakeCost), most)
 }
 
+// wanted notes that a worker could be woken.
+func (p *Pool) wanted(now int64) {
+	if now-p.lengths.wantedAt.Load() > p.ticks.inARow/8 { // seldom, because all loops read the line
+		p.lengths.wantedAt.Store(now)
+	}
+}
+
 // long returns how long loops are that are long, in heist.Ticks.
 func (p *Pool) long(now int64) int64 { return worthFactor * p.wakeUp(now) }
 
@@ -196,7 +203,7 @@ func (w *Worker) settle() {
 			m.sparedWake()
 		}
 		m.owes(w.recursion, debt)
-		m.wantedAt.Store(now)
+		w.pool.wanted(now)
 	}
 	w.patience = patience{}
 }
