@@ -8,13 +8,14 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
 
-// service computes for at most two clients at a time, and tells others to come again.
+// service computes for one client at a time, and tells others to come again.
 type service struct{ pool *pool.Pool }
 
 func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +45,7 @@ func (s service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // An HTTP service that computes. It answers 429 while enough requests are in progress, stops
 // computing for a client that has gone, and ends in order.
 func Example_service() {
-	p, err := pool.New(pool.WithCallers(2))
+	p, err := pool.New(pool.WithCallers(1))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,10 +60,13 @@ func Example_service() {
 		return fmt.Sprintf("%d %s", response.StatusCode, body)
 	}
 	fmt.Println(get())
-	_ = p.Run(func(*pool.Worker) { // the two callers that the pool admits
-		other := make(chan string)
-		go func() { _ = p.Run(func(*pool.Worker) { other <- get() }) }()
-		fmt.Print(<-other)
+	_ = p.Run(func(*pool.Worker) { // the caller that the pool admits
+		answer := make(chan string, 1)
+		go func() { answer <- get() }()
+		for len(answer) == 0 { // it computes: one that waits would let another one in
+			runtime.Gosched()
+		}
+		fmt.Print(<-answer)
 	})
 	server.Close()                                // no new requests; those in progress are answered
 	fmt.Println(p.Shutdown(context.Background())) // then the pool runs what they have queued

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -505,11 +506,14 @@ func ExampleView_Try() {
 	defer p.Close()
 
 	err = p.Run(func(*pool.Worker) { // while one request computes
-		refused := make(chan error)
+		refused := make(chan error, 1)
 		go func() { // another one comes
 			place := p.With(context.Background()).Try()
 			refused <- pool.ForRange(place, 1000, func(lo, hi int) {})
 		}()
+		for len(refused) == 0 { // one that waits would let another one in
+			runtime.Gosched()
+		}
 		fmt.Println(errors.Is(<-refused, pool.ErrFull))
 	})
 	fmt.Println(err)
