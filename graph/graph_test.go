@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -399,10 +400,11 @@ func TestARunOfAnAbortedPoolEnds(t *testing.T) {
 			p, err := pool.New(pool.WithWorkers(1))
 			require.NoError(t, err)
 			begun := make(chan struct{})
+			begin := sync.OnceFunc(func() { close(begun) })
 			var g Graph
 			for range 100 {
 				node := g.Add("node", func(w *pool.Worker) error {
-					close(begun) // by the first alone: the others lie behind it
+					begin() // the others lie behind the first, unless time decides what waits
 					testutil.Compute(p.Aborted())
 					for p.Load().Queued.Total() > 0 { // until Abort has them
 						runtime.Gosched()

@@ -296,7 +296,8 @@ func TestJobsOfHighPriorityComeFirst(t *testing.T) {
 	produce(t, js, "jobs.normal", 300, 600)
 	var lows, highs atomic.Int64
 	var late atomic.Int64
-	c := Config{Pool: newPool(t), High: "jobs.high", Normal: "jobs.normal", Low: "jobs.low"}
+	p := newPool(t)
+	c := Config{Pool: p, High: "jobs.high", Normal: "jobs.normal", Low: "jobs.low"}
 	w := run(t, js, c, func(_ *pool.Worker, j *Job) error {
 		time.Sleep(time.Millisecond)
 		switch j.Subject() {
@@ -310,8 +311,11 @@ func TestJobsOfHighPriorityComeFirst(t *testing.T) {
 		return nil
 	})
 	eventually(t, "nothing runs", func() bool { return w.Stats().Done > 20 })
+	require.NoError(t, p.Pause(context.Background())) // while the urgent jobs are on their way
 	before := lows.Load()
 	produce(t, js, "jobs.high", 600, 650)
+	eventually(t, "the urgent jobs do not come", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.lanes[0].queue) > 0 })
+	p.Resume()
 	eventually(t, "the urgent jobs do not run", func() bool { return highs.Load() == 50 })
 	require.Less(t, late.Load()-before, int64(120), "of 300 jobs of low priority, before 50 of high priority")
 	for _, durable := range []string{"test-high", "test", "test-low"} {
@@ -395,7 +399,13 @@ func TestJobsOfAnAbortedPoolAreGivenBack(t *testing.T) {
 		defer close(aborted)
 		_, _ = p.Abort(context.Background())
 	}()
-	time.AfterFunc(50*time.Millisecond, func() { close(open) })
+	go func() {
+		<-p.Aborted()
+		for p.Load().Queued.Total() > 0 { // until Abort has them
+			runtime.Gosched()
+		}
+		close(open)
+	}()
 	w.await(pool.ErrClosed)
 	<-aborted
 	s := w.Stats()

@@ -179,14 +179,19 @@ func TestAsCompletedYieldsWhatIsReady(t *testing.T) {
 		require.True(t, testutil.Eventually(func() bool {
 			requireAtRest(t, p)
 			others := make(gate)
-			var first, done atomic.Int64 // the goroutine of the value 0, and how many others have begun elsewhere
+			var first, other, done atomic.Int64 // the goroutine of the value 0, another one, and how many values that one has begun
+			ready := false
 			var order []int
 			for i, err := range stream(p, slices.Values(count(4)), 4, func(_ context.Context, i int) (int, error) { // batches of one
 				if who := int64(goroutineID()); i == 0 {
 					first.Store(who)
 					others.await()
-				} else if first.Load() != 0 && first.Load() != who && done.Add(1) == 2 { // so one of them has ended
-					others.open()
+					ready = done.Load() >= 2
+				} else if first.Load() != 0 && first.Load() != who {
+					other.CompareAndSwap(0, who)
+					if other.Load() == who && done.Add(1) == 2 { // so the one before has ended
+						others.open()
+					}
 				}
 				return i, nil
 			}) {
@@ -195,10 +200,10 @@ func TestAsCompletedYieldsWhatIsReady(t *testing.T) {
 			}
 			if name == "Stream" {
 				require.Equal(t, count(4), order)
-			} else if done.Load() >= 2 {
+			} else if ready {
 				require.NotEqual(t, 0, order[0], "it waits for the value 0")
 			}
-			return done.Load() >= 2 // otherwise the second worker came too late
+			return ready // otherwise the second worker came too late
 		}), name)
 	}
 }

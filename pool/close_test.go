@@ -300,7 +300,7 @@ func TestATaskThatAbortLetsEndAddsNothing(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	require.NoError(t, p.Go(func(w *Worker) {
 		close(begun)
-		<-release
+		testutil.Compute(release)
 		for name, err := range map[string]error{
 			"Pool.Go": p.Go(never), "Worker.Go": w.Go(never), "Submit": p.Submit(background, never, Delay(1)),
 			"a group": adders["a group that is waited for"](p, w, never),

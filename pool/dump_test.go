@@ -287,7 +287,7 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 	var lender, standIn, other, guest, waiter *Worker
 	require.NoError(t, p.Submit(ctx, func(w *Worker) {
 		lender = w
-		both.Wait()
+		both.Compute()
 		_ = w.Go(func(w *Worker) {
 			w.Named("stands in", func() { standIn = w; close(standing); testutil.Compute(release) })
 		})
@@ -296,14 +296,14 @@ func TestASnapshotSaysWhoIsWhere(t *testing.T) {
 	queued := make(chan struct{})
 	require.NoError(t, p.Submit(ctx, func(w *Worker) {
 		other = w
-		both.Wait()
+		both.Compute()
 		testutil.Compute(standing)
 		_ = w.Go(func(*Worker) {})
 		close(queued)
 		testutil.Compute(release)
 	}, Named("other")))
 	<-queued
-	inside := make(chan struct{})
+	inside := make(chan struct{}, 2)
 	left := testutil.Together(2, func(i int) {
 		_ = p.Run(func(w *Worker) {
 			w.Named("guest", func() {
@@ -416,7 +416,6 @@ func TestASlowTaskIsReportedOnceWithItsStack(t *testing.T) {
 	require.Contains(t, s.Stack, "pool.sleepsLong")
 	require.Greater(t, s.Took, 20*time.Millisecond)
 	close(release)
-	require.NoError(t, p.Go(func(*Worker) {}))
 	requireCloses(t, p)
 	require.Empty(t, reports)
 	require.Len(t, p.Snapshot().Slow, 1)
@@ -541,7 +540,7 @@ func TestADumpSaysWhereTasksWait(t *testing.T) {
 	gate := make(chan struct{})
 	var mutex sync.Mutex
 	mutex.Lock()
-	lines := make(chan string)
+	lines := make(chan string, 1) // a wait to send would be noticed, too
 	var seen []string
 	here := func(waits string) {
 		_, _, line, _ := runtime.Caller(1)

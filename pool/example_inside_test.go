@@ -63,9 +63,9 @@ func ExamplePool_Load() {
 	if err != nil {
 		panic(err)
 	}
-	defer p.Close()
-	p.Submit(context.Background(), func(*pool.Worker) {}, pool.Delay(10*time.Millisecond))
+	p.Submit(context.Background(), func(*pool.Worker) {}, pool.Delay(time.Hour))
 	fmt.Println(p.Load().Delayed, "delayed")
+	p.Abort(context.Background())
 	// Output: 1 delayed
 }
 
@@ -164,7 +164,7 @@ func ExampleWorker_Named() {
 	queue := make(chan string, 2)
 	queue <- "invoice 17"
 	queue <- "invoice 18"
-	seen := make(chan string)
+	seen := make(chan string, 2)
 	next := func(w *pool.Worker) {
 		w.Named(<-queue, func() { seen <- w.Pool().Snapshot().Workers[0].Does })
 	}

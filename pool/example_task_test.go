@@ -284,7 +284,7 @@ func ExampleFuture_Cancel() {
 	}
 	defer p.Close()
 
-	answer := pool.Async(p, func(*pool.Worker) (int, error) { return 42, nil }, pool.Delay(time.Millisecond))
+	answer := pool.Async(p, func(*pool.Worker) (int, error) { return 42, nil }, pool.Delay(time.Hour))
 	fmt.Println(answer.Cancel())
 	_, err = answer.Wait(context.Background())
 	fmt.Println(err)
@@ -353,13 +353,18 @@ func ExamplePool_Abort() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	begun, over := make(chan bool), make(chan bool)
+	begun := make(chan bool)
+	var over atomic.Bool
 	must := func(err error) {
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
-	must(p.Go(func(*pool.Worker) { begun <- true; <-over }))
+	must(p.Go(func(*pool.Worker) {
+		close(begun)
+		for !over.Load() { // it computes; a task that waits makes room for the next
+		}
+	}))
 	<-begun
 	must(p.Go(func(*pool.Worker) { fmt.Println("not today") }))
 	must(p.Submit(context.Background(), func(*pool.Worker) { fmt.Println("nor this") }, pool.Delay(time.Hour)))
@@ -368,7 +373,7 @@ func ExamplePool_Abort() {
 	cancel()
 	left, err := p.Abort(now)
 	fmt.Println(len(left), "never began;", err != nil)
-	close(over)
+	over.Store(true)
 	fmt.Println(p.Close())
 	// Output:
 	// 2 never began; true
@@ -546,7 +551,7 @@ func ExampleView_Within() {
 	}
 	defer p.Close()
 
-	g, _ := pool.NewGroup(p.Within(20 * time.Millisecond))
+	g, _ := pool.NewGroup(p.Within(500 * time.Millisecond))
 	g.JoinErrors() // an error of one does not end the others
 	for _, takes := range []time.Duration{time.Millisecond, time.Hour} {
 		g.GoWorker(func(w *pool.Worker) error {

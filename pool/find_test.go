@@ -26,11 +26,13 @@ func onlyWorker(t testing.TB, p *Pool, f func(w *Worker)) {
 	t.Helper()
 	require.Equal(t, 1, p.Workers())
 	ran := make(chan struct{})
-	require.NoError(t, p.Go(func(w *Worker) {
+	err := p.Go(func(w *Worker) { // a require before f has ended would hold t's lock, and f's own wait for it, which lends the place
 		defer close(ran)
 		f(w)
-	}))
-	require.True(t, closed(ran))
+	})
+	ended := err == nil && closed(ran)
+	require.NoError(t, err)
+	require.True(t, ended)
 	requireAtRest(t, p)
 }
 

@@ -402,7 +402,7 @@ func TestEachRefusalIsCountedOnce(t *testing.T) {
 	p := newPool(t, WithWorkers(1), WithQueueBound(1), WithCallers(1))
 	release := occupyAll(t, p)
 	require.NoError(t, p.TrySubmit(nothing))
-	leave, inside := make(chan struct{}), make(chan *Worker)
+	leave, inside := make(chan struct{}), make(chan *Worker, 1)
 	left := testutil.Together(1, func(int) { _ = p.Run(func(w *Worker) { inside <- w; testutil.Compute(leave) }) })
 	w := <-inside
 	for _, c := range slices.Concat(tasks, callers) {

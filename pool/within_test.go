@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,7 @@ func TestAnOuterCallThatEndsWithAnInnerOneRecoversItsUnwinding(t *testing.T) {
 			_ = w.With(ctx).Run(func(w *Worker) {
 				close(inside)
 				for !w.Cancelled() {
+					runtime.Gosched() // the other goroutine may have no CPU
 				}
 			})
 		})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -88,9 +89,10 @@ func endless() (items []item, capacity int) {
 
 func TestLimit(t *testing.T) {
 	items, capacity := endless()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50e6, errLimit)
+	p := newPool(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errLimit)
 	defer cancel()
-	found, err := solve(newPool(t).With(ctx), items, capacity)
+	found, err := solve(p.With(ctx), items, capacity)
 	if !errors.Is(err, errLimit) || found.value == 0 {
 		t.Errorf("got value %d and error %v, want some value and %v", found.value, err, errLimit)
 	}

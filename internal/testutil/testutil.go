@@ -120,6 +120,9 @@ func (b *Barrier) Arrive() {
 	}
 }
 
+// IsOpen says whether all have come.
+func (b *Barrier) IsOpen() bool { return b.missing.Load() <= 0 }
+
 // Wait returns when all have come.
 func (b *Barrier) Wait() {
 	b.Arrive()

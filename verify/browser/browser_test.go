@@ -276,7 +276,8 @@ func TestPauseStopsThePageAndGoOnStartsIt(t *testing.T) {
 	then := evaluate[string](t, ctx, `document.getElementById("columns").innerHTML`)
 	require.NoError(t, chromedp.Run(ctx, chromedp.Sleep(1500*time.Millisecond)))
 	require.Equal(t, then, evaluate[string](t, ctx, `document.getElementById("columns").innerHTML`))
-	require.NoError(t, chromedp.Run(ctx, chromedp.Click("#pause"), chromedp.Sleep(time.Second))) // it loads the page again
+	_, err := chromedp.RunResponse(ctx, chromedp.Click("#pause")) // it loads the page again
+	require.NoError(t, err)
 	awaits(t, ctx, `document.getElementById("status").textContent === "live"`)
 }
 

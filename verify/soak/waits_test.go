@@ -278,7 +278,7 @@ func TestFuturesThatWereRunInPlaceMakeNoRoom(t *testing.T) {
 	const bound = 4
 	p := newPool(t, pool.WithWorkers(1), pool.WithQueueBound(bound))
 	begun, release := make(chan struct{}), make(chan struct{})
-	require.NoError(t, p.Go(func(*pool.Worker) { close(begun); <-release }))
+	require.NoError(t, p.Go(func(*pool.Worker) { close(begun); testutil.Compute(release) }))
 	<-begun
 	defer close(release)
 	require.NoError(t, p.Run(func(*pool.Worker) {
