@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
@@ -123,7 +124,7 @@ func TestWhoLeavesTheLoopEndsAllStages(t *testing.T) {
 			require.True(t, ended)
 		}
 	}
-	testutil.NoMoreGoroutines(t, goroutines+p.Workers()+1) // with that of the pool for its network
+	testutil.NoMoreGoroutines(t, goroutines+p.Workers()+core.Spares+1) // with that of the pool for its network
 }
 
 func TestTheEndOfAContextEndsThePipeline(t *testing.T) {

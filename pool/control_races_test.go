@@ -268,11 +268,11 @@ func TestSomebodyIsHotWhenTheHotWorkerHasLeft(t *testing.T) {
 // TestNothingIsAcceptedWhileCloseWaitsForADelay, and not only when the delay is over.
 func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	ctx, cancel := context.WithCancel(context.Background())
-	require.NoError(t, p.Submit(ctx, func(*Worker) {}, Delay(300*time.Millisecond)))
+	ctx := context.Background()
+	require.NoError(t, p.Submit(ctx, func(*Worker) {}, Delay(time.Hour)))
+	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.Error(t, p.Shutdown(ctx))
-	ctx = context.Background()
+	require.Error(t, p.Shutdown(ended))
 	f := func(*Worker) {}
 	require.ErrorIs(t, p.Go(f), ErrClosed)
 	require.ErrorIs(t, p.Submit(ctx, f), ErrClosed)
@@ -285,7 +285,9 @@ func TestNothingIsAcceptedWhileCloseWaitsForADelay(t *testing.T) {
 	g := newGroup(p)
 	g.Go(func() error { return nil })
 	require.ErrorIs(t, g.Wait(), ErrClosed)
-	require.NoError(t, p.Close())
+	left, err := p.Abort(ctx)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
 }
 
 // TestLeaverForgetsItsForks: frames of a worker that is gone must not keep garbage alive.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
@@ -51,7 +52,6 @@ func TestClosedPoolLeavesNoGoroutine(t *testing.T) {
 
 // TestAbandonedShutdownEndsInTheEnd: no caller waits any more when the last task ends.
 func TestAbandonedShutdownEndsInTheEnd(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	p, err := pool.New(pool.WithWorkers(2))
 	require.NoError(t, err)
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -61,6 +61,7 @@ func TestAbandonedShutdownEndsInTheEnd(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, p.Shutdown(ctx), context.Canceled)
 	close(release)
+	require.True(t, testutil.Eventually(func() bool { err = goleak.Find(); return err == nil }), "%v", err)
 }
 
 // TestPoolsLeaveNoThreads opens and closes so many pools that threads that stayed would show among

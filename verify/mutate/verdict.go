@@ -91,7 +91,7 @@ func (p *goPackage) test(ctx context.Context, timeout time.Duration, flags ...st
 	stalled := false
 	var mu sync.Mutex
 	stall := max(timeout/stallShare, leastStall)
-	watch := time.AfterFunc(timeout, func() {
+	watch := time.AfterFunc(max(timeout, leastStall), func() { // with the time for building
 		mu.Lock()
 		defer mu.Unlock()
 		stalled = true

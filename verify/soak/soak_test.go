@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 		seed := first + uint64(n)
 		r, err := round(seed, fault{})
 		require.NoError(t, err, replay(seed))
-		require.NoError(t, goleak.Find(existing), replay(seed))
+		require.True(t, testutil.Eventually(func() bool { err = goleak.Find(existing); return err == nil }), "%v: %s", err, replay(seed))
 		threads.add(r)
 		leaves += r.ran.Load()
 		for i, p := range r.pools {
