@@ -343,13 +343,9 @@ func (s *frames[W, R]) pop(d int, what W) R {
 // did not, the caller calls joinStolen next, or leaves it.
 func (s *frames[W, R]) takeBack(d int) bool {
 	s.bottom = d
-	if state := s.sleep.Load(); state.Hungry() && !s.owner.bePatient(state, false) {
-		s.owner.expose()
-	}
-	if d >= s.split {
-		return true
-	}
-	for {
+	state := s.sleep.Load()
+	hungry := state.Hungry() && !s.owner.bePatient(state, false)
+	for d < s.split {
 		public := s.public.Load()
 		top, _ := borders(public)
 		if top > d {
@@ -360,9 +356,12 @@ func (s *frames[W, R]) takeBack(d int) bool {
 		// call or recursion than the one that would publish them again.
 		if s.public.CompareAndSwap(public, bordersAt(top, d)) {
 			s.split = d
-			return true
 		}
 	}
+	if hungry {
+		s.owner.expose()
+	}
+	return true
 }
 
 // joinStolen waits for the thief of the fork at depth d and returns the fork's result.
@@ -547,7 +546,16 @@ func (s *frames[W, R]) moveTo(d int) {
 //
 //go:noinline
 func (w *Worker) expose() {
+	wasCalm := w.calm != 0
 	w.calm = 0
+	w.publish()
+	if wasCalm && w.pool.core.Sleep.Load().WantsForks() && w.anyFork(true) { // thieves do not know of those that it has published
+		w.wakeHelper()
+	}
+}
+
+// publish is expose for a worker that goes on with its call.
+func (w *Worker) publish() {
 	for _, s := range w.stacks {
 		s.publish()
 	}

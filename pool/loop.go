@@ -392,7 +392,7 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	v.loop = true
 	defer v.leave(&err)
 	v.does(code)
-	v.w.patience = patience{} // it is long, and does not look for the end of it
+	v.w.patience = patience{wantedAt: notWanted} // the loop is long, and does not look for the end of it
 	how := &r.how
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil

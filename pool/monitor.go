@@ -55,6 +55,8 @@ type monitor struct {
 func (p *Pool) makeMonitor() {
 	p.monitor.timer = time.AfterFunc(math.MaxInt64, p.lookAtWorkers)
 	p.monitor.timer.Stop()
+	p.guard.timer = time.AfterFunc(math.MaxInt64, p.lookAtGuests)
+	p.guard.timer.Stop()
 }
 
 // monitored has the monitor look, unless it does. Whoever calls it must not wait for another caller: that would be a wait
@@ -79,20 +81,28 @@ func (p *Pool) endMonitor() {
 	m.mu.Lock()
 	m.over = true
 	m.timer.Stop()
+	p.guard.timer.Stop()
 	m.mu.Unlock()
 	m.looks.Wait()
+}
+
+// begins begins a look, unless the pool has ended. The caller must call looks.Done.
+func (m *monitor) begins() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		return false
+	}
+	m.looks.Add(1)
+	return true
 }
 
 // lookAtWorkers is the monitor's goroutine.
 func (p *Pool) lookAtWorkers() {
 	m := &p.monitor
-	m.mu.Lock()
-	if m.over {
-		m.mu.Unlock()
+	if !m.begins() {
 		return
 	}
-	m.looks.Add(1)
-	m.mu.Unlock()
 	defer m.looks.Done()
 	if m.last == nil {
 		m.last = &look{p: p, statuses: new(statuses), beside: 1}
@@ -109,6 +119,59 @@ func (p *Pool) lookAtWorkers() {
 		}
 	}
 	m.lookSoon()
+}
+
+// # The guard
+//
+// A patient guest (worth.go) may wait, or compute, for a fork or child that no worker has been told of. So as long as guests are patient now and
+// then, the **guard** looks each guardPeriod for what nobody has begun, and calls a worker and the monitor. A look is cheaper than a timer for each call: to
+// begin one wakes a thread, which takes as long as a short call.
+const guardPeriod = 10 * time.Millisecond
+
+// guard is the state of a pool's guard. It looks if a guest is patient: the guest sets patient before it looks at on, and the guard clears on
+// before it looks at patient.
+type guard struct {
+	timer   *time.Timer // begins the next look; as that of the monitor
+	on      atomic.Bool // there is a next look, or one goes on; who sets it resets the timer, the guard clears it
+	patient atomic.Bool // a guest has begun to be patient since the last look; guests set it, the guard clears it
+}
+
+// guarded is called by a guest that begins to be patient.
+func (p *Pool) guarded() {
+	g := &p.guard
+	if !g.patient.Load() {
+		g.patient.Store(true)
+	}
+	if !g.on.Load() && g.on.CompareAndSwap(false, true) {
+		p.guardSoon()
+	}
+}
+
+func (p *Pool) guardSoon() {
+	p.monitor.mu.Lock()
+	defer p.monitor.mu.Unlock()
+	if !p.monitor.over {
+		p.guard.timer.Reset(guardPeriod)
+	}
+}
+
+// lookAtGuests is the guard's goroutine.
+func (p *Pool) lookAtGuests() {
+	if !p.monitor.begins() {
+		return
+	}
+	defer p.monitor.looks.Done()
+	if p.hasUnbegun() {
+		p.core.NotifySeen()
+		p.core.MayWait()
+	}
+	if g := &p.guard; !g.patient.Swap(false) {
+		g.on.Store(false)
+		if !g.patient.Load() || !g.on.CompareAndSwap(false, true) {
+			return
+		}
+	}
+	p.guardSoon()
 }
 
 // hasUnbegun says whether there is something that could begin, or that waits for a turn or for the pool to rest.

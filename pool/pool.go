@@ -88,6 +88,7 @@ type Pool struct {
 	slow      slowTasks
 	workers   workerList
 	monitor   monitor
+	guard     guard
 
 	_ pad.Line // workers read habits for each task, and what is above changes
 

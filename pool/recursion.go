@@ -54,9 +54,6 @@ func Recursive[A, R any](f func(f *Fork[A, R], a A) R) *Recursion[A, R] {
 
 // Call computes the recursion's value for a. The caller must have been given w. Cost:
 // some 10 ns.
-//
-// In a goroutine from outside, at a pool that sleeps, forks wake a worker only after the call has lasted for eight wake-ups, some 30 microseconds,
-// if the recursion's last calls were shorter than that.
 func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 	if r == nil || r.f == nil {
 		panic(errNoRecursion)
@@ -70,10 +67,6 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 	}
 	defer f.change(f.r)
 	f.change(r)
-	if w.core.Guest && w.recursion == 0 {
-		w.recursion = codeOf(r.f)
-		defer w.settle()
-	}
 	return r.f(f, a)
 }
 

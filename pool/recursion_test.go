@@ -33,7 +33,6 @@ var steps = Recursive(func(f *Fork[step, any], s step) any { return s(f) })
 // stolenSteps joins a and b in a recursion; b is stolen for certain.
 func stolenSteps(f *Fork[step, any], a, b step) (any, any) {
 	begun := make(chan struct{})
-	f.owner.patience = patience{} // a waits for b, against the rule, and a patient guest wakes nobody for b
 	return f.Join(
 		func(f *Fork[step, any]) any { <-begun; return a(f) },
 		func(f *Fork[step, any]) any { close(begun); return b(f) })

@@ -175,11 +175,14 @@ func (b *branch) abandon(w *Worker) {
 
 // finish runs children until all have begun, and waits until all have ended.
 func (b *branch) finish(w *Worker) {
-	w.expose()
+	w.publish()
 	s := b.scope
 	if d := w.children.deque.Load(); d != nil {
 		for f := d.PopFrom(b.base); f != nil; f = d.PopFrom(b.base) {
 			w.counts.taken++
+			if w.calm != 0 && !w.bePatient(w.pool.core.Sleep.Load(), false) {
+				w.expose()
+			}
 			s.run(w, f)
 			if w.counts.taken%givesWayAfter == 0 {
 				w.giveWayIfDue(heist.Ticks())
@@ -230,7 +233,7 @@ func (w *Worker) addChild(f func(*Worker)) {
 	d.Push(taskOf(f))
 	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
 	// Guests do not count here, as for a task and unlike for a fork: a guest may wait for a child of its scope.
-	if w.pool.core.Sleep.Load().Searching() == 0 {
+	if state := w.pool.core.Sleep.Load(); state.Searching() == 0 && !w.bePatient(state, true) {
 		w.wakeHelper()
 	}
 }

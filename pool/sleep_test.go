@@ -544,6 +544,7 @@ func TestWhoWakesAHelperLetsItHaveTheP(t *testing.T) {
 				requireAtRest(t, p)
 				require.NoError(t, p.Run(func(w *Worker) {
 					w.backoffUntil = 0 // the last helper may have been slow to sleep
+					w.wantedAt = notWanted
 					if hasBegun(w) {
 						begun++
 					}

@@ -19,6 +19,14 @@ import (
 // How long a loop takes say its first items (probe). Of a few items the first one may be half of the loop, so it had better not run alone. For these
 // the pool remembers, by the address of the user's function, whether its last loop was long. A function that is new is taken for long, and its next
 // loop is probed. The first item of a loop that was not probed says whether the next one is likely to be long; if not, that is probed.
+//
+// # Patience
+//
+// Forks and children of a short call are not worth a wake-up either, and nothing says beforehand how long a call is. So a guest is **patient** if the last
+// calls of the same function were short: at a pool that sleeps its forks and children wake nobody until the call, from the first of them on, has lasted
+// worthFactor wake-ups. It looks at the clock at forks and joins, from the leaves upwards, once a wake-up's time (checkClock), and before each child that
+// it runs itself. A function with two long parts looks at nothing between them. So patience in vain leaves a **debt**, which later calls pay by not being patient; and
+// the guard (monitor.go) wakes a worker for what a patient guest keeps to itself while it waits, or computes for long.
 
 const (
 	worthFactor = 8
@@ -55,7 +63,7 @@ type lengths struct {
 	_        pad.Line
 
 	loops byCode // the lengths of loops of few items; read for each such loop, written where that has changed
-	debts byCode // of recursions, and one more; read and written by guests whose forks could wake a worker
+	debts byCode // of calls, and one more; read and written by guests whose forks could wake a worker
 
 	_ pad.Line
 }
@@ -73,7 +81,7 @@ func (m *lengths) sparedWake() {
 	m.wakeCost.Store(c - c>>8)
 }
 
-// debt returns what a recursion owes, in wake-ups.
+// debt returns what calls of a function owe, in wake-ups.
 func (m *lengths) debt(code uintptr) int {
 	if n := m.debts.get(code); n > 0 {
 		return int(n) - 1
@@ -156,44 +164,46 @@ func (p *Pool) judge(code uintptr, took int64, items, n int) {
 	p.lengths.note(code, l)
 }
 
-// patience is what a guest remembers of the forks of a recursion, times in heist.Ticks. Owner only.
+// patience is what a guest remembers of the forks of its call, times in heist.Ticks. Owner only.
 type patience struct {
-	recursion    uintptr      // the function of the outermost recursion; 0 for none
-	wantedAt     int64        // when a fork could first have woken a worker; 0 is not yet
+	wantedAt     int64        // when a fork could first have woken a worker; 0 is not yet, and notWanted that it does not matter
 	wakeUp       int64        // how long that takes
 	calm         policy.State // forWhoIsPatient, or 0; the pool is hungry, to the worker, if the state of its sleep less this is
-	patientUntil int64
-	wasPatient   bool
+	patientUntil int64        // 0 if it was not patient
 }
+
+const notWanted = -1
 
 // forWhoIsPatient leaves only searchers: a state is greater by this, and hungry, if and only if a worker searches.
 const forWhoIsPatient = policy.OneSearching/2 - policy.OneSleeper
 
 // bePatient says whether the worker leaves the pool's sleepers alone for now, and looks at the clock for that. It is for a fork or join on the slow
-// path. Patience begins with the outermost fork of a stack.
+// path, and for a child of a scope. Patience begins with the first of them, a fork with the outermost one of its stack. A worker whose patience is over
+// calls expose.
 func (w *Worker) bePatient(state policy.State, outermost bool) bool {
 	switch {
-	case w.recursion == 0 || state.Searching() > 0:
+	case !w.core.Guest || state.Searching() > 0:
 		return false
 	case w.wantedAt == 0 && outermost:
 		now := heist.Ticks()
 		w.wantedAt, w.wakeUp = now, w.pool.wakeUp(now)
-		if w.pool.lengths.debt(w.recursion) == 0 {
-			w.calm, w.patientUntil, w.wasPatient = forWhoIsPatient, now+worthFactor*w.wakeUp, true
+		if w.pool.lengths.debt(w.code.Own()) == 0 && !w.pool.inBubble {
+			w.calm, w.patientUntil = forWhoIsPatient, now+worthFactor*w.wakeUp
+			w.pool.guarded()
 		}
-	case w.calm != 0 && heist.Ticks() >= w.patientUntil:
-		w.calm = 0
+	case w.calm != 0:
+		return heist.Ticks() < w.patientUntil
 	}
 	return w.calm != 0
 }
 
-// settle ends what a guest remembers, at the end of the outermost recursion.
+// settle ends what a guest remembers, at the end of its call.
 func (w *Worker) settle() {
-	if w.wantedAt != 0 {
-		m, now := &w.pool.lengths, heist.Ticks()
-		took, debt := now-w.wantedAt, m.debt(w.recursion)
+	if w.wantedAt > 0 {
+		m, now, code := &w.pool.lengths, heist.Ticks(), w.code.Own()
+		took, debt := now-w.wantedAt, m.debt(code)
 		switch {
-		case w.wasPatient && (w.calm == 0 || now >= w.patientUntil):
+		case w.patientUntil != 0 && (w.calm == 0 || now >= w.patientUntil):
 			debt = int(min(took/w.wakeUp, mostDebt))
 		case took >= neverTried*worthFactor*w.wakeUp:
 			debt = max(debt-1, leastDebt)
@@ -202,7 +212,7 @@ func (w *Worker) settle() {
 		default:
 			m.sparedWake()
 		}
-		m.owes(w.recursion, debt)
+		m.owes(code, debt)
 		w.pool.wanted(now)
 	}
 	w.patience = patience{}

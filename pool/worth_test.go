@@ -2,6 +2,7 @@ package pool
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -139,28 +140,126 @@ func TestALoopThatIsNotWorthAWakeUpIsRunAlone(t *testing.T) {
 	}))
 }
 
-// TestAShortRecursionWakesNobody once the pool has seen that it is short.
-func TestAShortRecursionWakesNobody(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
-	sum := Recursive(func(f *Fork[int, int], n int) int {
-		if n == 0 {
-			return 1
+// guestsForks are calls of a guest that run two functions, possibly at the same time.
+var guestsForks = map[string]func(p *Pool, f, g func(*Worker)) error{
+	"Do":   func(p *Pool, f, g func(*Worker)) error { return Do(p, f, g) },
+	"join": func(p *Pool, f, g func(*Worker)) error { return p.Run(func(w *Worker) { joinOf(w, f, g) }) },
+	"recursion": func(p *Pool, f, g func(*Worker)) error {
+		_, err := steps.Run(p, func(s *Fork[step, any]) any {
+			as := func(f func(*Worker)) step { return func(s *Fork[step, any]) any { f(s.owner); return nil } }
+			s.Join(as(f), as(g))
+			return nil
+		})
+		return err
+	},
+	"scope": func(p *Pool, f, g func(*Worker)) error {
+		return p.Run(func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				s.Go(w, g)
+				s.Go(w, f) // the caller takes the newest
+			})
+		})
+	},
+}
+
+func joinOf(w *Worker, f, g func(*Worker)) {
+	call := func(w *Worker, f func(*Worker)) int { f(w); return 0 }
+	Join(w, call, f, call, g)
+}
+
+// patiently calls call until it returns true; guests are patient from the second time on.
+func patiently(t *testing.T, p *Pool, call func() bool) {
+	t.Helper()
+	require.True(t, testutil.Eventually(func() bool { // one that the system interrupts is long
+		requireAtRest(t, p)
+		p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
+		done := call()
+		for i := range p.lengths.debts {
+			if word := p.lengths.debts[i].Load(); word != 0 {
+				p.lengths.debts[i].Store(word&^mostByCode | 1) // no debt
+			}
 		}
-		x, y := f.Join(n-1, n-1)
-		return x + y
-	})
-	require.True(t, testutil.Eventually(func() bool { // a call that the system interrupts is long
-		before := p.Stats().Total().Wakes
-		for range 5 {
+		return done
+	}))
+}
+
+// TestAShortCallOfAGuestWakesNobody once the pool has seen that it is short.
+func TestAShortCallOfAGuestWakesNobody(t *testing.T) {
+	for _, both := range guestsForks {
+		p := newPool(t, WithWorkers(2))
+		quiet := 0
+		require.True(t, testutil.Eventually(func() bool { // a call that the system interrupts is long
 			requireAtRest(t, p)
 			p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
-			n, err := sum.Run(p, 3)
-			require.NoError(t, err)
-			require.NoError(t, p.Run(func(w *Worker) { n += sum.Call(w, 3) }))
-			require.Equal(t, 2<<3, n)
+			before := p.Stats().Total().Wakes
+			require.NoError(t, both(p, nop2, nop2))
+			requireAtRest(t, p)
+			quiet++
+			if p.Stats().Total().Wakes != before {
+				quiet = 0
+			}
+			return quiet == 5
+		}))
+	}
+}
+
+// TestWhatAPatientGuestWaitsForIsTaken, whether it waits or computes until then, though it would otherwise run the two one after the other.
+func TestWhatAPatientGuestWaitsForIsTaken(t *testing.T) {
+	for _, workers := range []int{2, 4} {
+		for name, both := range guestsForks {
+			p := newPool(t, WithWorkers(workers))
+			for wait, until := range map[string]func(c chan struct{}){
+				"waits":    func(c chan struct{}) { <-c },
+				"computes": func(c chan struct{}) { testutil.Compute(c) },
+				"waits, and until that is seen as many guests compute as there are workers": func(c chan struct{}) {
+					left := testutil.Together(workers-1, func(int) { _ = p.Run(func(*Worker) { testutil.Compute(c) }) })
+					<-c
+					left()
+				},
+			} {
+				patiently(t, p, func() (patient bool) {
+					begun := make(chan struct{})
+					require.True(t, testutil.Returns(func() {
+						require.NoError(t, both(p,
+							func(w *Worker) { patient = w.calm != 0; until(begun) },
+							func(*Worker) { close(begun) }))
+					}), "%s %s", name, wait)
+					return patient
+				})
+			}
+			require.True(t, testutil.Eventually(func() bool { return !p.guard.on.Load() }), "the guard looks for ever")
 		}
-		return p.Stats().Total().Wakes == before && p.lengths.debt(codeOf(sum.f)) == 0
-	}))
+	}
+}
+
+// TestPatienceEndsAmongWhatThievesDoNotKnowOf: forks and children that a guest has added while it was patient, and runs itself since.
+func TestPatienceEndsAmongWhatThievesDoNotKnowOf(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	var stolen atomic.Bool
+	f := func(w *Worker) {
+		if heist.Spin(10 * time.Microsecond); !w.core.Guest {
+			stolen.Store(true)
+		}
+	}
+	for name, call := range map[string]func(w *Worker){
+		"forks": func(w *Worker) { w.Do(slices.Repeat([]func(*Worker){f}, 1000)...) },
+		"children": func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				for range 1000 {
+					s.Go(w, f)
+				}
+			})
+		},
+	} {
+		requireAtRest(t, p)
+		p.core.Monitored.Store(true) // so that it does not look
+		p.lengths.wakeCost.Store(p.ticks.mostWakeCost)
+		p.lengths.owes(codeOf(call), 0)
+		stolen.Store(false)
+		require.NoError(t, p.Run(call))
+		p.core.Monitored.Store(false)
+		require.True(t, stolen.Load(), name)
+	}
 }
 
 // TestPatienceEnds though most forks of a recursion take the fast path: it goes on until another worker has taken one.
