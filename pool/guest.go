@@ -48,7 +48,8 @@ type guests struct {
 // of one computation may be run one after the other.
 //
 // If the last calls of f were short, forks and children of f wake no worker of a pool that sleeps until they have lasted for eight wake-ups, some 30
-// microseconds on most machines. The same holds for [Do], [Recursion.Run] and all other calls from outside.
+// microseconds on most machines. That is seen when f forks or joins, and by the pool some 10 milliseconds later; for some calls after that, forks wake
+// workers at once. The same holds for [Do], [Recursion.Run] and all other calls from outside.
 //
 // Cost: 40 ns, no allocation.
 func (p *Pool) Run(f func(w *Worker)) error {
