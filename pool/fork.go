@@ -424,6 +424,7 @@ func (s *frames[W, R]) publish() {
 	s.public.Add(uint64(n)) // a full fence too: sleep.md, "Forks"
 	switch state := s.sleep.Load(); {
 	case s.owner.calm != 0 && state.Searching() == 0:
+		s.owner.pool.guarded()
 	case state.WantsForks():
 		s.owner.wakeHelper()
 	case state.Searching() == 0: // nobody sleeps

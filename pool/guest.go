@@ -47,9 +47,9 @@ type guests struct {
 // So f must not wait, other than in [Worker.Block], for something that one of its forks does; forks
 // of one computation may be run one after the other.
 //
-// If the last calls of f were short, forks and children of f wake no worker of a pool that sleeps until they have lasted for eight wake-ups, some 30
-// microseconds on most machines. That is seen when f forks or joins, and by the pool some 10 milliseconds later; for some calls after that, forks wake
-// workers at once. The same holds for [Do], [Recursion.Run] and all other calls from outside.
+// If the last calls of f were short, forks and children of f wake no worker of a pool that sleeps until the call, from the first of them on, has lasted
+// for eight wake-ups, some 30 microseconds on most machines. The next fork or join sees that; if there is none, the pool sees it within some 10
+// milliseconds. After such a call, forks wake workers at once for some calls. The same holds for [Do], [Recursion.Run] and all other calls from outside.
 //
 // Cost: 40 ns, no allocation.
 func (p *Pool) Run(f func(w *Worker)) error {

@@ -17,7 +17,7 @@ import (
 // Tasks, bodies and guests may wait for something that heist does not know of: a channel, a lock, the network, a system call.
 // The **monitor** notices that, and lends the worker's place for it: internal/core, noticed.go. It looks once a millisecond while
 // there is something to do and no place sleeps. Nobody needs it else: a place that sleeps is given to a worker by the goroutine
-// that brings work. So it does not look at a pool at rest, nor at one whose tasks all begin within a millisecond.
+// that brings work (or by the guard, see below). So it does not look at a pool at rest, nor at one whose tasks all begin within a millisecond.
 //
 // If a worker waits for something that the runtime tells (status.go), the monitor lends. A system call may be short, so it is
 // looked at again some times.
@@ -128,15 +128,16 @@ func (p *Pool) lookAtWorkers() {
 // begin one wakes a thread, which takes as long as a short call.
 const guardPeriod = 10 * time.Millisecond
 
-// guard is the state of a pool's guard. It looks if a guest is patient: the guest sets patient before it looks at on, and the guard clears on
-// before it looks at patient.
+// guard is the state of a pool's guard. Each fork or child of a patient guest is looked for once it is visible: the guest sets patient, unless it is set, and
+// then looks at on. The guard clears patient after its look, so it looks again if it was set; and clears on before it looks at patient for the last time.
+// All of these are atomic and in one order.
 type guard struct {
 	timer   *time.Timer // begins the next look; as that of the monitor
 	on      atomic.Bool // there is a next look, or one goes on; who sets it resets the timer, the guard clears it
-	patient atomic.Bool // a guest has begun to be patient since the last look; guests set it, the guard clears it
+	patient atomic.Bool // a patient guest has made something visible since the last look; guests set it, the guard clears it
 }
 
-// guarded is called by a guest that begins to be patient.
+// guarded is called by a patient guest after a fork or child has become visible.
 func (p *Pool) guarded() {
 	g := &p.guard
 	if !g.patient.Load() {

@@ -180,8 +180,8 @@ func (b *branch) finish(w *Worker) {
 	if d := w.children.deque.Load(); d != nil {
 		for f := d.PopFrom(b.base); f != nil; f = d.PopFrom(b.base) {
 			w.counts.taken++
-			if w.calm != 0 && !w.bePatient(w.pool.core.Sleep.Load(), false) {
-				w.expose()
+			if w.calm != 0 && d.Len() > 0 {
+				w.wakeForChildren()
 			}
 			s.run(w, f)
 			if w.counts.taken%givesWayAfter == 0 {
@@ -232,8 +232,18 @@ func (w *Worker) addChild(f func(*Worker)) {
 	}
 	d.Push(taskOf(f))
 	w.counts.added.Store(w.counts.added.Load() + 1) // a full fence: sleep.md, "Nothing is missed"
-	// Guests do not count here, as for a task and unlike for a fork: a guest may wait for a child of its scope.
-	if state := w.pool.core.Sleep.Load(); state.Searching() == 0 && !w.bePatient(state, true) {
+	w.wakeForChildren()
+}
+
+// wakeForChildren wakes a helper for visible children, unless a worker searches or w is patient. Guests do not count here, as for a task and
+// unlike for a fork: a guest may wait for a child of its scope.
+func (w *Worker) wakeForChildren() {
+	switch state := w.pool.core.Sleep.Load(); {
+	case state.Searching() > 0:
+	case w.bePatient(state, true):
+		w.pool.guarded()
+	default:
+		w.calm = 0
 		w.wakeHelper()
 	}
 }

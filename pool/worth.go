@@ -178,8 +178,8 @@ const notWanted = -1
 const forWhoIsPatient = policy.OneSearching/2 - policy.OneSleeper
 
 // bePatient says whether the worker leaves the pool's sleepers alone for now, and looks at the clock for that. It is for a fork or join on the slow
-// path, and for a child of a scope. Patience begins with the first of them, a fork with the outermost one of its stack. A worker whose patience is over
-// calls expose.
+// path, and for a child of a scope. Patience begins with the first of them, a fork with the outermost one of its stack. A patient worker calls guarded for what
+// it has made visible, and one whose patience is over calls expose, or wakes a helper.
 func (w *Worker) bePatient(state policy.State, outermost bool) bool {
 	switch {
 	case !w.core.Guest || state.Searching() > 0:
@@ -189,7 +189,6 @@ func (w *Worker) bePatient(state policy.State, outermost bool) bool {
 		w.wantedAt, w.wakeUp = now, w.pool.wakeUp(now)
 		if w.pool.lengths.debt(w.code.Own()) == 0 && !w.pool.inBubble {
 			w.calm, w.patientUntil = forWhoIsPatient, now+worthFactor*w.wakeUp
-			w.pool.guarded()
 		}
 	case w.calm != 0:
 		return heist.Ticks() < w.patientUntil

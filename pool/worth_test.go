@@ -237,7 +237,7 @@ func TestWhatAPatientGuestWaitsForIsTaken(t *testing.T) {
 
 // TestPatienceEndsAmongWhatThievesDoNotKnowOf: forks and children that a guest has added while it was patient, and runs itself since.
 func TestPatienceEndsAmongWhatThievesDoNotKnowOf(t *testing.T) {
-	p := newPool(t, WithWorkers(2))
+	two, one := newPool(t, WithWorkers(2)), newPool(t, WithWorkers(1))
 	var stolen atomic.Bool
 	f := func(w *Worker) {
 		if heist.Spin(10 * time.Microsecond); !w.core.Guest {
@@ -254,6 +254,10 @@ func TestPatienceEndsAmongWhatThievesDoNotKnowOf(t *testing.T) {
 			})
 		},
 	} {
+		p := two
+		if name == "children" { // which a pool's only worker takes, unlike forks
+			p = one
+		}
 		stolen.Store(false)
 		for tries := 0; tries < 20 && !stolen.Load(); tries++ { // the worker may get no CPU for the time of a call
 			requireAtRest(t, p)

@@ -18,7 +18,7 @@ const AnswerTime = 30 * time.Microsecond
 //
 //	NotifyTask    after a task has become visible, unless a searcher will see it
 //	NotifySeen    for whatever is visible: when a searcher stops, a guest leaves or waits, a worker waits in a paused pool, a place
-//	              closes or is given back, the pool is resized or resumes
+//	              closes or is given back, the pool is resized or resumes, a guest is patient for long (pool/monitor.go)
 //	NotifyAgain   between two tasks, if no searcher seems to run
 //	Forward       after mail has come for certain places, or when the pool may go on
 //	WakeOne       for forks and children, whose owner has looked at the state of Sleep itself, and for a hot worker
