@@ -183,6 +183,7 @@ func TestAWaiterIsSpareWhereOthersLookForWorkInVain(t *testing.T) {
 		setState(w, state)
 		return w.isSpare()
 	}
+	requireAtRest(t, p) // a new worker falls asleep, and that would be undone
 	require.NoError(t, p.Run(func(w *Worker) {
 		require.True(t, spare(w, 0), "a guest makes room for one more")
 		require.True(t, spare(w, policy.OneSleeper))
