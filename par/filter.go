@@ -134,7 +134,7 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 // partitionFew is Partition without blocks.
 func partitionFew[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err error) {
 	parted, n := make([]T, len(s)), 0 // as in Partition
-	done, others, err := pool.Probe(at, len(s), is, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(at, len(s), is, func(lo, hi int) (more bool) {
 		for i, e := range s[lo:hi] {
 			parted[n], parted[len(parted)-1-(lo+i-n)] = e, e
 			if is(e) {
@@ -201,7 +201,7 @@ func FilterRange[R any](at pool.Place, n int, f func(out []R, lo, hi int) []R) (
 func inRuns[V any](at pool.Place, n int, zero func() V, f func(v V, lo, hi int) V, shown any) ([]V, error) {
 	var first V
 	begun := false
-	done, others, err := pool.Probe(at, n, shown, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(at, n, shown, func(lo, hi int) (more bool) {
 		if !begun {
 			first, begun = zero(), true
 		}

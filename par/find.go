@@ -44,7 +44,7 @@ func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 // findRange is FindRange with the user's function of.
 func findRange(at pool.Place, n int, of any, find func(lo, hi int) int) (int, error) {
 	i := -1
-	done, others, err := pool.Probe(at, n, of, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(at, n, of, func(lo, hi int) (more bool) {
 		i = find(lo, hi)
 		return i < 0
 	})

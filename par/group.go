@@ -128,7 +128,7 @@ func groupParts(n, sample, groups, before, earlier, workers int) int {
 // groupFew is groupBy as one writes it by hand, but for keys that take long.
 func groupFew[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
 	all := make(map[K][]T)
-	done, others, err := pool.Probe(at, len(s), nil, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(at, len(s), nil, func(lo, hi int) (more bool) {
 		for i, e := range s[lo:hi] {
 			k := key(lo + i)
 			all[k] = append(all[k], e)

@@ -68,7 +68,7 @@ func reduceBlocks[R any](at pool.Place, b blocks, of any, fold func(lo, hi int) 
 	begin := heist.Ticks()
 	count := max(b.count(), 1)
 	var t tree[R]
-	done, others, err := pool.Probe(at, count, of, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(at, count, of, func(lo, hi int) (more bool) {
 		for i := lo; i < hi; i++ {
 			t.add(i, fold(b.at(i)), merge)
 		}
@@ -255,7 +255,7 @@ func CountRange(at pool.Place, n int, count func(lo, hi int) int) (int, error) {
 
 func countRange(at pool.Place, n int, of any, count func(lo, hi int) int) (int, error) {
 	total := 0
-	done, others, err := pool.Probe(at, n, of, func(lo, hi int) (more bool) { total += count(lo, hi); return true })
+	done, others, err := pool.Granularity{}.Probe(at, n, of, func(lo, hi int) (more bool) { total += count(lo, hi); return true })
 	if err != nil || done == n {
 		return total, err
 	}
@@ -332,7 +332,7 @@ func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, g
 		return e, errEmpty(at)
 	}
 	found, b := 0, bests[E]{s, compare, greatest}
-	done, others, err := pool.Probe(at, len(s), compare, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(at, len(s), compare, func(lo, hi int) (more bool) {
 		found = b.among(found, lo, hi)
 		return true
 	})

@@ -65,11 +65,11 @@ func batches[T any](at pool.Place, values iter.Seq[T], one func(T), begin func(b
 	}
 	d := &dealer[T]{one: one, begin: begin, size: 1, target: heist.TicksIn(batchTime)}
 	return pool.Do(at, func(w *pool.Worker) {
-		call := w.Call() // values may run the body of the loop below in a call of its own
+		cancelled, _ := w.Call() // values may run the body of the loop below in a call of its own
 		w.Scope(func(s *pool.Scope) {
 			d.begun = heist.Ticks()
 			for value := range values {
-				if d.failed.Load() || call.Cancelled() {
+				if d.failed.Load() || cancelled() {
 					return
 				}
 				d.take(value, s, w)

@@ -93,7 +93,7 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 			s.failedAt.Store(math.MaxInt64)
 			s.ended = make(chan struct{}, 1)
 			err = at.With(s.ctx).Run(func(w *pool.Worker) {
-				s.call = w.Call()
+				s.cancelled, s.outside = w.Call()
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
 					defer func() {
@@ -138,7 +138,8 @@ type stream[T, R any] struct {
 
 	unclaimed fifo[*batch[T, R]] // may be claimed meanwhile
 	queue     fifo[*batch[T, R]] // to yield
-	call      pool.Call          // that computes the stream
+	cancelled func() bool        // whether the call that computes the stream was cancelled
+	outside   func(f func())     // calls yield, outside that call
 	taken     int                // values taken and not yielded
 	size      int                // of the next batch
 	measured  bool               // a batch has been
@@ -224,7 +225,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	}
 	last, unseen, step := heist.Ticks(), 0, 1
 	for v := range values {
-		if s.call.Cancelled() {
+		if s.cancelled() {
 			return false
 		}
 		slow := false // the source is
@@ -260,7 +261,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		flush()
 	}
 	for s.taken > 0 {
-		if s.call.Cancelled() || !s.deliver(w, true) {
+		if s.cancelled() || !s.deliver(w, true) {
 			return false
 		}
 	}
@@ -271,7 +272,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 func (s *stream[T, R]) deliver(w *pool.Worker, must bool) bool {
 	for ; ; must = false {
 		b := s.next()
-		for b == nil && must && !s.call.Cancelled() {
+		for b == nil && must && !s.cancelled() {
 			s.help(w)
 			b = s.next()
 		}
@@ -333,7 +334,7 @@ func (s *stream[T, R]) give(b *batch[T, R]) bool {
 		return false
 	}
 	more := true
-	s.call.Outside(func() {
+	s.outside(func() {
 		for _, r := range b.out {
 			if more = s.yield(r, nil); !more {
 				break
@@ -346,7 +347,7 @@ func (s *stream[T, R]) give(b *batch[T, R]) bool {
 	if b.err != nil {
 		var none R
 		s.cancel(b.err)
-		s.call.Outside(func() { s.yield(none, b.err) })
+		s.outside(func() { s.yield(none, b.err) })
 		return false
 	}
 	return true

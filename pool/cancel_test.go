@@ -758,10 +758,10 @@ var blockingCalls = map[string]func(at Place, f func(w *Worker)) error{
 	},
 	"Call": func(at Place, f func(w *Worker)) error {
 		return Do(at, func(w *Worker) {
-			call := w.Call()
+			cancelled, _ := w.Call()
 			for range functions {
 				// Code of the caller, in a call of its own, as a sequence that yields from there.
-				if err := Do(w.Pool(), func(w *Worker) { f(w); call.Cancelled() }); err != nil {
+				if err := Do(w.Pool(), func(w *Worker) { f(w); cancelled() }); err != nil {
 					panic(err)
 				}
 			}

@@ -35,7 +35,7 @@ func ExampleForBody() {
 }
 
 // A sum that is done in the caller alone if there is little to add.
-func ExampleProbe() {
+func ExampleGranularity_Probe() {
 	p, err := pool.New(pool.WithWorkers(2))
 	if err != nil {
 		panic(err)
@@ -43,7 +43,7 @@ func ExampleProbe() {
 	defer p.Close()
 	s := []int{1, 2, 3}
 	sum := 0
-	done, others, err := pool.Probe(p, len(s), nil, func(lo, hi int) (more bool) {
+	done, others, err := pool.Granularity{}.Probe(p, len(s), nil, func(lo, hi int) (more bool) {
 		for _, x := range s[lo:hi] {
 			sum += x
 		}

@@ -141,6 +141,28 @@ func ExampleGroup_SetLimit() {
 	// <nil>
 }
 
+// A caller that has a deadline of its own does not wait for room for longer.
+func ExampleGroup_GoContext() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+	g, _ := pool.NewGroup(p)
+	g.SetLimit(1)
+	release := make(chan struct{})
+	g.Go(func() error { <-release; return nil })
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	fmt.Println(g.GoContext(ctx, func() error { return nil }))
+	close(release)
+	fmt.Println(g.Wait())
+	// Output:
+	// context deadline exceeded
+	// <nil>
+}
+
 func ExampleWorker_Block() {
 	p, err := pool.New(pool.WithWorkers(1))
 	if err != nil {
@@ -477,7 +499,7 @@ func ExampleWorker_Context() {
 	// <nil>
 }
 
-func ExampleCall_Outside() {
+func ExampleWorker_Call() {
 	p, err := pool.New(pool.WithCallers(1))
 	if err != nil {
 		log.Fatal(err)
@@ -488,9 +510,9 @@ func ExampleCall_Outside() {
 	// that the pool admits.
 	squares := func(n int, yield func(int)) error {
 		return pool.Do(p, func(w *pool.Worker) {
-			call := w.Call()
+			_, outside := w.Call()
 			for i := range n {
-				call.Outside(func() { yield(i * i) })
+				outside(func() { yield(i * i) })
 			}
 		})
 	}

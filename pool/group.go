@@ -212,6 +212,33 @@ func (g *Group) Go(f func() error) {
 	}
 }
 
+// GoContext is [Group.Go] with a context for the wait for room: if ctx ends before f is queued, f does not run, and GoContext returns
+// the cause. Otherwise it returns nil unless an argument is nil, and what goes wrong is an error of the group, as with Go. ctx ends neither f nor the
+// group.
+func (g *Group) GoContext(ctx context.Context, f func() error) error {
+	g.mustBeMade()
+	switch {
+	case ctx == nil:
+		return errNilContext("Group.GoContext")
+	case f == nil:
+		return errNilFunc("Group.GoContext")
+	case ctx.Err() != nil:
+		return causes.Of(ctx)
+	}
+	entered, full := g.tryEnter()
+	var err error
+	if full {
+		until, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		defer context.AfterFunc(g.parent, func() { end(nil) })()
+		entered, err = g.awaitRoom(until, "Group.GoContext")
+	}
+	if entered {
+		g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
+	}
+	return err
+}
+
 // GoWorker is [Group.Go] for a function that forks: f is given the worker that runs it, in a call with the group's context.
 // After Wait that context has ended, and f does not run before [Group.Reset].
 func (g *Group) GoWorker(f func(w *Worker) error) {
@@ -415,24 +442,32 @@ func (g *Group) tryEnter() (entered, full bool) {
 // enter counts a function in when the limit allows it, and says whether it did. If not, the group has failed.
 func (g *Group) enter(method string) bool {
 	entered, full := g.tryEnter()
-	if !full {
-		return entered
+	if full {
+		entered, _ = g.awaitRoom(g.parent, method)
 	}
+	return entered
+}
+
+// awaitRoom counts a function in when there is room, and says whether it did. ctx ends with the group's parent or before it. If it
+// ends before, awaitRoom returns the cause, and the group goes on; otherwise the group has failed.
+func (g *Group) awaitRoom(ctx context.Context, method string) (entered bool, err error) {
 	if g.limit == 0 {
 		g.fail(fmt.Errorf("pool: %s was called on a group with the limit 0, in which there can be no function, so it would wait "+
 			"for ever; give SetLimit at least 1, or a negative number for no limit", method))
-		return false
+		return false, nil
 	}
-	err := g.room.wait(g.parent, g.pool, method+" at its limit", nil, func() bool {
-		entered, full = g.tryEnter()
+	err = g.room.wait(ctx, g.pool, method+" at its limit", nil, func() bool {
+		in, full := g.tryEnter()
+		entered = in
 		return !full
 	})
-	if err != nil {
-		g.fail(err)
+	if err != nil && g.parent.Err() != nil {
+		g.fail(causes.Of(g.parent))
 		g.pool.dropped.Add(1)
 		g.skip(1)
+		err = nil
 	}
-	return entered
+	return entered, err
 }
 
 // skip counts functions that never begin.

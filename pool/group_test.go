@@ -514,6 +514,57 @@ func TestGoAtTheLimitEndsWithTheContext(t *testing.T) {
 	require.LessOrEqual(t, 1, g.Skipped())
 }
 
+// TestGoContextEndsItsWaitForRoom, and no more: the group goes on, unless its own place's context has ended.
+func TestGoContextEndsItsWaitForRoom(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	g, _ := NewGroup(p)
+	g.SetLimit(1)
+	release := make(chan struct{})
+	g.Go(func() error { <-release; return nil })
+	never := func() error { t.Error("it runs"); return nil }
+	waits := func() bool {
+		g.room.mu.Lock()
+		defer g.room.mu.Unlock()
+		return g.room.over != nil
+	}
+	errEnd := errors.New("the end")
+	ctx, end := context.WithCancelCause(t.Context())
+	result := make(chan error, 1)
+	returned := func() error {
+		require.True(t, testutil.Eventually(func() bool { return len(result) == 1 }), "it waits for ever")
+		return <-result
+	}
+	go func() { result <- g.GoContext(ctx, never) }()
+	require.True(t, testutil.Eventually(waits), "it does not wait")
+	end(errEnd)
+	require.ErrorIs(t, returned(), errEnd)
+	require.ErrorIs(t, g.GoContext(ctx, never), errEnd)
+	require.Zero(t, g.Skipped())
+
+	ran := false
+	go func() { result <- g.GoContext(t.Context(), func() error { ran = true; return nil }) }()
+	close(release)
+	require.NoError(t, returned())
+	require.NoError(t, g.Wait())
+	require.True(t, ran)
+
+	parent, endParent := context.WithCancelCause(t.Context())
+	g.Reset(parent)
+	ctx, end = context.WithCancelCause(t.Context())
+	defer end(nil)
+	release = make(chan struct{})
+	g.Go(func() error { <-release; return nil })
+	require.True(t, testutil.Eventually(func() bool { return g.Running() == 1 }))
+	go func() { result <- g.GoContext(ctx, never) }()
+	require.True(t, testutil.Eventually(waits), "it does not wait")
+	endParent(errEnd)
+	require.NoError(t, returned())
+	close(release)
+	require.ErrorIs(t, g.Wait(), errEnd)
+	require.Equal(t, 1, g.Skipped())
+	require.NoError(t, ctx.Err())
+}
+
 func TestSetLimitWhileTasksRunPanics(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	g := newGroup(p)

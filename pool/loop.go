@@ -202,21 +202,26 @@ func ForBody[B interface {
 	return r.run(codeOfAny(of), func(_ *Worker, lo, hi int) { body.Run(lo, hi) })
 }
 
-// Probe runs the beginning of a loop in the caller, from its first item on, and all of it if that takes less than a wake-up.
-// f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and a
+// Probe runs the beginning of a loop that is to be divided so in the caller, from its first item on, and all of it if that takes less than a wake-up.
+// f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and the
 // granularity for a loop over the others, which then begins with what was measured. It is for algorithms that give short inputs
 // the form that a plain loop has; [ForBody] needs none of it. For of see the method Func there.
 //
 // Nothing is done at a pool with [WithCallers], and if items are few and a loop over such was long, or the function is new. Panics and errors are those of [ForBody]. What f captures need not be allocated.
-func Probe(at Place, n int, of any, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {
+func (g Granularity) Probe(at Place, n int, of any, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {
 	if f == nil {
-		return 0, others, errNilFunc("Probe")
+		return 0, others, errNilFunc("Granularity.Probe")
 	}
-	r, err := probe(at, n, nil, of, f)
+	var how []Granularity
+	if g != (Granularity{}) {
+		how = []Granularity{g}
+	}
+	r, err := probe(at, n, how, of, f)
 	if r == nil {
-		return n, others, err
+		return n, g, err
 	}
-	return r.lo, Granularity{probed: &r.probed}, nil
+	g.probed = &r.probed
+	return r.lo, g, nil
 }
 
 // rest is the part of a loop that has not run. A short loop has no rest, so nothing is allocated or copied for it.

@@ -757,7 +757,7 @@ func TestProbeLeavesWhatTakesLong(t *testing.T) {
 					continue
 				}
 				ran := make(tally, n)
-				done, others, err := Probe(p, n, nil, func(lo, hi int) (more bool) {
+				done, others, err := Granularity{}.Probe(p, n, nil, func(lo, hi int) (more bool) {
 					for i := lo; i < hi; i++ {
 						work(took)
 						ran[i].Add(1)
@@ -770,12 +770,12 @@ func TestProbeLeavesWhatTakesLong(t *testing.T) {
 				require.False(t, took*n > 1_000_000 && done == n, "%d items of %d ns", n, took)
 			}
 		}
-		done, _, err := Probe(p, 10, nil, func(lo, hi int) (more bool) { return false })
+		done, _, err := Granularity{}.Probe(p, 10, nil, func(lo, hi int) (more bool) { return false })
 		require.NoError(t, err)
 		require.True(t, done == 10 || len(options) > 0 && done == 0)
-		_, _, err = Probe(p, 10, nil, nil)
-		require.EqualError(t, err, "pool: Probe was given a nil function")
-		_, _, err = Probe(nil, 10, nil, func(int, int) bool { return true })
+		_, _, err = Granularity{}.Probe(p, 10, nil, nil)
+		require.EqualError(t, err, "pool: Granularity.Probe was given a nil function")
+		_, _, err = Granularity{}.Probe(nil, 10, nil, func(int, int) bool { return true })
 		require.Error(t, err)
 	}
 }

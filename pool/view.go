@@ -402,47 +402,38 @@ func (w *Worker) Idle() int { return w.pool.idle() }
 // Cancelled has said so, the call returns the context's cause, whatever its functions do. Cost: some loads.
 func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
 
-// Call is a blocking call at a place, for an algorithm that runs code of its caller in the midst of its own: it ranges
-// over a sequence, or hands results over before it returns. Such code may make calls of its own, and these may call the
-// algorithm back, as a sequence does when it yields from inside a call. Then [Worker.Cancelled] would speak of a call
-// of that code. A Call keeps apart which call is whose. Create it with [Worker.Call].
-type Call struct {
-	w      *Worker
-	scope  *cancelScope // nil if the call cannot be cancelled
-	around *cancelScope // of the code that made the call
-}
-
-// Call returns the innermost call that w is in. The function that was given to [Do] or Run asks for it, before it runs
-// code of its caller. Cost: some loads.
-func (w *Worker) Call() Call {
-	w.mustBeMine("Worker.Call")
-	return Call{w, w.cancelScope, w.around}
-}
-
-// Cancelled is [Worker.Cancelled] for the call. Any goroutine may ask until the call has returned.
-func (c Call) Cancelled() bool { return c.scope.ended() }
-
-// Outside calls f, which is code of the algorithm's caller and no part of the algorithm's work, such as a function that
+// Call returns two functions for the innermost call that w is in. They are for an algorithm that runs code of its caller in the midst of its
+// own: it ranges over a sequence, or hands results over before it returns. Such code may make calls of its own, and these may call
+// the algorithm back, as a sequence does when it yields from inside a call. Then [Worker.Cancelled] would speak of a call
+// of that code. The function that was given to [Do] or Run calls Call, before it runs code of its caller.
+//
+// cancelled is [Worker.Cancelled] for the call. Any goroutine may ask until the call has returned.
+//
+// outside calls f, which is code of the algorithm's caller and no part of the algorithm's work, such as a function that
 // takes its results. What f does with the worker belongs to the call around, as if the algorithm's call had not begun.
 // With [WithCallers] another goroutine may compute meanwhile, and what f itself calls at the pool needs no admission.
+// Only the goroutine that made the call may call outside.
 //
-// Only the goroutine that made the call may call Outside. Cost: some 20 ns, and two locks with WithCallers.
-func (c Call) Outside(f func()) {
-	w := c.w
-	w.mustBeMine("Call.Outside")
-	if f == nil {
-		panic(errNilFunc("Call.Outside"))
+// Cost: two allocations; for outside some 20 ns, and two locks with WithCallers.
+func (w *Worker) Call() (cancelled func() bool, outside func(f func())) {
+	w.mustBeMine("Worker.Call")
+	scope, around := w.cancelScope, w.around
+	return scope.ended, func(f func()) {
+		w.mustBeMine("the function of Worker.Call")
+		if f == nil {
+			panic(errNilFunc("the function of Worker.Call"))
+		}
+		if w.cancelScope != around {
+			in := w.beginInner()
+			w.cancelScope = around
+			defer w.endInner(in)
+		}
+		if w.core.Guest && w.pool.callers > 0 {
+			w.pool.exitAdmission()
+			defer w.pool.reenterAdmission()
+		}
+		f()
 	}
-	if w.cancelScope != c.around {
-		in := w.beginInner()
-		w.cancelScope = c.around
-		defer w.endInner(in)
-	}
-	if w.core.Guest && w.pool.callers > 0 {
-		w.pool.exitAdmission()
-		defer w.pool.reenterAdmission()
-	}
-	f()
 }
 
 // Checkpoint unwinds the caller, as a fork does, if the pool has noticed that the context of the call that it belongs to has
