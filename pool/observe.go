@@ -240,6 +240,7 @@ type timings struct {
 
 	wait, run            histogram
 	computing, searching heist.Counter // in heist.Ticks
+	left                 int64         // what the search that goes on has left to others, in heist.Ticks; owner only
 
 	_ pad.Line
 }

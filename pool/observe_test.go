@@ -85,6 +85,31 @@ func TestComputingLeavesOutWaits(t *testing.T) {
 	require.LessOrEqual(t, p.Stats().Computing+waited, p.Timings().Run.Max(), "of the same clock; Max is rounded up by an eighth")
 }
 
+// TestSearchingLeavesOutWhatGoesToOthers: with one P a worker that has nothing left lets the goroutine go on that waited for its task.
+func TestSearchingLeavesOutWhatGoesToOthers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1), WithTimings())
+	gave := 0
+	var others time.Duration
+	for rounds := 0; gave < 20 && rounds < 10_000; rounds++ {
+		over := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			w.asideAfter = 0 // as if the last turn had been short
+			close(over)
+		}))
+		<-over
+		if !p.core.Rests() { // the worker has given way, and is not idle yet
+			gave++
+		}
+		begun := time.Now()
+		work(2_000_000)
+		others += time.Since(begun)
+		require.True(t, testutil.Eventually(p.core.Rests))
+	}
+	require.Positive(t, gave)
+	require.Less(t, p.Stats().Searching, others/2)
+}
+
 func TestStatsCountWhatBecameOfTasks(t *testing.T) {
 	ctx := context.Background()
 	p := newPool(t, WithWorkers(1), WithQueueBound(1), WithPanicHandler(func(*PanicError) {}))

@@ -33,13 +33,24 @@ func (s *searcher) Look() (r heist.StealResult) {
 	return r
 }
 
-func (s *searcher) Spin(d time.Duration) { heist.Spin(d) }
+func (s *searcher) Spin(d time.Duration) { s.lets(d, func() { heist.Spin(d) }) }
 
-func (s *searcher) Yield() { heist.Yield() }
+func (s *searcher) Yield() { s.lets(0, heist.Yield) }
 
-func (s *searcher) StepAside() { (*Worker)(s).stepAside() }
+func (s *searcher) StepAside() { s.lets(0, (*Worker)(s).stepAside) }
 
 func (s *searcher) GiveWay(now int64) { (*Worker)(s).giveWayIfDue(now) }
+
+// lets calls f, which lets others run. What it takes beyond twice its own time does not count as a search.
+func (s *searcher) lets(own time.Duration, f func()) {
+	if s.timings == nil {
+		f()
+		return
+	}
+	before := heist.Ticks()
+	f()
+	s.timings.left += max(heist.Ticks()-before-2*heist.TicksIn(own), 0)
+}
 
 // anyWork says whether there is a task or a child of a scope that others than its holder may take, or, if forks count, a fork, and where: on which
 // node, and at which place, or -1 for an injector or a guest.

@@ -394,10 +394,13 @@ func (w *Worker) findWork() (job, bool) {
 		return w.searchWork()
 	}
 	start, r := heist.Ticks(), region("heist: search")
+	if w.timings != nil {
+		w.timings.left = 0
+	}
 	j, ok := w.searchWork()
 	endRegion(r)
 	if w.timings != nil {
-		w.timings.searching.Add(int(max(heist.Ticks()-start, 0)))
+		w.timings.searching.Add(int(max(heist.Ticks()-start-w.timings.left, 0)))
 	}
 	return j, ok
 }

@@ -35,7 +35,7 @@ func Numbers() []Number {
 		{"NoticedFor", "waits.noticed", "ns", "Time in noticed waits that are over.", false, func(s *Stats) int64 { return int64(s.NoticedFor) }},
 		{"Published", "forks.published", "time", "Times that a worker's forks became visible to thieves.", false, func(s *Stats) int64 { return int64(s.Published) }},
 		{"Computing", "computing", "ns", "Time in tasks and forks, waits left out; 0 without WithTimings.", false, func(s *Stats) int64 { return int64(s.Computing) }},
-		{"Searching", "searching", "ns", "Time in which workers looked for something to do, whether their threads ran or not; 0 without WithTimings.", false, func(s *Stats) int64 { return int64(s.Searching) }},
+		{"Searching", "searching", "ns", "Time in which workers looked for something to do, without what they left to others meanwhile; 0 without WithTimings.", false, func(s *Stats) int64 { return int64(s.Searching) }},
 
 		{"Queued", "tasks.at_places", "task", "Tasks in the queues of places; those in injectors are not among them.", true, func(s *Stats) int64 { return int64(s.Total().Queued) }},
 		{"Tasks", "tasks.run", "task", "Tasks that workers came to, skipped ones too.", false, total(func(w *WorkerStats) uint64 { return w.Tasks })},

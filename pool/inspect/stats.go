@@ -27,8 +27,8 @@ type Stats struct {
 
 	RefusedCallers uint64 // callers from outside that were not admitted: ErrFull or ErrClosed
 
-	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched. Measured with
-	// [Timings], so 0 without them.
+	// How long workers were in tasks, forks and children of scopes, without waits, and how long they searched, without what they
+	// left to others meanwhile. Measured with [Timings], so 0 without them.
 	Computing, Searching time.Duration
 
 	NoticedFor time.Duration // how long the noticed waits lasted that are over
