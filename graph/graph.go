@@ -83,6 +83,7 @@ type Graph struct {
 
 	left    atomic.Int64 // sinks that have not ended; who ends one subtracts
 	skipped atomic.Bool  // a node did not begin, or was ended early, because the context has ended or the pool closes; who finds out writes
+	aborted atomic.Bool  // the pool was, so no more nodes begin; Run writes
 	over    bool         // nodes were taken back; Run writes
 
 	mu       sync.Mutex
@@ -247,6 +248,7 @@ func (g *Graph) compile() error {
 			select {
 			case <-g.done:
 			case <-g.pool.Aborted():
+				g.aborted.Store(true)
 				g.takeBack()
 				<-g.done
 			}
@@ -318,8 +320,8 @@ func (g *Graph) WithTimings() {
 //
 //   - the errors of functions, with the names of their nodes, joined in the order of Add; functions that come after one that failed do not run;
 //   - the cause of ctx, if its end kept functions from beginning, or ended one early: each is a call with ctx, as [pool.Worker.With] describes;
-//   - [pool.ErrClosed], if the pool is closed, or was aborted while functions waited in its queues; in the latter case the graph cannot be run
-//     again;
+//   - [pool.ErrClosed], if the pool is closed, or was aborted, after which no more functions begin; if some waited in its queues, the graph cannot be
+//     run again;
 //   - a [*CycleError], or an error because the graph runs already.
 //
 // If a function panicked, Run panics with the first [*pool.PanicError] in the order of Add when all have ended. A function that
@@ -328,7 +330,6 @@ func (g *Graph) WithTimings() {
 // Any goroutine may call it; a task lends its place meanwhile. Cost: after the first run, no allocation if called from outside of the pool with a
 // ctx that does not end, and with assembly; else that of a call with a context for each function.
 func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
-	p.Workers() // panics if the pool was not made by New
 	if ctx == nil {
 		return errors.New("graph: Graph.Run was given a nil context; use context.Background() for one that does not end")
 	}
@@ -338,6 +339,9 @@ func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
 	defer g.running.Store(false)
 	if g.over {
 		return errOver
+	}
+	if _, err := p.SubmitAll(ctx, nil); err != nil { // the pool is closed, or was not made by New
+		return err
 	}
 	if err := g.compile(); err != nil || len(g.nodes) == 0 {
 		return err
@@ -446,7 +450,7 @@ func (n *Node) do(w *pool.Worker, kept *[]*Node) (ok bool) {
 	if g.ends && g.ctx.Err() != nil {
 		g.skipped.Store(true)
 	}
-	if w == nil || g.skipped.Load() {
+	if w == nil || g.skipped.Load() || g.aborted.Load() {
 		g.skipped.Store(true)
 		return false
 	}

@@ -429,6 +429,33 @@ func TestARunOfAnAbortedPoolEnds(t *testing.T) {
 	}
 }
 
+// TestAnAbortEndsAChain, whose nodes lie in no queue.
+func TestAnAbortEndsAChain(t *testing.T) {
+	p, err := pool.New(pool.WithWorkers(1))
+	require.NoError(t, err)
+	begun := make(chan struct{})
+	var ran atomic.Int32
+	var g Graph
+	const nodes = 10_000
+	last := g.Add("first", func(*pool.Worker) error { close(begun); testutil.Compute(p.Aborted()); return nil })
+	for range nodes {
+		next := g.Add("next", func(*pool.Worker) error {
+			ran.Add(1)
+			for range 10 {
+				runtime.Gosched()
+			}
+			return nil
+		})
+		last = next.After(last)
+	}
+	over := testutil.Together(1, func(int) { assert.ErrorIs(t, g.Run(background, p), pool.ErrClosed) })
+	<-begun
+	_, err = p.Abort(background)
+	require.NoError(t, err)
+	require.True(t, testutil.Returns(over))
+	require.Less(t, ran.Load(), int32(nodes))
+}
+
 // TestStopEndsItsNodeAlone, whose error is what Stop was given.
 func TestStopEndsItsNodeAlone(t *testing.T) {
 	p := pools.New(t)
@@ -510,7 +537,7 @@ func TestMisuseIsNamed(t *testing.T) {
 	says("nil function", func() { g.Add("x", nil) })
 	says("another graph, or nil", func() { n.After(nil) })
 	says("another graph, or nil", func() { n.After(other.Add("y", nop)) })
-	says("not made by New", func() { _ = g.Run(background, nil) })
+	require.ErrorContains(t, g.Run(background, nil), "not made by New")
 	var none context.Context
 	require.ErrorContains(t, g.Run(none, p), "nil context")
 	g.Add("changes", func(*pool.Worker) error { g.Add("z", nop); return nil })
