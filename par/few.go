@@ -38,7 +38,7 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	}
 	bucket := make([]uint8, len(s))
 	next := make([][2*mostValues + 1]int, partsOf(w, len(s))) // where the next element of a part and bucket goes
-	each(w, len(next), func(part int) {
+	each(w, len(next), func(_ *pool.Worker, part int) {
 		lo, hi := cut(len(s), part, len(next))
 		values, next := values, &next[part] // in registers
 		bucket := bucket[lo:hi]
@@ -67,7 +67,7 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	}
 	e.grow()
 	dealt := e.sides[inBuffer]
-	each(w, len(next), func(part int) {
+	each(w, len(next), func(_ *pool.Worker, part int) {
 		lo, hi := cut(len(s), part, len(next))
 		dealt, next := dealt, &next[part]
 		bucket := bucket[lo:hi]
@@ -142,7 +142,7 @@ func countFew[E cmp.Ordered, U integer](w *pool.Worker, s []E, bits []U, cancell
 	}
 	counts := make([][slots]int, partsOf(w, len(s)))
 	var other atomic.Bool // a number has another value
-	each(w, len(counts), func(part int) {
+	each(w, len(counts), func(_ *pool.Worker, part int) {
 		lo, hi := cut(len(s), part, len(counts))
 		table, n, factor := (*[slots]U)(table), &counts[part], factor // in registers
 		for _, x := range bits[lo:hi] {

@@ -172,7 +172,7 @@ func (e *comparables[E]) nearly(lo, hi int) bool {
 	if len(s) < serialSort {
 		return insertNear(s, e.compare)
 	}
-	return dropMerge(s, e.compare) || insertNear(s, e.compare)
+	return dropMerge(s, e.compare, e.stopped) || !e.stopped() && insertNear(s, e.compare)
 }
 
 func (e *comparables[E]) reverse(lo, hi int) { slices.Reverse(e.sides[inSlice][lo:hi]) }

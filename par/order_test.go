@@ -293,7 +293,7 @@ func TestDropMergeIsStableOrChangesNothing(t *testing.T) {
 			all[i] = int64(k)
 		}
 		s, want := records(all), records(all)
-		if dropMerge(s, byKey) {
+		if dropMerge(s, byKey, never) {
 			merged++
 			slices.SortStableFunc(want, byKey)
 		}

@@ -201,7 +201,7 @@ func (d digit[K]) bounds(bucket int) (least, most K) {
 // digit returns the digit by which a long range is dealt out.
 func (r *radix[V, K]) digit(w *pool.Worker, keys []K) digit[K] {
 	parts := make([]digit[K], partsOf(w, len(keys)))
-	each(w, len(parts), func(part int) {
+	each(w, len(parts), func(_ *pool.Worker, part int) {
 		lo, hi := cut(len(keys), part, len(parts))
 		parts[part] = digitOf(keys[lo:hi])
 	})
@@ -222,7 +222,7 @@ type counts [1 << levelBits]int
 
 // inParts calls f for each part of n elements, piece by piece. It returns false if the sort was stopped.
 func (r *radix[V, K]) inParts(w *pool.Worker, n, parts int, f func(part, lo, hi int)) bool {
-	each(w, parts, func(part int) {
+	each(w, parts, func(_ *pool.Worker, part int) {
 		lo, hi := cut(n, part, parts)
 		for ; lo < hi && !r.cancelled(); lo += radixLeaf {
 			f(part, lo, min(lo+radixLeaf, hi))
@@ -420,7 +420,7 @@ func sortIntegers[K integer](w *pool.Worker, s []K, cancelled func() bool) bool 
 func sortFloats[K integer](w *pool.Worker, s []K, c coding, cancelled func() bool) bool {
 	encoded := make([]bool, (len(s)-1)/radixLeaf+1)
 	recode := func(f func(s []K), which func(piece int) bool) {
-		each(w, len(encoded), func(piece int) {
+		each(w, len(encoded), func(_ *pool.Worker, piece int) {
 			if encoded[piece] = which(piece); encoded[piece] {
 				f(s[piece*radixLeaf : min((piece+1)*radixLeaf, len(s))])
 			}

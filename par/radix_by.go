@@ -253,7 +253,7 @@ func nearlyBy[E any, K cmp.Ordered](s []E, keys []K) bool {
 	for i, k := range keys {
 		all[i] = item{k, int32(i)}
 	}
-	if !dropMerge(all, func(a, b item) int { return cmp.Compare(a.key, b.key) }) {
+	if !dropMerge(all, func(a, b item) int { return cmp.Compare(a.key, b.key) }, never) {
 		return (items[E, K]{keys, s}).insertNear()
 	}
 	sorted := make([]E, len(s))

@@ -397,6 +397,31 @@ func TestAlgorithmsEndEarly(t *testing.T) {
 		"SortBy": func(at pool.Place, tick func()) error {
 			return SortBy(at, slices.Clone(s), func(int) int { tick(); return 1 })
 		},
+		"SortFunc in order": func(at pool.Place, tick func()) error { return sortTicking(at, count(n), tick) },
+		"SortFunc reversed": func(at pool.Place, tick func()) error { return sortTicking(at, reversed(count(n)), tick) },
+		"SortFunc equal":    func(at pool.Place, tick func()) error { return sortTicking(at, slices.Clone(s), tick) },
+		"SortFunc two files": func(at pool.Place, tick func()) error {
+			return sortTicking(at, append(count(n/2), count(n/2)...), tick)
+		},
+		"SortFunc outliers": func(at pool.Place, tick func()) error {
+			s := count(n)
+			for i := range 20 {
+				s[n/21*(i+1)] = i
+			}
+			return sortTicking(at, s, tick)
+		},
+		"Scan": func(at pool.Place, tick func()) error {
+			return Scan(at, make([]int, n), s, func(a, b int) int { tick(); return a + b })
+		},
+		"ScanRange": func(at pool.Place, tick func()) error {
+			total := func(lo, hi int) int {
+				for range hi - lo {
+					tick()
+				}
+				return 0
+			}
+			return ScanRange(at, n, total, func(a, b int) int { return a + b }, func(_ int, lo, hi int) int { return total(lo, hi) })
+		},
 		"MinFunc": func(at pool.Place, tick func()) error {
 			_, err := MinFunc(at, s, func(_, _ int) int { tick(); return 0 })
 			return err
@@ -420,6 +445,34 @@ func TestAlgorithmsEndEarly(t *testing.T) {
 				}).(*pool.PanicError)
 				require.True(t, ok, name)
 				require.ErrorIs(t, e, io.EOF, name)
+			}
+		}
+	}
+}
+
+func sortTicking(at pool.Place, s []int, tick func()) error {
+	return SortFunc(at, s, func(a, b int) int { tick(); return cmp.Compare(a, b) })
+}
+
+func reversed(s []int) []int {
+	slices.Reverse(s)
+	return s
+}
+
+// TestWhatIsWholeIsNoError, though the context ended meanwhile.
+func TestWhatIsWholeIsNoError(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(1))
+	for _, n := range []int{10, 300, 5000} {
+		for name, run := range map[string]func(at pool.Place, tick func()) error{
+			"SortFunc in order": func(at pool.Place, tick func()) error { return sortTicking(at, count(n), tick) },
+			"Scan": func(at pool.Place, tick func()) error {
+				return Scan(at, make([]int, n), count(n), func(a, b int) int { tick(); return a + b })
+			},
+		} {
+			for _, place := range []pool.Place{p, pool.Serial()} {
+				ctx, cancel := context.WithCancelCause(context.Background())
+				ticks := canceller{after: int64(n - 1), cancel: cancel}
+				require.NoError(t, run(place.With(ctx), ticks.tick), "%s of %d", name, n)
 			}
 		}
 	}

@@ -145,12 +145,16 @@ func runOf[K cmp.Ordered](keys []K) (end int, down bool) {
 // findRuns divides n elements into stretches. It returns nil if the sort was stopped.
 func (g *sorting) findRuns(w *pool.Worker, n int) []stretch {
 	found := make([][]stretch, partsOf(w, n))
-	each(w, len(found), func(part int) {
+	each(w, len(found), func(_ *pool.Worker, part int) {
+		if g.stopped() {
+			return
+		}
 		lo, hi := cut(n, part, len(found))
 		begun, down := g.elements.run(lo, min(lo+leastRun, hi))
-		if !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi) {
+		switch {
+		case !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi):
 			found[part] = []stretch{{hi, ascends}}
-		} else {
+		case !g.stopped():
 			found[part] = g.stretches(lo, hi)
 		}
 	})
@@ -179,7 +183,7 @@ func (g *sorting) findRuns(w *pool.Worker, n int) []stretch {
 func (g *sorting) stretches(lo, hi int) (all []stretch) {
 	looked := lo
 	for lo < hi {
-		end, down := g.elements.run(lo, hi)
+		end, down := g.run(lo, hi)
 		if end-looked > mergeLen && g.stopped() {
 			return nil
 		}
@@ -202,6 +206,21 @@ func (g *sorting) stretches(lo, hi int) (all []stretch) {
 		lo = end
 	}
 	return all
+}
+
+// run is elements.run, or the beginning of that run if the sort was stopped.
+func (g *sorting) run(lo, hi int) (end int, down bool) {
+	piece := min(lo+mergeLen, hi)
+	end, down = g.elements.run(lo, piece)
+	for end == piece && end < hi && !g.stopped() {
+		piece = min(end-1+mergeLen, hi)
+		next, falls := g.elements.run(end-1, piece)
+		if falls != down {
+			break
+		}
+		end = next
+	}
+	return end, down
 }
 
 // reverse reverses s, on all workers.
@@ -297,8 +316,8 @@ const mostNear = 4
 // dropMerge sorts a range that ascends but for a few outliers, and says whether it did: it drops the outliers, sorts them, and merges them back
 // (Hagerup and Emilsson, 2015). An outlier remembers where it was, which decides between it and the elements that equal it, so this is
 // stable; and if there are too many, they go back. 1,000 numbers of which 1% were swapped take half of the time that slices.Sort takes. A panic of
-// the comparator may pass: the range has its elements.
-func dropMerge[E any](s []E, compare func(a, b E) int) bool {
+// the comparator may pass: the range has its elements. That is so, too, if stopped says that the sort has to end; dropMerge asks it now and then.
+func dropMerge[E any](s []E, compare func(a, b E) int, stopped func() bool) bool {
 	type outlier struct {
 		e     E
 		at, i int // how many of those kept were before it, and how many outliers
@@ -338,6 +357,9 @@ func dropMerge[E any](s []E, compare func(a, b E) int) bool {
 		return true
 	}
 	for i := 1; i < len(s); i++ {
+		if i%mergeLen == 0 && stopped() {
+			return false
+		}
 		x := s[i]
 		switch {
 		case compare(x, s[kept-1]) >= 0:

@@ -2,8 +2,11 @@ package par
 
 import (
 	"slices"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -43,12 +46,13 @@ func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 			}
 			return total
 		},
-		rest: func(before T, lo, hi int) {
+		rest: func(before T, lo, hi int) T {
 			out := out[lo:hi]
 			for i, e := range s[lo:hi] {
 				before = op(before, e)
 				out[i] = before
 			}
+			return before
 		},
 		op:    op,
 		short: shortScan,
@@ -69,7 +73,7 @@ func scanRange[T any](total func(lo, hi int) T, op func(a, b T) T, scanPart func
 	return scan[T]{
 		first: func(_, hi int) T { return scanPart(total(0, 0), 0, hi) },
 		total: total,
-		rest:  func(before T, lo, hi int) { scanPart(before, lo, hi) },
+		rest:  scanPart,
 		op:    op,
 		short: short,
 	}
@@ -88,9 +92,10 @@ func Sums[E Number](at pool.Place, out, s []E) error {
 		}
 		return err
 	}
-	// A scan over blocks. Its total of a range is the list of the blocks' sums, because lists are joined without rounding.
+	// A scan over blocks. Its total of a range is the list of the blocks' sums, because lists are joined without rounding. To join them costs
+	// time, so parts are whole.
 	b := blocksOf(len(s), shortScan/8)
-	return scanRange(
+	blocks := scanRange(
 		func(lo, hi int) []E {
 			totals := make([]E, hi-lo)
 			for i := range totals {
@@ -113,7 +118,9 @@ func Sums[E Number](at pool.Place, out, s []E) error {
 				running += total
 			}
 			return totals
-		}, 8).run(at, b.count())
+		}, 8)
+	blocks.whole = true
+	return blocks.run(at, b.count())
 }
 
 // sums puts before plus the running sums of s into out, and returns the sum of s as sum does. The running sums are one
@@ -139,11 +146,12 @@ func sums[E Number](out, s []E, before E) E {
 
 // scan is what a scan does with parts of the range, none of which is empty.
 type scan[T any] struct {
-	first func(lo, hi int) T         // scans the first part and returns its total
-	total func(lo, hi int) T         // the total of a part
-	rest  func(before T, lo, hi int) // scans another part
+	first func(lo, hi int) T           // scans the beginning of the range and returns its total
+	total func(lo, hi int) T           // the total of a part
+	rest  func(before T, lo, hi int) T // scans what comes after that total, and returns the total of both
 	op    func(a, b T) T
-	short int // a length below which a scan is not worth a wake-up
+	short int  // a length below which a scan is not worth a wake-up
+	whole bool // parts are not divided
 }
 
 // shortScan is how many elements are not worth a wake-up.
@@ -152,8 +160,8 @@ const shortScan = 1 << 13
 // run divides the range into k+2 parts if k workers are idle. The first part is scanned while the
 // totals of all others but the last are computed, and then all parts but the first are scanned. So
 // each element is touched twice, except in the first and last part, and two workers need two thirds
-// of a serial scan's time. If no worker is idle, run is a serial scan, which a context cannot end
-// early. Parts that depend on n alone, as those of [Sums], would call op twice for each element there.
+// of a serial scan's time. If no worker is idle, run is a serial scan. Parts that depend on n alone, as those of [Sums], would call op twice for each
+// element there.
 func (s scan[T]) run(at pool.Place, n int) error {
 	if n <= 0 {
 		return For(at, n, func(int) {})
@@ -164,22 +172,64 @@ func (s scan[T]) run(at pool.Place, n int) error {
 			parts = min(k+2, n/(s.short/8))
 		}
 		totals := make([]T, max(parts-1, 1))
-		each(w, len(totals), func(part int) {
-			lo, hi := cut(n, part, parts)
-			if part == 0 {
-				totals[0] = s.first(lo, hi)
-			} else {
-				totals[part] = s.total(lo, hi)
+		var stop atomic.Bool
+		each(w, len(totals), func(w *pool.Worker, part int) {
+			first, next := s.first, s.rest
+			if part > 0 {
+				first, next = s.total, func(before T, lo, hi int) T { return s.op(before, s.total(lo, hi)) }
 			}
+			lo, hi := cut(n, part, parts)
+			s.inBlocks(w, lo, hi, &stop, func(from, to int) {
+				if from == lo {
+					totals[part] = first(from, to)
+				} else {
+					totals[part] = next(totals[part], from, to)
+				}
+			})
 		})
 		for part := 1; part < len(totals); part++ {
 			totals[part] = s.op(totals[part-1], totals[part])
 		}
-		each(w, parts-1, func(part int) {
+		each(w, parts-1, func(w *pool.Worker, part int) {
+			before := totals[part]
 			lo, hi := cut(n, part+1, parts)
-			s.rest(totals[part], lo, hi)
+			s.inBlocks(w, lo, hi, &stop, func(lo, hi int) { before = s.rest(before, lo, hi) })
 		})
 	})
+}
+
+// A scan looks after each block whether it has to end early. The first block has firstBlock elements, and others take about blockTime.
+const (
+	firstBlock = 64
+	blockTime  = 20 * time.Microsecond
+)
+
+// inBlocks calls f for the blocks of a part, until the call is cancelled, or f has panicked for another part.
+func (s scan[T]) inBlocks(w *pool.Worker, lo, hi int, stop *atomic.Bool, f func(lo, hi int)) {
+	returned := false
+	defer func() {
+		if !returned {
+			stop.Store(true)
+		}
+	}()
+	target := heist.TicksIn(blockTime)
+	for n := firstBlock; lo < hi && !stop.Load(); w.Checkpoint() {
+		if s.whole {
+			n = hi - lo
+		}
+		to, begun := lo+min(n, hi-lo), heist.Ticks()
+		f(lo, to)
+		if lo = to; lo == hi {
+			break
+		}
+		switch took := heist.Ticks() - begun; {
+		case took < target/2:
+			n *= 2
+		case took > target && n > 1:
+			n /= 2
+		}
+	}
+	returned = true
 }
 
 // cut returns the range of a part of n items.
@@ -189,12 +239,12 @@ func cut(n, part, parts int) (lo, hi int) {
 }
 
 // each is a loop of few, long items.
-func each(w *pool.Worker, n int, f func(i int)) {
+func each(w *pool.Worker, n int, f func(w *pool.Worker, i int)) {
 	if n == 1 {
-		f(0)
+		f(w, 0)
 		return
 	}
-	must(pool.ForRange(w, n, func(_ *pool.Worker, lo, _ int) { f(lo) }, pool.Grain(1)))
+	must(pool.ForRange(w, n, func(w *pool.Worker, lo, _ int) { f(w, lo) }, pool.Grain(1)))
 }
 
 // ranges is ForRange, but runs a short range in the caller alone. f takes about a nanosecond for an element: it looks at keys, or moves what is

@@ -175,8 +175,8 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 		if l.down {
 			reverse(w, s)
 		}
-		return !cancelled()
-	case l.ordered && shortNumbers < len(s) && len(s) <= dropAlone && dropMerge(s, cmp.Compare[E]):
+		return true
+	case l.ordered && shortNumbers < len(s) && len(s) <= dropAlone && dropMerge(s, cmp.Compare[E], never):
 		return true
 	}
 	t := reflect.TypeFor[E]()
@@ -247,7 +247,7 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 		if l.down {
 			reverse(w, s)
 		}
-		return !e.cancelled()
+		return true
 	}
 	var runs []stretch
 	if l.few && len(s) >= leastDealt {
@@ -274,6 +274,7 @@ type sorting struct {
 	// failed is the first panic of the comparator, or its runtime.Goexit. The worker on which it
 	// happens writes.
 	failed atomic.Pointer[ending]
+	cut    atomic.Bool // a step was left out; whoever left it out writes
 }
 
 // elements is the part of a sort that knows the elements. Ranges are of indices,
@@ -318,7 +319,14 @@ type extent struct{ lo, hi int }
 
 func (s extent) len() int { return s.hi - s.lo }
 
-func (g *sorting) stopped() bool { return g.failed.Load() != nil || g.cancelled() }
+// stopped says whether the sort has to end early. Then the caller leaves out what it would do.
+func (g *sorting) stopped() bool {
+	stopped := g.failed.Load() != nil || g.cancelled()
+	if stopped {
+		g.cut.Store(true)
+	}
+	return stopped
+}
 
 // caught is called in a deferred call where the comparator is called, with what recover returned.
 func (g *sorting) caught(recovered any) {
@@ -359,7 +367,7 @@ func (g *sorting) end() bool {
 	if failed := g.failed.Load(); failed != nil {
 		failed.resume()
 	}
-	return !g.cancelled()
+	return !g.cut.Load()
 }
 
 // part is what a fork has to do: sort the range a, or merge the runs a and b, one of
