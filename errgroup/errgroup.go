@@ -114,7 +114,8 @@ func (g *Group) Wait() error {
 }
 
 // SetLimit lets at most n functions of the group be active at a time: begun or queued, and not ended. A negative n is no
-// limit, and with 0 no function can be added. SetLimit panics while functions of a group with a limit are active.
+// limit, and with 0 no function can be added. As in x/sync, it must not be called while functions of the group are active: if the group has a limit, it
+// panics then.
 func (g *Group) SetLimit(n int) {
 	if n < 0 {
 		g.slots = nil

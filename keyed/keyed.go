@@ -54,7 +54,7 @@ import (
 //
 // # Fair shares
 //
-// The next function is of the key that has had the least of the workers' time for its weight, among equals of the one that has waited longest.
+// The next function is of the key that has had the least time for its weight, waits included, among equals of the one that has waited longest.
 // A function that begins counts with the mean of those before it, and when it ends with the time that it took: stride scheduling (Waldspurger and
 // Weihl 1995) by time. A deficit round robin would have to visit a key in debt again and again until its next turn.
 //
@@ -158,7 +158,7 @@ func (q *Queue[K]) Bound(n int) {
 }
 
 // Weigh gives keys weights. They must be positive and finite; the error of [Queue.Go] says if one is not. While two keys both have functions that wait, the one with twice the weight gets twice
-// as much of the workers' time. The queue asks for the weight of a key when its first function comes, under its
+// as much time. That of a function is from its beginning to its end, with its waits. The queue asks for the weight of a key when its first function comes, under its
 // lock: weight must be quick, and not use the queue. Keys that never have functions that wait are not affected. Weigh panics if weight is nil, or while the queue has functions.
 func (q *Queue[K]) Weigh(weight func(key K) float64) {
 	q.set("Weigh", weight != nil, "a nil function", func() { q.weight = weight })

@@ -25,7 +25,8 @@ import (
 //
 // While callers wait, every unit that is given back goes to them. So the time between two such units, the **pace**, tells how long a newcomer
 // would wait: as many times the pace as units are to be given back before its turn and for it. The pace is the mean of the
-// last ones, of which each counts seven eighths of the one after it (TCP's estimate of a round trip: Jacobson 1988).
+// last ones, of which each counts seven eighths of the one after it (TCP's estimate of a round trip: Jacobson 1988). One that is much longer than the mean
+// may be the only such one, so it counts as mostSample times the mean; if it is not, ten of them make the pace 500 times as long.
 //
 // A pace may be of yesterday. So the first caller to wait is not refused because of it, and while it waits a new one is measured, from
 // the moment at which it came: how long it takes until a unit is given back is the pace as well. And a pace that is old by several times
@@ -36,6 +37,8 @@ const (
 	weightOfPace = 1. / 8
 	// oldPace is how many times itself a pace is old when it is forgotten: as often as samples take to make up most of it.
 	oldPace = 1 / weightOfPace
+	// mostSample is how many times the pace a sample counts at most.
+	mostSample = 8
 )
 
 var (
@@ -106,7 +109,8 @@ func (l *Limiter) Patience(d time.Duration) *Limiter {
 
 // Acquire takes n units, of which the caller gives back each by [Limiter.Release]. Callers get them in their order: none overtakes another
 // that waits for more. Acquire returns [ErrFull] or [ErrLate] at once where the limiter's settings or the context's deadline say that it
-// cannot wait, and the context's cause if that ends first, or has ended. More units than the limiter has are an error.
+// cannot wait, and the context's cause if that ends first, or has ended. How long it would wait is an estimate, from how fast units were given back while
+// callers waited; until that has been measured nobody is refused. More units than the limiter has are an error.
 //
 // Cost: 35 ns with its Release if units are free. Any goroutine may call it; a task that waits lends its place.
 func (l *Limiter) Acquire(ctx context.Context, n int) error {
@@ -231,7 +235,7 @@ func (l *Limiter) Release(n int) {
 		if l.pace == 0 {
 			l.pace = sample
 		}
-		l.pace += (sample - l.pace) * weightOfPace
+		l.pace += (min(sample, mostSample*l.pace) - l.pace) * weightOfPace
 		l.since, l.paced = now, now
 	}
 	l.grant()

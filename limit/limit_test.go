@@ -164,6 +164,30 @@ func TestASlowHourDoesNotRefuseCallersLater(t *testing.T) {
 }
 
 // TestUnitsMayBeAsManyAsThereAreNumbers: sums of them are not computed where they overflow.
+// TestOneLongHoldRefusesNobody who would be served long before the deadline.
+func TestOneLongHoldRefusesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(1)
+		hold := func(d time.Duration) func() error { return func() error { time.Sleep(d); return nil } }
+		burst := func() {
+			ctx, cancel := context.WithTimeout(background, 500*time.Millisecond)
+			defer cancel()
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() { assert.NoError(t, l.Do(ctx, 1, hold(2*time.Millisecond))) })
+			}
+			all.Wait()
+		}
+		burst()
+		var all sync.WaitGroup
+		all.Go(func() { assert.NoError(t, l.Do(background, 1, hold(2*time.Second))) })
+		synctest.Wait()
+		all.Go(func() { assert.NoError(t, l.Do(background, 1, hold(2*time.Millisecond))) })
+		all.Wait()
+		burst()
+	})
+}
+
 func TestUnitsMayBeAsManyAsThereAreNumbers(t *testing.T) {
 	l := New(math.MaxInt)
 	require.NoError(t, l.Acquire(t.Context(), 1))

@@ -274,7 +274,8 @@ func GroupByErr[T any, K comparable](at pool.Place, s []T, key func(ctx context.
 }
 
 // FindErr is [Find] with a function that may fail. For errors and the context see [ForErr]. An error counts even if its
-// element comes after the one that would have been found.
+// element comes after the one that would have been found, if is was called for it; whether it is then, is not specified. The bool of a call with an
+// error counts as well.
 func FindErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (bool, error)) (i int, err error) {
 	if is == nil {
 		return -1, errNilFunc("FindErr")

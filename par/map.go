@@ -16,7 +16,7 @@ func Map[T, R any](at pool.Place, s []T, f func(T) R, g ...pool.Granularity) ([]
 	return out, nil
 }
 
-// MapTo is [Map] into a given slice, which must be as long as s, and may be s, but must not overlap it otherwise.
+// MapTo is [Map] into a given slice, which must be as long as s, and may be s, but must not overlap it otherwise, which is not checked.
 func MapTo[T, R any](at pool.Place, out []R, s []T, f func(T) R, g ...pool.Granularity) error {
 	if f == nil {
 		return errNilFunc("Map or MapTo")

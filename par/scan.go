@@ -12,7 +12,7 @@ import (
 
 // Scan puts the running totals of s into out: out[i] is s[0] op s[1] op ... op s[i]. op must be associative, and must not
 // change what its arguments refer to. out must be as long as s, and may be s, but must not overlap it
-// otherwise.
+// otherwise, which is not checked.
 //
 // If op is one operation, take the range form, [ScanRange], or [Sums]: the calls make Scan take 1.4 times as long as a plain loop on one worker.
 //

@@ -51,7 +51,7 @@ const mostUnseen = 4
 // error that should not end the stream belongs in the result; [JoinErrors] changes nothing here. For a source that
 // can fail, as another stream is, there is package pipeline.
 //
-// An f that waits for something does so in [pool.Place]'s Block, and other values are computed meanwhile.
+// An f that waits for something does so in [pool.Pool.Block], and other values are computed meanwhile.
 //
 // The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
 // batches. So f must not wait for what the consumer does with a result, for another value, nor for its context to end by

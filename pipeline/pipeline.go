@@ -27,6 +27,8 @@ func Stage[T, R any](at pool.Place, values iter.Seq2[T, error], window int, f fu
 		return failed[R](errors.New("pipeline: Stage was given a nil function"))
 	case values == nil:
 		return failed[R](errNilSequence("Stage"))
+	case window < 1:
+		return failed[R](fmt.Errorf("pipeline: Stage was given a window of %d values; it must be 1 or more", window))
 	}
 	type result struct {
 		v   T

@@ -222,7 +222,7 @@ func TestMisuseIsAnError(t *testing.T) {
 		"pipeline: Batches was given the time -1ns; it must be positive, or 0 for no bound": Batches(count(1, nil, &ended), 1, -1),
 		"pipeline: Stage was given a nil sequence":                                          Batches(Stage(pool.Serial(), nil, 1, double), 1, 0),
 		"pipeline: Stage was given a nil function":                                          Batches(Stage[int, int](pool.Serial(), count(1, nil, &ended), 1, nil), 1, 0),
-		"par: Stream was given a window of 0 values; it must be 1 or more":                  Batches(Stage(pool.Serial(), count(1, nil, &ended), 0, double), 1, 0),
+		"pipeline: Stage was given a window of 0 values; it must be 1 or more":              Batches(Stage(pool.Serial(), count(1, nil, &ended), 0, double), 1, 0),
 	} {
 		batches, errs := collect(values)
 		require.Empty(t, batches)
