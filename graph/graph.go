@@ -353,6 +353,7 @@ func (g *Graph) Run(ctx context.Context, p *pool.Pool) error {
 	g.pool, g.ctx, g.ends = p, ctx, ctx.Done() != nil
 	g.left.Store(g.sinks)
 	g.skipped.Store(false)
+	g.aborted.Store(false)
 	if g.timed {
 		g.began = time.Now()
 	}

@@ -437,7 +437,8 @@ func TestAnAbortEndsAChain(t *testing.T) {
 	var ran atomic.Int32
 	var g Graph
 	const nodes = 10_000
-	last := g.Add("first", func(*pool.Worker) error { close(begun); testutil.Compute(p.Aborted()); return nil })
+	begin := sync.OnceFunc(func() { close(begun) })
+	last := g.Add("first", func(*pool.Worker) error { begin(); testutil.Compute(p.Aborted()); return nil })
 	for range nodes {
 		next := g.Add("next", func(*pool.Worker) error {
 			ran.Add(1)
@@ -454,6 +455,11 @@ func TestAnAbortEndsAChain(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, testutil.Returns(over))
 	require.Less(t, ran.Load(), int32(nodes))
+	ran.Store(0)
+	if err := g.Run(background, pools.New(t)); !errors.Is(err, errOver) { // a node was just being queued
+		require.NoError(t, err)
+		require.EqualValues(t, nodes, ran.Load())
+	}
 }
 
 // TestStopEndsItsNodeAlone, whose error is what Stop was given.

@@ -812,6 +812,22 @@ func TestCancelledSequenceIsAskedForNothingMore(t *testing.T) {
 	require.Less(t, asked, 10, "values after the end")
 }
 
+// TestAScanOfAnyLengthEnds if its functions do not look at each index.
+func TestAScanOfAnyLengthEnds(t *testing.T) {
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		n := math.MaxInt
+		var last atomic.Int64
+		require.NoError(t, ScanRange(p, n, func(lo, hi int) int { return hi - lo }, func(a, b int) int { return a + b }, func(before, lo, hi int) int {
+			assert.Equal(t, lo, before)
+			if hi == n {
+				last.Add(1)
+			}
+			return before + hi - lo
+		}))
+		require.EqualValues(t, 1, last.Load())
+	})
+}
+
 // TestCancelledAlgosEndEarly checks that a cancelled call is unwound and returns no result.
 func TestCancelledAlgosEndEarly(t *testing.T) {
 	const n = 1 << 16

@@ -224,7 +224,7 @@ func (s scan[T]) inBlocks(w *pool.Worker, lo, hi int, stop *atomic.Bool, f func(
 		}
 		switch took := heist.Ticks() - begun; {
 		case took < target/2:
-			n *= 2
+			n += min(n, hi-lo)
 		case took > target && n > 1:
 			n /= 2
 		}

@@ -1159,6 +1159,18 @@ func TestAPanicStopsThePartsOfOtherThieves(t *testing.T) {
 	}
 }
 
+// TestALoopOverAnyNumberOfItemsEnds if its body does not look at each.
+func TestALoopOverAnyNumberOfItemsEnds(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range testutil.Stress(200) {
+		for _, n := range []int{math.MaxInt/2 + 1, math.MaxInt} {
+			var done atomic.Int64
+			require.NoError(t, ForRange(p, n, func(lo, hi int) { done.Add(int64(hi - lo)) }))
+			require.EqualValues(t, n, done.Load())
+		}
+	}
+}
+
 // TestTheRestOfALoopStaysDivisible, however cheap its items were so far: dear ones may follow. If calls may
 // have a cost of their own, a chunk is no longer than 32 times the longest chunk before it.
 func TestTheRestOfALoopStaysDivisible(t *testing.T) {
