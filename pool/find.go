@@ -154,6 +154,7 @@ func (w *Worker) endTick() {
 		k.began = w.giveWayIfDue(now)
 		k.since = k.began
 		p.core.NotifyAgain()
+		w.lookIfDue(now)
 		w.stay()
 		took = 0
 	}

@@ -15,9 +15,15 @@ import (
 // # The monitor
 //
 // Tasks, bodies and guests may wait for something that heist does not know of: a channel, a lock, the network, a system call.
-// The **monitor** notices that, and lends the worker's place for it: internal/core, noticed.go. It looks once a millisecond while
+// The **monitor** notices that, and lends the worker's place for it: internal/core, noticed.go. It looks while
 // there is something to do and no place sleeps. Nobody needs it else: a place that sleeps is given to a worker by the goroutine
 // that brings work (or by the guard, see below). So it does not look at a pool at rest, nor at one whose tasks all begin within a millisecond.
+//
+// Workers look themselves, between two tasks, a millisecond after the last look. A timer looks where they do not: after a millisecond, and then at
+// times that double up to mostPeriod as long as nothing is found; it goes on for some looks when there is nothing to do any more. For a timer that fires takes
+// a thread, and so does one that is set to an earlier time: the thread that waits for the runtime's first timer. The kernel may wake that on the CPU of
+// a worker, and the runtime may take it for the next worker, so that two workers share one CPU while another one is idle. With a timer each
+// millisecond, set anew for each lot of tasks, a fifth of lots of 16 tasks took twice as long as with goroutines.
 //
 // If a worker waits for something that the runtime tells (status.go), the monitor lends. A system call may be short, so it is
 // looked at again some times.
@@ -27,7 +33,9 @@ import (
 // for 10 milliseconds, though one is queued, one begins beside the workers, then two, four and so on, until a worker
 // begins one again. Without assembly that happens to tasks that only compute for so long, too.
 const (
-	monitorPeriod = time.Millisecond
+	monitorPeriod, mostPeriod = time.Millisecond, 32 * time.Millisecond
+	// lingers is how many looks of the timer in a row find nothing that could begin until the monitor ends.
+	lingers = 4
 	// mostBeside is how many begin at a time.
 	mostBeside = 64
 	// A system call counts as a wait if it is found at syscallLooks looks, so far apart. Those that Go's files and sockets
@@ -45,7 +53,15 @@ type monitor struct {
 	over  bool           // the pool has ended; under mu
 	timer *time.Timer    // begins the next look; reset under mu, and not once over is set
 	looks sync.WaitGroup // added to under mu, and not once over is set
-	last  *look          // nil before the first; of the look that goes on
+
+	looking atomic.Bool  // a look goes on; its goroutine writes
+	due     atomic.Int64 // when a worker is to look, in heist.Ticks; a look writes
+
+	// Of the look that goes on.
+
+	last   *look         // nil before the first
+	period time.Duration // of the timer
+	idle   int           // looks of the timer in a row that found nothing that could begin
 
 	noticed atomic.Int64 // waits; the monitor or a lookout adds
 	ticks   atomic.Int64 // that those lasted that are over; the worker adds, or the monitor for it
@@ -55,6 +71,7 @@ type monitor struct {
 func (p *Pool) makeMonitor() {
 	p.monitor.timer = time.AfterFunc(math.MaxInt64, p.lookAtWorkers)
 	p.monitor.timer.Stop()
+	p.monitor.period = monitorPeriod
 	p.guard.timer = time.AfterFunc(math.MaxInt64, p.lookAtGuests)
 	p.guard.timer.Stop()
 }
@@ -63,15 +80,15 @@ func (p *Pool) makeMonitor() {
 // to notice.
 func (p *Pool) monitored() {
 	if p.core.Monitored.CompareAndSwap(false, true) {
-		p.monitor.lookSoon()
+		p.monitor.lookAfter(monitorPeriod)
 	}
 }
 
-func (m *monitor) lookSoon() {
+func (m *monitor) lookAfter(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.over {
-		m.timer.Reset(monitorPeriod)
+		m.timer.Reset(d)
 	}
 }
 
@@ -97,13 +114,49 @@ func (m *monitor) begins() bool {
 	return true
 }
 
-// lookAtWorkers is the monitor's goroutine.
+// lookAtWorkers is the timer's goroutine.
 func (p *Pool) lookAtWorkers() {
 	m := &p.monitor
 	if !m.begins() {
 		return
 	}
 	defer m.looks.Done()
+	if !m.looking.CompareAndSwap(false, true) { // a worker looks
+		m.lookAfter(monitorPeriod)
+		return
+	}
+	defer m.looking.Store(false)
+	m.period = min(2*m.period, mostPeriod)
+	p.look()
+	if p.hasUnbegun() {
+		m.idle = 0
+	} else if m.idle++; m.idle > lingers {
+		m.period, m.idle = monitorPeriod, 0
+		p.core.Monitored.Store(false) // before the second question: who brings work looks in the opposite order
+		if !p.hasUnbegun() || !p.core.Monitored.CompareAndSwap(false, true) {
+			return
+		}
+	}
+	m.lookAfter(m.period)
+}
+
+// lookIfDue is called by a worker between two tasks.
+func (w *Worker) lookIfDue(now int64) {
+	p := w.pool
+	m := &p.monitor
+	if !p.core.Monitored.Load() || p.inBubble || now < m.due.Load() || !m.looking.CompareAndSwap(false, true) {
+		return
+	}
+	found := p.look()
+	m.looking.Store(false)
+	if found {
+		m.lookAfter(monitorPeriod)
+	}
+}
+
+// look is a look. It says whether the next one should come soon.
+func (p *Pool) look() (found bool) {
+	m := &p.monitor
 	if m.last == nil {
 		m.last = &look{p: p, statuses: new(statuses), beside: 1}
 		m.last.stolen, _ = heist.NewRing[task](heist.DefaultRingCapacity, nil)
@@ -111,14 +164,11 @@ func (p *Pool) lookAtWorkers() {
 	if m.last.statuses.at == 0 && !p.inBubble {
 		m.last.statuses = goroutineStatuses()
 	}
-	m.last.look()
-	if !p.hasUnbegun() {
-		p.core.Monitored.Store(false) // before the second question: who brings work looks in the opposite order
-		if !p.hasUnbegun() || !p.core.Monitored.CompareAndSwap(false, true) {
-			return
-		}
+	if found = m.last.look(); found {
+		m.period = monitorPeriod
 	}
-	m.lookSoon()
+	m.due.Store(heist.Ticks() + p.ticks.monitor)
+	return found
 }
 
 // # The guard
@@ -210,10 +260,11 @@ type look struct {
 
 // look looks at all workers that are in a job. A task that waits for a moment, again and again, may be woken by the clock
 // whenever the monitor is: then no look would find that it waits. So workers that are ready to run, and do not, go first, and
-// the monitor looks again.
-func (l *look) look() {
+// the monitor looks again. look says whether the next look should come soon.
+func (l *look) look() (soon bool) {
 	p := l.p
-	l.lookAtSlots()
+	noticed := p.monitor.noticed.Load()
+	soon = l.lookAtSlots()
 	unclear, ready := l.round()
 	if ready {
 		runtime.Gosched()
@@ -222,9 +273,10 @@ func (l *look) look() {
 	if p.core.IsPaused() { // a worker that has come back from a wait lets the others go on
 		p.workers.each(func(w *Worker) { w.core.NoticeEnd(func() bool { return l.waits(w) }) })
 	}
+	soon = soon || p.monitor.noticed.Load() != noticed || p.core.IsPaused()
 	if begun := p.begunTasks(); begun != l.begun || !unclear || !p.hasUnbegun() {
 		l.begun, l.blind, l.beside = begun, 0, 1
-		return
+		return soon
 	}
 	if l.blind++; l.blind%int(cmp.Or(blindLooks.Load(), 10)) == 0 {
 		for range l.beside {
@@ -232,6 +284,7 @@ func (l *look) look() {
 		}
 		l.beside = min(2*l.beside, mostBeside)
 	}
+	return true
 }
 
 // round looks at each of them once, and says whether a wait was unclear, and whether a worker was ready to run.
@@ -253,13 +306,14 @@ func (l *look) round() (unclear, ready bool) {
 	return unclear, ready
 }
 
-// lookAtSlots shares the slots that holders keep, and have not come to since the last look.
-func (l *look) lookAtSlots() {
+// lookAtSlots shares the slots that holders keep, and have not come to since the last look. It says whether there is something in one that is kept.
+func (l *look) lookAtSlots() (kept bool) {
 	shared := false
 	for i, pl := range l.p.victims() {
 		if i == len(l.tasks) {
 			l.tasks = append(l.tasks, 0)
 		}
+		kept = kept || pl.keeps.Load() && pl.lifoSlot.Load() != nil
 		begun := pl.tasks.Load()
 		if begun == l.tasks[i] {
 			shared = pl.shareSlot() || shared
@@ -269,6 +323,7 @@ func (l *look) lookAtSlots() {
 	if shared {
 		l.p.core.NotifySeen()
 	}
+	return kept
 }
 
 // notice lends the place of a worker that waits.

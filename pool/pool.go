@@ -115,7 +115,7 @@ type counts struct {
 type periods struct {
 	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn int64
 	rebind, look, shortLook, longLook, stealOn                      int64
-	leastWakeCost, mostWakeCost, mostInARow, inARow                 int64
+	leastWakeCost, mostWakeCost, mostInARow, inARow, monitor        int64
 	loop                                                            policy.PaceTimes
 	perNanosecond                                                   float64
 }
@@ -178,6 +178,7 @@ func makePool(c *config) *Pool {
 			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
 			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook), stealOn: heist.TicksIn(stealOnLook),
 			leastWakeCost: heist.TicksIn(leastWakeCost), mostWakeCost: heist.TicksIn(mostWakeCost), mostInARow: heist.TicksIn(mostInARow), inARow: heist.TicksIn(inARow),
+			monitor:       heist.TicksIn(monitorPeriod),
 			loop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 			perNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		},
