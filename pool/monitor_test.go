@@ -175,6 +175,46 @@ func TestWhoLooksAtAllWorkersHoldsUpNoNewOne(t *testing.T) {
 	})
 }
 
+// TestAWorkerNoticesAWaitBetweenItsTasks, without the timer.
+func TestAWorkerNoticesAWaitBetweenItsTasks(t *testing.T) {
+	needsStatuses(t)
+	p := newPool(t, WithWorkers(2))
+	p.core.Monitored.Store(true) // so that nobody starts the timer
+	gate := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { <-gate }))
+	require.True(t, testutil.Eventually(func() bool {
+		_ = p.Go(func(*Worker) { work(100_000) })
+		return p.core.Waits() == 1
+	}))
+	close(gate)
+	requireAtRest(t, p)
+}
+
+// TestTheTimerLooksSeldomWhereItFindsNothing, and soon again once a wait is noticed.
+func TestTheTimerLooksSeldomWhereItFindsNothing(t *testing.T) {
+	needsStatuses(t)
+	p := newPool(t, WithWorkers(1))
+	period := func() (d time.Duration) {
+		for !p.monitor.looking.CompareAndSwap(false, true) {
+			runtime.Gosched()
+		}
+		defer p.monitor.looking.Store(false)
+		return p.monitor.period
+	}
+	seldom, gate := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) {
+		testutil.Compute(seldom)
+		<-gate
+	}))
+	require.NoError(t, p.Go(func(*Worker) {})) // queued meanwhile
+	require.True(t, testutil.Eventually(func() bool { return period() == mostPeriod }))
+	close(seldom)
+	require.True(t, testutil.Eventually(func() bool { return p.core.Waits() == 1 }))
+	require.Less(t, period(), mostPeriod)
+	close(gate)
+	requireAtRest(t, p)
+}
+
 // TestTheMonitorEndsWhenThereIsNothingToSee.
 func TestTheMonitorEndsWhenThereIsNothingToSee(t *testing.T) {
 	needsStatuses(t)
