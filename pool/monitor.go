@@ -127,7 +127,7 @@ func (p *Pool) lookAtWorkers() {
 	}
 	defer m.looking.Store(false)
 	m.period = min(2*m.period, mostPeriod)
-	p.look()
+	p.look(false)
 	if p.hasUnbegun() {
 		m.idle = 0
 	} else if m.idle++; m.idle > lingers {
@@ -147,7 +147,7 @@ func (w *Worker) lookIfDue(now int64) {
 	if !p.core.Monitored.Load() || p.inBubble || now < m.due.Load() || !m.looking.CompareAndSwap(false, true) {
 		return
 	}
-	found := p.look()
+	found := p.look(true)
 	m.looking.Store(false)
 	if found {
 		m.lookAfter(monitorPeriod)
@@ -155,7 +155,7 @@ func (w *Worker) lookIfDue(now int64) {
 }
 
 // look is a look. It says whether the next one should come soon.
-func (p *Pool) look() (found bool) {
+func (p *Pool) look(byWorker bool) (found bool) {
 	m := &p.monitor
 	if m.last == nil {
 		m.last = &look{p: p, statuses: new(statuses), beside: 1}
@@ -164,7 +164,7 @@ func (p *Pool) look() (found bool) {
 	if m.last.statuses.at == 0 && !p.inBubble {
 		m.last.statuses = goroutineStatuses()
 	}
-	if found = m.last.look(); found {
+	if found = m.last.look(byWorker); found {
 		m.period = monitorPeriod
 	}
 	m.due.Store(heist.Ticks() + p.ticks.monitor)
@@ -260,13 +260,13 @@ type look struct {
 
 // look looks at all workers that are in a job. A task that waits for a moment, again and again, may be woken by the clock
 // whenever the monitor is: then no look would find that it waits. So workers that are ready to run, and do not, go first, and
-// the monitor looks again. look says whether the next look should come soon.
-func (l *look) look() (soon bool) {
+// the monitor looks again; but not where a worker looks, for which to give way is dear. look says whether the next look should come soon.
+func (l *look) look(byWorker bool) (soon bool) {
 	p := l.p
 	noticed := p.monitor.noticed.Load()
 	soon = l.lookAtSlots()
 	unclear, ready := l.round()
-	if ready {
+	if ready && !byWorker {
 		runtime.Gosched()
 		unclear, _ = l.round()
 	}
