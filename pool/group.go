@@ -533,6 +533,9 @@ func (g *Group) endTurn(w *Worker) {
 	if g.turns.Most == 0 {
 		return
 	}
+	if g.pool.aborted.Load() { // what waits in the group never begins, and Abort does not return it
+		g.abandon()
+	}
 	g.mu.Lock()
 	g.moved = true
 	dropped := g.failed.Load() && len(g.turns.Waiting) > 0

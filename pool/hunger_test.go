@@ -182,43 +182,44 @@ func TestWhoWaitsHidesNothing(t *testing.T) {
 	for place, in := range places {
 		for what, wait := range waits {
 			t.Run(what+" of a "+place, func(t *testing.T) {
-				p := newPool(t, WithWorkers(4))
-				var hidden []string
-				var releases []func()
-				busy := p.Workers() - 1
-				for range busy {
-					releases = append(releases, occupy(p))
-				}
-				if strings.HasSuffix(place, "task") {
-					busy++
-				}
-				in(p, func(w *Worker) {
-					steps.Call(w, func(*Fork[step, any]) any {
-						require.True(t, testutil.Eventually(func() bool { return p.core.Active() == busy })) // the worker that began last may still search
-						dive(w, depth, func(w *Worker) {
-							if len(private(w)) == 0 {
-								t.Error("nothing was private before")
-							}
-							for _, release := range releases {
-								release()
-							}
-							waiter := goroutineID()
-							wait(p, w, func() {
-								testutil.Eventually(func() bool { // the waiter may not wait yet
-									hidden = nil
-									p.workers.each(func(w *Worker) {
-										if w.goroutine == waiter {
-											hidden = append(hidden, private(w)...)
-										}
+				for wasPrivate, tries := false, 0; !wasPrivate; tries++ { // a fork that comes late publishes all: a thread without a CPU, say
+					require.Less(t, tries, 100, "nothing was private before")
+					p := newPool(t, WithWorkers(4))
+					var hidden []string
+					var releases []func()
+					busy := p.Workers() - 1
+					for range busy {
+						releases = append(releases, occupy(p))
+					}
+					if strings.HasSuffix(place, "task") {
+						busy++
+					}
+					in(p, func(w *Worker) {
+						steps.Call(w, func(*Fork[step, any]) any {
+							require.True(t, testutil.Eventually(func() bool { return p.core.Active() == busy })) // the worker that began last may still search
+							dive(w, depth, func(w *Worker) {
+								wasPrivate = len(private(w)) > 0
+								for _, release := range releases {
+									release()
+								}
+								waiter := goroutineID()
+								wait(p, w, func() {
+									testutil.Eventually(func() bool { // the waiter may not wait yet
+										hidden = nil
+										p.workers.each(func(w *Worker) {
+											if w.goroutine == waiter {
+												hidden = append(hidden, private(w)...)
+											}
+										})
+										return len(hidden) == 0
 									})
-									return len(hidden) == 0
 								})
 							})
+							return nil
 						})
-						return nil
 					})
-				})
-				require.Empty(t, hidden, "hidden while the owner waits")
+					require.Empty(t, hidden, "hidden while the owner waits")
+				}
 			})
 		}
 	}
