@@ -125,19 +125,23 @@ func (p *Pool) lookAtWorkers() {
 		m.lookAfter(monitorPeriod)
 		return
 	}
-	defer m.looking.Store(false)
 	m.period = min(2*m.period, mostPeriod)
 	p.look(false)
+	ends := false
 	if p.hasUnbegun() {
 		m.idle = 0
 	} else if m.idle++; m.idle > lingers {
-		m.period, m.idle = monitorPeriod, 0
+		m.period, m.idle, ends = monitorPeriod, 0, true
+	}
+	next := m.period
+	m.looking.Store(false) // before the timer is set, here or by who brings work
+	if ends {
 		p.core.Monitored.Store(false) // before the second question: who brings work looks in the opposite order
 		if !p.hasUnbegun() || !p.core.Monitored.CompareAndSwap(false, true) {
 			return
 		}
 	}
-	m.lookAfter(m.period)
+	m.lookAfter(next)
 }
 
 // lookIfDue is called by a worker between two tasks.
