@@ -274,7 +274,7 @@ type sorting struct {
 	// failed is the first panic of the comparator, or its runtime.Goexit. The worker on which it
 	// happens writes.
 	failed atomic.Pointer[ending]
-	cut    atomic.Bool // a step was left out; whoever left it out writes
+	cut    atomic.Bool // a step was left out; the worker that left it out writes
 }
 
 // elements is the part of a sort that knows the elements. Ranges are of indices,

@@ -148,7 +148,7 @@ func (p *Pool) Resume() {
 }
 
 // Block calls f, which waits for something: the network, a lock, a channel, another process. Such waits are noticed
-// without it, a millisecond later for a function that has not waited before. Meanwhile the caller's place is lent:
+// without it, some milliseconds later for a function that has not waited before. Meanwhile the caller's place is lent:
 // another worker computes in it, and thieves can take the caller's queued tasks and forks. When f has returned, the
 // caller goes on at once. F must not use the worker. A guest does not count as computing while it waits. The items of
 // one loop are not tasks: while one waits, those behind it in its chunk may not begin, see [Granularity].

@@ -63,7 +63,7 @@
 // or in [Worker.Block], lends its place, the right to compute, to another worker, and goes on when
 // its wait is over. So a program hangs only if it would hang with a goroutine for each task and each
 // guest, and a task may hold a lock across a join. Waits that heist was not
-// told of, for channels, locks, the network, are noticed, and lend the place as well; [Worker.Block] saves the millisecond that
+// told of, for channels, locks, the network, are noticed, and lend the place as well; [Worker.Block] saves the time that
 // this takes at first. The items of one loop are not tasks, and must not wait for one another, see [Granularity].
 //
 // # Misuse

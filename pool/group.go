@@ -208,7 +208,7 @@ func (g *Group) Go(f func() error) {
 		return
 	}
 	if g.enter("Group.Go") {
-		g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
+		g.add(f)
 	}
 }
 
@@ -234,7 +234,7 @@ func (g *Group) GoContext(ctx context.Context, f func() error) error {
 		entered, err = g.awaitRoom(until, "Group.GoContext")
 	}
 	if entered {
-		g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
+		g.add(f)
 	}
 	return err
 }
@@ -356,7 +356,7 @@ func (g *Group) TryGo(f func() error) bool {
 	}
 	entered, full := g.tryEnter()
 	if entered {
-		g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
+		g.add(f)
 	}
 	return !full
 }
@@ -474,6 +474,11 @@ func (g *Group) awaitRoom(ctx context.Context, method string) (entered bool, err
 func (g *Group) skip(n int) {
 	g.skipped.Add(int64(n))
 	g.pool.skipped.Add(int64(n))
+}
+
+// add queues f, which was counted in.
+func (g *Group) add(f func() error) {
+	g.submit(taskFor(f), func(w *Worker) { g.run(w, &inside{of: g, f: taskFor(f)}, func(*Worker) error { return f() }) })
 }
 
 // submit queues a function that was counted in; without a turn it goes into the backlog. of is the user's function.

@@ -17,7 +17,7 @@ import (
 // When a worker begins a task of such a function, another one looks out for the wait (internal/core, noticed.go). A function
 // that has not waited at one of habitShare tasks lately is forgotten.
 const (
-	// habitShare: a lookout costs about a microsecond, a wait without one up to a millisecond of a place.
+	// habitShare: a lookout costs about a microsecond, a wait without one a millisecond of a place or more.
 	habitShare = 32
 	// habitMemory is the number of tasks after which older ones count half.
 	habitMemory = 1 << 10

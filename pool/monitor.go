@@ -54,8 +54,10 @@ type monitor struct {
 	timer *time.Timer    // begins the next look; reset under mu, and not once over is set
 	looks sync.WaitGroup // added to under mu, and not once over is set
 
+	// Workers read these two at the end of a tick, if the monitor is on.
+
 	looking atomic.Bool  // a look goes on; its goroutine writes
-	due     atomic.Int64 // when a worker is to look, in heist.Ticks; a look writes
+	due     atomic.Int64 // when a worker is to look, in heist.Ticks; a look writes, once a millisecond at most
 
 	// Of the look that goes on.
 
@@ -275,9 +277,10 @@ func (l *look) look(byWorker bool) (soon bool) {
 		unclear, _ = l.round()
 	}
 	if p.core.IsPaused() { // a worker that has come back from a wait lets the others go on
+		soon = true
 		p.workers.each(func(w *Worker) { w.core.NoticeEnd(func() bool { return l.waits(w) }) })
 	}
-	soon = soon || p.monitor.noticed.Load() != noticed || p.core.IsPaused()
+	soon = soon || p.monitor.noticed.Load() != noticed
 	if begun := p.begunTasks(); begun != l.begun || !unclear || !p.hasUnbegun() {
 		l.begun, l.blind, l.beside = begun, 0, 1
 		return soon
