@@ -138,7 +138,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		return
 	}
 	ends := next[len(next)-1][:d.buckets()] // where buckets end: the last part has been dealt out
-	must(pool.ForRange(w, len(ends), func(w *pool.Worker, b, to int) {
+	buckets := func(w *pool.Worker, b, to int) {
 		begin := 0
 		if b > 0 {
 			begin = ends[b-1]
@@ -150,7 +150,12 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 				begin = end
 			}
 		}
-	}, pool.Grain(1)))
+	}
+	if hi-lo <= shortRange {
+		buckets(w, 0, len(ends))
+		return
+	}
+	must(pool.ForRange(w, len(ends), buckets, pool.Grain(1)))
 }
 
 // finish copies a range that lies on the given side to the slice, unless it is there already.

@@ -11,9 +11,8 @@ import (
 
 // # Sorting by a key
 //
-// The keys are computed once, into a slice of their own. If they are in order, the elements stay where they are, or are reversed; if there
-// are a few outliers, keys and indices are drop-merged, and if they are near their places, both are sorted by insertion (runs.go). Otherwise keys
-// are sorted together with the elements.
+// Elements in order stay where they are, or are reversed; if there are a few outliers, or few runs, they are merged (runs.go). That takes no
+// memory for keys, and a pass or two. Otherwise the keys are computed once, into a slice of their own, and are sorted together with the elements.
 // Long elements, and those with strings as keys, stay where they are, and their indices are sorted
 // instead. Then the elements are moved in the order of the indices to a buffer, and back.
 
@@ -26,11 +25,12 @@ const keysBetweenLooks = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
 // keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called once for each element, for
-// several at the same time.
+// several at the same time, and before that for at most 288; where elements are in order, or in few runs, for each whenever it is compared.
 //
-// If key panics, s is as it was. If the place's context ends the sort early, s has its elements in some
-// order. Cost: a slice of keys; unless these are in order, another one, one as long as s, and two of indices if elements have more than
-// 16 bytes or keys are strings. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
+// If key panics, or the place's context ends the sort early, s has its elements in some
+// order. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
+// 16 bytes or keys are strings; for a few runs, one as long as s; and nothing if s is in order. Up to 256 elements are sorted on the stack, and up
+// to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
@@ -209,6 +209,17 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 		sortByFew(s, key)
 		return true
 	}
+	e := newKeyed(s, key, cancelled)
+	l := e.look(w)
+	switch {
+	case l.oneRun:
+		if l.down {
+			reverse(w, s)
+		}
+		return true
+	case l.ordered && e.sortRuns(w):
+		return true
+	}
 	keys := make([]K, len(s))
 	rangesFrom(radixLeaf, w, len(s), func(lo, hi int) {
 		for ; lo < hi && !cancelled(); lo += keysBetweenLooks {
@@ -223,17 +234,7 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	case cancelled():
 		return false
 	case reflect.TypeFor[K]().Kind() == reflect.String:
-		return sortByStrings(w, s, viewAs[string](keys), cancelled)
-	}
-	l := lookAtKeys(w, keys)
-	switch {
-	case l.oneRun:
-		if l.down {
-			reverse(w, s)
-		}
-		return !cancelled()
-	case l.ordered && len(s) <= dropAlone && nearlyBy(s, keys):
-		return true
+		return sortByStrings(w, s, viewAs[string](keys), l, cancelled)
 	case unsafe.Sizeof(s[0]) <= smallElement:
 		sortItems(w, keys, s, cancelled)
 		return !cancelled()
@@ -243,25 +244,34 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	return permute(w, s, order, cancelled)
 }
 
-// nearlyBy sorts elements whose keys nearly ascend, and says whether it did. Otherwise elements and keys are still in one order.
-func nearlyBy[E any, K cmp.Ordered](s []E, keys []K) bool {
-	type item struct {
-		key K
-		at  int32
+// keyed are comparables that are compared by their keys.
+type keyed[E any, K cmp.Ordered] struct {
+	*comparables[E]
+	key func(e E) K
+}
+
+func newKeyed[E any, K cmp.Ordered](s []E, key func(e E) K, cancelled func() bool) keyed[E, K] {
+	e := keyed[E, K]{newComparables(s, func(a, b E) int { return cmp.Compare(key(a), key(b)) }, cancelled), key}
+	e.elements = e
+	return e
+}
+
+// run takes one call of key for each element, where comparisons would take two.
+func (e keyed[E, K]) run(lo, hi int) (end int, down bool) {
+	s, key := e.sides[inSlice][:hi], e.key
+	last := key(s[lo])
+	for end = lo + 1; end < len(s); end++ {
+		k := key(s[end])
+		less := cmp.Less(k, last)
+		if end == lo+1 {
+			down = less
+		}
+		if less != down {
+			break
+		}
+		last = k
 	}
-	all := make([]item, len(s))
-	for i, k := range keys {
-		all[i] = item{k, int32(i)}
-	}
-	if !dropMerge(all, func(a, b item) int { return cmp.Compare(a.key, b.key) }, never) {
-		return (items[E, K]{keys, s}).insertNear()
-	}
-	sorted := make([]E, len(s))
-	for i, item := range all {
-		sorted[i] = s[item.at]
-	}
-	copy(s, sorted)
-	return true
+	return end, down
 }
 
 // sortItems sorts keys by their bits, and values along with them.

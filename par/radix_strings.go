@@ -90,21 +90,12 @@ func sortStrings(w *pool.Worker, s []string, l looked, cancelled func() bool) bo
 }
 
 // sortByStrings sorts s by its elements' keys, and says whether it did.
-func sortByStrings[E any](w *pool.Worker, s []E, keys []string, cancelled func() bool) bool {
+func sortByStrings[E any](w *pool.Worker, s []E, keys []string, l looked, cancelled func() bool) bool {
 	type item struct {
 		key string
 		at  int
 	}
-	l := lookAtKeys(w, keys)
-	switch {
-	case cancelled():
-		return false
-	case l.oneRun:
-		if l.down {
-			reverse(w, s)
-		}
-		return !cancelled()
-	case !l.few && !l.ordered && !deep(keys):
+	if !l.few && !l.ordered && !deep(keys) {
 		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
 	}
 	all := make([]item, len(s))

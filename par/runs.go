@@ -14,13 +14,13 @@ import (
 // People sort logs, time series and files, which are in order already, nearly so, or in parts. So each sort of 256 elements or more
 // looks first, as timsort and its descendants do:
 //
-//  1. If the elements begin as one run does, all of them are looked at. One run is left as it is, or reversed.
+//  1. If the elements begin as one run does, all of them are looked at, by all workers. One run is left as it is, or reversed.
 //  2. Otherwise a sample of windows is looked at. If most comparisons in it are **turns**, ups among downs or downs among ups, the elements
 //     are disordered: that costs a comparison for 16 elements, and 144 at most. Equal neighbours say that there may be few values.
 //  3. What is ordered is drop-merged, or sorted by insertion (both below), if that works.
 //  4. Otherwise a sort by comparisons divides the elements into **stretches**: runs, and what lies between long runs. All workers do so, each in
-//     its parts, and runs are joined at the parts' borders. Then the stretches are merged. Numbers and strings are sorted by their bits, which
-//     takes less than three levels of merges.
+//     its parts, and runs are joined at the parts' borders. Then the stretches are merged. Numbers, strings and elements with keys are merged only
+//     if there are a few runs and nothing else, which is found out before step 3; otherwise they are sorted by their bits.
 //
 // Runs ascend, or descend strictly, so that a run that is reversed is stable.
 //
@@ -59,22 +59,33 @@ const (
 // looked is what a sort has found out about its elements.
 type looked struct {
 	oneRun, down bool // all are one run; it descends
-	begins       bool // they begin as one run
 	ordered      bool // most are in runs
 	partly       bool // some are
 	few          bool // they may have few values
 }
 
-// look finds out what order n elements have. n must be 2 or more. run returns where the run ends that they begin with, or hi, and
+// look finds out what order n elements have. n must be 2 or more. run returns where the run ends that begins at lo, or hi, and
 // whether it descends; sample returns how many elements from at+1 to hi are less than the one before, and how many are equal to it.
-func look(n int, run func(hi int) (end int, down bool), sample func(at, hi int) (less, equal int)) (l looked) {
+func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), sample func(at, hi int) (less, equal int)) (l looked) {
 	first := n // how many elements the caller looks at alone
 	if n > radixLeaf {
 		first = radixLeaf / windows
 	}
-	end, down := run(first)
-	if end == first {
-		return looked{oneRun: end == n, begins: true, ordered: true, down: down}
+	if end, down := run(0, first); end == first {
+		var other atomic.Bool // a range is not in that run
+		short := shortRange
+		if down { // the caller may write all of them soon
+			short = 2 * shortReversal
+		}
+		if first < n {
+			rangesFrom(short, w, n-first, func(lo, hi int) {
+				lo, hi = lo+first-1, hi+first
+				if end, falls := run(lo, hi); end < hi || falls != down {
+					other.Store(true)
+				}
+			})
+		}
+		return looked{oneRun: !other.Load(), ordered: true, down: down}
 	}
 	turns, equals, calm, count := 0, 0, 0, min(windows, n/(windows*windowLen)+2)
 	if n < count*2*windowLen {
@@ -94,7 +105,11 @@ func look(n int, run func(hi int) (end int, down bool), sample func(at, hi int) 
 
 // lookAtKeys is look for keys.
 func lookAtKeys[K cmp.Ordered](w *pool.Worker, keys []K) looked {
-	l := look(len(keys), func(hi int) (int, bool) { return runOf(keys[:hi]) }, func(at, hi int) (less, equal int) {
+	run := func(lo, hi int) (int, bool) {
+		end, down := runOf(keys[lo:hi])
+		return lo + end, down
+	}
+	return look(w, len(keys), run, func(at, hi int) (less, equal int) {
 		for i, k := range keys[at+1 : hi+1] {
 			if k < keys[at+i] {
 				less++
@@ -105,17 +120,15 @@ func lookAtKeys[K cmp.Ordered](w *pool.Worker, keys []K) looked {
 		}
 		return less, equal
 	})
-	if l.begins && !l.oneRun {
-		var other atomic.Bool // a range is not in that run
-		ranges(w, len(keys), func(lo, hi int) {
-			part := keys[max(lo-1, 0):hi]
-			if end, down := runOf(part); end < len(part) || down != l.down && len(part) > 1 {
-				other.Store(true)
-			}
-		})
-		l.oneRun = !other.Load()
-	}
-	return l
+}
+
+func (e *comparables[E]) look(w *pool.Worker) looked {
+	return look(w, len(e.sides[inSlice]), func(lo, hi int) (int, bool) {
+		if lo > 0 && e.stopped() {
+			return lo, false
+		}
+		return e.sorting.run(lo, hi)
+	}, e.sample)
 }
 
 // runOf returns where the run that keys begin with ends. A NaN ends a run.
@@ -142,20 +155,23 @@ func runOf[K cmp.Ordered](keys []K) (end int, down bool) {
 	return len(keys), false
 }
 
-// findRuns divides n elements into stretches. It returns nil if the sort was stopped.
-func (g *sorting) findRuns(w *pool.Worker, n int) []stretch {
+// findRuns divides n elements into stretches. It returns nil if the sort was stopped, or if only a few long runs are wanted and there are others.
+func (g *sorting) findRuns(w *pool.Worker, n int, onlyFew bool) []stretch {
 	found := make([][]stretch, partsOf(w, n))
 	each(w, len(found), func(_ *pool.Worker, part int) {
 		if g.stopped() {
 			return
 		}
 		lo, hi := cut(n, part, len(found))
-		begun, down := g.elements.run(lo, min(lo+leastRun, hi))
-		switch {
-		case !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi):
-			found[part] = []stretch{{hi, ascends}}
-		case !g.stopped():
-			found[part] = g.stretches(lo, hi)
+		if !onlyFew {
+			begun, down := g.elements.run(lo, min(lo+leastRun, hi))
+			if !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi) {
+				found[part] = []stretch{{hi, ascends}}
+				return
+			}
+		}
+		if !g.stopped() {
+			found[part] = g.stretches(lo, hi, onlyFew)
 		}
 	})
 	all := found[0]
@@ -179,19 +195,24 @@ func (g *sorting) findRuns(w *pool.Worker, n int) []stretch {
 	return all
 }
 
-// stretches returns the stretches from lo to hi-1, or none if the sort was stopped.
-func (g *sorting) stretches(lo, hi int) (all []stretch) {
+// mostRuns is how many runs are a few. Two levels of merges take as long as a sort by bits.
+const mostRuns = 4
+
+// stretches returns the stretches from lo to hi-1, or none where findRuns returns nil.
+func (g *sorting) stretches(lo, hi int, onlyFew bool) (all []stretch) {
 	looked := lo
 	for lo < hi {
 		end, down := g.run(lo, hi)
-		if end-looked > mergeLen && g.stopped() {
-			return nil
-		}
 		if end-looked > mergeLen {
+			if g.stopped() {
+				return nil
+			}
 			looked = end
 		}
 		s := stretch{end, mixed}
 		switch {
+		case end-lo < leastRun && onlyFew || len(all) > mostRuns && onlyFew:
+			return nil
 		case end-lo < leastRun:
 		case down:
 			s.order = descends
@@ -223,14 +244,22 @@ func (g *sorting) run(lo, hi int) (end int, down bool) {
 	return end, down
 }
 
-// reverse reverses s, on all workers.
+// shortReversal is the length of half a slice that is looked at and reversed by the caller alone. To move a cache line takes it a nanosecond or two, and to
+// take it back from another CPU, which has looked at it, up to 200: on far cores reversed pairs took 1.5 of slices.SortFunc's time.
+const shortReversal = 1 << 17
+
+// reverse reverses s, a long one on all workers.
 func reverse[E any](w *pool.Worker, s []E) {
-	rangesFrom(shortMoves[E](), w, len(s)/2, func(lo, hi int) {
+	if len(s) <= 2*shortReversal {
+		slices.Reverse(s)
+		return
+	}
+	must(pool.ForRange(w, len(s)/2, func(lo, hi int) {
 		a, b := s[lo:hi], s[len(s)-hi:len(s)-lo]
 		for i := range a {
 			a[i], b[len(b)-1-i] = b[len(b)-1-i], a[i]
 		}
-	})
+	}))
 }
 
 // # Neighbours that have changed places

@@ -176,7 +176,7 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 			reverse(w, s)
 		}
 		return true
-	case l.ordered && shortNumbers < len(s) && len(s) <= dropAlone && dropMerge(s, cmp.Compare[E], never):
+	case l.ordered && len(s) > shortNumbers && newComparables(s, cmp.Compare[E], cancelled).sortRuns(w):
 		return true
 	}
 	t := reflect.TypeFor[E]()
@@ -237,7 +237,7 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 		return true
 	}
 	e := newComparables(s, compare, cancelled)
-	return e.sort(w, look(len(s), func(hi int) (int, bool) { return e.run(0, hi) }, e.sample))
+	return e.sort(w, e.look(w))
 }
 
 // sort sorts the elements, and says whether it did. It is the driver of all sorts by comparisons.
@@ -254,11 +254,25 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 		runs = e.deal(w)
 	}
 	if runs == nil && (l.ordered || l.partly) {
-		runs = e.findRuns(w, len(s))
+		runs = e.findRuns(w, len(s), false)
 	}
 	if runs == nil {
 		runs = []stretch{{len(s), mixed}}
 	}
+	return e.mergeStretches(w, runs)
+}
+
+// sortRuns sorts elements that are in a few long runs, or nearly in order, and says whether it did.
+func (e *comparables[E]) sortRuns(w *pool.Worker) bool {
+	n := len(e.sides[inSlice])
+	if runs := e.findRuns(w, n, true); 0 < len(runs) && len(runs) <= mostRuns {
+		return e.mergeStretches(w, runs)
+	}
+	return n <= dropAlone && e.nearly(0, n)
+}
+
+func (e *comparables[E]) mergeStretches(w *pool.Worker, runs []stretch) bool {
+	s := e.sides[inSlice]
 	if len(runs) == 1 && runs[0].order == descends {
 		reverse(w, s)
 		runs[0].order = ascends

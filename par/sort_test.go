@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 	"weak"
 
 	"github.com/stretchr/testify/require"
@@ -555,6 +556,43 @@ func TestSortAllocatesOneBuffer(t *testing.T) {
 			require.LessOrEqual(t, allocations(f(len(keys))), one+30, "a leaf or a merge allocates")
 		}
 	}))
+}
+
+// TestASortOfOrderNeedsNoMemory, and one of two runs no more than a buffer.
+func TestASortOfOrderNeedsNoMemory(t *testing.T) {
+	p := pools.New(t)
+	const n = 1 << 16
+	up, down, r := make([]record, n), make([]record, n), make([]record, n)
+	for i := range n {
+		up[i].key, down[n-1-i].key = uint32(i), uint32(i)
+	}
+	buffer := uint64(n * unsafe.Sizeof(up[0]))
+	for name, c := range map[string]struct {
+		input []record
+		most  uint64
+	}{
+		"ascends":  {up, buffer / 8},
+		"descends": {down, buffer / 8},
+		"pipe":     {slices.Concat(up[:n/2], down[n/2:]), buffer + buffer/8},
+		"files":    {slices.Concat(up[n/2:], up[:n/2]), buffer + buffer/8},
+	} {
+		for form, sort := range map[string]func() error{
+			"SortBy":   func() error { return SortBy(p, r, func(r record) uint32 { return r.key }) },
+			"SortFunc": func() error { return SortFunc(p, r, byKey) },
+		} {
+			least := uint64(math.MaxUint64)
+			for range 10 {
+				var before, after runtime.MemStats
+				copy(r, c.input)
+				runtime.ReadMemStats(&before)
+				require.NoError(t, sort())
+				runtime.ReadMemStats(&after)
+				least = min(least, after.TotalAlloc-before.TotalAlloc)
+			}
+			require.LessOrEqual(t, least, c.most, "%s %s", form, name)
+			require.True(t, slices.IsSortedFunc(r, byKey))
+		}
+	}
 }
 
 // allocations returns how often f allocates, when nothing else in the process does.

@@ -37,7 +37,7 @@ func balanceSuite() runner.Suite {
 		About: "uneven lanes of work, divided statically and by stealing",
 		Cases: []runner.Case{{
 			Name:    "lanes",
-			About:   "four lanes of 100, 100, 200 and 350 tasks of 1 ms, in a glance of 0.1 ms; time for all",
+			About:   "four lanes of 100, 100, 200 and 350 tasks of 1 ms (0.1 ms in the short form); time for all",
 			Metrics: lower("ms"),
 			Workers: asked,
 			Setup:   lanes.calibrate,

@@ -70,12 +70,10 @@ func binomialCase() runner.Case {
 	return utsCase("uts-t3", "binomial", "has 100 children at the root", tree, short)
 }
 
-// utsNotes says what SHA-1 the others use. The figures are of T3 in one thread without
-// the forks, measured in turn on one shared CPU of a Xeon under KVM, the least of three
-// runs of each.
+// utsNotes says what SHA-1 the others use.
 var utsNotes = map[string]string{
-	"rayon":        "has the SHA-1 block of the crate sha1; without forks it takes 70 ns a node where Go takes 64",
-	"tbb":          "has the SHA-1 block of OpenSSL; without forks it takes 77 ns a node where Go takes 64",
+	"rayon":        "has the SHA-1 block of the crate sha1, heist that of Go: the ratio is also one of the two",
+	"tbb":          "has the SHA-1 block of OpenSSL, heist that of Go: the ratio is also one of the two",
 	"forkjoinpool": "has the JDK's SHA-1, which offers no single block: its digests are copied and allocated",
 }
 
