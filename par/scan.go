@@ -85,10 +85,14 @@ func Sums[E Number](at pool.Place, out, s []E) error {
 	if len(out) != len(s) {
 		return errLengths("Sums", "results", len(out), "elements", len(s))
 	}
-	if len(s) <= shortScan/8 { // one block, in the caller alone: nothing here can panic
+	if len(s) <= shortSums { // in the caller alone: nothing here can panic
 		err := pool.Do(at)
 		if err == nil {
-			sums(out, s, 0)
+			var running E
+			for i, e := range s {
+				running += e
+				out[i] = running
+			}
 		}
 		return err
 	}
@@ -154,8 +158,8 @@ type scan[T any] struct {
 	whole bool // parts are not divided
 }
 
-// shortScan is how many elements are not worth a wake-up.
-const shortScan = 1 << 13
+// shortScan is how many elements are not worth a wake-up, and shortSums how many of which each takes a third of a nanosecond.
+const shortScan, shortSums = 1 << 13, 1 << 16
 
 // run divides the range into k+2 parts if k workers are idle. The first part is scanned while the
 // totals of all others but the last are computed, and then all parts but the first are scanned. So
