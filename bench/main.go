@@ -238,7 +238,7 @@ func (o options) documents() (all []document) {
 
 // page returns what documents show. It measures and simulates what is not of the suites.
 func (c command) page(o options, args []string) (page.Page, error) {
-	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read), Line: c.line}
+	p := page.Page{Outcomes: *c.all, Topology: c.topology(numa.Read), Line: c.line, Day: time.Now().Format(time.DateOnly)}
 	length := stealTime
 	if c.tiny {
 		length = time.Millisecond

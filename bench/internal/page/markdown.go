@@ -144,10 +144,10 @@ func lostTable(outcomes []runner.Outcome) (rows []table.Row) {
 	return rows
 }
 
-// headline is a row of the README's table: cases, each compared with the same peers.
+// headline is a row of the README's table: a case, compared with some peers.
 type headline struct {
 	text  string
-	cases []shown
+	of    shown
 	peers []string
 }
 
@@ -158,22 +158,20 @@ type shown struct {
 	workers            int
 }
 
-// readme is what users compare first, won or lost.
+// readme is what users compare first, won or lost: one case a row.
 var readme = []headline{
-	{"fib(35), a fork in every call", []shown{{name: "forkjoin/fib35"}}, []string{"goroutine", "rayon", "tbb", "forkjoinpool"}},
-	{"the same on one worker", []shown{{name: "forkjoin/fib35", workers: 1}}, []string{"serial", "rayon"}},
-	{"nqueens(12); UTS T1; UTS T3", []shown{{name: "forkjoin/nqueens12"}, {name: "forkjoin/uts-t1"}, {name: "forkjoin/uts-t3"}}, []string{"rayon", "tbb"}},
-	{"merge sort; matrices", []shown{{name: "forkjoin/mergesort"}, {name: "forkjoin/matmul"}}, []string{"rayon", "tbb"}},
-	{"`par.For` over 1024 small items, pool asleep; 4096 uneven ones",
-		[]shown{{name: "loop/outside-1024-asleep", impl: "heist-for"}, {name: "loop/triangular", impl: "heist-for"}}, []string{"serial", "goroutine", "rayon"}},
-	{"`par.Sort` of a million int64; `SortFunc` of pairs (stable, rayon's is not)",
-		[]shown{{name: "algos/sort-1m"}, {name: "algos/sortfunc-1m"}}, []string{"serial", "rayon"}},
-	{"a million empty tasks; from four submitters", []shown{{name: "submit/external-1"}, {name: "submit/external-4"}}, []string{"go", "channel", "pond", "tokio"}},
-	{"start of a task, pool asleep, p50", []shown{{name: "latency/start-asleep"}}, []string{"go", "pond", "rayon", "tokio"}},
-	{"an echo beside a saturated pool, p99; a timer, p50",
-		[]shown{{name: "neighbour/saturated", metric: "net-p99-us"}, {name: "neighbour/saturated", metric: "timer-p50-us"}}, []string{"go", "ants"}},
-	{"a tree of tasks that wait, at most four computing (goroutines: no limit)", []shown{{name: "blocking/tree-4"}}, []string{"go"}},
-	{"7711 Go files parsed; 16 uneven tasks and their sum", []shown{{name: "parse/go-source"}, {name: "mixed/msm"}}, []string{"errgroup", "static", "go"}},
+	{"fib(35), a fork in every call", shown{name: "forkjoin/fib35"}, []string{"goroutine", "rayon", "tbb"}},
+	{"the same on one worker", shown{name: "forkjoin/fib35", workers: 1}, []string{"serial", "rayon"}},
+	{"an unbalanced tree, UTS T3", shown{name: "forkjoin/uts-t3"}, []string{"rayon", "tbb"}},
+	{"merge sort", shown{name: "forkjoin/mergesort"}, []string{"rayon", "tbb"}},
+	{"`par.For` over 4096 uneven items", shown{name: "loop/triangular", impl: "heist-for"}, []string{"goroutine", "rayon"}},
+	{"`par.Sort` of a million int64", shown{name: "algos/sort-1m"}, []string{"serial", "rayon"}},
+	{"`par.SortFunc` of a million pairs (stable, rayon's is not)", shown{name: "algos/sortfunc-1m"}, []string{"serial", "rayon"}},
+	{"a million empty tasks from one goroutine", shown{name: "submit/external-1"}, []string{"go", "channel", "pond", "tokio"}},
+	{"start of a task, pool asleep, p50", shown{name: "latency/start-asleep"}, []string{"go", "pond", "rayon", "tokio"}},
+	{"an echo beside a saturated pool, p99", shown{name: "neighbour/saturated", metric: "net-p99-us"}, []string{"go", "ants"}},
+	{"a timer beside it, p50", shown{name: "neighbour/saturated", metric: "timer-p50-us"}, []string{"go", "ants"}},
+	{"7711 Go files parsed", shown{name: "parse/go-source"}, []string{"errgroup", "static"}},
 }
 
 // nearCores is the most that a cache line takes between near cores, in ns. Within a chip it takes 25 to 90, between sockets, or between the
@@ -195,7 +193,7 @@ func (p Page) bothKinds(rows []table.Row) (table.Row, []table.Row) {
 	if p.Line > nearCores {
 		kind = kinds[1]
 	}
-	header := table.Row{"", fmt.Sprintf("ratio to, on %s (%s ns)", kind, report.Figure(p.Line))}
+	header := table.Row{"", fmt.Sprintf("ratio to, on %s (%s ns, %s)", kind, report.Figure(p.Line), p.Day)}
 	earlier := strings.Split(summaryTable.FindString(p.Earlier), "\n")
 	column := slices.IndexFunc(cells(earlier[0]), func(title string) bool {
 		return !strings.Contains(title, kind) && (strings.Contains(title, kinds[0]) || strings.Contains(title, kinds[1]))
@@ -226,14 +224,8 @@ func cells(line string) (all []string) {
 // headlines are the rows of which something was measured.
 func headlines(outcomes []runner.Outcome) (rows []table.Row) {
 	for _, h := range readme {
-		var cells []string
-		for _, s := range h.cases {
-			if cell := s.ratios(h.peers, outcomes); cell != "" {
-				cells = append(cells, cell)
-			}
-		}
-		if len(cells) > 0 {
-			rows = append(rows, table.Row{h.text, strings.Join(cells, "; ")})
+		if ratios := h.of.ratios(h.peers, outcomes); ratios != "" {
+			rows = append(rows, table.Row{h.text, ratios})
 		}
 	}
 	return rows
