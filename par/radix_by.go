@@ -24,13 +24,13 @@ const smallElement = 16
 const keysBetweenLooks = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
-// keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called once for each element, for
-// several at the same time, and before that for at most 288; where elements are in order, or in few runs, for each whenever it is compared.
+// keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called for several elements at the same time: for elements in
+// no order once for each and for a few hundred once more, for those in some order whenever they are compared, up to a dozen times for each in the mean.
 //
 // If key panics, or the place's context ends the sort early, s has its elements in some
-// order. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
-// 16 bytes or keys are strings; for a few runs, one as long as s; and nothing if s is in order. Up to 256 elements are sorted on the stack, and up
-// to 8,192 by the caller alone.
+// order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
+// 16 bytes or keys are strings; for a few runs, one as long as s; for outliers that turn out to be many, up to three of those besides; and nothing if s is in
+// order. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")

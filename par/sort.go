@@ -82,8 +82,9 @@ const (
 // of different signs, and of NaNs, is not specified. If the place's context ends the
 // sort early, s has its elements in some order.
 //
-// Numbers and strings that are in order, or in reverse order, are looked at once. If there are a few outliers, or few values, s needs no buffer;
-// nor does a short s, of up to 1,024 elements. Otherwise the cost is a buffer as long as s, and for strings another 32 bytes for each. Up to 8,192
+// Numbers and strings that are in order, or strictly in reverse order, are looked at once, and s needs no buffer. Nor does it if there are a few outliers,
+// or few different numbers, or if it is short: up to 255 elements, and up to 1,024 that have some order. Otherwise the cost is a buffer as long as s, and
+// for strings another 32 bytes for each; outliers that turn out to be many may cost twice as much again. Up to 8,192
 // elements are sorted by the caller alone.
 func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 	if len(s) <= radixLeaf { // in the caller alone: nothing here can panic
@@ -104,9 +105,10 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice.
 //
-// Elements that are in order, or more than 16 in reverse order, are compared once, runs are merged, and if there are few values, an element is compared with
-// some of them only. The cost is a buffer as long as s, unless s is in order, but for a few outliers, or short: the buffer of up to 128 elements of up
-// to 32 bytes is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are sorted by the caller alone.
+// Elements that are in order, or more than 16 strictly in reverse order, are compared once, runs are merged, and if there are few values, an element is
+// compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
+// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are
+// sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
 		return errNilFunc("SortFunc")
@@ -265,10 +267,23 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 // sortRuns sorts elements that are in a few long runs, or nearly in order, and says whether it did.
 func (e *comparables[E]) sortRuns(w *pool.Worker) bool {
 	n := len(e.sides[inSlice])
-	if runs := e.findRuns(w, n, true); 0 < len(runs) && len(runs) <= mostRuns {
+	if runs := e.findRuns(w, n, true); 0 < len(runs) && len(runs) <= mostRuns && !e.outliersPart(runs) {
 		return e.mergeStretches(w, runs)
 	}
 	return n <= dropAlone && e.nearly(0, n)
+}
+
+// outliersPart says whether all runs ascend, and would be one but for a few elements at their borders.
+func (e *comparables[E]) outliersPart(runs []stretch) bool {
+	s := e.sides[inSlice]
+	for k, r := range runs {
+		end := r.end
+		if r.order != ascends || k < len(runs)-1 &&
+			e.compare(s[min(end+mostInRow, len(s)-1)], s[end-1]) < 0 && e.compare(s[end], s[max(end-1-mostInRow, 0)]) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *comparables[E]) mergeStretches(w *pool.Worker, runs []stretch) bool {

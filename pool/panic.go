@@ -8,8 +8,8 @@ import (
 	"github.com/seed53057037/heist/internal/panics"
 )
 
-// PanicError is a panic that happened on one goroutine and continues on another,
-// the one that waits for the first: at a [Join] whose fork was stolen, or at
+// PanicError is a panic that happened in a function of the user and continues, often on another goroutine,
+// in the one that waits for it or has called: at a [Join] whose fork was stolen, in a loop, or at
 // [Group.Wait]. It is the value of the second panic.
 type PanicError struct {
 	// Value is what panic was called with.
