@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -56,6 +58,9 @@ const (
 	leastEqual         = 32 // they may have few values if 1 of so many finds equal elements
 )
 
+// cheapLook is how long it takes at most to look at an element if that is cheap: some keys and comparators cost more, and are shared in any case.
+const cheapLook = 8 * time.Nanosecond
+
 // looked is what a sort has found out about its elements.
 type looked struct {
 	oneRun, down bool // all are one run; it descends
@@ -71,13 +76,17 @@ func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), samp
 	if n > radixLeaf {
 		first = radixLeaf / windows
 	}
+	begun := heist.Ticks()
 	if end, down := run(0, first); end == first {
 		var other atomic.Bool // a range is not in that run
-		short := shortRange
-		if down { // the caller may write all of them soon
-			short = 2 * shortReversal
-		}
 		if first < n {
+			short := shortRange
+			switch {
+			case heist.Ticks()-begun > heist.TicksIn(time.Duration(first)*cheapLook):
+				short = 0
+			case down: // the caller may write all of them soon
+				short = 2 * shortReversal
+			}
 			rangesFrom(short, w, n-first, func(lo, hi int) {
 				lo, hi = lo+first-1, hi+first
 				if end, falls := run(lo, hi); end < hi || falls != down {
