@@ -24,8 +24,9 @@ const smallElement = 16
 const keysBetweenLooks = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
-// keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called for several elements at the same time: for elements in
-// no order once for each and for a few hundred once more, for those in some order whenever they are compared, up to a dozen times for each in the mean.
+// keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called by several workers at the same time, even for the
+// same element: for elements in no order once for each and for a few hundred once more, for those in some order whenever they are compared, up to a
+// dozen times for each in the mean.
 //
 // If key panics, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
