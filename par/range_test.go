@@ -364,6 +364,35 @@ func TestBadInputToAlgorithmsIsAnError(t *testing.T) {
 	}
 }
 
+// TestSumsOfManyDependOnNothingElse: neither on the workers that are idle, nor on where out lies.
+func TestSumsOfManyDependOnNothingElse(t *testing.T) {
+	for _, n := range []int{shortSums, shortSums + 1, 3*shortSums + 5} {
+		ints, floats := make([]int, n), make([]float64, n)
+		want := make([]int, n)
+		total := 0
+		for i := range n {
+			ints[i], floats[i] = i*i-n, 1/float64(i+1)
+			total += ints[i]
+			want[i] = total
+		}
+		var first []float64
+		for _, workers := range []int{1, 2, 4, 8} {
+			p := pools.New(t, pool.WithWorkers(workers))
+			for range 3 {
+				out, sums := make([]int, n), slices.Clone(floats)
+				require.NoError(t, Sums(p, out, ints))
+				requireEqual(t, want, out, "ints")
+				require.NoError(t, Sums(p, sums, sums))
+				if first == nil {
+					first = sums
+				}
+				requireEqual(t, first, sums, "floats")
+			}
+		}
+		require.InEpsilon(t, math.Log(float64(n))+0.5772, first[n-1], 1e-4)
+	}
+}
+
 // TestAlgorithmsEndEarly, with the error of the context or the panic of the function.
 func TestAlgorithmsEndEarly(t *testing.T) {
 	const n = 1 << 16

@@ -131,6 +131,7 @@ func lookAtKeys[K cmp.Ordered](w *pool.Worker, keys []K) looked {
 	})
 }
 
+// look is look by comparisons. A sort that is stopped finds no run.
 func (e *comparables[E]) look(w *pool.Worker) looked {
 	return look(w, len(e.sides[inSlice]), func(lo, hi int) (int, bool) {
 		if lo > 0 && e.stopped() {
@@ -220,7 +221,7 @@ func (g *sorting) stretches(lo, hi int, onlyFew bool) (all []stretch) {
 		}
 		s := stretch{end, mixed}
 		switch {
-		case end-lo < leastRun && onlyFew || len(all) > mostRuns && onlyFew:
+		case onlyFew && (end-lo < leastRun || len(all) > mostRuns):
 			return nil
 		case end-lo < leastRun:
 		case down:

@@ -190,8 +190,8 @@ const worthScan = 120 * time.Microsecond
 // run divides the range into k+2 parts if k workers are idle. The first part is scanned while the
 // totals of all others but the last are computed, and then all parts but the first are scanned. So
 // each element is touched twice, except in the first and last part, and two workers need two thirds
-// of a serial scan's time. If no worker is idle, or the first block says that a scan takes less than worthScan, run is a serial scan. Parts that depend on n alone, as those of [Sums], would call op twice for each
-// element there.
+// of a serial scan's time. If no worker is idle, or the first block says that a scan takes less than worthScan, run is a
+// serial scan. Parts that depend on n alone, as those of [Sums], would call op twice for each element there.
 func (s scan[T]) run(at pool.Place, n int) error {
 	if n <= 0 {
 		return For(at, n, func(int) {})

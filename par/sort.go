@@ -286,6 +286,7 @@ func (e *comparables[E]) outliersPart(runs []stretch) bool {
 	return true
 }
 
+// mergeStretches merges stretches that are all elements.
 func (e *comparables[E]) mergeStretches(w *pool.Worker, runs []stretch) bool {
 	s := e.sides[inSlice]
 	if len(runs) == 1 && runs[0].order == descends {

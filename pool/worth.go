@@ -32,8 +32,9 @@ const (
 	worthFactor = 8
 	// What a wake-up costs counts within these bounds: who was put aside for longer has met something else. 40 to 85 microseconds were measured on
 	// a virtual machine whose kernel wakes a thread on the CPU of its waker, though another one is idle (sched_vcpu_pack). But a worker that a loop wakes
-	// is awake for the next one. So among loops in a row, with less than inARow between them, a wake-up counts as less: if 20 microseconds did,
-	// a program of loops of 80 sometimes stayed on one CPU, and took 1.3 of goroutines' time instead of 0.9 (bench mixed/ntt-14-1).
+	// is awake for the next one. So among loops in a row, with less than inARow between them, a wake-up counts as less: worthFactor
+	// times 20 microseconds would leave loops of 80 alone, of which a program sometimes took 1.3 of goroutines' time instead of 0.9 (bench
+	// mixed/ntt-14-1).
 	leastWakeCost, mostWakeCost, mostInARow = time.Microsecond, 100 * time.Microsecond, 8 * time.Microsecond
 	inARow                                  = time.Millisecond
 	// A loop has few items if there are less than fewItems for each worker: its first one is then more than a sixteenth of a worker's share.

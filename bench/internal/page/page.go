@@ -30,8 +30,8 @@ type Page struct {
 	Lanes    Lanes
 	Steals   Steals
 	Line     float64 // what a cache line takes from CPU to CPU, ns; 0 if it was not measured
-	Day      string
-	Earlier  string // the document that Markdown's replaces
+	Day      string  // of the run
+	Earlier  string  // the document that Markdown's replaces
 }
 
 // Lanes is the simulator's result for suite balance.
