@@ -264,7 +264,12 @@ func TestOneWorkerLeavesTheForksToTheGuest(t *testing.T) {
 		return !elsewhere.Load() && assert.ObjectsAreEqual(before.Workers[0], p.Stats().Workers[0])
 	}
 	// On a busy machine the guest may be stopped where it seems to wait, and the worker takes its forks then. That is rare.
-	require.True(t, left() || left() || left(), "the worker woke up, or ran a fork of the only guest")
+	for range 2 {
+		if left() {
+			return
+		}
+	}
+	require.True(t, left(), "the worker woke up, or ran a fork of the only guest")
 }
 
 // TestGuestThatLeavesHandsOnItsPlace: while the guest is there, no worker is woken for the task's
