@@ -330,14 +330,26 @@ func TestAReductionContinuesWhatRefersToMemory(t *testing.T) {
 			}
 		}
 	})
-	for _, holds := range []any{0, "", [3]float64{}, struct{ a, b int }{}, struct{ s [2]string }{}} {
-		require.False(t, refers(reflect.TypeOf(holds)), "%T", holds)
-	}
-	for _, points := range []any{map[int]int{}, []int{}, new(int), struct {
-		n int
-		m map[string]int
-	}{}, [2][]int{}, struct{ e error }{}, make(chan int), func() {}} {
-		require.True(t, refers(reflect.TypeOf(points)), "%T", points)
+}
+
+// TestOnlyFloatsAreDividedByTheLength: a type that does not round needs no blocks, and a table had better be one for each worker.
+func TestOnlyFloatsAreDividedByTheLength(t *testing.T) {
+	for range 2 { // the second time it is remembered
+		for _, v := range []any{1.5, float32(1), 1i, [3]float64{}, struct {
+			s [2]string
+			x [1]struct{ c complex64 }
+		}{}} {
+			require.True(t, rounds(reflect.TypeOf(v)), "%T", v)
+		}
+		for _, v := range []any{0, "", [3]int{}, struct{ a, b int }{}, map[int]float64{}, []float64{}, new(float64), struct {
+			x float64
+			m map[string]int
+		}{}, [2][]float64{}, struct {
+			e error
+			x float64
+		}{}, make(chan float64), func() float64 { return 0 }} {
+			require.False(t, rounds(reflect.TypeOf(v)), "%T", v)
+		}
 	}
 }
 
@@ -889,7 +901,7 @@ func TestPanicsOfAlgosArrive(t *testing.T) {
 					return err
 				},
 				"merge": func(boom func(int)) error {
-					_, err := Reduce(p, s, nought, func(a, b int) int { return a }, func(a, b int) int { boom(b); boom(a); panic("boom") })
+					_, err := ReduceRange(p, len(s), func(_, _ int) float64 { return 0 }, func(_, _ float64) float64 { boom(0); boom(0); panic("boom") })
 					return err
 				},
 				"Scan": func(boom func(int)) error {
@@ -1098,25 +1110,29 @@ func TestFindKeepsTheFirstHit(t *testing.T) {
 	}
 }
 
-// TestReductionsMergeTheSamePairs, wherever the caller stops to be alone.
-func TestReductionsMergeTheSamePairs(t *testing.T) {
+// TestReductionsOfFloatsMergeTheSamePairs, wherever the caller stops to be alone.
+func TestReductionsOfFloatsMergeTheSamePairs(t *testing.T) {
+	type float struct {
+		_ float64
+		s string
+	}
 	p := pools.New(t, pool.WithWorkers(2))
-	merge := func(a, b string) string { return "(" + a + b + ")" }
+	merge := func(a, b float) float { return float{s: "(" + a.s + b.s + ")"} }
 	for _, n := range []int{1, 2, 3, 17, 100, 333} {
 		want := ""
 		for slow := -1; slow < 20; slow++ { // the block that takes longer than a loop that the caller runs alone
 			var block atomic.Int64
-			got, err := ReduceRange(p, n, func(lo, hi int) string {
+			got, err := ReduceRange(p, n, func(lo, hi int) float {
 				if block.Add(1)-1 == int64(slow) {
 					time.Sleep(50 * time.Microsecond)
 				}
-				return fmt.Sprint("[", lo, " ", hi, "]")
+				return float{s: fmt.Sprint("[", lo, " ", hi, "]")}
 			}, merge)
 			require.NoError(t, err)
 			if slow < 0 {
-				want = got
+				want = got.s
 			}
-			require.Equal(t, want, got, "%d elements, block %d is slow", n, slow)
+			require.Equal(t, want, got.s, "%d elements, block %d is slow", n, slow)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package par
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -186,85 +185,81 @@ func FilterRange[R any](at pool.Place, n int, f func(out []R, lo, hi int) []R) (
 	if f == nil {
 		return nil, errNilFunc("FilterRange")
 	}
-	parts, err := inRuns(at, n, func() []R { return []R{} }, f, f)
+	first, parts, err := inRuns(at, n, appended[R](f), f)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(parts) == 1:
-		return slices.Clip(parts[0]), nil
+	case parts == nil:
+		return slices.Clip(first), nil
 	}
 	return concat(at, parts)
 }
 
-// inRuns has f continue a value for the indices 0 to n-1, and returns the values, in order: as few as there are runs of ranges that lie side by
-// side and came one after the other. Each run begins with a value of zero. There is at least one.
-func inRuns[V any](at pool.Place, n int, zero func() V, f func(v V, lo, hi int) V, shown any) ([]V, error) {
-	var first V
+type appended[R any] func(out []R, lo, hi int) []R
+
+func (f appended[R]) begin(lo, hi int) []R {
+	if lo == hi {
+		return []R{}
+	}
+	return f([]R{}, lo, hi)
+}
+
+func (f appended[R]) extend(out []R, lo, hi int) []R { return f(out, lo, hi) }
+
+// inRuns computes a value for each **run**: ranges that lie side by side and that a worker does one after the other. begin returns the value of
+// a range, and extend that of a run and the range behind it; begin(0, 0) is the value of nothing. inRuns returns the values in the order of the runs, or
+// the first one if it is the only one. shown is the user's function.
+func inRuns[V any, F interface {
+	begin(lo, hi int) V
+	extend(v V, lo, hi int) V
+}](at pool.Place, n int, f F, shown any) (first V, values []V, err error) {
 	begun := false
 	done, others, err := pool.Granularity{}.Probe(at, n, shown, func(lo, hi int) (more bool) {
-		if !begun {
-			first, begun = zero(), true
+		if begun {
+			first = f.extend(first, lo, hi)
+		} else {
+			first, begun = f.begin(lo, hi), true
 		}
-		first = f(first, lo, hi)
 		return true
 	})
 	switch {
 	case err != nil:
-		return nil, err
-	case !begun && done == n:
-		err := alone(at, func() { first = zero() })
-		return []V{first}, err
+		return first, nil, err
+	case n == 0:
+		return first, nil, alone(at, func() { first = f.begin(0, 0) })
 	case done == n:
-		return []V{first}, nil
+		return first, nil, nil
 	}
-	p := &pieces[V]{zero: zero, f: f}
-	if begun {
-		p.done = append(p.done, piece[V]{0, done, first})
+	type run struct {
+		lo, hi int
+		value  V
 	}
-	if err := rest(at, done, n, others, shown, p.do); err != nil {
-		return nil, err
+	var each pool.Local[[]run] // those of each worker
+	if err := restOfRanges(at, done, n, others, func(w *pool.Worker, lo, hi int) {
+		mine := each.Of(w)
+		last := len(*mine) - 1
+		switch {
+		case last >= 0 && (*mine)[last].hi == lo:
+			v := f.extend((*mine)[last].value, lo, hi)
+			(*mine)[last].hi, (*mine)[last].value = hi, v
+		case begun && lo == done:
+			*mine = append(*mine, run{0, hi, f.extend(first, lo, hi)})
+		default:
+			*mine = append(*mine, run{lo, hi, f.begin(lo, hi)})
+		}
+	}); err != nil {
+		return first, nil, err
 	}
-	slices.SortFunc(p.done, func(a, b piece[V]) int { return a.lo - b.lo })
-	values := make([]V, len(p.done))
+	var runs []run
+	for mine := range each.All() {
+		runs = append(runs, *mine...)
+	}
+	slices.SortFunc(runs, func(a, b run) int { return a.lo - b.lo })
+	values = make([]V, len(runs))
 	for i := range values {
-		values[i] = p.done[i].value
+		values[i] = runs[i].value
 	}
-	return values, nil
-}
-
-// piece is the value of a run so far.
-type piece[V any] struct {
-	lo, hi int
-	value  V
-}
-
-// pieces are the runs so far that no worker continues now, in any order.
-type pieces[V any] struct {
-	zero func() V                // constant
-	f    func(v V, lo, hi int) V // constant
-
-	sync.Mutex
-	done []piece[V] // workers, with the lock
-}
-
-// do continues the run that ends where the range begins, or begins one.
-func (p *pieces[V]) do(lo, hi int) {
-	mine, found := piece[V]{lo: lo}, false
-	p.Lock()
-	if i := slices.IndexFunc(p.done, func(p piece[V]) bool { return p.hi == lo }); i >= 0 {
-		last := len(p.done) - 1
-		mine, found = p.done[i], true
-		p.done[i], p.done[last] = p.done[last], piece[V]{}
-		p.done = p.done[:last]
-	}
-	p.Unlock()
-	if !found {
-		mine.value = p.zero()
-	}
-	mine.value, mine.hi = p.f(mine.value, lo, hi), hi
-	p.Lock()
-	p.done = append(p.done, mine)
-	p.Unlock()
+	return first, values, nil
 }
 
 // concat returns the elements of all parts.

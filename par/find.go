@@ -53,7 +53,7 @@ func findRange(at pool.Place, n int, of any, find func(lo, hi int) int) (int, er
 	}
 	b := findBody{new(atomic.Int64), find}
 	b.first.Store(math.MaxInt64)
-	err = rest(at, done, n, others.InOrder(), find, b.Run)
+	err = rest(at, done, n, others.InOrder(), b.Run)
 	if first := b.first.Load(); err == nil && first < math.MaxInt64 {
 		return int(first), nil
 	}

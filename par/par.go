@@ -49,20 +49,24 @@ func alone(at pool.Place, f func()) error {
 	return nil
 }
 
-// rest runs f for ranges that together are those items from done to n-1 that [pool.Probe] has left, and shows the loop as the function shown.
-func rest(at pool.Place, done, n int, others pool.Granularity, shown any, f func(lo, hi int)) error {
-	return pool.ForBody(at, n-done, restBody{done, shown, f}, others)
+// rest runs f for ranges that together are those items from done to n-1 that [pool.Probe] has left. A call of f has no cost of its own.
+func rest(at pool.Place, done, n int, others pool.Granularity, f func(lo, hi int)) error {
+	return pool.ForBody(at, n-done, restBody{done, f}, others)
 }
 
 type restBody struct {
-	done  int
-	shown any
-	f     func(lo, hi int)
+	done int
+	f    func(lo, hi int)
 }
 
-func (b restBody) Func() any { return b.shown }
+func (b restBody) Func() any { return nil } // Probe was given the user's
 
 func (b restBody) Run(lo, hi int) { b.f(b.done+lo, b.done+hi) }
+
+// restOfRanges is rest for a function of the user's that takes ranges, of which a call may have a cost of its own.
+func restOfRanges(at pool.Place, done, n int, others pool.Granularity, f func(w *pool.Worker, lo, hi int)) error {
+	return pool.ForRange(at, n-done, func(w *pool.Worker, lo, hi int) { f(w, done+lo, done+hi) }, others)
+}
 
 // asPanicError is called in a deferred call, while the stack of the panic is still there.
 func asPanicError(recovered any) *pool.PanicError {

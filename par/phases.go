@@ -30,7 +30,8 @@ import (
 //
 // Between two phases the workers spin, for a wake-up would take longer than a short
 // phase. So Phases is for phases of microseconds to milliseconds that are divided
-// evenly; for others call [pool.ForRange] for each phase. f should compute, and neither wait
+// evenly; for others, such as those whose range shrinks, call [pool.ForRange] for each phase. What one worker has to do between two phases is a phase of its own, in which
+// the range that begins with 0 does it and the others return. f should compute, and neither wait
 // nor start other parallel work, since no workers are left to take it. Panics and errors are as with
 // [For]; Phases looks at the context once per range.
 func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {

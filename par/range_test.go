@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 	"weak"
 
 	"github.com/stretchr/testify/require"
@@ -501,7 +502,11 @@ func TestWhatIsWholeIsNoError(t *testing.T) {
 			for _, place := range []pool.Place{p, pool.Serial()} {
 				ctx, cancel := context.WithCancelCause(context.Background())
 				ticks := canceller{after: int64(n - 1), cancel: cancel}
-				require.NoError(t, run(place.With(ctx), ticks.tick), "%s of %d", name, n)
+				require.NoError(t, run(place.With(ctx), func() {
+					if ticks.tick(); ctx.Err() != nil {
+						time.Sleep(time.Millisecond) // until the worker is told
+					}
+				}), "%s of %d", name, n)
 			}
 		}
 	}

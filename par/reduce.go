@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,19 +15,18 @@ import (
 // Reduce folds the elements of s into one value. If add is one operation, take the range form, [ReduceRange], or [Sum]: the calls make Reduce
 // take 6 times as long as a plain loop on one worker.
 //
-// Reduce divides s into blocks, folds each block by add, from the left,
-// beginning with a value that zero makes, and then folds the blocks' values, in order, by merge. merge must be
-// associative, and what zero returns neutral; nothing needs to commute. How s is divided depends on its length alone, so
-// the result has the same bits for any number of workers, rounded floats included. Of no elements it is what zero returns.
+// A worker goes on with one value, which zero makes, from element to element, until another worker takes a part of what is left. merge then
+// makes one of all workers' values, in the order of the elements: about as many as there are workers. merge must be associative, and what zero returns neutral;
+// nothing needs to commute.
 //
-// If R refers to memory, as a map, a pointer, a slice and an interface do, and a struct that has one, then zero and merge are
-// likely to cost more than add. So a worker goes on with one value until another worker takes a part of what is left: there are about as
-// many values as workers, and how s is divided depends on the workers. Floats in a table may differ in their last bits.
+// Sums of floats are rounded, so they depend on how s is divided. If R is or holds floats, and does not refer to memory as a map, a pointer, a slice or an interface
+// does, then s is divided into up to 2048 blocks in a way that depends on its length alone, and the result has the same bits for any number of workers. Floats in a
+// table may differ in their last bits.
 //
 // merge is given each value once. So add and merge may change what their first argument refers to, and return it. zero must make
 // a new one each time; several workers may call it at the same time.
 //
-// Cost: a call of add for each element, and for each of up to 2048 blocks a call of zero and merge and some 10 ns.
+// Cost: a call of add for each element; with floats also a call of zero and merge and some 10 ns for each block.
 func Reduce[T, R any](at pool.Place, s []T, zero func() R, add func(R, T) R, merge func(R, R) R) (r R, err error) {
 	if zero == nil || add == nil || merge == nil {
 		return r, errNilFunc("Reduce")
@@ -41,23 +41,56 @@ func Reduce[T, R any](at pool.Place, s []T, zero func() R, add func(R, T) R, mer
 
 // reduce is Reduce of the elements that add adds for a range, and shows the loop as the function shown.
 func reduce[R any](at pool.Place, n int, zero func() R, add func(value R, lo, hi int) R, merge func(R, R) R, shown any) (r R, err error) {
-	if !refers(reflect.TypeFor[R]()) {
+	if rounds(reflect.TypeFor[R]()) {
 		return reduceBlocks(at, blocksOf(n, 1), shown, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
 	}
-	values, err := inRuns(at, n, zero, add, shown)
-	if err != nil {
-		return r, err
-	}
-	return mergeAll(at, values, 0, false, merge)
+	return reduceRuns(at, n, added[R]{zero, add}, merge, shown)
 }
 
+type added[R any] struct {
+	zero func() R
+	add  func(value R, lo, hi int) R
+}
+
+func (f added[R]) begin(lo, hi int) R { return f.add(f.zero(), lo, hi) }
+
+func (f added[R]) extend(value R, lo, hi int) R { return f.add(value, lo, hi) }
+
 // ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: fold returns the value of those
-// from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0).
+// from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0). As with [pool.ForRange], fold should set up what it needs, such as
+// a buffer, at its beginning, and ranges are long enough for that to cost little. But for floats there are up to 2048 blocks, as with Reduce,
+// so there a large buffer belongs into a [pool.Local].
 func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
 	if fold == nil || merge == nil {
 		return r, errNilFunc("ReduceRange")
 	}
-	return reduceBlocks(at, blocksOf(n, 1), fold, fold, merge)
+	if rounds(reflect.TypeFor[R]()) {
+		return reduceBlocks(at, blocksOf(n, 1), fold, fold, merge)
+	}
+	return reduceRuns(at, n, folded[R]{fold, merge}, merge, fold)
+}
+
+type folded[R any] struct {
+	fold  func(lo, hi int) R
+	merge func(R, R) R
+}
+
+func (f folded[R]) begin(lo, hi int) R { return f.fold(lo, hi) }
+
+func (f folded[R]) extend(value R, lo, hi int) R { return f.merge(value, f.fold(lo, hi)) }
+
+func reduceRuns[R any, F interface {
+	begin(lo, hi int) R
+	extend(value R, lo, hi int) R
+}](at pool.Place, n int, f F, merge func(R, R) R, shown any) (r R, err error) {
+	r, values, err := inRuns(at, n, f, shown)
+	if err == nil && values != nil {
+		r, err = mergeAll(at, values, 0, false, merge)
+	}
+	if err != nil {
+		return *new(R), err
+	}
+	return r, nil
 }
 
 // reduceBlocks reduces blocks by fold, which calls the user's function of.
@@ -82,7 +115,7 @@ func reduceBlocks[R any](at pool.Place, b blocks, of any, fold func(lo, hi int) 
 	}
 	values := make([]R, count)
 	t.spread(done, values)
-	if err := rest(at, done, count, others, of, func(lo, hi int) {
+	if err := rest(at, done, count, others, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			values[i] = fold(b.at(i))
 		}
@@ -116,21 +149,43 @@ func mergeAll[R any](at pool.Place, values []R, done int, alone bool, merge func
 	return values[0], err
 }
 
-// refers says whether a value of a type refers to memory that add and merge may change. A string does not count: what it refers to stays.
-func refers(t reflect.Type) bool {
+// rounds says whether values of a type depend on how sums are divided: they are or hold floats, and are no tables, which refer to memory and had better
+// be few.
+func rounds(t reflect.Type) bool {
 	switch t.Kind() {
-	case reflect.Map, reflect.Pointer, reflect.Slice, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
 		return true
-	case reflect.Array:
-		return refers(t.Elem())
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if refers(t.Field(i).Type) {
-				return true
-			}
+	case reflect.Array, reflect.Struct:
+		known, ok := rounding.Load(t)
+		if !ok {
+			floats, refers := holds(t)
+			known, _ = rounding.LoadOrStore(t, floats && !refers)
 		}
+		return known.(bool)
 	}
 	return false
+}
+
+// rounding is what rounds has said of arrays and structs, because to look at their fields takes long.
+var rounding sync.Map
+
+// holds says whether a value of a type holds floats, and whether it refers to memory that add and merge may change. A string does not count: what it
+// refers to stays.
+func holds(t reflect.Type) (floats, refers bool) {
+	switch t.Kind() {
+	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		return true, false
+	case reflect.Map, reflect.Pointer, reflect.Slice, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+		return false, true
+	case reflect.Array:
+		return holds(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f, r := holds(t.Field(i).Type)
+			floats, refers = floats || f, refers || r
+		}
+	}
+	return floats, refers
 }
 
 // tree merges the values of blocks, which come in order, in pairs, and the pairs in pairs. partial[k] is the value of 2^k blocks, if bit k of the
@@ -260,7 +315,7 @@ func countRange(at pool.Place, n int, of any, count func(lo, hi int) int) (int, 
 		return total, err
 	}
 	var more atomic.Int64 // workers add: how the range is divided does not change the sum
-	err = rest(at, done, n, others, of, func(lo, hi int) { more.Add(int64(count(lo, hi))) })
+	err = restOfRanges(at, done, n, others, func(_ *pool.Worker, lo, hi int) { more.Add(int64(count(lo, hi))) })
 	return total + int(more.Load()), err
 }
 
@@ -341,7 +396,7 @@ func first[E any](name string, at pool.Place, s []E, compare func(a, b E) int, g
 	}
 	var best atomic.Int64 // the index of the best element so far; workers write
 	best.Store(int64(found))
-	err = rest(at, done, len(s), others, compare, func(lo, hi int) {
+	err = rest(at, done, len(s), others, func(lo, hi int) {
 		i := int64(b.among(lo, lo, hi))
 		for old := best.Load(); i != old && b.better(int(i), int(old)) && !best.CompareAndSwap(old, i); old = best.Load() {
 		}

@@ -279,9 +279,12 @@ func cut(n, part, parts int) (lo, hi int) {
 	return at(part), at(part + 1)
 }
 
-// each is a loop of few, long items.
+// each is a loop of few, long items. One of none is no call at the worker, so it does not fail where all is done and the context has ended.
 func each(w *pool.Worker, n int, f func(w *pool.Worker, i int)) {
-	if n == 1 {
+	switch n {
+	case 0:
+		return
+	case 1:
 		f(w, 0)
 		return
 	}

@@ -66,7 +66,8 @@ func Stream[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx 
 	return streamOf("Stream", true, at, values, window, f)
 }
 
-// AsCompleted is [Stream] without the order: results are yielded when they are ready.
+// AsCompleted is [Stream] without the order: results are yielded when they are ready. The first error that is ready ends the stream, with or
+// without the results of the values before and behind it.
 func AsCompleted[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx context.Context, v T) (R, error)) iter.Seq2[R, error] {
 	return streamOf("AsCompleted", false, at, values, window, f)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	_ "unsafe" // for go:linkname
 
 	"github.com/seed53057037/heist"
 )
@@ -107,7 +108,16 @@ func (w *Worker) gosched(now int64) {
 	}
 }
 
-// stepAside is called by a worker that is about to yield its thread, and then to sleep. The goroutines that its last task
+// othersWait says whether a goroutine is ready on the worker's P, such as one that waited for a channel or a lock, with which heist has nothing to do.
+// The runtime tells, but only while no P is idle. Where one is, such a goroutine waits until the worker steps aside before it sleeps.
+func (w *Worker) othersWait() bool { return !w.pool.sparesPs() && !canSpin(0) }
+
+// canSpin(0) says that another P runs something and that the caller's P has no goroutine that is ready. Cost: some loads.
+//
+//go:linkname canSpin sync.runtime_canSpin
+func canSpin(attempt int) bool
+
+// stepAside is called by a worker that is about to search while others wait, or to yield its thread and then to sleep. The goroutines that its last task
 // has made ready, such as one that waits for the task's result, are the next ones on its P, and the yield would have
 // them wait. But a worker whose turn does not come soon is not there for a task that comes meanwhile; a parked one would
 // be the next on the submitter's P. So long turns take one percent of the time at most.

@@ -118,3 +118,25 @@ func TestWhoGivesWayLetsOthersRun(t *testing.T) {
 	<-done
 	require.Greater(t, ran, 90)
 }
+
+// TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP: the worker's task has ended a wait that heist knows nothing of, and who has waited comes before a
+// search that would be in vain.
+func TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1))
+	const rounds = 100
+	atOnce := 0
+	for range rounds {
+		done := make(chan *place)
+		looks := uint64(0)
+		require.NoError(t, p.Go(func(w *Worker) {
+			pl := w.place
+			looks = pl.looks.Load()
+			done <- pl
+		}))
+		if pl := <-done; pl.looks.Load() == looks {
+			atOnce++
+		}
+	}
+	require.Greater(t, atOnce, rounds/2)
+}

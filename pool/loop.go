@@ -179,7 +179,8 @@ func forWorker(at Place, n int, f func(w *Worker, lo, hi int), g []Granularity) 
 	if _, err := checkLoop(at, n, g); err != nil || n == 0 {
 		return err
 	}
-	r := restOf(at, 0, n, probed{pace: policy.Pace{Calls: true}}, g)
+	r := restOf(at, 0, n, probedBefore(g), g)
+	r.pace.Calls = true
 	return r.run(codeOf(f), f)
 }
 
@@ -204,7 +205,7 @@ func ForBody[B interface {
 
 // Probe runs the beginning of a loop that is to be divided so in the caller, from its first item on, and all of it if that takes less than a wake-up.
 // f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and the
-// granularity for a loop over the others, which then begins with what was measured. It is for algorithms that give short inputs
+// granularity for a loop over the others, which then begins with what was measured and is shown as the function of. It is for algorithms that give short inputs
 // the form that a plain loop has; [ForBody] needs none of it. For of see the method Func there.
 //
 // Nothing is done at a pool with [WithCallers], and if items are few and a loop over such was long, or the function is new. Panics and errors are those of [ForBody]. What f captures need not be allocated.
@@ -219,6 +220,9 @@ func (g Granularity) Probe(at Place, n int, of any, f func(lo, hi int) (more boo
 	r, err := probe(at, n, how, of, f)
 	if r == nil {
 		return n, g, err
+	}
+	if of != nil {
+		r.of = codeOfAny(of)
 	}
 	g.probed = &r.probed
 	return r.lo, g, nil
@@ -236,6 +240,15 @@ type rest struct {
 type probed struct {
 	pace policy.Pace // what items cost
 	few  uintptr     // the code of a function whose few items were not probed
+	of   uintptr     // the code of the function that Probe was given, as which the rest is shown; 0 for other loops
+}
+
+// probedBefore returns what Probe found of the loop that is divided so, if it did.
+func probedBefore(g []Granularity) probed {
+	if len(g) > 0 && g[0].probed != nil {
+		return *g[0].probed
+	}
+	return probed{}
 }
 
 func restOf(at Place, lo, hi int, found probed, g []Granularity) *rest {
@@ -288,7 +301,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 		}
 		switch {
 		case len(g) > 0 && g[0].probed != nil:
-			return restOf(at, 0, n, *g[0].probed, g), nil
+			return restOf(at, 0, n, probedBefore(g), g), nil
 		case len(g) > 0 && g[0].eager() || p.callers > 0:
 			return restOf(at, 0, n, probed{}, g), nil
 		}
@@ -388,8 +401,11 @@ type loop struct {
 	chunks, stolen atomic.Int64
 }
 
-// run runs the rest of a loop with body. The user's function has the given code.
+// run runs the rest of a loop with body. The user's function has the given code, unless Probe was given another one.
 func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
+	if r.of != 0 {
+		code = r.of
+	}
 	v, err := enter(r.at)
 	if err != nil {
 		return err

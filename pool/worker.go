@@ -298,10 +298,13 @@ func (w *Worker) step() {
 		w.run(job{task: t})
 		return
 	}
-	if w.woke && !w.core.Parker.Locked() {
-		// A search would keep the woken goroutine waiting until another thread takes it over: some 40 microseconds.
+	// A search would keep a goroutine that is ready on this P waiting until another thread takes it over: some 40 microseconds.
+	switch {
+	case w.woke && !w.core.Parker.Locked():
 		w.woke = false
 		runtime.Gosched()
+	case w.othersWait():
+		w.stepAside()
 	}
 	if j, ok := w.findWork(); ok {
 		again := j.from != nil && !w.search.Drawn() && w.tier == 0
