@@ -234,7 +234,8 @@ func inRuns[V any, F interface {
 		lo, hi int
 		value  V
 	}
-	var each pool.Local[[]run] // those of each worker
+	before, goesOn := first, begun // so that the others need no memory of their own where a loop is short
+	var each pool.Local[[]run]     // those of each worker
 	if err := restOfRanges(at, done, n, others, func(w *pool.Worker, lo, hi int) {
 		mine := each.Of(w)
 		last := len(*mine) - 1
@@ -242,8 +243,8 @@ func inRuns[V any, F interface {
 		case last >= 0 && (*mine)[last].hi == lo:
 			v := f.extend((*mine)[last].value, lo, hi)
 			(*mine)[last].hi, (*mine)[last].value = hi, v
-		case begun && lo == done:
-			*mine = append(*mine, run{0, hi, f.extend(first, lo, hi)})
+		case goesOn && lo == done:
+			*mine = append(*mine, run{0, hi, f.extend(before, lo, hi)})
 		default:
 			*mine = append(*mine, run{lo, hi, f.begin(lo, hi)})
 		}

@@ -79,6 +79,8 @@ type runner struct {
 type simulation struct {
 	*course
 	r     *rand.Rand
+	cold  float64 // what the first call takes more than it costs: caches, and pages that are new
+	slow  float64 // the first worker is so many times slower than the others
 	calls int
 }
 
@@ -87,7 +89,7 @@ func (s *simulation) call(lo, hi int) float64 {
 	s.calls++
 	took := (s.cost(lo, hi) + perChunk) * (1 + jitter*math.Abs(s.r.NormFloat64()))
 	if s.calls == 1 {
-		took += 500 // cold
+		took += s.cold
 	}
 	if s.r.Float64() < took/1e6*jitter {
 		took += interrupt
@@ -127,6 +129,9 @@ func (s *simulation) run(workers int) (end float64) {
 		}
 		n := w.pace.Next(w.hi - w.lo)
 		took := s.call(w.lo, w.lo+n)
+		if w == ws[0] {
+			took *= s.slow
+		}
 		w.pace.Measured(n, int64(took), &paceTimes)
 		w.now += took
 		end = max(end, w.now)
@@ -166,7 +171,7 @@ func TestNoLoopLoses(t *testing.T) {
 					for _, c.call = range []float64{0, 500, 2000, 8000} {
 						var ratios, calls []float64
 						for seed := range uint64(31) {
-							s := &simulation{course: c, r: rand.New(rand.NewPCG(seed, 2))}
+							s := &simulation{course: c, r: rand.New(rand.NewPCG(seed, 2)), cold: 500, slow: 1}
 							took := s.run(workers)
 							ratios = append(ratios, took/s.best(workers))
 							calls = append(calls, float64(s.calls))
@@ -181,6 +186,28 @@ func TestNoLoopLoses(t *testing.T) {
 						assert.LessOrEqual(t, ratios[15], most, name)
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestAColdFirstCallIsNotTakenForADearOne, which would make chunks so long that all wait for the one of a slow worker.
+func TestAColdFirstCallIsNotTakenForADearOne(t *testing.T) {
+	const slow = 1.7
+	for _, workers := range []int{2, 8} {
+		for _, cold := range []float64{20_000, 200_000} {
+			for _, item := range []float64{50, 1000, 60_000} {
+				c := newCourse(courses[0].item, int(3e7/item), item)
+				var ratios []float64
+				for seed := range uint64(31) {
+					s := &simulation{course: c, r: rand.New(rand.NewPCG(seed, 2)), cold: cold, slow: slow}
+					ratios = append(ratios, s.run(workers)/(c.cost(0, c.items())/(float64(workers-1)+1/slow)*(1+0.8*jitter)))
+				}
+				slices.Sort(ratios)
+				most := 1.07 + (cold+wake/2*float64(workers)+item)/(3e7/float64(workers))
+				name := fmt.Sprintf("%d workers, %v ns cold, items of %v ns", workers, cold, item)
+				t.Logf("%s: %.2f, at worst %.2f (%.2f)", name, ratios[15], ratios[30], most)
+				assert.LessOrEqual(t, ratios[15], most, name)
 			}
 		}
 	}
