@@ -2,6 +2,7 @@ package par
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -230,37 +231,66 @@ func inRuns[V any, F interface {
 	case done == n:
 		return first, nil, nil
 	}
-	type run struct {
-		lo, hi int
-		value  V
-	}
 	before, goesOn := first, begun // so that the others need no memory of their own where a loop is short
-	var each pool.Local[[]run]     // those of each worker
+	var all runsOf[V]
 	if err := restOfRanges(at, done, n, others, func(w *pool.Worker, lo, hi int) {
-		mine := each.Of(w)
-		last := len(*mine) - 1
+		mine := all.of(w)
+		last := len(mine.runs) - 1
 		switch {
-		case last >= 0 && (*mine)[last].hi == lo:
-			v := f.extend((*mine)[last].value, lo, hi)
-			(*mine)[last].hi, (*mine)[last].value = hi, v
+		case last >= 0 && mine.runs[last].hi == lo:
+			v := f.extend(mine.runs[last].value, lo, hi)
+			mine.runs[last].hi, mine.runs[last].value = hi, v
 		case goesOn && lo == done:
-			*mine = append(*mine, run{0, hi, f.extend(before, lo, hi)})
+			v := f.extend(before, lo, hi)
+			mine.runs = append(mine.runs, run[V]{0, hi, v})
 		default:
-			*mine = append(*mine, run{lo, hi, f.begin(lo, hi)})
+			v := f.begin(lo, hi)
+			mine.runs = append(mine.runs, run[V]{lo, hi, v})
 		}
 	}); err != nil {
 		return first, nil, err
 	}
-	var runs []run
-	for mine := range each.All() {
-		runs = append(runs, *mine...)
+	var runs []run[V]
+	for m := all.last.Load(); m != nil; m = m.before {
+		runs = append(runs, m.runs...)
 	}
-	slices.SortFunc(runs, func(a, b run) int { return a.lo - b.lo })
+	slices.SortFunc(runs, func(a, b run[V]) int { return a.lo - b.lo })
 	values = make([]V, len(runs))
 	for i := range values {
 		values[i] = runs[i].value
 	}
 	return first, values, nil
+}
+
+// run is the value of a run so far.
+type run[V any] struct {
+	lo, hi int
+	value  V
+}
+
+// runsOf are the runs of each worker that takes part. They end with the loop; a worker would keep those of a [pool.Local] until it waits.
+type runsOf[V any] struct {
+	last atomic.Pointer[runsOfWorker[V]]
+} // a worker that takes part writes, once
+
+// runsOfWorker are the runs of a worker, which does one range at a time. The worker writes them.
+type runsOfWorker[V any] struct {
+	w      *pool.Worker     // constant
+	before *runsOfWorker[V] // constant: those of the worker that came before
+	runs   []run[V]
+}
+
+func (all *runsOf[V]) of(w *pool.Worker) *runsOfWorker[V] {
+	for m := all.last.Load(); m != nil; m = m.before {
+		if m.w == w {
+			return m
+		}
+	}
+	m := &runsOfWorker[V]{w: w, before: all.last.Load()}
+	for !all.last.CompareAndSwap(m.before, m) {
+		m.before = all.last.Load()
+	}
+	return m
 }
 
 // concat returns the elements of all parts.
