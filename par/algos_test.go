@@ -353,6 +353,26 @@ func TestOnlyFloatsAreDividedByTheLength(t *testing.T) {
 	}
 }
 
+// TestRunsAreMergedAsATreeIs, not one range after the other: strings would be copied as often as there are ranges.
+func TestRunsAreMergedAsATreeIs(t *testing.T) {
+	const ranges, levels = 1000, 10
+	var m runsOfWorker[string]
+	copied, want := 0, ""
+	for i := range ranges {
+		e := string(rune('a' + i%26))
+		want += e
+		m.add(run[string]{i, i + 1, 1, e}, func(a, b string) string { copied += len(a) + len(b); return a + b })
+	}
+	m.add(run[string]{2 * ranges, 2*ranges + 1, ranges, "elsewhere"}, nil)
+	require.LessOrEqual(t, copied, ranges*levels)
+	got := ""
+	for _, r := range m.runs[:len(m.runs)-1] {
+		got += r.value
+	}
+	require.Equal(t, want, got)
+	require.LessOrEqual(t, len(m.runs), levels+1)
+}
+
 // serialScan is what Scan means.
 func serialScan[T any](s []T, op func(T, T) T) []T {
 	out := slices.Clone(s)

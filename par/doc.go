@@ -29,8 +29,9 @@
 //
 // # What is promised
 //
-// Unless said otherwise, as by [Scan] of operators that round and by [Reduce] into tables, results are the same for any number of workers, idle or
-// not, and floats are rounded the same way. For places, cancellation, panics and errors see [For]. Granularities are those
+// Unless said otherwise, as by [Scan] of operators that round and by [Reduce] into what refers to memory, results are the same for any number of workers, idle or
+// not, and floats are rounded the same way. For places, cancellation, panics and errors see [For]. What an algorithm does after the
+// last call of a function, such as merging, copying and a second pass, is a part of it: a context that ends then ends it early. Granularities are those
 // of package pool: [pool.Grain] and others, see [pool.Granularity]. A nil function, a negative length, slices whose lengths
 // should be equal and are not, or a second granularity give an error that says so. When an error is returned, the other
 // results are not specified.

@@ -208,7 +208,8 @@ func (f appended[R]) begin(lo, hi int) []R {
 func (f appended[R]) extend(out []R, lo, hi int) []R { return f(out, lo, hi) }
 
 // inRuns computes a value for each **run**: ranges that lie side by side and that a worker does one after the other. begin returns the value of
-// a range, and extend that of a run and the range behind it; begin(0, 0) is the value of nothing. inRuns returns the values in the order of the runs, or
+// a range, and extend that of a run and the range behind it; begin(0, 0) is the value of nothing. If F has a method merge, that makes one of two runs, and
+// extend is for the first few ranges alone. inRuns returns the values in the order of the runs, or
 // the first one if it is the only one. shown is the user's function.
 func inRuns[V any, F interface {
 	begin(lo, hi int) V
@@ -232,25 +233,31 @@ func inRuns[V any, F interface {
 		return first, nil, nil
 	}
 	before, goesOn := first, begun // so that the others need no memory of their own where a loop is short
+	merges, _ := any(f).(interface{ merge(a, b V) V })
 	var all runsOf[V]
 	if err := restOfRanges(at, done, n, others, func(w *pool.Worker, lo, hi int) {
 		mine := all.of(w)
 		last := len(mine.runs) - 1
 		switch {
+		case merges != nil:
+			mine.add(run[V]{lo, hi, 1, f.begin(lo, hi)}, merges.merge)
 		case last >= 0 && mine.runs[last].hi == lo:
 			v := f.extend(mine.runs[last].value, lo, hi)
 			mine.runs[last].hi, mine.runs[last].value = hi, v
 		case goesOn && lo == done:
 			v := f.extend(before, lo, hi)
-			mine.runs = append(mine.runs, run[V]{0, hi, v})
+			mine.runs = append(mine.runs, run[V]{0, hi, 1, v})
 		default:
 			v := f.begin(lo, hi)
-			mine.runs = append(mine.runs, run[V]{lo, hi, v})
+			mine.runs = append(mine.runs, run[V]{lo, hi, 1, v})
 		}
 	}); err != nil {
 		return first, nil, err
 	}
 	var runs []run[V]
+	if goesOn && merges != nil {
+		runs = append(runs, run[V]{0, done, 1, before})
+	}
 	for m := all.last.Load(); m != nil; m = m.before {
 		runs = append(runs, m.runs...)
 	}
@@ -265,6 +272,7 @@ func inRuns[V any, F interface {
 // run is the value of a run so far.
 type run[V any] struct {
 	lo, hi int
+	ranges int // of which it was merged
 	value  V
 }
 
@@ -278,6 +286,16 @@ type runsOfWorker[V any] struct {
 	w      *pool.Worker     // constant
 	before *runsOfWorker[V] // constant: those of the worker that came before
 	runs   []run[V]
+}
+
+// add adds a run, and merges it with those before it as a tree of ranges does: a merge may take as long as its values are, as that of strings.
+func (m *runsOfWorker[V]) add(r run[V], merge func(a, b V) V) {
+	for last := len(m.runs) - 1; last >= 0 && m.runs[last].hi == r.lo && m.runs[last].ranges <= r.ranges; last-- {
+		before := m.runs[last]
+		m.runs = m.runs[:last]
+		r = run[V]{before.lo, r.hi, before.ranges + r.ranges, merge(before.value, r.value)}
+	}
+	m.runs = append(m.runs, r)
 }
 
 func (all *runsOf[V]) of(w *pool.Worker) *runsOfWorker[V] {

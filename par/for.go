@@ -12,7 +12,7 @@ import (
 // [pool.ForRange]. Called from outside, with a pool as the place, a short loop runs in the caller alone
 // and costs some 30 ns more than it would without a pool; see [pool.Place] for what
 // other callers cost. A panic in f ends the loop and continues in the caller as a [*pool.PanicError], when no call
-// of f runs any more. The error is [pool.ErrClosed], or that of the place's context; then some items
+// of f runs any more. A [runtime.Goexit] in f ends the caller's goroutine as well. The error is [pool.ErrClosed], or that of the place's context; then some items
 // were left out.
 func For(at pool.Place, n int, f func(i int), g ...pool.Granularity) error {
 	if f == nil {

@@ -33,7 +33,7 @@ import (
 // evenly; for others, such as those whose range shrinks, call [pool.ForRange] for each phase. What one worker has to do between two phases is a phase of its own, in which
 // the range that begins with 0 does it and the others return. f should compute, and neither wait
 // nor start other parallel work, since no workers are left to take it. Panics and errors are as with
-// [For]; Phases looks at the context once per range.
+// [For]; Phases looks at the context once per range, and may return its cause though it ended in the last range of all.
 func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 	switch {
 	case f == nil:

@@ -19,8 +19,8 @@ import (
 // makes one of all workers' values, in the order of the elements: about as many as there are workers. merge must be associative, and what zero returns neutral;
 // nothing needs to commute.
 //
-// Sums of floats are rounded, so they depend on how s is divided. If R is or holds floats, and does not refer to memory as a map, a pointer, a slice or an interface
-// does, then s is divided into up to 2048 blocks in a way that depends on its length alone, and the result has the same bits for any number of workers. Floats in a
+// Sums of floats are rounded, so they depend on how s is divided. If R is or holds floats, and holds no map, pointer, slice, interface, channel or function (a string does not
+// count), then s is divided into up to 2048 blocks in a way that depends on its length alone, and the result has the same bits for any number of workers. Floats in a
 // table may differ in their last bits.
 //
 // merge is given each value once. So add and merge may change what their first argument refers to, and return it. zero must make
@@ -58,8 +58,8 @@ func (f added[R]) extend(value R, lo, hi int) R { return f.add(value, lo, hi) }
 
 // ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: fold returns the value of those
 // from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0). As with [pool.ForRange], fold should set up what it needs, such as
-// a buffer, at its beginning, and ranges are long enough for that to cost little. But for floats there are up to 2048 blocks, as with Reduce,
-// so there a large buffer belongs into a [pool.Local].
+// a buffer, at its beginning, and ranges are long enough for that to cost little. merge is called once for each range but the first, mostly for two values of as many
+// ranges. For floats there are up to 2048 blocks, as with Reduce, so there a large buffer belongs into a [pool.Local].
 func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
 	if fold == nil || merge == nil {
 		return r, errNilFunc("ReduceRange")
@@ -71,13 +71,15 @@ func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge fun
 }
 
 type folded[R any] struct {
-	fold  func(lo, hi int) R
-	merge func(R, R) R
+	fold func(lo, hi int) R
+	of   func(R, R) R
 }
 
 func (f folded[R]) begin(lo, hi int) R { return f.fold(lo, hi) }
 
-func (f folded[R]) extend(value R, lo, hi int) R { return f.merge(value, f.fold(lo, hi)) }
+func (f folded[R]) extend(value R, lo, hi int) R { return f.of(value, f.fold(lo, hi)) }
+
+func (f folded[R]) merge(a, b R) R { return f.of(a, b) }
 
 func reduceRuns[R any, F interface {
 	begin(lo, hi int) R

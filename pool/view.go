@@ -65,7 +65,8 @@ func (v *View) view() View {
 //
 // A call that ends early returns ctx's cause ([context.Cause]), as an error that is also ctx.Err() for [errors.Is]. It ends early if any of its functions was told to stop:
 // a fork unwound, a loop left out items, or [Worker.Cancelled] said true. Otherwise its work is whole, and it returns
-// nil though ctx may have ended meanwhile. This holds for all blocking calls, those of package par too.
+// nil though ctx may have ended meanwhile. This holds for all blocking calls, those of package par too. A call that begins after ctx has ended returns
+// the cause, whatever there is to do.
 func (p *Pool) With(ctx context.Context) *View {
 	if ctx == nil {
 		panic(errNilContext("Pool.With"))
