@@ -276,12 +276,13 @@ type run[V any] struct {
 	value  V
 }
 
-// runsOf are the runs of each worker that takes part. They end with the loop; a worker would keep those of a [pool.Local] until it waits.
+// runsOf are the runs of each worker that takes part. They end with the loop, whereas a worker would keep those of a [pool.Local].
 type runsOf[V any] struct {
-	last atomic.Pointer[runsOfWorker[V]]
-} // a worker that takes part writes, once
+	last atomic.Pointer[runsOfWorker[V]] // each worker that takes part puts its own in, once, and then only reads
+}
 
-// runsOfWorker are the runs of a worker, which does one range at a time. The worker writes them.
+// runsOfWorker are the runs of a worker, which does one range at a time. The worker writes them, and others read when the loop has ended. It also
+// allocates them, so they seldom lie on a line with those of another one.
 type runsOfWorker[V any] struct {
 	w      *pool.Worker     // constant
 	before *runsOfWorker[V] // constant: those of the worker that came before

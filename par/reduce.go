@@ -16,7 +16,7 @@ import (
 // take 6 times as long as a plain loop on one worker.
 //
 // A worker goes on with one value, which zero makes, from element to element, until another worker takes a part of what is left. merge then
-// makes one of all workers' values, in the order of the elements: about as many as there are workers. merge must be associative, and what zero returns neutral;
+// makes one of all values, in the order of the elements: one for each part that was taken, some for each worker. merge must be associative, and what zero returns neutral;
 // nothing needs to commute.
 //
 // Sums of floats are rounded, so they depend on how s is divided. If R is or holds floats, and holds no map, pointer, slice, interface, channel or function (a string does not

@@ -29,8 +29,8 @@ import (
 
 // Local is a T for each worker that computes: counters, buffers, sums that are merged at the end (oneTBB's
 // enumerable_thread_specific). The zero value makes zero T's. One Local may serve workers of several pools. It must
-// not be copied once it is used. To begin again, assign a new one, when no function uses it: l = pool.Local[int]{}. A worker lets go of
-// its T's when it waits or has nothing to do. So do not make one for each of thousands of loops in a function that never waits.
+// not be copied once it is used. To begin again, assign a new one, when no function uses it: l = pool.Local[int]{}. A worker keeps the T's
+// that a function has asked for until the function has ended, and longer if it does not wait. So do not make one for each of thousands of loops in one function.
 type Local[T any] struct {
 	// New makes a T, if it is not nil; several workers may call it at the same time.
 	New func() T
