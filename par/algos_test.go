@@ -1156,3 +1156,24 @@ func TestReductionsOfFloatsMergeTheSamePairs(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchesWaitForTheNextSteal: a worker that has done one need not wait until the caller has done its own.
+func TestBatchesWaitForTheNextSteal(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(2))
+	const values, last = 200, 16 // the last ones may find nobody who computes
+	me := goroutineID()
+	var others atomic.Int64
+	require.NoError(t, ForSeq(p, numbers(values), func(i int) {
+		before := others.Load()
+		time.Sleep(2 * batchTime) // so that each is a batch
+		switch {
+		case i == 0 || t.Failed():
+		case goroutineID() != me:
+			others.Add(1)
+		case i < values-last:
+			if !testutil.Eventually(func() bool { return others.Load() >= before+2 }) {
+				t.Errorf("nobody handles others during value %d", i)
+			}
+		}
+	}))
+}

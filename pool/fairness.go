@@ -29,8 +29,8 @@ import (
 // how many goroutines wait for a P: a goroutine whose timer has not fired does not wait yet. So locked workers
 // leave it to Go. A program that cannot accept that uses [PinNone], or [Tuning].FreePs.
 //
-// Workers give way between two tasks, between two chunks of a loop, in Yield, at some forks (fork.go, "Giving
-// way"), and when they wake a helper (wakeHelper).
+// Workers give way between two tasks, between two chunks of a loop, between two children of a scope or values of a sequence
+// (betweenPieces), in Yield, at some forks (fork.go, "Giving way"), and when they wake a helper (wakeHelper).
 
 const (
 	// giveWayPeriod is how often an unlocked worker gives way; earlier points do nothing. Giving way takes one
@@ -72,6 +72,35 @@ type manners struct {
 	backoffUntil int64 // it does not give way before this time
 	asideAfter   int64 // it does not step aside before this time
 	woke         bool  // its last job ended the wait of a goroutine, which is now the next one on its P
+
+	pieces struct {
+		left, stride int   // until it looks at the clock again; from one look to the next
+		lookedAt     int64 // or when it had its P again
+	}
+}
+
+// longestStride is how many pieces a worker runs between two looks at the clock, at most.
+const longestStride = 16
+
+// betweenPieces gives way if it is time. Pieces are children of a scope, and values and batches of a sequence: nobody knows how long one
+// takes, and a look at the clock costs as much as a short one. Cost: a nanosecond.
+func (w *Worker) betweenPieces() {
+	if w.pieces.left--; w.pieces.left <= 0 {
+		w.giveWayBetweenPieces()
+	}
+}
+
+// giveWayBetweenPieces gives way if it is time, and decides after how many pieces to look at the clock again.
+//
+//go:noinline
+func (w *Worker) giveWayBetweenPieces() {
+	m, now, period := &w.pieces, heist.Ticks(), w.pool.ticks.giveWay
+	if took := max(now-m.lookedAt, 1); took < period/2 {
+		m.stride = min(2*m.stride, longestStride)
+	} else {
+		m.stride = max(int(int64(m.stride)*period/took), 1)
+	}
+	m.left, m.lookedAt = m.stride, w.giveWayIfDue(now)
 }
 
 // giveWay lets other goroutines have the worker's P, if that is cheap and was not done just now.
@@ -103,7 +132,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 func (w *Worker) gosched(now int64) {
 	runtime.Gosched()
 	w.hasGivenWay()
-	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
+	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn && !w.pool.overcommits() {
 		w.backoffUntil = w.gaveWayAt + min(backoffFactor*took, w.pool.ticks.maxTurn)
 	}
 }
@@ -144,6 +173,11 @@ func (w *Worker) hasGivenWay() {
 func (p *Pool) sparesPs() bool {
 	state := p.core.Sleep.Load()
 	return state.Searching() > int(p.core.Woken.Load()) || p.core.Size()-state.Sleepers() < int(p.ps.Load())
+}
+
+// overcommits says whether more workers and guests of the pool compute than there are Ps, so that one waits for the other.
+func (p *Pool) overcommits() bool {
+	return p.core.Size()-p.core.Sleep.Load().Sleepers() > int(p.ps.Load())
 }
 
 // pollNetwork lets the worker's P poll the network, if the pool's next look at the network is due and finds an

@@ -3,6 +3,7 @@ package pool
 import (
 	"math"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,6 +118,108 @@ func TestWhoGivesWayLetsOthersRun(t *testing.T) {
 	}))
 	<-done
 	require.Greater(t, ran, 90)
+}
+
+// TestAGoroutineIsNotKeptWaitingByPieces that last long enough each, with whatever runs one after the other.
+func TestAGoroutineIsNotKeptWaitingByPieces(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const pieces = 100
+	for name, run := range map[string]func(p *Pool, piece func(w *Worker)){
+		"children that the owner takes back": func(p *Pool, piece func(w *Worker)) {
+			_ = p.Run(func(w *Worker) {
+				w.Scope(func(s *Scope) {
+					for range pieces {
+						s.Go(w, piece)
+					}
+				})
+			})
+		},
+		"pieces of a call": func(p *Pool, piece func(w *Worker)) {
+			_ = p.Run(func(w *Worker) {
+				cancelled, _ := w.Call()
+				for range pieces {
+					piece(w)
+					cancelled()
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, WithWorkers(1))
+			var other, ran atomic.Int64
+			other.Store(1)
+			run(p, func(w *Worker) {
+				if other.CompareAndSwap(1, 0) {
+					ran.Add(1)
+					go other.Store(1)
+				}
+				w.backoffUntil = 0 // the last turn of the others may have taken long, on a busy machine
+				untilGiveWayIsDue()
+			})
+			require.Greater(t, ran.Load(), int64(pieces/4))
+		})
+	}
+}
+
+// TestAThiefGivesWayBetweenSteals, which succeed again and again, so that it never comes to search.
+func TestAThiefGivesWayBetweenSteals(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	const steals = 100
+	p := newPool(t, WithWorkers(2))
+	end, ended := make(chan struct{}), make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { testutil.Compute(end); close(ended) })) // so that no P is to spare
+	require.NoError(t, p.Run(func(w *Worker) {
+		w.Scope(func(s *Scope) {
+			var all sync.WaitGroup
+			all.Add(steals)
+			for range steals {
+				s.Go(w, func(w *Worker) {
+					defer all.Done()
+					w.tick.budget = budget // as after short tasks
+					w.backoffUntil = 0     // the last turn of the others may have taken long, on a busy machine
+					untilGiveWayIsDue()
+				})
+			}
+			w.Block(all.Wait)
+		})
+	}))
+	close(end)
+	<-ended
+	require.Greater(t, p.Stats().Total().GaveWay, uint64(steals/4))
+}
+
+// TestALongTurnOfThePoolsOwnIsNotHeldAgainstOthers: with a guest more than Ps, whoever gives way waits for the pool's own.
+func TestALongTurnOfThePoolsOwnIsNotHeldAgainstOthers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(1))
+	onlyWorker(t, p, func(w *Worker) {
+		p.ticks.longTurn = -1 // each turn is long
+		gives := func() (backsOff bool) {
+			w.backoffUntil = 0
+			w.gosched(heist.Ticks())
+			return w.backoffUntil > 0
+		}
+		require.True(t, gives())
+		entered, leave := make(chan struct{}), make(chan struct{})
+		left := make(chan error)
+		go func() {
+			left <- p.Run(func(*Worker) {
+				close(entered)
+				for {
+					select {
+					case <-leave:
+						return
+					default:
+						runtime.Gosched()
+					}
+				}
+			})
+		}()
+		w.Block(func() { <-entered }) // and has its place again
+		require.False(t, gives())
+		close(leave)
+		require.NoError(t, <-left)
+	})
 }
 
 // TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP: the worker's task has ended a wait that heist knows nothing of, and who has waited comes before a

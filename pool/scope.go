@@ -112,10 +112,6 @@ const open = 1 << 62
 // keptGrows is how often a deque may have grown if an idle worker is to keep it: up to 1024 slots.
 const keptGrows = 4
 
-// givesWayAfter is how many children a worker runs between two looks at the clock. Go takes the P from
-// children that together run for more than 10 ms.
-const givesWayAfter = 16
-
 // stray is a child that lies in no deque, with 1 + the node on which it should run, or 0 for any node.
 type stray struct {
 	f    *task
@@ -184,14 +180,13 @@ func (b *branch) finish(w *Worker) {
 				w.wakeForChildren()
 			}
 			s.run(w, f)
-			if w.counts.taken%givesWayAfter == 0 {
-				w.giveWayIfDue(heist.Ticks())
-			}
+			w.betweenPieces()
 		}
 	}
 	if b == &s.branch {
 		for f := s.newest(); f != nil; f = s.newest() {
 			b.runStolen(w, f)
+			w.betweenPieces()
 		}
 	}
 	if b.pending.Add(w.counts.added.Load()-w.counts.taken-open) != 0 {

@@ -408,33 +408,37 @@ func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
 // the algorithm back, as a sequence does when it yields from inside a call. Then [Worker.Cancelled] would speak of a call
 // of that code. The function that was given to [Do] or Run calls Call, before it runs code of its caller.
 //
-// cancelled is [Worker.Cancelled] for the call. Any goroutine may ask until the call has returned.
+// cancelled is [Worker.Cancelled] for the call. The algorithm asks it between two pieces of its work: it also gives way to other
+// goroutines of the process, now and then.
 //
 // outside calls f, which is code of the algorithm's caller and no part of the algorithm's work, such as a function that
 // takes its results. What f does with the worker belongs to the call around, as if the algorithm's call had not begun.
 // With [WithCallers] another goroutine may compute meanwhile, and what f itself calls at the pool needs no admission.
-// Only the goroutine that made the call may call outside.
+// Only the goroutine that made the call may call the two, until the call returns.
 //
-// Cost: two allocations; for outside some 20 ns, and two locks with WithCallers.
+// Cost: two allocations; for cancelled some loads; for outside some 20 ns, and two locks with WithCallers.
 func (w *Worker) Call() (cancelled func() bool, outside func(f func())) {
 	w.mustBeMine("Worker.Call")
 	scope, around := w.cancelScope, w.around
-	return scope.ended, func(f func()) {
-		w.mustBeMine("the function of Worker.Call")
-		if f == nil {
-			panic(errNilFunc("the function of Worker.Call"))
+	return func() bool {
+			w.betweenPieces()
+			return scope.ended()
+		}, func(f func()) {
+			w.mustBeMine("the function of Worker.Call")
+			if f == nil {
+				panic(errNilFunc("the function of Worker.Call"))
+			}
+			if w.cancelScope != around {
+				in := w.beginInner()
+				w.cancelScope = around
+				defer w.endInner(in)
+			}
+			if w.core.Guest && w.pool.callers > 0 {
+				w.pool.exitAdmission()
+				defer w.pool.reenterAdmission()
+			}
+			f()
 		}
-		if w.cancelScope != around {
-			in := w.beginInner()
-			w.cancelScope = around
-			defer w.endInner(in)
-		}
-		if w.core.Guest && w.pool.callers > 0 {
-			w.pool.exitAdmission()
-			defer w.pool.reenterAdmission()
-		}
-		f()
-	}
 }
 
 // Checkpoint unwinds the caller, as a fork does, if the pool has noticed that the context of the call that it belongs to has

@@ -312,6 +312,7 @@ func (w *Worker) step() {
 		if again {
 			w.stealOn(j.from)
 		}
+		w.giveWay()
 		return
 	}
 	w.trim()
