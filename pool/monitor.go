@@ -244,12 +244,7 @@ func (p *Pool) hasUnbegun() bool {
 	if p.inBubble { // what is left may stay for ever, and the bubble's time with it
 		return false
 	}
-	for r := range p.rosters() {
-		if r.Shows(true) {
-			return true
-		}
-	}
-	return p.core.IsPaused() && !p.core.Rests()
+	return p.showsFork() || p.core.IsPaused() && !p.core.Rests()
 }
 
 // look is what the monitor remembers from look to look.

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/core"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
@@ -164,6 +167,48 @@ func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
 	}
 	requireAtRest(t, p)
 	require.Zero(t, p.core.Waits())
+}
+
+// TestAForkThatASearcherLeavesAloneIsTakenOnceAGuestWaits: as many guests seem to compute as there are workers, one of them waits for its fork, and the searcher
+// that the fork has relied on falls asleep, stops for something else, or goes on for ever.
+func TestAForkThatASearcherLeavesAloneIsTakenOnceAGuestWaits(t *testing.T) {
+	needsStatuses(t)
+	for name, test := range map[string]struct {
+		hot bool
+		end func(p *Pool)
+	}{
+		"falls asleep": {false, func(p *Pool) {
+			p.core.EachOpen(func(pl *core.Place) {
+				if p.core.Sleep.Choose(pl.Index) {
+					pl.WakeUp()
+				}
+			})
+			p.core.Sleep.Add(-policy.OneSearching)
+		}},
+		"stops": {false, func(p *Pool) {
+			if p.core.Sleep.StopSearching() {
+				p.core.NotifySeen()
+			}
+		}},
+		"goes on": {true, func(p *Pool) { p.core.Sleep.Add(-policy.OneSearching) }},
+	} {
+		p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: test.hot}))
+		requireAtRest(t, p)
+		stolen := make(chan struct{})
+		begun := make(chan struct{})
+		other := testutil.Together(1, func(int) { _ = p.Run(func(*Worker) { close(begun); testutil.Compute(stolen) }) })
+		<-begun
+		p.core.Sleep.Add(policy.OneSearching)
+		p.core.SearchedAt.Store(math.MaxInt64 / 2) // just now
+		forked := make(chan struct{})
+		guest := testutil.Together(1, func(int) {
+			_ = Do(p, func(*Worker) { close(forked); <-stolen }, func(*Worker) { close(stolen) })
+		})
+		<-forked
+		test.end(p)
+		require.True(t, testutil.Returns(guest), name)
+		other()
+	}
 }
 
 // TestWhoLooksAtAllWorkersHoldsUpNoNewOne: in a paused pool the monitor looks whether waits are over, and takes the lock of a

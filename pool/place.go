@@ -109,7 +109,14 @@ func (w *Worker) homePlace() *place { return w.pool.placeOf(w.core.Home().Place(
 // host is the pool as the protocol sees it.
 type host Pool
 
-func (h *host) AnyWork(forks bool) (node, place int, ok bool) { return (*Pool)(h).anyWork(forks) }
+func (h *host) AnyWork(forks bool) (node, place int, ok bool) {
+	p := (*Pool)(h)
+	node, place, ok = p.anyWork(forks)
+	if !ok && !forks && !p.core.Monitored.Load() && p.showsFork() {
+		p.monitored()
+	}
+	return node, place, ok
+}
 
 func (h *host) Hire(s *core.Placement, begin func(w *core.Worker)) {
 	(*Pool)(h).start(s, func(w *Worker) { begin(&w.core) })

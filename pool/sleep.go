@@ -79,6 +79,16 @@ func (p *Pool) anyWork(forks bool) (node, place int, ok bool) {
 	return 0, -1, false
 }
 
+// showsFork says whether thieves can see a fork, or a child of a scope.
+func (p *Pool) showsFork() bool {
+	for r := range p.rosters() {
+		if r.Shows(true) {
+			return true
+		}
+	}
+	return false
+}
+
 // anyTask says whether there is a task or a child of a scope.
 func (p *Pool) anyTask() bool {
 	_, _, ok := p.anyWork(false)

@@ -32,7 +32,8 @@ import (
 type Host interface {
 	// AnyWork says whether there is something that a worker could take: a task or a child, or, if forks count, a fork. It
 	// also says where: on which node, and at which place, or -1 for none. If forks count and it finds none, it raises
-	// the alarm on all rosters. It looks at everything, see sleep.md.
+	// the alarm on all rosters. If they do not count and there is one, a monitor is to look from now on (sleep.md, "Forks"). It looks
+	// at everything.
 	AnyWork(forks bool) (node, place int, ok bool)
 	// Hire makes a new worker of the placement, calls begin for it, and then starts it.
 	Hire(s *Placement, begin func(w *Worker))
