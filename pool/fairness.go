@@ -52,6 +52,10 @@ const (
 	longTurn      = 200 * time.Microsecond
 	backoffFactor = 8
 	maxTurn       = 100 * time.Millisecond
+	// With a guest, more of a pool compute than there are Ps, and one waits for the other. If that were held against others, who gave way
+	// would keep its P for 8 times as long, and the next one, who waits for that, for 64 times. But without any such backoff the pool would have little of its Ps
+	// where others compute, too. So a turn counts less ownTurns times the stint of the one of the pool who gave way meanwhile, for each that waits.
+	ownTurns = 2
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
 	// turnTime is how long a Yield waits for the turn of another worker: a few wake-ups.
@@ -64,6 +68,7 @@ type rounds struct {
 	networkDue atomic.Int64            // when the next look at it is due; the worker that takes the turn writes
 	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due; the goroutine that looks writes
 	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
+	stint      atomic.Int64            // for how long the last to give way had its P; workers and guests write, where more compute than there are Ps
 }
 
 // manners is what a worker remembers of giving way, in heist.Ticks. Owner only.
@@ -130,10 +135,21 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 
 // gosched lets other goroutines have the worker's P.
 func (w *Worker) gosched(now int64) {
+	p, stint := w.pool, now-w.gaveWayAt
+	excess := p.excess()
+	if excess > 0 {
+		p.stint.Store(stint)
+	}
 	runtime.Gosched()
 	w.hasGivenWay()
-	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn && !w.pool.overcommits() {
-		w.backoffUntil = w.gaveWayAt + min(backoffFactor*took, w.pool.ticks.maxTurn)
+	took := w.gaveWayAt - now
+	if excess > 0 { // who has given way meanwhile, had the P for as long as its stint
+		if others := p.stint.Load(); others != stint {
+			took -= int64(ownTurns*excess) * others
+		}
+	}
+	if took > p.ticks.longTurn {
+		w.backoffUntil = w.gaveWayAt + min(backoffFactor*took, p.ticks.maxTurn)
 	}
 }
 
@@ -175,9 +191,9 @@ func (p *Pool) sparesPs() bool {
 	return state.Searching() > int(p.core.Woken.Load()) || p.core.Size()-state.Sleepers() < int(p.ps.Load())
 }
 
-// overcommits says whether more workers and guests of the pool compute than there are Ps, so that one waits for the other.
-func (p *Pool) overcommits() bool {
-	return p.core.Size()-p.core.Sleep.Load().Sleepers() > int(p.ps.Load())
+// excess returns how many more workers and guests of the pool compute than there are Ps. So many wait for a P, or are about to.
+func (p *Pool) excess() int {
+	return p.core.Size() - p.core.Sleep.Load().Sleepers() - int(p.ps.Load())
 }
 
 // pollNetwork lets the worker's P poll the network, if the pool's next look at the network is due and finds an

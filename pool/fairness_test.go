@@ -202,21 +202,29 @@ func TestALongTurnOfThePoolsOwnIsNotHeldAgainstOthers(t *testing.T) {
 		require.True(t, gives())
 		entered, leave := make(chan struct{}), make(chan struct{})
 		left := make(chan error)
+		var others atomic.Bool
 		go func() {
-			left <- p.Run(func(*Worker) {
+			left <- p.Run(func(guest *Worker) {
 				close(entered)
 				for {
 					select {
 					case <-leave:
 						return
 					default:
-						runtime.Gosched()
+						if others.Load() {
+							runtime.Gosched()
+						} else {
+							heist.Spin(50 * time.Microsecond)
+							guest.gosched(heist.Ticks())
+						}
 					}
 				}
 			})
 		}()
 		w.Block(func() { <-entered }) // and has its place again
-		require.False(t, gives())
+		require.True(t, testutil.Eventually(func() bool { return !gives() }))
+		others.Store(true) // as far as heist knows
+		require.True(t, testutil.Eventually(gives))
 		close(leave)
 		require.NoError(t, <-left)
 	})
