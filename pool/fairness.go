@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"strconv"
@@ -135,7 +136,7 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 
 // gosched lets other goroutines have the worker's P.
 func (w *Worker) gosched(now int64) {
-	p, stint := w.pool, now-w.gaveWayAt
+	p, stint := w.pool, now-cmp.Or(w.gaveWayAt, now) // none of a guest that came just now
 	excess := p.excess()
 	if excess > 0 {
 		p.stint.Store(stint)
