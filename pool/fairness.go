@@ -53,9 +53,10 @@ const (
 	longTurn      = 200 * time.Microsecond
 	backoffFactor = 8
 	maxTurn       = 100 * time.Millisecond
-	// With a guest, more of a pool compute than there are Ps, and one waits for the other. If that were held against others, who gave way
-	// would keep its P for 8 times as long, and the next one, who waits for that, for 64 times. But without any such backoff the pool would have little of its Ps
-	// where others compute, too. So a turn counts less ownTurns times the stint of the one of the pool who gave way meanwhile, for each that waits.
+	// With a guest, more of a pool compute than there are Ps, and one waits for the other. If such a turn were taken for one of other goroutines, each would
+	// keep its P for 8 times as long as the one before. But without any backoff the pool would have little of its Ps beside other goroutines that compute
+	// (docs/design.md). So a turn is shortened, for each that waits, by ownTurns times the stint of the worker or guest that gave way meanwhile:
+	// the time for which it had had its P.
 	ownTurns = 2
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
@@ -69,7 +70,7 @@ type rounds struct {
 	networkDue atomic.Int64            // when the next look at it is due; the worker that takes the turn writes
 	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due; the goroutine that looks writes
 	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
-	stint      atomic.Int64            // for how long the last to give way had its P; workers and guests write, where more compute than there are Ps
+	stint      atomic.Int64            // the last one, where more compute than there are Ps; who gives way writes, and has read this line before. An estimate, without order
 }
 
 // manners is what a worker remembers of giving way, in heist.Ticks. Owner only.
@@ -144,7 +145,7 @@ func (w *Worker) gosched(now int64) {
 	runtime.Gosched()
 	w.hasGivenWay()
 	took := w.gaveWayAt - now
-	if excess > 0 { // who has given way meanwhile, had the P for as long as its stint
+	if excess > 0 { // the stint is another's if another one of the pool has given way meanwhile
 		if others := p.stint.Load(); others != stint {
 			took -= int64(ownTurns*excess) * others
 		}
