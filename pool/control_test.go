@@ -1155,9 +1155,20 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 	for range testutil.Stress(50) {
 		p := newPool(t, WithWorkers(2), WithTuning(Tuning{HotWorker: true}))
 		require.True(t, whenHot(p))
-		for i := 0; p.core.Sleep.Parked(1); i++ { // until the second is the hot one
-			require.Less(t, i, 1000)
-			requireRunsTogether(t, p, 2)
+		for i := 0; p.core.Sleep.Parked(1); i++ { // until the second is the hot one: it comes to rest while the first computes
+			require.Less(t, i, 100)
+			meet, rests := testutil.NewBarrier(2), make(chan struct{})
+			for range 2 {
+				require.NoError(t, p.Go(func(w *Worker) {
+					meet.Wait()
+					if w.ID() == 0 {
+						testutil.Compute(rests)
+					}
+				}))
+			}
+			watched := closed(meet.Open) && testutil.Eventually(p.core.IsWatched)
+			close(rests)
+			require.True(t, watched)
 			require.True(t, whenHot(p))
 		}
 		p.core.Enter() // a worker comes to rest a little later
