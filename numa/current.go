@@ -4,11 +4,10 @@ package numa
 // or -1 if the system does not say. It is a hint: unless its thread is pinned (see
 // [heist.Pin]), the caller may be on another CPU before it has read the answer.
 //
-// Any goroutine may call it. Cost: on Linux on amd64, where a register holds the number,
-// 8 ns, or 14 ns as long as the process has run on no CPU but 0, and 20 ns more on CPUs that
-// have RDTSCP but not RDPID, such as Intel's servers before 2021; on other Linux systems, in
-// purego builds, and where the register has been found to be wrong, a system call of 100 to
-// 200 ns. On systems other than Linux the result is always -1.
+// Any goroutine may call it. Cost: on Linux on amd64, where the kernel's vDSO tells, 23 ns
+// (a Zen 5 whose hypervisor hides RDPID, so that the vDSO reads a segment's limit); on other
+// Linux systems, in purego builds, and where there is no vDSO, a system call of 100 to 1,200 ns.
+// On systems other than Linux the result is always -1.
 func CurrentCPU() int {
 	cpu, _ := current()
 	return cpu

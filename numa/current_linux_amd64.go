@@ -3,122 +3,101 @@
 package numa
 
 import (
-	"sync/atomic"
+	"debug/elf"
+	"unsafe"
 
-	"github.com/klauspost/cpuid/v2"
+	"golang.org/x/sys/unix"
 )
 
-// Linux keeps node<<12 | CPU in each CPU's register TSC_AUX, which programs read with RDPID or
-// RDTSCP. That these instructions exist does not mean that the register is right: a hypervisor
-// may lose what the kernel wrote, or show the number of its own CPU, and a sandbox may number
-// the CPUs in its own way. So a number is believed only after the kernel, asked at the same
-// moment, has given the same answer once. If the kernel gives another answer, the register is
-// not used again.
+// The kernel maps a small library into each process, the vDSO, whose getcpu needs no system call: it reads
+// the CPU and the node from a register (RDPID), or else from the limit of a segment (LSL), whichever this
+// kernel has set up for this CPU. Go's own clock calls the same library.
 //
-// Zero needs more than that. It means CPU 0 of node 0, but a register that was never written is
-// zero, too, and on CPU 0 it agrees with the kernel by accident. Zero is believed once another
-// number has been right, because that number must have been written. Until then, which is
-// always for a process that stays on CPU 0, one zero in zerosOnTrust is compared with the
-// kernel. So a register that was never written misleads a process by a few answers in its life.
-//
-// Three alternatives were rejected. Comparing once when the process starts: that often happens
-// on CPU 0. Moving a thread to another CPU to compare: that takes as long as a real-time
-// process that runs there likes. Reading the limit of the segment 0x7b (LSL), as the kernel's
-// own vDSO does without RDPID: the limit is never zero by accident and takes 14 ns where RDTSCP
-// takes 22 and RDPID 4, but no CPUID bit announces it, and emulators that translate amd64
-// programs end them at a LSL.
+// Two alternatives were rejected. Reading the register here, by RDPID or RDTSCP: a hypervisor may hide both
+// instructions, or lose what the kernel wrote to the register, so that each number had to be compared with
+// the kernel's before it was believed. Reading the limit here: no CPUID bit announces it, and emulators that
+// translate amd64 programs end them at a LSL; they bring a vDSO of their own, or none.
 
-// A register is what is known about the TSC_AUX of this machine's CPUs.
-type register struct {
-	lies  atomic.Bool
-	zeros atomic.Uint32               // reads of 0 before 0 was believed
-	right [auxCPUs / 64]atomic.Uint64 // a bit for each CPU whose number was right
-}
-
-// auxCPUs is how many CPU numbers fit into TSC_AUX. The highest bits of a larger number run
-// into the node, so that the comparison finds it wrong.
-const auxCPUs = 1 << 12
-
-func splitAux(v uint32) (cpu, node int) { return int(v % auxCPUs), int(v / auxCPUs) }
-
-var (
-	useRDPID = hasRDPID()
-	tscAux   = newRegister(useRDPID || cpuid.CPU.Supports(cpuid.RDTSCP))
-)
-
-func newRegister(exists bool) *register {
-	r := new(register)
-	r.lies.Store(!exists)
-	return r
-}
+// vdsoGetcpu is the address of the vDSO's getcpu, or 0. It is set before main, and constant.
+var vdsoGetcpu = findGetcpu(unix.Auxv())
 
 func current() (cpu, node int) {
-	if tscAux.lies.Load() {
+	if vdsoGetcpu == 0 {
 		return getcpu()
 	}
-	v := readAux()
-	if tscAux.wasRight(v) {
-		return splitAux(v)
-	}
-	return tscAux.doubt(v, readAux, getcpu)
+	c, n := callGetcpu(vdsoGetcpu)
+	return int(c), int(n)
 }
 
-func readAux() uint32 {
-	if useRDPID {
-		return rdpid()
-	}
-	return rdtscp()
-}
+// callGetcpu calls the C function at fn.
+func callGetcpu(fn uintptr) (cpu, node uint32)
 
-func (r *register) wasRight(v uint32) bool {
-	return r.right[v%auxCPUs/64].Load()&(1<<(v%64)) != 0
-}
-
-func (r *register) believe(cpu int) { r.right[cpu/64].Or(1 << (cpu % 64)) }
-
-// zerosOnTrust: of so many zeros that are not yet believed, one is compared and the others are
-// returned on trust. The system call takes some 200 ns, so it adds 3 ns to each.
-const zerosOnTrust = 64
-
-// doubt returns the caller's CPU and node when v, which was just read, is not yet believed: the
-// kernel's answer, or v itself for most of the zeros.
-//
-//go:noinline
-func (r *register) doubt(v uint32, read func() uint32, ask func() (cpu, node int)) (cpu, node int) {
-	if v == 0 && r.zeros.Add(1)%zerosOnTrust != 1 {
-		return 0, 0
-	}
-	return r.compare(read, ask)
-}
-
-// compare returns the kernel's answer, and records whether the register gives the same one.
-func (r *register) compare(read func() uint32, ask func() (cpu, node int)) (cpu, node int) {
-	// The thread can be moved between reading and asking, and even back before it reads again.
-	// Hardly anything but a wrong register makes every try fail.
-	const tries = 4
-	for range tries {
-		before := read()
-		cpu, node = ask()
-		if cpu < 0 || read() != before {
-			return cpu, node // nothing to compare with
-		}
-		if c, n := splitAux(before); c == cpu && n == node {
-			if before != 0 {
-				r.believe(cpu)
-				r.believe(0)
-			}
-			return cpu, node
+func findGetcpu(auxv [][2]uintptr, err error) uintptr {
+	const sysinfoEHDR = 33 // AT_SYSINFO_EHDR of <linux/auxvec.h>: where the vDSO begins
+	for _, entry := range auxv {
+		if entry[0] == sysinfoEHDR && entry[1] != 0 && err == nil {
+			return findFunction(entry[1], "__vdso_getcpu")
 		}
 	}
-	r.lies.Store(true)
-	return cpu, node
+	return 0
 }
 
-// hasRDPID reports whether the CPU has RDPID, by CPUID; the cpuid package does not know it.
-func hasRDPID() bool
+// findFunction returns the address of a function of the shared library whose ELF header is at base, or 0. It
+// reads what the program headers have mapped. The sections, which elf.NewFile reads, need not be.
+func findFunction(base uintptr, name string) uintptr {
+	header := element[elf.Header64](base, 0)
+	if string(header.Ident[:4]) != elf.ELFMAG || elf.Machine(header.Machine) != elf.EM_X86_64 {
+		return 0
+	}
+	var shift, dynamic uintptr // what is added to the library's addresses; a table
+	for i := uint32(header.Phnum); i > 0; i-- {
+		switch p := element[elf.Prog64](base+uintptr(header.Phoff), i-1); elf.ProgType(p.Type) {
+		case elf.PT_LOAD:
+			shift = base + uintptr(p.Off-p.Vaddr) // the first one's counts
+		case elf.PT_DYNAMIC:
+			dynamic = base + uintptr(p.Off)
+		}
+	}
+	if dynamic == 0 {
+		return 0
+	}
+	tables := make(map[elf.DynTag]uintptr)
+	for d := element[elf.Dyn64](dynamic, 0); d.Tag != int64(elf.DT_NULL); d = element[elf.Dyn64](dynamic, 0) {
+		tables[elf.DynTag(d.Tag)] = shift + uintptr(d.Val)
+		dynamic += unsafe.Sizeof(*d)
+	}
+	for i := range symbols(tables[elf.DT_HASH], tables[elf.DT_GNU_HASH]) {
+		s := element[elf.Sym64](tables[elf.DT_SYMTAB], i)
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && elf.SectionIndex(s.Shndx) != elf.SHN_UNDEF &&
+			unix.BytePtrToString(element[byte](tables[elf.DT_STRTAB], s.Name)) == name {
+			return shift + uintptr(s.Value)
+		}
+	}
+	return 0
+}
 
-// rdpid returns TSC_AUX.
-func rdpid() uint32
+// symbols returns how many there are, by one of the two kinds of hash table.
+func symbols(hash, gnuHash uintptr) uint32 {
+	switch {
+	case hash != 0:
+		return *element[uint32](hash, 1)
+	case gnuHash == 0:
+		return 0
+	}
+	buckets, first, filter := *element[uint32](gnuHash, 0), *element[uint32](gnuHash, 1), *element[uint32](gnuHash, 2)
+	lists := gnuHash + 16 + 8*uintptr(filter)
+	last := uint32(0)
+	for i := range buckets {
+		last = max(last, *element[uint32](lists, i))
+	}
+	for last >= first && *element[uint32](lists, buckets+last-first)&1 == 0 { // a list's end is odd
+		last++
+	}
+	return last + 1
+}
 
-// rdtscp returns TSC_AUX.
-func rdtscp() uint32
+// element returns a pointer to element i of a table outside the Go heap.
+func element[T any](table uintptr, i uint32) *T {
+	table += uintptr(i) * unsafe.Sizeof(*new(T))
+	return *(**T)(unsafe.Pointer(&table))
+}

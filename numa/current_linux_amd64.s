@@ -2,32 +2,18 @@
 
 #include "textflag.h"
 
-// func hasRDPID() bool
+// func callGetcpu(fn uintptr) (cpu, node uint32)
 //
-// Leaf 7, subleaf 0, bit 22 of ECX, if there is a leaf 7.
-TEXT ·hasRDPID(SB), NOSPLIT, $0-1
-	MOVB $0, ret+0(FP)
-	XORL AX, AX
-	CPUID
-	CMPL AX, $7
-	JB   none
-	MOVL $7, AX
-	XORL CX, CX
-	CPUID
-	BTL  $22, CX
-	SETCS ret+0(FP)
-
-none:
-	RET
-
-// func rdpid() uint32
-TEXT ·rdpid(SB), NOSPLIT, $0-4
-	RDPID AX
-	MOVL  AX, ret+0(FP)
-	RET
-
-// func rdtscp() uint32
-TEXT ·rdtscp(SB), NOSPLIT, $0-4
-	RDTSCP
-	MOVL CX, ret+0(FP)
+// The frame is the C function's stack: it is entered at the frame's end. It may use 400 bytes, where the
+// kernel's takes 8. It keeps R12.
+TEXT ·callGetcpu(SB), 0, $432-16
+	MOVQ fn+0(FP), AX
+	LEAQ cpu+8(FP), DI
+	LEAQ node+12(FP), SI
+	XORL DX, DX
+	MOVQ SP, R12
+	ADDQ $424, SP
+	ANDQ $~15, SP // as C's calling convention wants it
+	CALL AX
+	MOVQ R12, SP
 	RET

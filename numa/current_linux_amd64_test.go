@@ -3,153 +3,126 @@
 package numa
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
 	"os"
-	"regexp"
+	"runtime"
+	"runtime/pprof"
 	"testing"
+	"unsafe"
 
-	"github.com/klauspost/cpuid/v2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/seed53057037/heist/internal/testutil"
 )
 
-// instructions returns those that this CPU has, by name.
-func instructions() map[string]func() uint32 {
-	has := make(map[string]func() uint32)
-	if hasRDPID() {
-		has["RDPID"] = rdpid
+func otherWays() []way {
+	if vdsoGetcpu == 0 {
+		return nil
 	}
-	if cpuid.CPU.Supports(cpuid.RDTSCP) {
-		has["RDTSCP"] = rdtscp
-	}
-	return has
+	return []way{{"vDSO", func() (cpu, node int) {
+		c, n := callGetcpu(vdsoGetcpu)
+		return int(c), int(n)
+	}}}
 }
 
-func registerWays() []way {
-	var ways []way
-	for name, read := range instructions() {
-		ways = append(ways, way{name, func() (cpu, node int) { return splitAux(read()) }})
-	}
-	return ways
+func TestWithoutAVDSOTheKernelIsAsked(t *testing.T) {
+	require.Zero(t, findGetcpu(nil, nil))
+	require.Zero(t, findGetcpu([][2]uintptr{{33, 0}, {6, 4096}}, nil))
+	require.Zero(t, findGetcpu([][2]uintptr{{33, 1}}, errors.New("no auxiliary vector")))
+
+	defer func(was uintptr) { vdsoGetcpu = was }(vdsoGetcpu)
+	vdsoGetcpu = 0
+	onEachCPU(t, func(want int) { require.Equal(t, want, CurrentCPU()) })
 }
 
-func TestCPUIDIsReadAsTheKernelReadsIt(t *testing.T) {
-	info, err := os.ReadFile("/proc/cpuinfo")
+// vdso returns a copy of this process's vDSO.
+func vdso(t *testing.T) []byte {
+	t.Helper()
+	auxv, err := unix.Auxv()
+	require.NoError(t, err)
+	memory, err := os.Open("/proc/self/mem")
 	if err != nil {
-		t.Skip("the kernel does not list the CPU's features: ", err)
+		t.Skip(err)
 	}
-	require.Equal(t, regexp.MustCompile(`(?m)^flags\b.* rdpid\b`).Match(info), hasRDPID())
-}
-
-func TestTrueRegisterIsBelievedAfterOneComparison(t *testing.T) {
-	for name, read := range instructions() {
-		r := newRegister(true)
-		onEachCPU(t, func(want int) {
-			compared := 0
-			cpu, node := r.compare(read, func() (int, int) { compared++; return getcpu() })
-			require.Equal(t, want, cpu, name)
-			require.Equal(t, 1, compared)
-			require.False(t, r.lies.Load())
-			require.Equal(t, cpu != 0 || node != 0, r.wasRight(uint32(node*auxCPUs+cpu)))
-		})
-	}
-}
-
-// A script answers for the register and the kernel, one value after the other.
-func script[T any](values ...T) func() T {
-	i := -1
-	return func() T {
-		i = min(i+1, len(values)-1)
-		return values[i]
-	}
-}
-
-func kernelSays(cpu, node int) func() (int, int) {
-	return func() (int, int) { return cpu, node }
-}
-
-const cpu7OfNode2 = 2<<12 | 7
-
-func TestZeroIsBelievedAfterAnotherNumberOnly(t *testing.T) {
-	r := newRegister(true)
-	for range 10 { // on CPU 0
-		cpu, node := r.compare(script[uint32](0), kernelSays(0, 0))
-		require.Equal(t, []int{0, 0}, []int{cpu, node})
-		require.False(t, r.wasRight(0))
-		require.False(t, r.lies.Load())
-	}
-	cpu, node := r.compare(script[uint32](cpu7OfNode2), kernelSays(7, 2))
-	require.Equal(t, []int{7, 2}, []int{cpu, node})
-	require.True(t, r.wasRight(cpu7OfNode2))
-	require.True(t, r.wasRight(0))
-	require.False(t, r.wasRight(6), "each number is compared for itself")
-}
-
-// The process is on CPU 0 for a while, and then on others.
-func TestRegisterThatNobodyWroteMisleadsAFewTimesOnly(t *testing.T) {
-	for started := range 2 * zerosOnTrust {
-		r := newRegister(true)
-		compared := 0
-		for range started {
-			r.doubt(0, script[uint32](0), func() (int, int) { compared++; return 0, 0 })
+	defer memory.Close()
+	for _, entry := range auxv {
+		if entry[0] == 33 {
+			image, _ := io.ReadAll(io.NewSectionReader(memory, int64(entry[1]), 1<<16)) // it ends with an error
+			return image
 		}
-		require.Equal(t, (started+zerosOnTrust-1)/zerosOnTrust, compared)
+	}
+	t.Skip("no vDSO")
+	return nil
+}
 
-		misled := 0
-		for !r.lies.Load() {
-			if cpu, _ := r.doubt(0, script[uint32](0), kernelSays(7, 2)); cpu != 7 {
-				misled++
+func TestOnlyAnAMD64LibraryWithSuchAFunctionIsCalled(t *testing.T) {
+	image := vdso(t)
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(image)))
+	found := findFunction(base, "__vdso_getcpu")
+	if found == 0 {
+		t.Skip("this vDSO has no getcpu")
+	}
+	require.Zero(t, findFunction(base, "__vdso_getcp"))
+	require.Zero(t, findFunction(base, "LINUX_2.6"), "a symbol that is no function")
+
+	file, err := elf.NewFile(bytes.NewReader(image))
+	require.NoError(t, err)
+	symbols, err := file.DynamicSymbols()
+	require.NoError(t, err)
+	for _, s := range symbols {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			require.Equal(t, base+uintptr(s.Value), findFunction(base, s.Name), s.Name)
+		}
+	}
+
+	// with returns what is found in an image that is different at an offset.
+	with := func(offset uint64, value ...byte) uintptr {
+		was := append([]byte(nil), image[offset:offset+uint64(len(value))]...)
+		defer copy(image[offset:], was)
+		copy(image[offset:], value)
+		return findFunction(base, "__vdso_getcpu")
+	}
+	require.Zero(t, with(1, 'e'), "no ELF")
+	require.Zero(t, with(18, byte(elf.EM_AARCH64)), "an emulator's host")
+	require.Zero(t, with(56, 0, 0), "no program headers")
+
+	dynamic := file.SectionByType(elf.SHT_DYNAMIC)
+	tag := func(tag elf.DynTag) uint64 {
+		for at := dynamic.Offset; ; at += 16 {
+			switch elf.DynTag(binary.LittleEndian.Uint64(image[at:])) {
+			case tag:
+				return at
+			case elf.DT_NULL:
+				t.Skip("this vDSO has no ", tag)
 			}
-			require.Less(t, misled, zerosOnTrust)
 		}
 	}
+	unknown := []byte{0xff, 0xff, 0xff, 0x6f, 0, 0, 0, 0}
+	require.Equal(t, found, with(tag(elf.DT_HASH), unknown...), "by the other hash table")
+	require.Equal(t, found, with(tag(elf.DT_GNU_HASH), unknown...))
+	copy(image[tag(elf.DT_HASH):], unknown)
+	require.Zero(t, with(tag(elf.DT_GNU_HASH), unknown...), "no hash table")
 }
 
-func TestRegisterThatLiesIsNotUsedAgain(t *testing.T) {
-	for name, lie := range map[string]uint32{
-		"another CPU":      2<<12 | 6,
-		"another node":     1<<12 | 7,
-		"never written":    0,
-		"something random": 0xdeadbeef,
-	} {
-		r := newRegister(true)
-		cpu, node := r.compare(script(lie), kernelSays(7, 2))
-		require.Equal(t, []int{7, 2}, []int{cpu, node}, name)
-		require.True(t, r.lies.Load(), name)
+// Signals, which profiles and the collector send, find a thread in the kernel's function, on the stack of a
+// goroutine that is about to grow.
+func TestSignalsMayComeWhileTheKernelsFunctionRuns(t *testing.T) {
+	require.NoError(t, pprof.StartCPUProfile(io.Discard))
+	defer pprof.StopCPUProfile()
+	for range testutil.Stress(50) {
+		wait := testutil.Together(8, func(int) {
+			for range 5000 {
+				if cpu, node := Current(); cpu < 0 || node < 0 || cpu >= 1<<13 {
+					t.Errorf("CPU %d of node %d", cpu, node)
+				}
+			}
+		})
+		runtime.GC()
+		wait()
 	}
-	require.True(t, newRegister(false).lies.Load(), "one that does not exist")
-}
-
-func TestTheHighestCPUOfTheRegisterIsBelieved(t *testing.T) {
-	const highest = auxCPUs - 1
-	r := newRegister(true)
-	cpu, node := r.compare(script[uint32](3<<12|highest), kernelSays(highest, 3))
-	require.Equal(t, []int{highest, 3}, []int{cpu, node})
-	require.True(t, r.wasRight(3<<12|highest))
-	require.False(t, r.wasRight(3<<12|highest-1))
-}
-
-func TestMoreCPUsThanTheRegisterHasRoomForAreALie(t *testing.T) {
-	r := newRegister(true)
-	cpu, node := r.compare(script[uint32](3<<12|4100), kernelSays(4100, 3))
-	require.Equal(t, []int{4100, 3}, []int{cpu, node})
-	require.True(t, r.lies.Load())
-}
-
-func TestMoveDuringTheComparisonIsNoLie(t *testing.T) {
-	for name, read := range map[string]func() uint32{
-		"away":                script[uint32](6, 7),
-		"there and back once": script[uint32](6, 6, cpu7OfNode2),
-	} {
-		r := newRegister(true)
-		cpu, node := r.compare(read, kernelSays(7, 2))
-		require.Equal(t, []int{7, 2}, []int{cpu, node}, name)
-		require.False(t, r.lies.Load(), name)
-	}
-}
-
-func TestRegisterIsNotBelievedWhereTheKernelDoesNotTell(t *testing.T) {
-	r := newRegister(true)
-	cpu, node := r.compare(script[uint32](cpu7OfNode2), kernelSays(-1, -1))
-	require.Equal(t, []int{-1, -1}, []int{cpu, node})
-	require.False(t, r.wasRight(cpu7OfNode2))
-	require.False(t, r.lies.Load())
 }

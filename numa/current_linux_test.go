@@ -34,7 +34,7 @@ func TestEveryWayToTheCurrentCPUTellsThePinnedOne(t *testing.T) {
 	if err != nil {
 		t.Log("nodes are a guess: ", err)
 	}
-	ways := append([]way{{"Current", Current}, {"system call", getcpu}}, registerWays()...)
+	ways := append([]way{{"Current", Current}, {"system call", getcpu}}, otherWays()...)
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			onEachCPU(t, func(want int) {
