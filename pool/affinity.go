@@ -13,7 +13,9 @@ import (
 // piece divided by halves, as in any loop (loop.go). A node's workers take the pieces whose home is
 // their node. The worker that called the loop helps with the pieces of its own node, and then takes
 // pieces of other nodes that no worker has begun. So a busy node does not hold up the loop (Acar,
-// Blelloch and Blumofe call such hints mailboxes; TBB has them as affinity partitioner).
+// Blelloch and Blumofe call such hints mailboxes; TBB has them as affinity partitioner). Pieces are children of a scope,
+// and workers take those however many guests compute. So where no place is free for a loop without an
+// [Affinity], it is not divided among nodes: as many compute as the pool has workers.
 //
 // Without an [Affinity] there is one piece for each worker, and its home is the worker's node.
 // With an Affinity, pieces are smaller, and the node that really processed a piece becomes its
@@ -96,9 +98,13 @@ func (ps *nodeChunks) runNear(w *Worker) {
 	}
 }
 
-// worthPieces says whether a loop is long enough to be divided among nodes.
-func (s *span) worthPieces(p *Pool) bool {
-	return len(p.nodes) > 1 && (s.hi-s.lo)/max(s.pace.Chunk(), s.grain) >= worthNodes*len(p.nodes)
+// worthPieces says whether a loop is to be divided among nodes: it is long enough, and has an affinity or a place that is free for it.
+func (s *span) worthPieces(p *Pool, a *Affinity) bool {
+	if len(p.nodes) == 1 || (s.hi-s.lo)/max(s.pace.Chunk(), s.grain) < worthNodes*len(p.nodes) {
+		return false
+	}
+	state := p.core.Sleep.Load()
+	return a != nil || state.Sleepers()+state.Searching() > 0
 }
 
 // runOnNodes runs the span in pieces.

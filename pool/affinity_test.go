@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist/internal/testutil"
@@ -138,13 +139,43 @@ func TestOnlyLongLoopsAreDividedAmongNodes(t *testing.T) {
 	worth := func(n, chunk, grain int) bool {
 		s := span{hi: n, loop: &loop{grain: grain}}
 		s.pace.Probed(chunk, p.ticks.loop.Chunk, &p.ticks.loop)
-		return s.worthPieces(p)
+		return s.worthPieces(p, nil)
 	}
 	require.False(t, worth(nodes*worthNodes-1, 1, 0))
 	require.True(t, worth(nodes*worthNodes, 1, 0))
 	require.False(t, worth(1000, 1, 1000/(nodes*worthNodes)+1))
 	require.True(t, worth(1000, 1, 1000/(nodes*worthNodes)))
 	require.False(t, worth(1000, 1000/(nodes*worthNodes)+1, 0))
+}
+
+func TestALoopForWhichNoPlaceIsFreeIsNotDividedAmongNodes(t *testing.T) {
+	p := newNodes(t, 2, 1)
+	requireAtRest(t, p)
+	loop := func(g ...Granularity) (alone bool) {
+		require.NoError(t, p.Run(func(caller *Worker) {
+			var others atomic.Int64
+			require.NoError(t, ForRange(caller, 10_000, func(w *Worker, lo, hi int) {
+				if w != caller {
+					others.Add(1)
+				}
+				work(100 * (hi - lo))
+			}, g...))
+			alone = others.Load() == 0
+		}))
+		return alone
+	}
+	over := make(chan struct{})
+	inside := testutil.NewBarrier(3)
+	wait := testutil.Together(2, func(int) {
+		assert.NoError(t, p.Run(func(*Worker) { inside.Wait(); testutil.Compute(over) }))
+	})
+	inside.Wait()
+	for range testutil.Stress(20) {
+		require.True(t, loop())
+	}
+	close(over)
+	wait()
+	require.True(t, testutil.Eventually(func() bool { return !loop() }))
 }
 
 // # Items exactly once

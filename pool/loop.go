@@ -425,7 +425,7 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	}
 	left.limited = how.most > 0
 	left.seats.Store(int32(how.most - 1))
-	if !how.inOrder && !left.limited && left.worthPieces(v.w.pool) {
+	if !how.inOrder && !left.limited && left.worthPieces(v.w.pool, how.affinity) {
 		left.runOnNodes(v.w, how.affinity)
 	} else {
 		left.run(v.w)
