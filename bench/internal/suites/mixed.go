@@ -101,22 +101,13 @@ type programOf[M any] func(env runner.Env) (do func(m M) (further []float64, err
 
 // mixedCase is a case with further metrics between the time and the CPU time.
 func mixedCase(name, about string, p program, further ...string) runner.Case {
+	pinned := mixedImpl("heist-pinned", p, onAPool(pool.WithPinning(pool.PinCores)))
+	pinned.Costly = true
 	return runner.Case{
 		Name: name, About: about + "; time for all", Metrics: lower(slices.Concat([]string{"us"}, further, []string{"cpu-us"})...), Workers: asked,
 		Impls: []runner.Impl{
-			mixedImpl("heist", p, func(env runner.Env) (means, func(), error) {
-				p, stop, err := newPool(env)
-				if err != nil {
-					return means{}, nil, err
-				}
-				return means{
-					loop: func(n int, f func(lo, hi int)) error { return pool.ForRange(p, n, f) },
-					async: func(f func()) func() error {
-						future := pool.Async(p, func(*pool.Worker) (struct{}, error) { f(); return struct{}{}, nil })
-						return func() error { _, err := future.Wait(context.Background()); return err }
-					},
-				}, stop, nil
-			}),
+			mixedImpl("heist", p, onAPool()),
+			pinned,
 			mixedImpl("go", p, func(env runner.Env) (means, func(), error) {
 				return means{
 					loop: func(n int, f func(lo, hi int)) error {
@@ -131,6 +122,23 @@ func mixedCase(name, about string, p program, further ...string) runner.Case {
 				}, nil, nil
 			}),
 		},
+	}
+}
+
+// onAPool has the means of a pool with the options.
+func onAPool(options ...pool.Option) func(env runner.Env) (means, func(), error) {
+	return func(env runner.Env) (means, func(), error) {
+		p, stop, err := newPool(env, options...)
+		if err != nil {
+			return means{}, nil, err
+		}
+		return means{
+			loop: func(n int, f func(lo, hi int)) error { return pool.ForRange(p, n, f) },
+			async: func(f func()) func() error {
+				future := pool.Async(p, func(*pool.Worker) (struct{}, error) { f(); return struct{}{}, nil })
+				return func() error { _, err := future.Wait(context.Background()); return err }
+			},
+		}, stop, nil
 	}
 }
 
