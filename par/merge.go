@@ -46,21 +46,22 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 // fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
 const fewOnStack, largeOnStack = 128, 32
 
-// sortFew sorts s, in the caller alone, if it is one run, or disordered from its beginning on. It says whether it did. The rest is as in leafFunc.
-func sortFew[E any](s []E, compare func(a, b E) int) bool {
-	switch end, down := runOfFunc(s, compare); {
-	case end == len(s):
+// sortFew sorts s, in the caller alone: by insertion as long as that pays, if s begins with a run that is not short, and else as leafFunc does.
+func sortFew[E any](s []E, compare func(a, b E) int) {
+	end, down := runOfFunc(s, compare)
+	if end > max(fewInOrder, min(len(s)/4, leastRun/2)) {
 		if down {
-			slices.Reverse(s)
+			slices.Reverse(s[:end])
 		}
-	case end > fewInOrder:
-		return false
-	case len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack:
+		if insertNear(s, end, compare) {
+			return
+		}
+	}
+	if len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack {
 		sortOnStack(s, compare)
-	default:
+	} else {
 		leafFunc(s, make([]E, len(s)), inSlice, compare)
 	}
-	return true
 }
 
 // fewInOrder is how long the run is at most that disordered elements begin with: 1 of 360 times a random one is longer.
@@ -170,9 +171,9 @@ func (e *comparables[E]) run(lo, hi int) (end int, down bool) {
 func (e *comparables[E]) nearly(lo, hi int) bool {
 	s := e.sides[inSlice][lo:hi]
 	if len(s) < serialSort {
-		return insertNear(s, e.compare)
+		return insertNear(s, 1, e.compare)
 	}
-	return dropMerge(s, e.compare, e.stopped) || !e.stopped() && insertNear(s, e.compare)
+	return dropMerge(s, e.compare, e.stopped) || !e.stopped() && insertNear(s, 1, e.compare)
 }
 
 func (e *comparables[E]) reverse(lo, hi int) { slices.Reverse(e.sides[inSlice][lo:hi]) }

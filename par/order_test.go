@@ -47,6 +47,10 @@ var orders = map[string]func(n int, r *rand.Rand) []int{
 		tooth := 1 + r.IntN(n+1)
 		return keysFrom(n, func(i int) int { return i % tooth })
 	},
+	"short teeth": func(n int, r *rand.Rand) []int {
+		tooth := 1 + r.IntN(40)
+		return keysFrom(n, func(i int) int { return i % tooth })
+	},
 	"down teeth": func(n int, r *rand.Rand) []int {
 		tooth := 1 + r.IntN(n+1)
 		return keysFrom(n, func(i int) int { return -i % tooth })
@@ -255,6 +259,8 @@ func TestSortFuncComparesLittle(t *testing.T) {
 		{"sorted", seq(0, n), 1.01 * n},
 		{"reversed", orders["reversed"](n, r), 1.01 * n},
 		{"5 values", keysFrom(n, func(int) int { return r.IntN(5) }), 2.5 * n},
+		{"7 values in turn", keysFrom(n, func(i int) int { return i % 7 }), 2.8 * n},
+		{"16 values in turn", keysFrom(n, func(i int) int { return i % 16 }), 6 * n},
 		{"1% swapped", disturbed(n, r, func(s []int) {
 			for range n / 200 {
 				i, j := r.IntN(n), r.IntN(n)

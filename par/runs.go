@@ -66,6 +66,7 @@ type looked struct {
 	oneRun, down bool // all are one run; it descends
 	ordered      bool // most are in runs
 	partly       bool // some are
+	calm         bool // some windows of the sample are in order
 	few          bool // they may have few values
 }
 
@@ -108,6 +109,7 @@ func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), samp
 		}
 	}
 	l.ordered, l.partly = turns*mostTurns <= count*windowLen, calm*leastCalm >= count
+	l.calm = calm > 0
 	l.few = equals > 0 && equals*leastEqual >= count*windowLen
 	return l
 }
@@ -239,6 +241,18 @@ func (g *sorting) stretches(lo, hi int, onlyFew bool) (all []stretch) {
 	return all
 }
 
+// disordered returns how many of n elements are not in the runs among the stretches.
+func disordered(all []stretch, n int) int {
+	begin := 0
+	for _, s := range all {
+		if s.order != mixed {
+			n -= s.end - begin
+		}
+		begin = s.end
+	}
+	return n
+}
+
 // run is elements.run, or the beginning of that run if the sort was stopped.
 func (g *sorting) run(lo, hi int) (end int, down bool) {
 	piece := min(lo+mergeLen, hi)
@@ -274,12 +288,12 @@ func reverse[E any](w *pool.Worker, s []E) {
 
 // # Neighbours that have changed places
 //
-// insertNear sorts s by insertion as long as that pays, and says whether it did to the end; otherwise s begins with a run that is longer than
-// before. The place of an element is looked for from the end, in steps that double. It does not pay where more than half of the elements are far
+// insertNear sorts s, of which the first elements ascend, by insertion as long as that pays, and says whether it did to the end; otherwise more of the
+// first ascend than before. The place of an element is looked for from the end, in steps that double. It does not pay where more than half of the elements are far
 // from their place, or would move 128 bytes in the mean. A panic of the comparator may pass: no element is moved before its place is found.
-func insertNear[E any](s []E, compare func(a, b E) int) bool {
+func insertNear[E any](s []E, first int, compare func(a, b E) int) bool {
 	var n near
-	for i := 1; i < len(s); i++ {
+	for i := first; i < len(s); i++ {
 		x := s[i]
 		if compare(x, s[i-1]) >= 0 {
 			continue

@@ -235,7 +235,8 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 		insertionFunc(s, s, compare)
 		return true
 	}
-	if len(s) < serialSort && sortFew(s, compare) {
+	if len(s) < serialSort {
+		sortFew(s, compare)
 		return true
 	}
 	e := newComparables(s, compare, cancelled)
@@ -252,11 +253,17 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 		return true
 	}
 	var runs []stretch
-	if l.few && len(s) >= leastDealt {
+	early := l.few || !l.calm
+	if early {
 		runs = e.deal(w)
 	}
 	if runs == nil && (l.ordered || l.partly) {
 		runs = e.findRuns(w, len(s), false)
+	}
+	if !early && 2*disordered(runs, len(s)) >= len(s) {
+		if dealt := e.deal(w); dealt != nil {
+			runs = dealt
+		}
 	}
 	if runs == nil {
 		runs = []stretch{{len(s), mixed}}
