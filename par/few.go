@@ -2,8 +2,11 @@ package par
 
 import (
 	"cmp"
+	"encoding/binary"
+	"math/bits"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -18,8 +21,8 @@ import (
 // The sample is taken before runs are looked for if there are equal neighbours, or no window in order (runs.go), and afterwards if most elements are in
 // no run: values that repeat have short runs, and seldom equal neighbours.
 //
-// Numbers that have few values are counted, and written anew. A multiplier that sends the values of the sample to slots of their own
-// makes that a look-up for each number. It takes a fifth of the time of sorting their bits. Up to 256 keys of elements are counted in the same
+// Numbers and strings that have few values are counted, and written anew. A multiplier that sends the values of the sample to slots of their own
+// makes that a look-up for each. For numbers it takes a fifth of the time of sorting their bits. Up to 256 keys of elements are counted in the same
 // way, but for values that are found on the way (sortFewValues).
 
 // mostValues bounds the values that are looked for. It may be at most 127.
@@ -84,9 +87,19 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	return runs
 }
 
-// values returns the values in a sample of s, in order, or nil if there are many. Where the first mostDistinct elements of the sample are all
-// different, it is no longer: of 16 values, that happens once in 300 times.
-func (e *comparables[E]) values(s []E) (values []E) {
+// values returns the values in a sample of s, in order, or nil if there are many.
+func (e *comparables[E]) values(s []E) []E {
+	return sampleValues(s, func(values []E, x E) []E {
+		if b := int(bucketOf(values, x, e.compare)); b%2 == 0 {
+			return slices.Insert(values, b/2, x)
+		}
+		return values
+	})
+}
+
+// sampleValues adds the elements of a sample of s to the values, unless they are there, and returns nil if there are many. Where the first
+// mostDistinct elements of the sample are all different, it is no longer: of 16 values, that happens once in 300 times.
+func sampleValues[E any](s []E, add func(values []E, x E) []E) (values []E) {
 	n := min(len(s)/4, sampled)
 	random := uint32(2463534242) // Marsaglia's xorshift: nothing that is in step with elements that repeat
 	for k := range n {
@@ -94,12 +107,10 @@ func (e *comparables[E]) values(s []E) (values []E) {
 		random ^= random >> 17
 		random ^= random << 5
 		lo, hi := cut(len(s), k, n)
-		x := s[lo+int(random>>1)%(hi-lo)]
-		if b := int(bucketOf(values, x, e.compare)); b%2 == 0 {
-			if len(values) == mostValues || k == mostDistinct-1 && len(values) == k {
-				return nil
-			}
-			values = slices.Insert(values, b/2, x)
+		was := len(values)
+		values = add(values, s[lo+int(random>>1)%(hi-lo)])
+		if len(values) > was && (was == mostValues || was == k && k == mostDistinct-1) {
+			return nil
 		}
 	}
 	return values
@@ -122,64 +133,171 @@ func bucketOf[E any](values []E, x E, compare func(a, b E) int) uint8 {
 	return uint8(2 * lo)
 }
 
-// countFew sorts numbers, whose bits are given, if they have few values, and says whether it did.
-func countFew[E cmp.Ordered, U integer](w *pool.Worker, s []E, bits []U, cancelled func() bool) bool {
-	var values []U
-	for i := range sampled {
-		if x := bits[len(bits)/sampled*i]; !slices.Contains(values, x) {
-			values = append(values, x)
+// slots is how many slots there are for values that are counted.
+const slots = 256
+
+// slotted are values in slots of their own: x belongs into the one at the highest bits of x's number times factor.
+type slotted[T any] struct {
+	factor uint64
+	table  [slots]T
+}
+
+func (f *slotted[T]) slot(number uint64) uint8 { return uint8(number * f.factor >> 56) }
+
+// counted are few values, in order, with how many elements of each part have the value in each slot.
+type counted[T any] struct {
+	slotted[T]
+	values []T
+	counts [][slots]int
+}
+
+// kind says how elements are counted.
+type kind[T any] struct {
+	number func(x T) uint64 // a number for an element
+	// count adds how many elements have the value in each slot, or returns false if one has another.
+	count func(f *slotted[T], s []T, n *[slots]int) bool
+	order func(values []T)
+}
+
+// countValues counts the elements of s, or returns nil if they do not have few values.
+func countValues[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() bool) *counted[T] {
+	c := &counted[T]{values: sampleValues(s, func(values []T, x T) []T {
+		if slices.Contains(values, x) {
+			return values
 		}
+		return append(values, x)
+	})}
+	if c.values == nil {
+		return nil
 	}
-	if len(values) > mostValues {
-		return false
-	}
-	const slots = 256
-	factor := uint64(0x9e3779b97f4a7c15)
-	slot := func(x U) uint64 { return uint64(x) * factor >> 56 }
+	c.factor = 0x9e3779b97f4a7c15
 	var taken [slots]bool
 	for tries := 0; ; tries++ { // each finds slots for 16 values with a probability of 0.6
 		clear(taken[:])
-		if !slices.ContainsFunc(values, func(x U) bool { t := &taken[slot(x)]; was := *t; *t = true; return was }) {
+		if !slices.ContainsFunc(c.values, func(x T) bool { t := &taken[c.slot(k.number(x))]; was := *t; *t = true; return was }) {
 			break
 		}
-		if factor *= 0xd1342543de82ef95; tries == 20 {
-			return false
+		if c.factor *= 0xd1342543de82ef95; tries == 20 {
+			return nil
 		}
 	}
-	table := slices.Repeat(values[:1], slots) // a slot that no value has does not have the first one either
-	for _, x := range values {
-		table[slot(x)] = x
+	for i := range c.table {
+		c.table[i] = c.values[0] // a slot that no value has does not have the first one either
 	}
-	counts := make([][slots]int, partsOf(w, len(s)))
-	var other atomic.Bool // a number has another value
-	each(w, len(counts), func(_ *pool.Worker, part int) {
-		lo, hi := cut(len(s), part, len(counts))
-		table, n, factor := (*[slots]U)(table), &counts[part], factor // in registers
-		for _, x := range bits[lo:hi] {
-			at := uint64(x) * factor >> 56
-			if table[at] != x {
-				other.Store(true)
-				return
-			}
-			n[at]++
+	for _, x := range c.values {
+		c.table[c.slot(k.number(x))] = x
+	}
+	c.counts = make([][slots]int, partsOf(w, len(s)))
+	var other atomic.Bool // an element has another value
+	each(w, len(c.counts), func(_ *pool.Worker, part int) {
+		lo, hi := cut(len(s), part, len(c.counts))
+		if !k.count(&c.slotted, s[lo:hi], &c.counts[part]) {
+			other.Store(true)
 		}
 	})
 	if other.Load() || cancelled() {
+		return nil
+	}
+	k.order(c.values)
+	return c
+}
+
+// countFew sorts s if it has few values, and says whether it did. Equal elements must be the same in every way that can be seen.
+func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() bool) bool {
+	c := countValues(w, s, k, cancelled)
+	if c == nil {
 		return false
 	}
-	slices.Sort(viewAs[E](values))
-	for _, x := range values {
+	for _, x := range c.values {
 		n := 0
-		for part := range counts {
-			n += counts[part][slot(x)]
+		for part := range c.counts {
+			n += c.counts[part][c.slot(k.number(x))]
 		}
-		equal := bits[:n]
+		equal := s[:n]
 		ranges(w, n, func(lo, hi int) {
 			for i := range equal[lo:hi] {
 				equal[lo:hi][i] = x
 			}
 		})
-		bits = bits[n:]
+		s = s[n:]
 	}
 	return true
+}
+
+// dealFew sorts s by the elements' keys if they have few values, and says whether it did. Equal keys leave the order as it is.
+func dealFew[E any, K comparable](w *pool.Worker, s []E, keys []K, k kind[K], cancelled func() bool) bool {
+	c := countValues(w, keys, k, cancelled)
+	if c == nil {
+		return false
+	}
+	end := 0
+	for _, x := range c.values { // counts become the places of the next elements
+		for part := range c.counts {
+			n := &c.counts[part][c.slot(k.number(x))]
+			*n, end = end, end+*n
+		}
+	}
+	dealt := make([]E, len(s))
+	each(w, len(c.counts), func(_ *pool.Worker, part int) {
+		lo, hi := cut(len(s), part, len(c.counts))
+		keys, next := keys[lo:hi], &c.counts[part]
+		for i, x := range s[lo:hi] {
+			n := &next[c.slot(k.number(keys[i]))]
+			dealt[*n] = x
+			*n++
+		}
+	})
+	copyAt(w, s, dealt)
+	return true
+}
+
+// numberKind is for numbers of the type E, of which U has the bits.
+func numberKind[E cmp.Ordered, U integer]() kind[U] {
+	return kind[U]{
+		number: func(x U) uint64 { return uint64(x) },
+		count: func(f *slotted[U], s []U, n *[slots]int) bool {
+			table, factor := &f.table, f.factor // in registers
+			for _, x := range s {
+				at := uint64(x) * factor >> 56
+				if table[at] != x {
+					return false
+				}
+				n[at]++
+			}
+			return true
+		},
+		order: func(values []U) { slices.Sort(viewAs[E](values)) },
+	}
+}
+
+func stringKind() kind[string] {
+	return kind[string]{
+		number: numberOf,
+		count: func(f *slotted[string], s []string, n *[slots]int) bool {
+			for _, x := range s {
+				at := f.slot(numberOf(x))
+				if f.table[at] != x {
+					return false
+				}
+				n[at]++
+			}
+			return true
+		},
+		order: slices.Sort[[]string],
+	}
+}
+
+// numberOf returns a number that tells s from most others: by its length, beginning and end.
+func numberOf(s string) uint64 {
+	n := len(s)
+	b := unsafe.Slice(unsafe.StringData(s), n)
+	switch {
+	case n >= 8:
+		return binary.LittleEndian.Uint64(b) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(b[n-8:]), 25) ^ uint64(n)
+	case n >= 4:
+		return uint64(binary.LittleEndian.Uint32(b))<<32 ^ uint64(binary.LittleEndian.Uint32(b[n-4:])) ^ uint64(n)<<16
+	case n > 0:
+		return uint64(n)<<24 | uint64(b[0])<<16 | uint64(b[n/2])<<8 | uint64(b[n-1])
+	}
+	return 0
 }

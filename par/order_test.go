@@ -307,3 +307,23 @@ func TestDropMergeIsStableOrChangesNothing(t *testing.T) {
 	}
 	require.NotZero(t, merged)
 }
+
+func TestFewStringsThatLookAlikeAreSorted(t *testing.T) {
+	p := pools.New(t)
+	for _, values := range [][]string{
+		{"beginning-C-the-end", "beginning-A-the-end", "beginning-B-the-end"}, // of equal length, and their first and last 8 bytes are equal
+		{"12345678", "1234567", "12345670", "1234", "123", "12", "1", ""},
+		{"\x00", "\x00\x00", "\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00", ""},
+	} {
+		s := make([]string, 10*shortNumbers)
+		for i := range s {
+			s[i] = values[i%len(values)]
+		}
+		keys, want := slices.Clone(s), slices.Sorted(slices.Values(s))
+		by := seq(0, len(s))
+		require.NoError(t, Sort(p, s))
+		require.Equal(t, want, s)
+		require.NoError(t, SortBy(p, by, func(i int) string { return keys[i] }))
+		require.True(t, slices.IsSortedFunc(by, func(i, j int) int { return cmp.Or(cmp.Compare(keys[i], keys[j]), i-j) }))
+	}
+}

@@ -12,7 +12,8 @@ import (
 // # Sorting by a key
 //
 // Elements in order stay where they are, or are reversed; if there are a few outliers, or few runs, they are merged (runs.go). That takes no
-// memory for keys, and a pass or two. Otherwise the keys are computed once, into a slice of their own, and are sorted together with the elements.
+// memory for keys, and a pass or two. Otherwise the keys are computed once, into a slice of their own. If there are few different ones, the elements are
+// dealt out (few.go); else the keys are sorted together with the elements.
 // Long elements, and those with strings as keys, stay where they are, and their indices are sorted
 // instead. Then the elements are moved in the order of the indices to a buffer, and back.
 
@@ -30,7 +31,7 @@ const keysBetweenLooks = 64
 //
 // If key panics, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
-// 16 bytes or keys are strings; for a few runs, one as long as s; for outliers that turn out to be many, up to three of those besides; and nothing if s is in
+// 16 bytes or keys are strings; for a few runs or a few different keys, one as long as s; for outliers that turn out to be many, up to three of those besides; and nothing if s is in
 // order. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
@@ -235,13 +236,26 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	case cancelled():
 		return false
 	case reflect.TypeFor[K]().Kind() == reflect.String:
-		return sortByStrings(w, s, viewAs[string](keys), l, cancelled)
+		keys := viewAs[string](keys)
+		return len(s) > shortNumbers && dealFew(w, s, keys, stringKind(), cancelled) || sortByStrings(w, s, keys, l, cancelled)
+	case unsafe.Sizeof(keys[0]) <= 4:
+		return sortByCodes(w, s, codes[K, uint32](w, keys), cancelled)
+	default:
+		return sortByCodes(w, s, codes[K, uint64](w, keys), cancelled)
+	}
+}
+
+// sortByCodes sorts s by the elements' codes, and says whether it did.
+func sortByCodes[E any, U integer](w *pool.Worker, s []E, codes []U, cancelled func() bool) bool {
+	switch {
+	case len(s) > shortNumbers && dealFew(w, s, codes, numberKind[U, U](), cancelled):
+		return true
 	case unsafe.Sizeof(s[0]) <= smallElement:
-		sortItems(w, keys, s, cancelled)
+		newRadix(items[E, U]{codes, s}, cancelled).sort(w, 0, len(s))
 		return !cancelled()
 	}
 	order := indices(w, len(s))
-	sortItems(w, keys, order, cancelled)
+	newRadix(items[int, U]{codes, order}, cancelled).sort(w, 0, len(s))
 	return permute(w, s, order, cancelled)
 }
 
@@ -273,15 +287,6 @@ func (e keyed[E, K]) run(lo, hi int) (end int, down bool) {
 		last = k
 	}
 	return end, down
-}
-
-// sortItems sorts keys by their bits, and values along with them.
-func sortItems[V any, K cmp.Ordered](w *pool.Worker, keys []K, values []V, cancelled func() bool) {
-	if unsafe.Sizeof(keys[0]) <= 4 {
-		newRadix(items[V, uint32]{codes[K, uint32](w, keys), values}, cancelled).sort(w, 0, len(keys))
-	} else {
-		newRadix(items[V, uint64]{codes[K, uint64](w, keys), values}, cancelled).sort(w, 0, len(keys))
-	}
 }
 
 // codes returns the keys, mapped to numbers, in their own memory if they are as long.

@@ -83,7 +83,7 @@ const (
 // sort early, s has its elements in some order.
 //
 // Numbers and strings that are in order, or strictly in reverse order, are looked at once, and s needs no buffer. Nor does it if there are a few outliers,
-// or few different numbers, or if it is short: up to 255 elements, and up to 1,024 that have some order. Otherwise the cost is a buffer as long as s, and
+// or few different ones, or if it is short: up to 255 elements, and up to 1,024 that have some order. Otherwise the cost is a buffer as long as s, and
 // for strings another 32 bytes for each; outliers that turn out to be many may cost twice as much again. Up to 8,192
 // elements are sorted by the caller alone.
 func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
@@ -183,9 +183,10 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 	}
 	t := reflect.TypeFor[E]()
 	kind, signed := t.Kind(), reflect.Int <= t.Kind() && t.Kind() <= reflect.Int64
-	switch counted := l.few && len(s) > shortNumbers && kind != reflect.String; {
-	case counted && t.Size() == 4 && countFew(w, s, viewAs[uint32](s), cancelled),
-		counted && t.Size() == 8 && countFew(w, s, viewAs[uint64](s), cancelled):
+	switch long, number := len(s) > shortNumbers, kind != reflect.String; {
+	case long && !number && countFew(w, viewAs[string](s), stringKind(), cancelled),
+		long && number && t.Size() == 4 && countFew(w, viewAs[uint32](s), numberKind[E, uint32](), cancelled),
+		long && number && t.Size() == 8 && countFew(w, viewAs[uint64](s), numberKind[E, uint64](), cancelled):
 		return true
 	case l.few && len(s) <= radixLeaf, l.ordered && len(s) <= shortNumbers:
 		slices.Sort(s)

@@ -158,6 +158,7 @@ var gridOrders = []struct {
 	{"organ-pipe", func(_ *rand.Rand, i, n int) int64 { return int64(min(i, n-i)) }},
 	{"killer", func(_ *rand.Rand, i, n int) int64 { return inputs[len(inputs)-1].key(i, n) }},
 	{"sawtooth", func(_ *rand.Rand, i, n int) int64 { return int64(i % (n/16 + 1)) }},
+	{"7-in-turn", func(_ *rand.Rand, i, _ int) int64 { return int64(i%7) * 1_000_000_007 }},
 	{"swapped", func(r *rand.Rand, i, n int) int64 { // 1% are elsewhere
 		if r.IntN(100) == 0 {
 			i = r.IntN(n)
