@@ -198,7 +198,7 @@ func keyOf(e any) any {
 
 // gridOf is a form. Its lengths end at most, if that is given.
 func gridOf[E any](form string, element func(k int64, i int) E, sort func(pool.Place, []E) error, serial func([]E), most ...int) runner.Case {
-	return ratiosCase(form, "sorts of 11 orders and several lengths against Go's serial sort: ratios of times",
+	return ratiosCase(form, "sorts of many orders and several lengths against Go's serial sort: ratios of times",
 		func(env runner.Env, p *pool.Pool) (runner.Sample, error) {
 			return gridSample(env, p, element, sort, serial, append(most, math.MaxInt)[0])
 		})
