@@ -2,11 +2,9 @@ package par
 
 import (
 	"cmp"
-	"encoding/binary"
-	"math/bits"
+	"hash/maphash"
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -271,11 +269,12 @@ func numberKind[E cmp.Ordered, U integer]() kind[U] {
 }
 
 func stringKind() kind[string] {
+	seed := maphash.MakeSeed()
 	return kind[string]{
-		number: numberOf,
+		number: func(x string) uint64 { return maphash.String(seed, x) },
 		count: func(f *slotted[string], s []string, n *[slots]int) bool {
 			for _, x := range s {
-				at := f.slot(numberOf(x))
+				at := f.slot(maphash.String(seed, x))
 				if f.table[at] != x {
 					return false
 				}
@@ -285,19 +284,4 @@ func stringKind() kind[string] {
 		},
 		order: slices.Sort[[]string],
 	}
-}
-
-// numberOf returns a number that tells s from most others: by its length, beginning and end.
-func numberOf(s string) uint64 {
-	n := len(s)
-	b := unsafe.Slice(unsafe.StringData(s), n)
-	switch {
-	case n >= 8:
-		return binary.LittleEndian.Uint64(b) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(b[n-8:]), 25) ^ uint64(n)
-	case n >= 4:
-		return uint64(binary.LittleEndian.Uint32(b))<<32 ^ uint64(binary.LittleEndian.Uint32(b[n-4:])) ^ uint64(n)<<16
-	case n > 0:
-		return uint64(n)<<24 | uint64(b[0])<<16 | uint64(b[n/2])<<8 | uint64(b[n-1])
-	}
-	return 0
 }

@@ -55,6 +55,10 @@ var orders = map[string]func(n int, r *rand.Rand) []int{
 		tooth := 1 + r.IntN(n+1)
 		return keysFrom(n, func(i int) int { return -i % tooth })
 	},
+	"rotated": func(n int, r *rand.Rand) []int {
+		by := r.IntN(n + 1)
+		return keysFrom(n, func(i int) int { return (i + by) % max(n, 1) / 2 })
+	},
 	"tail":        func(n int, r *rand.Rand) []int { return disturbed(n, r, func(s []int) { shuffleSome(s[n-n/20:], r) }) },
 	"head":        func(n int, r *rand.Rand) []int { return disturbed(n, r, func(s []int) { shuffleSome(s[:n/20], r) }) },
 	"half random": func(n int, r *rand.Rand) []int { return disturbed(n, r, func(s []int) { shuffleSome(s[:n/2], r) }) },

@@ -56,7 +56,7 @@ func sortByFew[E any, K cmp.Ordered](s []E, key func(e E) K) {
 		keys[i] = key(e)
 	}
 	all := items[E, K]{keys[:len(s)], s}
-	if end, down := runOf(all.keys); end == len(s) {
+	if end, down := runOf(all.keys, false); end == len(s) {
 		if down {
 			slices.Reverse(s)
 		}

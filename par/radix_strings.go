@@ -21,7 +21,7 @@ import (
 // for Sorting and Searching Strings" (1997), with the caching of Ng and Kakehi's "Cache Efficient Radix
 // Sort for String Sorting" (2007). Bytes that all strings of a range have in common are skipped at once.
 // Few strings are compared as a whole, and so are strings that are still equal after many keys. If a sample says that many strings have
-// long beginnings in common that not all have, or that there are few different ones, a merge sort compares them (sortStrings): the chains
+// long beginnings in common that not all have, a merge sort compares them (sortStrings): the chains
 // "a", "aa", "aaa" and so on, of up to 1,500 bytes, take a third of the time that keys take.
 
 const (
@@ -79,7 +79,7 @@ func deep(keys []string) bool {
 
 // sortStrings sorts strings that are in no order, and says whether it did.
 func sortStrings(w *pool.Worker, s []string, l looked, cancelled func() bool) bool {
-	if !l.few && !deep(s) {
+	if !deep(s) {
 		return permute(w, s, orderStrings(w, s, cancelled), cancelled)
 	}
 	if len(s) <= radixLeaf {
@@ -95,7 +95,7 @@ func sortByStrings[E any](w *pool.Worker, s []E, keys []string, l looked, cancel
 		key string
 		at  int
 	}
-	if !l.few && !l.ordered && !deep(keys) {
+	if !l.ordered && !deep(keys) {
 		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
 	}
 	all := make([]item, len(s))

@@ -24,7 +24,7 @@ import (
 //     its parts, and runs are joined at the parts' borders. Then the stretches are merged. Numbers, strings and elements with keys are merged only
 //     if there are a few runs and nothing else, which is found out before step 3; otherwise they are sorted by their bits.
 //
-// Runs ascend, or descend strictly, so that a run that is reversed is stable.
+// Runs ascend, or descend strictly, so that a run that is reversed is stable. Where equal elements cannot be told apart they may be in a run that descends.
 //
 // From timsort: runs, an insertion that takes few comparisons, and the search for few elements in a long run. From powersort (Munro and Wild, 2018): merges that
 // are near the best for any lengths of runs; of their two rules the one that a fork can follow from the top down, peeksort's, which cuts at
@@ -114,10 +114,10 @@ func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), samp
 	return l
 }
 
-// lookAtKeys is look for keys.
+// lookAtKeys is look for keys that are sorted by themselves. A run of theirs may descend with equal ones in it.
 func lookAtKeys[K cmp.Ordered](w *pool.Worker, keys []K) looked {
 	run := func(lo, hi int) (int, bool) {
-		end, down := runOf(keys[lo:hi])
+		end, down := runOf(keys[lo:hi], true)
 		return lo + end, down
 	}
 	return look(w, len(keys), run, func(at, hi int) (less, equal int) {
@@ -143,24 +143,28 @@ func (e *comparables[E]) look(w *pool.Worker) looked {
 	}, e.sample)
 }
 
-// runOf returns where the run that keys begin with ends. A NaN ends a run.
-func runOf[K cmp.Ordered](keys []K) (end int, down bool) {
+// runOf returns where the run that keys begin with ends. If equals is set, equal keys may be in a run that descends: who reverses it must not
+// tell them apart. A NaN ends a run.
+func runOf[K cmp.Ordered](keys []K, equals bool) (end int, down bool) {
 	if len(keys) == 0 {
 		return 0, false
 	}
-	last := keys[0]
-	if len(keys) > 1 && keys[1] < last {
-		for i, k := range keys[1:] {
-			if !(k < last) {
-				return i + 1, true
+	last, first := keys[0], 1
+	for equals && first < len(keys) && keys[first] == last {
+		first++
+	}
+	if first < len(keys) && keys[first] < last {
+		for i, k := range keys[first:] {
+			if !(k < last) && !(equals && k == last) {
+				return first + i, true
 			}
 			last = k
 		}
 		return len(keys), true
 	}
-	for i, k := range keys {
+	for i, k := range keys[first-1:] {
 		if !(k >= last) {
-			return i, false
+			return first - 1 + i, false
 		}
 		last = k
 	}

@@ -82,7 +82,7 @@ const (
 // of different signs, and of NaNs, is not specified. If the place's context ends the
 // sort early, s has its elements in some order.
 //
-// Numbers and strings that are in order, or strictly in reverse order, are looked at once, and s needs no buffer. Nor does it if there are a few outliers,
+// Numbers and strings that are in order or in reverse order are looked at once, and s needs no buffer. Nor does it if s was rotated, if there are a few outliers,
 // or few different ones, or if it is short: up to 255 elements, and up to 1,024 that have some order. Otherwise the cost is a buffer as long as s, and
 // for strings another 32 bytes for each; outliers that turn out to be many may cost twice as much again. Up to 8,192
 // elements are sorted by the caller alone.
@@ -185,6 +185,7 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 	kind, signed := t.Kind(), reflect.Int <= t.Kind() && t.Kind() <= reflect.Int64
 	switch long, number := len(s) > shortNumbers, kind != reflect.String; {
 	case long && !number && countFew(w, viewAs[string](s), stringKind(), cancelled),
+		long && number && t.Size() == 2 && countFew(w, viewAs[uint16](s), numberKind[E, uint16](), cancelled),
 		long && number && t.Size() == 4 && countFew(w, viewAs[uint32](s), numberKind[E, uint32](), cancelled),
 		long && number && t.Size() == 8 && countFew(w, viewAs[uint64](s), numberKind[E, uint64](), cancelled):
 		return true
@@ -253,6 +254,9 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 		}
 		return true
 	}
+	if l.ordered && e.rotate(w) {
+		return true
+	}
 	var runs []stretch
 	early := l.few || !l.calm
 	if early {
@@ -275,10 +279,32 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 // sortRuns sorts elements that are in a few long runs, or nearly in order, and says whether it did.
 func (e *comparables[E]) sortRuns(w *pool.Worker) bool {
 	n := len(e.sides[inSlice])
+	if e.rotate(w) {
+		return true
+	}
 	if runs := e.findRuns(w, n, true); 0 < len(runs) && len(runs) <= mostRuns && !e.outliersPart(runs) {
 		return e.mergeStretches(w, runs)
 	}
 	return n <= dropAlone && e.nearly(0, n)
+}
+
+// rotate sorts elements that are two runs of which the second belongs before the first, such as a ring buffer's, and says whether it did.
+func (e *comparables[E]) rotate(w *pool.Worker) bool {
+	s := e.sides[inSlice]
+	if e.compare(s[len(s)-1], s[0]) >= 0 {
+		return false
+	}
+	mid, down := e.sorting.run(0, len(s))
+	if down || mid == len(s) {
+		return false
+	}
+	if end, down := e.sorting.run(mid, len(s)); end < len(s) || down {
+		return false
+	}
+	reverse(w, s[:mid])
+	reverse(w, s[mid:])
+	reverse(w, s)
+	return true
 }
 
 // outliersPart says whether all runs ascend, and would be one but for a few elements at their borders.
