@@ -161,10 +161,15 @@ func findStatuses() *statuses {
 			samples = append(samples, <-started)
 		}
 	}
-	for range 500 { // until they all wait
-		if s := statusesOf(samples); s != nil {
+	// Until they all wait, and two looks agree: a goroutine that the collector has stopped, to look at its stack, shows a wait of another kind for a
+	// moment, before its own.
+	var before *statuses
+	for range 500 {
+		s := statusesOf(samples)
+		if s != nil && before != nil && *s == *before {
 			return s
 		}
+		before = s
 		time.Sleep(100 * time.Microsecond)
 	}
 	return none
