@@ -111,8 +111,10 @@ func (p *Pool) lend(what string, of any) loan {
 	w := goroutines.find(goroutineID())
 	for v := w; v != nil; v = v.outer {
 		if v.away++; v.away == 1 {
-			v.answerNotice()
+			// The monitor reads waitsFor after it has written seen, and this reads seen after it has written waitsFor. So from here on it lends
+			// nothing for v. To look at seen first is not enough: an allocation may wait, see noticed.go.
 			v.waitsFor.Store(&waitsFor{what: what, of: of, home: v.homePlace(), since: heist.Ticks()})
+			v.answerNotice()
 			v.region = region("heist: wait")
 			v.inside.Own().waits(v)
 			v.lend()
