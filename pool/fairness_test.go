@@ -56,9 +56,9 @@ func TestWhoGaveWayForLongDoesNotSoonAgain(t *testing.T) {
 	onlyWorker(t, p, func(w *Worker) {
 		p.networkDue.Store(heist.Ticks() + heist.TicksIn(time.Hour))
 		gives := func() bool {
-			before := w.gaveWay.Load()
+			before := w.gaveWayAt // the place, which counts, may be lent while Eventually sleeps
 			w.giveWay()
-			return w.gaveWay.Load() > before
+			return w.gaveWayAt > before
 		}
 		long := func() bool {
 			go func() {
