@@ -20,16 +20,6 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
-func otherWays() []way {
-	if vdsoGetcpu == 0 {
-		return nil
-	}
-	return []way{{"vDSO", func() (cpu, node int) {
-		c, n := callGetcpu(vdsoGetcpu)
-		return int(c), int(n)
-	}}}
-}
-
 func TestWithoutAVDSOTheKernelIsAsked(t *testing.T) {
 	require.Zero(t, findGetcpu(nil, nil))
 	require.Zero(t, findGetcpu([][2]uintptr{{33, 0}, {6, 4096}}, nil))

@@ -151,7 +151,7 @@ func TestOnlyLongLoopsAreDividedAmongNodes(t *testing.T) {
 func TestALoopForWhichNoPlaceIsFreeIsNotDividedAmongNodes(t *testing.T) {
 	p := newNodes(t, 2, 1)
 	requireAtRest(t, p)
-	loop := func(g ...Granularity) (alone bool) {
+	loop := func() (alone bool) {
 		require.NoError(t, p.Run(func(caller *Worker) {
 			var others atomic.Int64
 			require.NoError(t, ForRange(caller, 10_000, func(w *Worker, lo, hi int) {
@@ -159,7 +159,7 @@ func TestALoopForWhichNoPlaceIsFreeIsNotDividedAmongNodes(t *testing.T) {
 					others.Add(1)
 				}
 				work(100 * (hi - lo))
-			}, g...))
+			}))
 			alone = others.Load() == 0
 		}))
 		return alone
