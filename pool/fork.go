@@ -228,12 +228,12 @@ func (s *frames[W, R]) push(what W) { s.pushTo(what, false) }
 func (s *frames[W, R]) pushTo(what W, public bool) {
 	w := s.owner
 	w.mustBeMine("a join")
-	w.answerNotice()
 	w.cancelScope.look(w)
 	d := s.bottom
 	if uint(d-s.base) >= blockLen {
 		s.moveTo(d)
 	}
+	w.answerNotice() // after the allocation, which may wait
 	s.block[d-s.base].what = what
 	s.bottom = d + 1
 	s.used = max(s.used, d+1)
@@ -291,7 +291,7 @@ func (s *frames[W, R]) relax() {
 
 // reason says whether there is a reason for an alarm.
 func (s *stack) reason() bool {
-	return (s.sleep.Load() - s.owner.calm).Hungry() || s.owner.cancelScope.stopped()
+	return (s.sleep.Load() - s.owner.calm).Hungry() || s.owner.cancelScope.stopped() || s.owner.core.Seen()
 }
 
 // # Giving way

@@ -346,9 +346,10 @@ func (l *look) waits(w *Worker) bool {
 	return s == isWaiting || s == isInSyscall
 }
 
-// inJob says whether the worker is in a function of the user, and not in a wait that heist knows of.
+// inJob says whether the worker is in a function of the user, and neither in a wait that heist knows of nor in the middle of a use of
+// its place.
 func (w *Worker) inJob() bool {
-	if w.waitsFor.Load() != nil {
+	if w.waitsFor.Load() != nil || w.usesPlace.Load() != 0 {
 		return false
 	}
 	if w.core.Guest {

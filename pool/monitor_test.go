@@ -102,6 +102,45 @@ func TestAWorkerThatComputesKeepsItsPlace(t *testing.T) {
 	require.True(t, testutil.Eventually(ran.Load))
 }
 
+// TestNoWaitIsNoticedWhileAWorkerQueuesATask: it may be that of an allocation, and a stand-in would use the place at the same time.
+func TestNoWaitIsNoticedWhileAWorkerQueuesATask(t *testing.T) {
+	needsStatuses(t)
+	p := newPool(t, WithWorkers(1))
+	queues := false
+	var over atomic.Bool
+	var chain func(*Worker)
+	chain = func(w *Worker) {
+		if !over.Load() {
+			_ = w.Go(chain)
+		}
+	}
+	require.NoError(t, p.Go(chain))
+	require.True(t, testutil.Eventually(func() bool {
+		p.workers.each(func(w *Worker) { queues = queues || w.usesPlace.Load() != 0 })
+		return queues
+	}))
+	over.Store(true)
+
+	gate, began := make(chan struct{}), make(chan *Worker)
+	require.NoError(t, p.Go(func(w *Worker) {
+		w.usesPlace.Set(1)
+		began <- w
+		<-gate
+		w.usesPlace.Set(0)
+		<-gate
+	}))
+	w := <-began
+	ran := make(chan struct{})
+	require.NoError(t, p.Go(func(*Worker) { close(ran) }))
+	look := look{p: p, statuses: goroutineStatuses()}
+	require.True(t, testutil.Eventually(func() bool { return look.waits(w) }))
+	look.notice(w)
+	require.Zero(t, p.core.Waits())
+	gate <- struct{}{}
+	require.True(t, closed(ran), "the wait behind it is noticed")
+	gate <- struct{}{}
+}
+
 // TestThievesFindWhatATaskShowsAfterANoticedWait: it had nothing to show while it waited, and has not come back before
 // it has.
 func TestThievesFindWhatATaskShowsAfterANoticedWait(t *testing.T) {

@@ -227,6 +227,7 @@ type display struct {
 	inside    published.Pointer[inside] // the innermost future or group whose function it is in
 	forWhom   published.Pointer[Worker] // the worker whose fork or child it runs; nil for none
 	latch     published.Pointer[latch]  // of that fork or child
+	usesPlace published.Word            // 1 while a job does so and may allocate: no wait of that is noticed
 	publishes heist.Counter             // how often it has published forks
 	since     atomic.Int64              // when its job began, in heist.Ticks; 0 if it has none, or the pool does not measure
 	slowSince atomic.Int64              // the last job that took too long, by its since; see slow.go

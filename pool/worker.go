@@ -151,9 +151,12 @@ func (w *Worker) queue(f func(*Worker)) {
 		p.queue(t, PriorityNormal, w.core.Node())
 		return
 	}
-	if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) { // both end with a full fence
+	w.usesPlace.Set(1) // a full ring has the injector allocate
+	// The exchange and the push end with a full fence.
+	if t = w.lifoSlot.Swap(t); t != nil && !w.ring.Push(t) {
 		w.stash = append(w.stash, t) // the pool is about to end, and has accepted it
 	}
+	w.usesPlace.Set(0)
 	if t == nil && w.keeps.Load() {
 		p.core.MayWait() // the monitor sees to it if the worker does not come to the slot
 		return

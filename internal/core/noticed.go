@@ -20,9 +20,13 @@ import (
 // seen; that the goroutine waits, and that it goes on, are operations on one atomic word of the runtime. If the monitor
 // finds that the goroutine waits, it has written seen before the goroutine goes on, so the worker finds it when it next
 // looks, and then waits for the lock. If the worker is between its look and the use of the place, its goroutine does not
-// wait there, since no such stretch of code waits for anything; or it waited before the look. (TakeUp waits for a lock, so the
-// worker looks again after it. An allocation may wait, too: where it begins a collection for which there are too few mark workers yet, the
-// goroutine waits for them by a channel. So who lends says first that it waits, and looks then.) Nor does it matter in which of several waits the monitor finds the goroutine.
+// wait there, since no such stretch of code waits for anything; or it waited before the look. Nor does it matter in which of several waits
+// the monitor finds the goroutine.
+//
+// A lock waits, and so may an allocation: where it begins a collection for which there are too few mark workers yet, the goroutine
+// waits for them by a channel. So a stretch with one of these either looks again after it, or says before it that the monitor is to
+// leave it alone, and takes that back behind its last use of the place. The monitor asks for that after it has found that the goroutine
+// waits. If it finds the word taken back, the goroutine has gone on, and looks at seen before it uses its place again.
 //
 // What the worker wrote before its goroutine waited is visible to the monitor, by the runtime's atomic word. So the monitor
 // may read the worker's fields while the goroutine waits, and whatever it changes is visible to the worker by seen.
