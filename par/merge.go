@@ -3,7 +3,10 @@ package par
 import (
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed53057037/heist/pool"
 )
 
 // # The serial parts of a merge sort
@@ -48,10 +51,10 @@ const fewOnStack, largeOnStack = 128, 32
 
 // sortFew sorts s, in the caller alone: by insertion as long as that pays, if s begins with a run that is not short, and else as leafFunc does.
 func sortFew[E any](s []E, compare func(a, b E) int) {
-	end, down := runOfFunc(s, compare)
+	end, down, equals := runOfFunc(s, compare)
 	if end > max(fewInOrder, min(len(s)/4, leastRun/2)) {
 		if down {
-			slices.Reverse(s[:end])
+			reverseRun(s[:end], equals, compare)
 		}
 		if insertNear(s, end, compare) {
 			return
@@ -75,16 +78,45 @@ func sortOnStack[E any](s []E, compare func(a, b E) int) {
 	leafFunc(s, buffer[:len(s)], inSlice, compare)
 }
 
-// runOfFunc returns where the run ends that s begins with, and whether it descends.
-func runOfFunc[E any](s []E, compare func(a, b E) int) (end int, down bool) {
-	if end = 2; end > len(s) {
-		return len(s), false
+// runOfFunc returns where the run ends that s begins with, whether it descends, and whether equal elements are in one that does.
+func runOfFunc[E any](s []E, compare func(a, b E) int) (end int, down, equals bool) {
+	end = min(len(s), 1)
+	first := 0
+	for ; first == 0 && end < len(s); end++ {
+		first = compare(s[end], s[end-1])
 	}
-	down = compare(s[1], s[0]) < 0
-	for end < len(s) && (compare(s[end], s[end-1]) < 0) == down {
-		end++
+	if first >= 0 {
+		for end < len(s) && compare(s[end], s[end-1]) >= 0 {
+			end++
+		}
+		return end, false, false
 	}
-	return end, down
+	for equals = end > 2; end < len(s); end++ {
+		c := compare(s[end], s[end-1])
+		if c > 0 {
+			break
+		}
+		equals = equals || c == 0
+	}
+	return end, true, equals
+}
+
+// reverseRun reverses s, a run that descends. Equal elements in it are reversed before, and so keep their order.
+func reverseRun[E any](s []E, equals bool, compare func(a, b E) int) {
+	if equals {
+		reverseEquals(s, compare)
+	}
+	slices.Reverse(s)
+}
+
+// reverseEquals reverses all elements of s that are equal to their neighbours.
+func reverseEquals[E any](s []E, compare func(a, b E) int) {
+	for lo, hi := 0, 1; lo < len(s); lo, hi = hi, hi+1 {
+		for hi < len(s) && compare(s[hi], s[lo]) == 0 {
+			hi++
+		}
+		slices.Reverse(s[lo:hi])
+	}
 }
 
 // mostSkewed is how many times longer than another a run may be and still be merged with it element by element.
@@ -135,6 +167,7 @@ type comparables[E any] struct {
 	sorting
 	compare func(a, b E) int
 	sides   [2][]E
+	equals  atomic.Bool // there are equal elements in a run that descends; who finds one writes
 }
 
 func newComparables[E any](s []E, compare func(a, b E) int, cancelled func() bool) *comparables[E] {
@@ -164,7 +197,8 @@ func (e *comparables[E]) sample(at, hi int) (less, equal int) {
 }
 
 func (e *comparables[E]) run(lo, hi int) (end int, down bool) {
-	end, down = runOfFunc(e.sides[inSlice][lo:hi], e.compare)
+	end, down, equals := runOfFunc(e.sides[inSlice][lo:hi], e.compare)
+	e.hasEquals(equals)
 	return lo + end, down
 }
 
@@ -176,7 +210,34 @@ func (e *comparables[E]) nearly(lo, hi int) bool {
 	return dropMerge(s, e.compare, e.stopped) || !e.stopped() && insertNear(s, 1, e.compare)
 }
 
-func (e *comparables[E]) reverse(lo, hi int) { slices.Reverse(e.sides[inSlice][lo:hi]) }
+func (e *comparables[E]) hasEquals(equals bool) {
+	if equals && !e.equals.Load() {
+		e.equals.Store(true)
+	}
+}
+
+func (e *comparables[E]) reverse(w *pool.Worker, lo, hi int) {
+	done := false
+	defer func() {
+		if !done {
+			e.caught(recover())
+		}
+	}()
+	s := e.sides[inSlice][lo:hi]
+	if e.equals.Load() {
+		ends := make([]int, 1+partsOf(w, len(s))) // of the parts, behind the first, which is empty
+		for part := range ends[1:] {
+			_, end := cut(len(s), part, len(ends)-1)
+			for end < len(s) && e.compare(s[end], s[end-1]) == 0 {
+				end++
+			}
+			ends[part+1] = end
+		}
+		each(w, len(ends)-1, func(_ *pool.Worker, part int) { reverseEquals(s[ends[part]:ends[part+1]], e.compare) })
+	}
+	reverse(w, s)
+	done = true
+}
 
 func (e *comparables[E]) leaf(r extent, to side) (in side) {
 	done := false
@@ -186,10 +247,10 @@ func (e *comparables[E]) leaf(r extent, to side) (in side) {
 		}
 	}()
 	s := e.sides[inSlice][r.lo:r.hi]
-	if end, down := runOfFunc(s, e.compare); end < len(s) {
+	if end, down, equals := runOfFunc(s, e.compare); end < len(s) {
 		in = leafFunc(s, e.sides[inBuffer][r.lo:r.hi], to, e.compare)
 	} else if down {
-		slices.Reverse(s)
+		reverseRun(s, equals, e.compare)
 	}
 	done = true
 	return in

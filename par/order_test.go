@@ -52,8 +52,8 @@ var orders = map[string]func(n int, r *rand.Rand) []int{
 		return keysFrom(n, func(i int) int { return i % tooth })
 	},
 	"down teeth": func(n int, r *rand.Rand) []int {
-		tooth := 1 + r.IntN(n+1)
-		return keysFrom(n, func(i int) int { return -i % tooth })
+		tooth, step := 1+r.IntN(n+1), 1+r.IntN(3)
+		return keysFrom(n, func(i int) int { return -i / step % tooth })
 	},
 	"rotated": func(n int, r *rand.Rand) []int {
 		by := r.IntN(n + 1)
@@ -262,6 +262,7 @@ func TestSortFuncComparesLittle(t *testing.T) {
 		{"random", r.Perm(n), 1.05 * least},
 		{"sorted", seq(0, n), 1.01 * n},
 		{"reversed", orders["reversed"](n, r), 1.01 * n},
+		{"reversed, each twice", keysFrom(n, func(i int) int { return -i / 2 }), 2.1 * n},
 		{"5 values", keysFrom(n, func(int) int { return r.IntN(5) }), 2.5 * n},
 		{"7 values in turn", keysFrom(n, func(i int) int { return i % 7 }), 2.8 * n},
 		{"16 values in turn", keysFrom(n, func(i int) int { return i % 16 }), 6 * n},

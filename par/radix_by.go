@@ -216,9 +216,9 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	switch {
 	case l.oneRun:
 		if l.down {
-			reverse(w, s)
+			e.reverse(w, 0, len(s))
 		}
-		return true
+		return e.end()
 	case l.ordered && e.sortRuns(w):
 		return true
 	}
@@ -274,18 +274,23 @@ func newKeyed[E any, K cmp.Ordered](s []E, key func(e E) K, cancelled func() boo
 // run takes one call of key for each element, where comparisons would take two.
 func (e keyed[E, K]) run(lo, hi int) (end int, down bool) {
 	s, key := e.sides[inSlice][:hi], e.key
-	last := key(s[lo])
-	for end = lo + 1; end < len(s); end++ {
+	last, first := key(s[lo]), 0
+	for end = lo + 1; first == 0 && end < len(s); end++ {
+		k := key(s[end])
+		first, last = cmp.Compare(k, last), k
+	}
+	down = first < 0
+	equals := down && end > lo+2
+	for ; end < len(s); end++ {
 		k := key(s[end])
 		less := cmp.Less(k, last)
-		if end == lo+1 {
-			down = less
-		}
-		if less != down {
+		if !down && less || down && !less && cmp.Less(last, k) {
 			break
 		}
+		equals = equals || down && !less
 		last = k
 	}
+	e.hasEquals(equals)
 	return end, down
 }
 

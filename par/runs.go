@@ -24,7 +24,7 @@ import (
 //     its parts, and runs are joined at the parts' borders. Then the stretches are merged. Numbers, strings and elements with keys are merged only
 //     if there are a few runs and nothing else, which is found out before step 3; otherwise they are sorted by their bits.
 //
-// Runs ascend, or descend strictly, so that a run that is reversed is stable. Where equal elements cannot be told apart they may be in a run that descends.
+// Runs ascend or descend. Equal elements of one that descends are reversed before it is, so that they keep their order, unless they cannot be told apart.
 //
 // From timsort: runs, an insertion that takes few comparisons, and the search for few elements in a long run. From powersort (Munro and Wild, 2018): merges that
 // are near the best for any lengths of runs; of their two rules the one that a fork can follow from the top down, peeksort's, which cuts at

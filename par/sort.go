@@ -105,7 +105,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice.
 //
-// Elements that are in order, or more than 16 strictly in reverse order, are compared once, runs are merged, and if there are few values, an element is
+// Elements that are in order, or more than 16 strictly in reverse order, are compared once, and twice in reverse order with equal ones, runs are merged, and if there are few values, an element is
 // compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
 // elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are
 // sorted by the caller alone.
@@ -250,9 +250,9 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 	s := e.sides[inSlice]
 	if l.oneRun {
 		if l.down {
-			reverse(w, s)
+			e.reverse(w, 0, len(s))
 		}
-		return true
+		return e.end()
 	}
 	if l.ordered && e.rotate(w) {
 		return true
@@ -273,7 +273,7 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 	if runs == nil {
 		runs = []stretch{{len(s), mixed}}
 	}
-	return e.mergeStretches(w, runs)
+	return e.mergeRuns(w, len(s), runs)
 }
 
 // sortRuns sorts elements that are in a few long runs, or nearly in order, and says whether it did.
@@ -283,7 +283,7 @@ func (e *comparables[E]) sortRuns(w *pool.Worker) bool {
 		return true
 	}
 	if runs := e.findRuns(w, n, true); 0 < len(runs) && len(runs) <= mostRuns && !e.outliersPart(runs) {
-		return e.mergeStretches(w, runs)
+		return e.mergeRuns(w, n, runs)
 	}
 	return n <= dropAlone && e.nearly(0, n)
 }
@@ -320,16 +320,6 @@ func (e *comparables[E]) outliersPart(runs []stretch) bool {
 	return true
 }
 
-// mergeStretches merges stretches that are all elements.
-func (e *comparables[E]) mergeStretches(w *pool.Worker, runs []stretch) bool {
-	s := e.sides[inSlice]
-	if len(runs) == 1 && runs[0].order == descends {
-		reverse(w, s)
-		runs[0].order = ascends
-	}
-	return e.mergeRuns(w, len(s), runs)
-}
-
 // sorting is the part of a sort that need not know the elements.
 type sorting struct {
 	elements  elements    // constant, until the end
@@ -344,12 +334,12 @@ type sorting struct {
 // elements is the part of a sort that knows the elements. Ranges are of indices,
 // the same in the slice and in the buffer.
 type elements interface {
-	// run returns where the run ends that begins at lo, and whether it descends, strictly. It is at most hi.
+	// run returns where the run ends that begins at lo, and whether it descends. It is at most hi.
 	run(lo, hi int) (end int, down bool)
 	// nearly sorts a range of the slice that nearly ascends, and says whether it did.
 	nearly(lo, hi int) bool
-	// reverse reverses a range of the slice.
-	reverse(lo, hi int)
+	// reverse sorts a run in the slice that descends. If the comparator panics, that is caught, and the slice has its elements.
+	reverse(w *pool.Worker, lo, hi int)
 	// grow makes the buffer.
 	grow()
 	// leaf sorts a range of the slice, in the caller alone, into the given side, and returns the side that it is in: one that is a run already stays
@@ -460,7 +450,7 @@ func sortFork(w *pool.Worker, t part) side {
 		}
 		left, right, mid = t.runs[:k+1], t.runs[k+1:], t.runs[k].end
 	case only.order == descends:
-		t.elements.reverse(t.a.lo, t.a.hi)
+		t.elements.reverse(w, t.a.lo, t.a.hi)
 		return inSlice
 	case only.order == ascends:
 		return inSlice
