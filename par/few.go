@@ -12,7 +12,7 @@ import (
 // # Few values
 //
 // If a sample finds no more than mostValues values, a sort by comparisons deals its elements out:
-// to one bucket for each value, and one for whatever lies between two values. An element is compared with 2 of 5 values, or 3 of 16, in
+// to one bucket for each value, and one for whatever lies between two values. An element is compared with 2 of 5 values, 3 of 16, or 6 of 100, in
 // the mean, because a comparator says at once that elements are equal. Quicksorts that put aside what equals the pivot (as
 // pdqsort, ipnsort and driftsort do) take twice as many comparisons, and merges log2 n.
 //
@@ -24,13 +24,13 @@ import (
 // way, but for values that are found on the way (sortFewValues).
 
 // mostValues bounds the values that are looked for. It may be at most 127.
-const mostValues = 16
+const mostValues = 100
 
-// mostDistinct is how many elements of a sample may be all different.
-const mostDistinct = 12
+// leastDistinct and mostDistinct are how many elements of a sample may be all different, in a short slice and in a long one.
+const leastDistinct, mostDistinct = 12, 24
 
 // sampled is how many elements are asked for values.
-const sampled = 128
+const sampled = 256
 
 // deal deals the elements out if they have few values, and returns the stretches that they are in then, or nil.
 // A panic of the comparator may pass: nothing has been written.
@@ -95,19 +95,19 @@ func (e *comparables[E]) values(s []E) []E {
 	})
 }
 
-// sampleValues adds the elements of a sample of s to the values, unless they are there, and returns nil if there are many. Where the first
-// mostDistinct elements of the sample are all different, it is no longer: of 16 values, that happens once in 300 times.
+// sampleValues adds the elements of a sample of s to the values, unless they are there, and returns nil if there are many. Where the
+// first elements of the sample are all different, it is no longer: 12 of 16 values are once in 300 times, 24 of 100 values once in 20.
 func sampleValues[E any](s []E, add func(values []E, x E) []E) (values []E) {
 	n := min(len(s)/4, sampled)
+	distinct := min(leastDistinct+len(s)/256, mostDistinct)
 	random := uint32(2463534242) // Marsaglia's xorshift: nothing that is in step with elements that repeat
 	for k := range n {
 		random ^= random << 13
 		random ^= random >> 17
 		random ^= random << 5
-		lo, hi := cut(len(s), k, n)
 		was := len(values)
-		values = add(values, s[lo+int(random>>1)%(hi-lo)])
-		if len(values) > was && (was == mostValues || was == k && k == mostDistinct-1) {
+		values = add(values, s[uint(random)%uint(len(s))])
+		if len(values) > was && (was == mostValues || was == k && k == distinct-1) {
 			return nil
 		}
 	}
@@ -131,65 +131,75 @@ func bucketOf[E any](values []E, x E, compare func(a, b E) int) uint8 {
 	return uint8(2 * lo)
 }
 
-// slots is how many slots there are for values that are counted.
-const slots = 256
+// slotBits is the logarithm of how many slots there are for values that are counted: 4 KiB, an eighth of a first-level cache.
+const slotBits = 12
 
-// slotted are values in slots of their own: x belongs into the one at the highest bits of x's number times factor.
+// slotted are values with slots of their own, each at the highest bits of its number times factor.
 type slotted[T any] struct {
 	factor uint64
-	table  [slots]T
+	slots  [1 << slotBits]uint8 // the index of the value; 0 for none
+	values [1 + mostValues]T    // from 1 on
 }
 
-func (f *slotted[T]) slot(number uint64) uint8 { return uint8(number * f.factor >> 56) }
+// index returns the index of the value that an element with that number has, if it has any.
+func (f *slotted[T]) index(number uint64) uint8 { return f.slots[number*f.factor>>(64-slotBits)] }
 
-// counted are few values, in order, with how many elements of each part have the value in each slot.
+// place gives the values their slots, and says whether there are enough: for 100 values that is so 3 times in 10.
+func (f *slotted[T]) place(values []T, number func(x T) uint64) bool {
+	clear(f.slots[:])
+	f.values[0] = values[0] // which no element that finds it is
+	copy(f.values[1:], values)
+	for i, x := range values {
+		at := &f.slots[number(x)*f.factor>>(64-slotBits)]
+		if *at != 0 {
+			return false
+		}
+		*at = uint8(1 + i)
+	}
+	return true
+}
+
+// perValue says for each value, by its index, how many elements have it, or where the next of them goes.
+type perValue [1 + mostValues]int
+
+// counted are few values, in order, by parts of the slice.
 type counted[T any] struct {
 	slotted[T]
 	values []T
-	counts [][slots]int
+	parts  []perValue
 }
 
 // kind says how elements are counted.
 type kind[T any] struct {
 	number func(x T) uint64 // a number for an element
-	// count adds how many elements have the value in each slot, or returns false if one has another.
-	count func(f *slotted[T], s []T, n *[slots]int) bool
+	// count adds how many elements have each value, or returns false if one has another.
+	count func(f *slotted[T], s []T, n *perValue) bool
 	order func(values []T)
 }
 
 // countValues counts the elements of s, or returns nil if they do not have few values.
 func countValues[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() bool) *counted[T] {
-	c := &counted[T]{values: sampleValues(s, func(values []T, x T) []T {
+	values := sampleValues(s, func(values []T, x T) []T {
 		if slices.Contains(values, x) {
 			return values
 		}
 		return append(values, x)
-	})}
-	if c.values == nil {
+	})
+	if values == nil {
 		return nil
 	}
+	c := &counted[T]{values: values}
 	c.factor = 0x9e3779b97f4a7c15
-	var taken [slots]bool
-	for tries := 0; ; tries++ { // each finds slots for 16 values with a probability of 0.6
-		clear(taken[:])
-		if !slices.ContainsFunc(c.values, func(x T) bool { t := &taken[c.slot(k.number(x))]; was := *t; *t = true; return was }) {
-			break
-		}
+	for tries := 0; !c.place(values, k.number); tries++ {
 		if c.factor *= 0xd1342543de82ef95; tries == 20 {
 			return nil
 		}
 	}
-	for i := range c.table {
-		c.table[i] = c.values[0] // a slot that no value has does not have the first one either
-	}
-	for _, x := range c.values {
-		c.table[c.slot(k.number(x))] = x
-	}
-	c.counts = make([][slots]int, partsOf(w, len(s)))
+	c.parts = make([]perValue, partsOf(w, len(s)))
 	var other atomic.Bool // an element has another value
-	each(w, len(c.counts), func(_ *pool.Worker, part int) {
-		lo, hi := cut(len(s), part, len(c.counts))
-		if !k.count(&c.slotted, s[lo:hi], &c.counts[part]) {
+	each(w, len(c.parts), func(_ *pool.Worker, part int) {
+		lo, hi := cut(len(s), part, len(c.parts))
+		if !k.count(&c.slotted, s[lo:hi], &c.parts[part]) {
 			other.Store(true)
 		}
 	})
@@ -207,9 +217,9 @@ func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() b
 		return false
 	}
 	for _, x := range c.values {
-		n := 0
-		for part := range c.counts {
-			n += c.counts[part][c.slot(k.number(x))]
+		n, value := 0, c.index(k.number(x))
+		for part := range c.parts {
+			n += c.parts[part][value]
 		}
 		equal := s[:n]
 		ranges(w, n, func(lo, hi int) {
@@ -230,17 +240,18 @@ func dealFew[E any, K comparable](w *pool.Worker, s []E, keys []K, k kind[K], ca
 	}
 	end := 0
 	for _, x := range c.values { // counts become the places of the next elements
-		for part := range c.counts {
-			n := &c.counts[part][c.slot(k.number(x))]
+		value := c.index(k.number(x))
+		for part := range c.parts {
+			n := &c.parts[part][value]
 			*n, end = end, end+*n
 		}
 	}
 	dealt := make([]E, len(s))
-	each(w, len(c.counts), func(_ *pool.Worker, part int) {
-		lo, hi := cut(len(s), part, len(c.counts))
-		keys, next := keys[lo:hi], &c.counts[part]
+	each(w, len(c.parts), func(_ *pool.Worker, part int) {
+		lo, hi := cut(len(s), part, len(c.parts))
+		keys, next := keys[lo:hi], &c.parts[part]
 		for i, x := range s[lo:hi] {
-			n := &next[c.slot(k.number(keys[i]))]
+			n := &next[c.index(k.number(keys[i]))]
 			dealt[*n] = x
 			*n++
 		}
@@ -253,14 +264,13 @@ func dealFew[E any, K comparable](w *pool.Worker, s []E, keys []K, k kind[K], ca
 func numberKind[E cmp.Ordered, U integer]() kind[U] {
 	return kind[U]{
 		number: func(x U) uint64 { return uint64(x) },
-		count: func(f *slotted[U], s []U, n *[slots]int) bool {
-			table, factor := &f.table, f.factor // in registers
+		count: func(f *slotted[U], s []U, n *perValue) bool {
 			for _, x := range s {
-				at := uint64(x) * factor >> 56
-				if table[at] != x {
+				i := f.index(uint64(x))
+				if f.values[i] != x {
 					return false
 				}
-				n[at]++
+				n[i]++
 			}
 			return true
 		},
@@ -272,13 +282,13 @@ func stringKind() kind[string] {
 	seed := maphash.MakeSeed()
 	return kind[string]{
 		number: func(x string) uint64 { return maphash.String(seed, x) },
-		count: func(f *slotted[string], s []string, n *[slots]int) bool {
+		count: func(f *slotted[string], s []string, n *perValue) bool {
 			for _, x := range s {
-				at := f.slot(maphash.String(seed, x))
-				if f.table[at] != x {
+				i := f.index(maphash.String(seed, x))
+				if f.values[i] != x {
 					return false
 				}
-				n[at]++
+				n[i]++
 			}
 			return true
 		},

@@ -27,7 +27,7 @@ var orders = map[string]func(n int, r *rand.Rand) []int{
 	"reversed": func(n int, r *rand.Rand) []int { s := seq(0, n); slices.Reverse(s); return s },
 	"equal":    func(n int, _ *rand.Rand) []int { return make([]int, n) },
 	"few": func(n int, r *rand.Rand) []int {
-		values := 1 + r.IntN(40)
+		values := 1 + r.IntN(150)
 		return keysFrom(n, func(int) int { return r.IntN(values) * 1_000_003 })
 	},
 	"mostly one": func(n int, r *rand.Rand) []int {
@@ -264,6 +264,7 @@ func TestSortFuncComparesLittle(t *testing.T) {
 		{"reversed", orders["reversed"](n, r), 1.01 * n},
 		{"reversed, each twice", keysFrom(n, func(i int) int { return -i / 2 }), 2.1 * n},
 		{"5 values", keysFrom(n, func(int) int { return r.IntN(5) }), 2.5 * n},
+		{"60 values", keysFrom(n, func(int) int { return r.IntN(60) }), 5.5 * n},
 		{"7 values in turn", keysFrom(n, func(i int) int { return i % 7 }), 2.8 * n},
 		{"16 values in turn", keysFrom(n, func(i int) int { return i % 16 }), 6 * n},
 		{"1% swapped", disturbed(n, r, func(s []int) {

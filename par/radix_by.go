@@ -102,10 +102,10 @@ func sortFewValues[K cmp.Ordered](dst, src items[uint8, K]) bool {
 	if reflect.TypeFor[K]().Kind() == reflect.String {
 		return false
 	}
-	const slots = 64 // for at most mostValues
-	var values [mostValues]K
+	const most, slots = 16, 64
+	var values [most]K
 	var numbers [slots]uint8 // of the value in a slot, from 1
-	var counts [mostValues + 1]uint8
+	var counts [most + 1]uint8
 	var number [fewKeys]uint8 // of each key's value
 	known := uint8(0)
 	var zero K
@@ -119,7 +119,7 @@ func sortFewValues[K cmp.Ordered](dst, src items[uint8, K]) bool {
 			case n > 0:
 				at = (at + 1) % slots
 				continue
-			case known == mostValues || k != k:
+			case known == most || k != k:
 				return false
 			}
 			values[known] = k
@@ -129,7 +129,7 @@ func sortFewValues[K cmp.Ordered](dst, src items[uint8, K]) bool {
 		number[i] = numbers[at]
 		counts[numbers[at]]++
 	}
-	var sorted [mostValues]uint8
+	var sorted [most]uint8
 	for i := range known {
 		j := i
 		for ; j > 0 && values[i] < values[sorted[j-1]-1]; j-- {

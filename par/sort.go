@@ -105,8 +105,8 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice.
 //
-// Elements that are in order, or more than 16 strictly in reverse order, are compared once, and twice in reverse order with equal ones, runs are merged, and if there are few values, an element is
-// compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
+// Elements that are in order are compared once, and so are more than 16 in reverse order, or twice if some of these are equal. Runs are merged, and if
+// there are few values, an element is compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
 // elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are
 // sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
@@ -265,7 +265,7 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 	if runs == nil && (l.ordered || l.partly) {
 		runs = e.findRuns(w, len(s), false)
 	}
-	if !early && 2*disordered(runs, len(s)) >= len(s) {
+	if !early && (2*disordered(runs, len(s)) >= len(s) || len(runs) > mostValues) {
 		if dealt := e.deal(w); dealt != nil {
 			runs = dealt
 		}
