@@ -167,7 +167,8 @@ type comparables[E any] struct {
 	sorting
 	compare func(a, b E) int
 	sides   [2][]E
-	equals  atomic.Bool // there are equal elements in a run that descends; who finds one writes
+	same    bool        // equal elements are the same in every way that can be seen; constant
+	equals  atomic.Bool // others are in a run that descends; who finds them writes
 }
 
 func newComparables[E any](s []E, compare func(a, b E) int, cancelled func() bool) *comparables[E] {
@@ -211,7 +212,7 @@ func (e *comparables[E]) nearly(lo, hi int) bool {
 }
 
 func (e *comparables[E]) hasEquals(equals bool) {
-	if equals && !e.equals.Load() {
+	if equals && !e.same && !e.equals.Load() {
 		e.equals.Store(true)
 	}
 }

@@ -66,7 +66,7 @@ type looked struct {
 	oneRun, down bool // all are one run; it descends
 	ordered      bool // most are in runs
 	partly       bool // some are
-	calm         bool // some windows of the sample are in order
+	calm         bool // all windows of the sample are in order
 	few          bool // they may have few values
 }
 
@@ -109,7 +109,7 @@ func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), samp
 		}
 	}
 	l.ordered, l.partly = turns*mostTurns <= count*windowLen, calm*leastCalm >= count
-	l.calm = calm > 0
+	l.calm = calm == count
 	l.few = equals > 0 && equals*leastEqual >= count*windowLen
 	return l
 }

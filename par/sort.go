@@ -172,14 +172,18 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 		return true
 	}
 	l := lookAtKeys(w, s)
-	switch {
-	case l.oneRun:
+	if l.oneRun {
 		if l.down {
 			reverse(w, s)
 		}
 		return true
-	case l.ordered && len(s) > shortNumbers && newComparables(s, cmp.Compare[E], cancelled).sortRuns(w):
-		return true
+	}
+	if l.ordered && len(s) > shortNumbers {
+		e := newComparables(s, cmp.Compare[E], cancelled)
+		e.same = true
+		if e.sortRuns(w) {
+			return true
+		}
 	}
 	t := reflect.TypeFor[E]()
 	kind, signed := t.Kind(), reflect.Int <= t.Kind() && t.Kind() <= reflect.Int64
