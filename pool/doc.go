@@ -34,8 +34,8 @@
 // # Forks and tasks
 //
 // A fork is half of a computation whose other half the caller runs itself: [Recursive],
-// [Join] and [Worker.Do]. It costs some nanoseconds and no allocation, so it
-// may be small. Forks lie in their worker's fork stacks, from which thieves take the
+// [Join] and [Worker.Do]. It costs some nanoseconds, so it may be small, and no allocation but for the closures that
+// Do takes. Forks lie in their worker's fork stacks, from which thieves take the
 // oldest, usually the largest, one at a time. Loops divide their range by forks, but only
 // while the pool is hungry: while a worker that could take a part searches or sleeps.
 //
@@ -61,10 +61,11 @@
 //
 // Nothing runs on top of a wait. A worker that waits for a stolen fork, a scope, a future or a group,
 // or in [Worker.Block], lends its place, the right to compute, to another worker, and goes on when
-// its wait is over. So a program hangs only if it would hang with a goroutine for each task and each
-// guest, and a task may hold a lock across a join. Waits that heist was not
+// its wait is over. So tasks that wait for one another hang only if a goroutine for each task and each
+// guest would, and a task may hold a lock across a join. Waits that heist was not
 // told of, for channels, locks, the network, are noticed, and lend the place as well; [Worker.Block] saves the time that
-// this takes at first. The items of one loop are not tasks, and must not wait for one another, see [Granularity].
+// this takes at first. A task that spins until another one has done something does not wait: it computes, and keeps its place
+// unless it calls [Worker.Yield]. The items of one loop are not tasks, and must not wait for one another, see [Granularity].
 //
 // # Misuse
 //

@@ -203,6 +203,9 @@ func WithHooks(begins, ends func(w *Worker)) Option {
 //	})
 //
 // An iter.Pull that the task itself has made may be called as usual.
+//
+// Nor should as many tasks as there are Ps poll with sleeps of a few microseconds: Go runs locked goroutines whose timers
+// fire before all that wait in a P's queue, and the rest of the process, the pool's monitor included, would starve. See Tuning.FreePs.
 func WithPinning(p Pinning) Option {
 	return func(c *config) error {
 		if p < PinAuto || p > PinNodes {

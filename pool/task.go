@@ -37,7 +37,7 @@ func (p *Pool) taskOf(f func(*Worker)) *task {
 func (t *task) run(w *Worker) { (*(*func(*Worker))(unsafe.Pointer(&t)))(w) }
 
 // Priority orders the tasks that are given to [Pool.Submit]. It is a [TaskOption]; [Pool.At] gives one to groups, futures and
-// other calls. See find.go for how a worker follows it.
+// other calls.
 type Priority int
 
 const (

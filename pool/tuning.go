@@ -20,7 +20,7 @@ type Tuning struct {
 	MaxWorkers int
 
 	// HotWorker keeps one worker awake when there is nothing to do: it spins until there is, so a task that comes
-	// to an idle pool starts within a microsecond. It costs a CPU, and a P: with as many workers as Ps the rest of
+	// to an idle pool starts within a microsecond or two, and seldom much later. It costs a CPU, and a P: with as many workers as Ps the rest of
 	// the process would wait for the spinning worker to give way, so [New] makes one fewer where nothing says how
 	// many. In a bubble of testing/synctest New refuses it.
 	HotWorker bool
@@ -65,8 +65,8 @@ type Tuning struct {
 	Latencies io.Reader
 
 	// Topology is what the pool takes the machine for, instead of what [numa.Read] says: for tests and measurements with
-	// several nodes on a machine that has one. It names CPUs that there are, and need not name all. A pool does not
-	// change it, and neither may the program.
+	// several nodes on a machine that has one. It names CPUs that there are, and need not name all. JSON of the form that
+	// [numa.Topology.MarshalJSON] describes can be decoded into one. A pool does not change it, and neither may the program.
 	Topology *numa.Topology
 
 	// UniformLooks is the probability, up to 1, that a thief's look at the other workers is uniform: it draws its

@@ -15,12 +15,13 @@ import (
 	"github.com/seed53057037/heist/bench/internal/runner"
 )
 
-const lostLegend = "Each case whose first metric heist's best implementation loses to the best other, with the most workers. What nobody can beat,\n" +
-	"such as plain calls beside forks or a process without a pool, is no other: its ratios are not bold."
+const lostLegend = "Each case whose first metric heist's best implementation loses to the best other, with the most workers. Plain calls in\n" +
+	"the suite primitives, and a process without a pool, do nothing of what is measured: they are no others, and their ratios are not bold."
 
 const markdownLegend = `All figures of one run of "go run ./bench -docs docs", which wrote this document. They are medians. In brackets: heist's best
 implementation / this one, measured in turn and compared pair by pair; behind another implementation of heist's, it / the best other, which is
-named. Below 1 heist is better, whatever the metric; bold ratios are lost by more than noise. "peak-MB" is the most memory that the
+named. Below 1 heist is better, whatever the metric; bold ratios are lost. Where a ratio and the medians fall on
+different sides of 1, noise decides. "peak-MB" is the most memory that the
 process had in RAM; in Go some 12 MB of it are the runtime and the benchmark itself. [report.html](report.html) is the same run with plots and
 ranges. The machine is shared and noisy: compare ratios, and measure on yours. [What decides the figures](performance.md) explains them.`
 
@@ -160,7 +161,7 @@ type shown struct {
 
 // readme is what users compare first, won or lost: one case a row.
 var readme = []headline{
-	{"fib(35), a fork in every call", shown{name: "forkjoin/fib35"}, []string{"goroutine", "rayon", "tbb"}},
+	{"fib(35), a fork in every call", shown{name: "forkjoin/fib35"}, []string{"serial", "goroutine", "rayon", "tbb"}},
 	{"the same on one worker", shown{name: "forkjoin/fib35", workers: 1}, []string{"serial", "rayon"}},
 	{"an unbalanced tree, UTS T3", shown{name: "forkjoin/uts-t3"}, []string{"rayon", "tbb"}},
 	{"merge sort", shown{name: "forkjoin/mergesort"}, []string{"rayon", "tbb"}},

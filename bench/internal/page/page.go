@@ -137,7 +137,7 @@ var panels = []struct {
 	title, name, metric string
 	impls               []string
 }{
-	{"fib(35): a call and its fork", "forkjoin/fib35", "ns/fork", []string{"heist-recursive", "goroutine", "rayon", "tbb"}},
+	{"fib(35): a fork with its two calls", "forkjoin/fib35", "ns/fork", []string{"heist-recursive", "goroutine", "rayon", "tbb"}},
 	{"sort of a million int64, an element", "algos/sort-1m", "ns/elem", []string{"heist", "serial", "rayon", "tbb"}},
 	{"an echo beside a saturated pool, p99", "neighbour/saturated", "net-p99-us", []string{"heist", "go", "ants"}},
 }
