@@ -380,7 +380,7 @@ func watchNeighbours(env runner.Env, done func() int64, rate bool) (runner.Sampl
 	all, ctx := errgroup.WithContext(context.Background())
 	w.ctx, w.start = ctx, time.Now()
 	w.until = w.start.Add(env.Time)
-	late := w.until.Add(4 * patience) // where a wake-up takes 100 ms, 300 of them take a patience
+	late := w.until.Add(4 * patience) // where a wake-up takes 100 ms, 1,000 of them take 100 s
 	if err := errors.Join(client.SetDeadline(late), server.SetDeadline(late)); err != nil {
 		return runner.Sample{}, err
 	}
@@ -408,12 +408,12 @@ func watchNeighbours(env runner.Env, done func() int64, rate bool) (runner.Sampl
 	return sample, err
 }
 
-// enoughForP99 is the least number of figures of a run.
+// enoughForP99 is the least number of figures of a run. With 300, one time in which the machine stands still for 3 ms is the percentile.
 func enoughForP99(env runner.Env) int64 {
 	if env.Glance {
 		return int64(env.Size(100, 5))
 	}
-	return int64(env.Size(300, 5))
+	return int64(env.Size(1000, 5))
 }
 
 // connect returns both ends of a TCP connection.
