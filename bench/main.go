@@ -77,6 +77,7 @@ func main() {
 		os.Exit(exitFailed)
 	}()
 	c := command{suites: all(), stdout: os.Stdout, stderr: os.Stderr, programs: &programs}
+	c.crossing = func() float64 { return c2c.Glance(c.topology(numa.Read)) }
 	status := c.run(os.Args[1:])
 	programs.Remove()
 	os.Exit(status)
@@ -94,7 +95,8 @@ type command struct {
 	said           map[string]bool // the notes that were printed
 	progress       *progress
 	all            *[]runner.Outcome // all outcomes, for the story at the end
-	line           float64           // what a cache line takes from CPU to CPU, ns; 0 if it was not measured
+	crossing       func() float64    // measures what a cache line takes from CPU to CPU, in ns; nil in most tests
+	line           float64           // what it took before the suites; 0 if it was not measured
 }
 
 const (
@@ -142,14 +144,14 @@ func (c command) measureAll(o options, args []string) int {
 	files := make([]*os.File, len(documents))
 	for i, d := range documents {
 		var err error
-		// Created before the measuring, which may take an hour.
-		if files[i], err = os.Create(d.file); err != nil {
+		// Opened before the measuring, which may take an hour; what is in it stays until there is something better.
+		if files[i], err = os.OpenFile(d.file, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
 			return c.status(fmt.Errorf("-%s: %w", d.flag, err))
 		}
 	}
 	if !o.json {
-		if !c.tiny {
-			c.line = c2c.Glance(c.topology(numa.Read))
+		if c.crossing != nil {
+			c.line = c.crossing()
 		}
 		upTo, legend := "", report.Legend
 		if o.budget > 0 {
@@ -181,10 +183,20 @@ func (c command) measureAll(o options, args []string) int {
 	if !o.json {
 		report.Story(c.stdout, *c.all)
 	}
+	changed := c.machineChanged()
+	if changed != nil {
+		c.complain(changed.Error())
+	}
 	if len(documents) > 0 {
 		p, err := c.page(o, args)
 		p.Earlier = string(earlier)
 		for i, d := range documents {
+			if err == nil && d.flag == "docs" && changed != nil {
+				err = errors.New("the documents stay as they were, since each figure in them says on which cores it was measured; measure again")
+			}
+			if err == nil {
+				err = files[i].Truncate(0)
+			}
 			if err == nil {
 				err = d.write(p, files[i])
 			}
@@ -194,6 +206,20 @@ func (c command) measureAll(o options, args []string) int {
 		}
 	}
 	return status
+}
+
+// machineChanged measures again what a cache line takes. A virtual machine may have been moved between near and far cores
+// while the suites ran; then no word about its cores holds for all figures.
+func (c command) machineChanged() error {
+	if c.line == 0 {
+		return nil
+	}
+	after := c.crossing()
+	if page.Cores(c.line) == page.Cores(after) {
+		return nil
+	}
+	return fmt.Errorf("the machine changed during the run: a cache line took %s ns from CPU to CPU before it and %s ns after it (%s, %s)",
+		report.Figure(c.line), report.Figure(after), page.Cores(c.line), page.Cores(after))
 }
 
 // programsFor returns the programs that the suites run in.

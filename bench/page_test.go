@@ -155,3 +155,33 @@ func TestPageThatCannotBeWrittenFailsBeforeMeasuring(t *testing.T) {
 	out := runCommand(all(), "list", "-html", "x")
 	require.Equal(t, exitUsage, out.status)
 }
+
+func TestDocumentsOfAMachineThatChangedAreNotWritten(t *testing.T) {
+	for name, after := range map[string]float64{"near": 60, "far": 220} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "benchmarks.md")
+			require.NoError(t, os.WriteFile(file, []byte("of before"), 0o666))
+			var stdout, stderr strings.Builder
+			ways := []float64{50, after}
+			c := command{suites: suiteOf(steady("heist", 1, 42)), stdout: &stdout, stderr: &stderr, tiny: true, programs: &programs}
+			c.crossing = func() float64 {
+				way := ways[0]
+				ways = ways[1:]
+				return way
+			}
+			status := c.run([]string{"-docs", dir, "-runs=1", "-time=1ms", "toy"})
+			written, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if name == "near" {
+				require.Equal(t, exitOK, status, stderr.String())
+				require.Contains(t, string(written), "# Benchmarks")
+				return
+			}
+			require.Equal(t, exitFailed, status)
+			require.Equal(t, "of before", string(written))
+			require.Contains(t, stderr.String(), "a cache line took 50.0 ns from CPU to CPU before it and 220 ns after it (near cores, far cores)")
+			require.Contains(t, stderr.String(), "measure again")
+		})
+	}
+}

@@ -181,6 +181,14 @@ const nearCores = 110
 
 var kinds = [...]string{"near cores", "far cores"}
 
+// Cores is the kind of a machine's cores between which a cache line takes so many ns.
+func Cores(line float64) string {
+	if line > nearCores {
+		return kinds[1]
+	}
+	return kinds[0]
+}
+
 // summaryTable is the summary in a document.
 var summaryTable = regexp.MustCompile(`(?m)^\|  \| ratio to.*\n(\|.*\n)+`)
 
@@ -190,10 +198,7 @@ func (p Page) bothKinds(rows []table.Row) (table.Row, []table.Row) {
 	if p.Line == 0 {
 		return table.Row{"", "ratio to"}, rows
 	}
-	kind := kinds[0]
-	if p.Line > nearCores {
-		kind = kinds[1]
-	}
+	kind := Cores(p.Line)
 	header := table.Row{"", fmt.Sprintf("ratio to, on %s (%s ns, %s)", kind, report.Figure(p.Line), p.Day)}
 	earlier := strings.Split(summaryTable.FindString(p.Earlier), "\n")
 	column := slices.IndexFunc(cells(earlier[0]), func(title string) bool {
