@@ -20,7 +20,8 @@ import (
 // are in no run, or there are many runs: values that repeat have short runs, and seldom equal neighbours.
 //
 // Numbers and strings that have few values are counted, and written anew. A multiplier that sends the values of the sample to slots of their own
-// makes that a look-up for each. For numbers it takes a fifth of the time of sorting their bits. Up to 256 keys of elements are counted in the same
+// makes that a look-up for each. For numbers it takes a fifth of the time of sorting their bits. Of elements that are sorted by a key the indices of their values are
+// kept, a byte each, and not the keys: touching fresh memory takes longer than all else. Up to 256 keys are counted in the same
 // way, but for values that are found on the way (sortFewValues).
 
 // mostValues bounds the values that are looked for. It may be at most 127.
@@ -41,7 +42,7 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 		return nil
 	}
 	bucket := make([]uint8, len(s))
-	next := make([][2*mostValues + 1]int, partsOf(w, len(s))) // where the next element of a part and bucket goes
+	next := make([]perValue, partsOf(w, len(s)))
 	each(w, len(next), func(_ *pool.Worker, part int) {
 		lo, hi := cut(len(s), part, len(next))
 		values, next := values, &next[part] // in registers
@@ -58,36 +59,50 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	if e.stopped() {
 		return nil
 	}
-	end := 0
-	for b := range next[0] {
-		begin := end
-		for part := range next {
-			n := &next[part][b]
-			*n, end = end, end+*n
-		}
+	begin := 0
+	for b := range 2*len(values) + 1 {
+		end := begins(next, uint8(b), begin)
 		if end > begin {
 			runs = append(runs, stretch{end, order(b % 2)}) // mixed or ascends
 		}
+		begin = end
 	}
 	e.grow()
-	dealt := e.sides[inBuffer]
-	each(w, len(next), func(_ *pool.Worker, part int) {
-		lo, hi := cut(len(s), part, len(next))
-		dealt, next := dealt, &next[part]
+	moveToBuckets(w, s, e.sides[inBuffer], bucket, next)
+	return runs
+}
+
+// perValue says for each value, by its index, how many elements have it, or where the next of them goes.
+type perValue [indexed]int
+
+// begins turns the counts of a bucket, by parts of the slice, into where each part's elements begin, the first part's at begin. It returns their end.
+func begins(parts []perValue, bucket uint8, begin int) (end int) {
+	for part := range parts {
+		n := &parts[part][bucket]
+		*n, begin = begin, begin+*n
+	}
+	return begin
+}
+
+// moveToBuckets moves each element of s to the next place of its bucket, by way of the buffer.
+func moveToBuckets[E any](w *pool.Worker, s, buffer []E, bucket []uint8, parts []perValue) {
+	each(w, len(parts), func(_ *pool.Worker, part int) {
+		lo, hi := cut(len(s), part, len(parts))
+		buffer, next := buffer, &parts[part]
 		bucket := bucket[lo:hi]
 		for i, x := range s[lo:hi] {
 			n := &next[bucket[i]]
-			dealt[*n] = x
+			buffer[*n] = x
 			*n++
 		}
 	})
-	copyAt(w, s, dealt)
-	return runs
+	copyAt(w, s, buffer)
 }
 
 // values returns the values in a sample of s, in order, or nil if there are many.
 func (e *comparables[E]) values(s []E) []E {
-	return sampleValues(s, func(values []E, x E) []E {
+	return sampleValues(len(s), func(values []E, i int) []E {
+		x := s[i]
 		if b := int(bucketOf(values, x, e.compare)); b%2 == 0 {
 			return slices.Insert(values, b/2, x)
 		}
@@ -95,18 +110,18 @@ func (e *comparables[E]) values(s []E) []E {
 	})
 }
 
-// sampleValues adds the elements of a sample of s to the values, unless they are there, and returns nil if there are many. Where the
+// sampleValues adds elements at random of those of index 0 to n-1 to the values, unless they are there, and returns nil if there are many. Where the
 // first elements of the sample are all different, it is no longer: 12 of 16 values are once in 300 times, 24 of 100 values once in 20.
-func sampleValues[E any](s []E, add func(values []E, x E) []E) (values []E) {
-	n := min(len(s)/8, sampled)
-	most, distinct := min(n/2, mostValues), min(leastDistinct+len(s)/256, mostDistinct)
+func sampleValues[E any](n int, add func(values []E, i int) []E) (values []E) {
+	size := min(n/8, sampled)
+	most, distinct := min(size/2, mostValues), min(leastDistinct+n/256, mostDistinct)
 	random := uint32(2463534242) // Marsaglia's xorshift: nothing that is in step with elements that repeat
-	for k := range n {
+	for k := range size {
 		random ^= random << 13
 		random ^= random >> 17
 		random ^= random << 5
 		was := len(values)
-		values = add(values, s[uint(random)%uint(len(s))])
+		values = add(values, int(uint(random)%uint(n)))
 		if len(values) > was && (was == most || was == k && k == distinct-1) {
 			return nil
 		}
@@ -162,61 +177,80 @@ func (f *slotted[T]) place(values []T, number func(x T) uint64) bool {
 	return true
 }
 
-// perValue says for each value, by its index, how many elements have it, or where the next of them goes.
-type perValue [indexed]int
-
-// counted are few values, in order, by parts of the slice.
-type counted[T any] struct {
-	slotted[T]
-	values []T
-	parts  []perValue
-}
-
 // kind says how elements are counted.
 type kind[T any] struct {
 	number func(x T) uint64 // a number for an element
-	// count adds how many elements have each value, or returns false if one has another.
-	count func(f *slotted[T], s []T, n *perValue) bool
+	// find sets the index of each element's value, or returns false if one has another.
+	find  func(f *slotted[T], s []T, index []uint8) bool
 	order func(values []T)
 }
 
-// countValues counts the elements of s, or returns nil if they do not have few values.
-func countValues[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() bool) *counted[T] {
-	values := sampleValues(s, func(values []T, x T) []T {
-		if slices.Contains(values, x) {
-			return values
+// counted are n elements with few values.
+type counted[T comparable] struct {
+	slotted[T]
+	kind[T]
+	n    int
+	some func(lo, hi int, space []T) []T // those from lo to hi, keysAtOnce at most, in the space or elsewhere
+
+	values []T // in order, when they are counted
+	parts  []perValue
+}
+
+// newCounted returns nil if a sample has many values.
+func newCounted[T comparable](n int, some func(lo, hi int, space []T) []T, k kind[T]) *counted[T] {
+	c := &counted[T]{kind: k, n: n, some: some}
+	space := make([]T, 1)
+	c.values = sampleValues(n, func(values []T, i int) []T {
+		if x := some(i, i+1, space)[0]; !slices.Contains(values, x) {
+			return append(values, x)
 		}
-		return append(values, x)
+		return values
 	})
-	if values == nil {
+	if c.values == nil {
 		return nil
 	}
-	c := &counted[T]{values: values}
 	c.factor = 0x9e3779b97f4a7c15
-	for tries := 0; !c.place(values, k.number); tries++ {
+	for tries := 0; !c.place(c.values, k.number); tries++ {
 		if c.factor *= 0xd1342543de82ef95; tries == 20 {
 			return nil
 		}
 	}
-	c.parts = make([]perValue, partsOf(w, len(s)))
-	var other atomic.Bool // an element has another value
+	return c
+}
+
+// count counts the elements, and sets the indices of their values if it is given those. It returns false if there is another value, or the call
+// was cancelled.
+func (c *counted[T]) count(w *pool.Worker, indices []uint8, cancelled func() bool) bool {
+	c.parts = make([]perValue, partsOf(w, c.n))
+	var failed atomic.Bool
 	each(w, len(c.parts), func(_ *pool.Worker, part int) {
-		lo, hi := cut(len(s), part, len(c.parts))
-		if !k.count(&c.slotted, s[lo:hi], &c.parts[part]) {
-			other.Store(true)
+		space, index := make([]T, keysAtOnce), make([]uint8, keysAtOnce)
+		n := &c.parts[part]
+		lo, hi := cut(c.n, part, len(c.parts))
+		for end := lo; lo < hi && !failed.Load(); lo = end {
+			end = min(lo+keysAtOnce, hi)
+			if indices != nil {
+				index = indices[lo:end]
+			}
+			if !c.find(&c.slotted, c.some(lo, end, space), index) || cancelled() {
+				failed.Store(true)
+			}
+			for _, i := range index[:end-lo] {
+				n[i]++
+			}
 		}
 	})
-	if other.Load() || cancelled() {
-		return nil
+	if failed.Load() {
+		return false
 	}
-	k.order(c.values)
-	return c
+	c.order(c.values)
+	return true
 }
 
 // countFew sorts s if it has few values, and says whether it did. Equal elements must be the same in every way that can be seen.
 func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() bool) bool {
-	c := countValues(w, s, k, cancelled)
-	if c == nil {
+	c := newCounted(len(s), func(lo, hi int, _ []T) []T { return s[lo:hi] }, k)
+	if c == nil || !c.count(w, nil, cancelled) {
 		return false
 	}
 	for _, x := range c.values {
@@ -236,30 +270,23 @@ func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() b
 }
 
 // dealFew sorts s by the elements' keys if they have few values, and says whether it did. Equal keys leave the order as it is.
-func dealFew[E any, K comparable](w *pool.Worker, s []E, keys []K, k kind[K], cancelled func() bool) bool {
-	c := countValues(w, keys, k, cancelled)
+func dealFew[E any, T comparable](w *pool.Worker, s []E, keys func(s []E, keys []T), k kind[T], cancelled func() bool) bool {
+	c := newCounted(len(s), func(lo, hi int, space []T) []T {
+		keys(s[lo:hi], space[:hi-lo])
+		return space[:hi-lo]
+	}, k)
 	if c == nil {
 		return false
 	}
-	end := 0
-	for _, x := range c.values { // counts become the places of the next elements
-		value := c.index(k.number(x))
-		for part := range c.parts {
-			n := &c.parts[part][value]
-			*n, end = end, end+*n
-		}
+	indices := make([]uint8, len(s))
+	if !c.count(w, indices, cancelled) {
+		return false
 	}
-	dealt := make([]E, len(s))
-	each(w, len(c.parts), func(_ *pool.Worker, part int) {
-		lo, hi := cut(len(s), part, len(c.parts))
-		keys, next := keys[lo:hi], &c.parts[part]
-		for i, x := range s[lo:hi] {
-			n := &next[c.index(k.number(keys[i]))]
-			dealt[*n] = x
-			*n++
-		}
-	})
-	copyAt(w, s, dealt)
+	begin := 0
+	for _, x := range c.values {
+		begin = begins(c.parts, c.index(k.number(x)), begin)
+	}
+	moveToBuckets(w, s, make([]E, len(s)), indices, c.parts)
 	return true
 }
 
@@ -267,14 +294,15 @@ func dealFew[E any, K comparable](w *pool.Worker, s []E, keys []K, k kind[K], ca
 func numberKind[E cmp.Ordered, U integer]() kind[U] {
 	return kind[U]{
 		number: func(x U) uint64 { return uint64(x) },
-		count: func(f *slotted[U], s []U, n *perValue) bool {
+		find: func(f *slotted[U], s []U, index []uint8) bool {
 			slots, values, factor := &f.slots, &f.values, f.factor // in registers
-			for _, x := range s {
+			index = index[:len(s)]
+			for at, x := range s {
 				i := slots[uint64(x)*factor>>(64-slotBits)]
 				if values[i] != x {
 					return false
 				}
-				n[i]++
+				index[at] = i
 			}
 			return true
 		},
@@ -286,13 +314,13 @@ func stringKind() kind[string] {
 	seed := maphash.MakeSeed()
 	return kind[string]{
 		number: func(x string) uint64 { return maphash.String(seed, x) },
-		count: func(f *slotted[string], s []string, n *perValue) bool {
-			for _, x := range s {
+		find: func(f *slotted[string], s []string, index []uint8) bool {
+			for at, x := range s {
 				i := f.index(maphash.String(seed, x))
 				if f.values[i] != x {
 					return false
 				}
-				n[i]++
+				index[at] = i
 			}
 			return true
 		},

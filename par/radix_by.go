@@ -12,8 +12,8 @@ import (
 // # Sorting by a key
 //
 // Elements in order stay where they are, or are reversed; if there are a few outliers, or few runs, they are merged (runs.go). That takes no
-// memory for keys, and a pass or two. Otherwise the keys are computed once, into a slice of their own. If there are few different ones, the elements are
-// dealt out (few.go); else the keys are sorted together with the elements.
+// memory for keys, and a pass or two. If there are few different keys, the elements are
+// dealt out (few.go). Otherwise the keys are computed once, into a slice of their own, and the keys are sorted together with the elements.
 // Long elements, and those with strings as keys, stay where they are, and their indices are sorted
 // instead. Then the elements are moved in the order of the indices to a buffer, and back.
 
@@ -21,17 +21,17 @@ import (
 // a million elements of 16 bytes by their indices takes longer, 16 ns each, than the sort.
 const smallElement = 16
 
-// keysBetweenLooks is how many keys are computed between two checks whether the sort was stopped.
-const keysBetweenLooks = 64
+// keysAtOnce is how many keys are computed, or looked up, between two checks whether the sort was stopped.
+const keysAtOnce = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
 // keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called by several workers at the same time, even for the
-// same element: for elements in no order once for each and for a few hundred once more, for those in some order whenever they are compared, up to a
+// same element: for elements in no order once for each and for a few hundred once more, or twice where a rare key turns up beside few others, for those in some order whenever they are compared, up to a
 // dozen times for each in the mean.
 //
 // If key panics, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
-// 16 bytes or keys are strings; for a few runs or a few different keys, one as long as s; for outliers that turn out to be many, up to three of those besides; and nothing if s is in
+// 16 bytes or keys are strings; for a few runs one as long as s, for a few different keys that and a byte for each element; for outliers that turn out to be many, up to three of those besides; and nothing if s is in
 // order. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
@@ -222,40 +222,49 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 	case l.ordered && e.sortRuns(w):
 		return true
 	}
-	keys := make([]K, len(s))
-	rangesFrom(radixLeaf, w, len(s), func(lo, hi int) {
-		for ; lo < hi && !cancelled(); lo += keysBetweenLooks {
-			end := min(lo+keysBetweenLooks, hi)
-			keys := keys[lo:end]
-			for i, e := range s[lo:end] {
-				keys[i] = key(e)
-			}
-		}
-	})
+	t := reflect.TypeFor[K]()
 	switch {
-	case cancelled():
-		return false
-	case reflect.TypeFor[K]().Kind() == reflect.String:
-		keys := viewAs[string](keys)
-		return len(s) > shortNumbers && dealFew(w, s, keys, stringKind(), cancelled) || sortByStrings(w, s, keys, l, cancelled)
-	case unsafe.Sizeof(keys[0]) <= 4:
-		return sortByCodes(w, s, codes[K, uint32](w, keys), cancelled)
+	case t.Kind() == reflect.String:
+		return sortByStrings(w, s, func(s []E, keys []string) {
+			for i, e := range s {
+				k := key(e)
+				keys[i] = *(*string)(unsafe.Pointer(&k))
+			}
+		}, l, cancelled)
+	case t.Size() <= 4:
+		return sortByCodes(w, s, codes[E, K, uint32](key), cancelled)
 	default:
-		return sortByCodes(w, s, codes[K, uint64](w, keys), cancelled)
+		return sortByCodes(w, s, codes[E, K, uint64](key), cancelled)
 	}
 }
 
+// allKeys returns the keys of s, unless the call is cancelled.
+func allKeys[E, K any](w *pool.Worker, s []E, keys func(s []E, keys []K), cancelled func() bool) []K {
+	all := make([]K, len(s))
+	rangesFrom(radixLeaf, w, len(s), func(lo, hi int) {
+		for ; lo < hi && !cancelled(); lo += keysAtOnce {
+			end := min(lo+keysAtOnce, hi)
+			keys(s[lo:end], all[lo:end])
+		}
+	})
+	return all
+}
+
 // sortByCodes sorts s by the elements' codes, and says whether it did.
-func sortByCodes[E any, U integer](w *pool.Worker, s []E, codes []U, cancelled func() bool) bool {
-	switch {
-	case len(s) > shortNumbers && dealFew(w, s, codes, numberKind[U, U](), cancelled):
+func sortByCodes[E any, U integer](w *pool.Worker, s []E, codes func(s []E, codes []U), cancelled func() bool) bool {
+	if len(s) > shortNumbers && dealFew(w, s, codes, numberKind[U, U](), cancelled) {
 		return true
+	}
+	all := allKeys(w, s, codes, cancelled)
+	switch {
+	case cancelled():
+		return false
 	case unsafe.Sizeof(s[0]) <= smallElement:
-		newRadix(items[E, U]{codes, s}, cancelled).sort(w, 0, len(s))
+		newRadix(items[E, U]{all, s}, cancelled).sort(w, 0, len(s))
 		return !cancelled()
 	}
 	order := indices(w, len(s))
-	newRadix(items[int, U]{codes, order}, cancelled).sort(w, 0, len(s))
+	newRadix(items[int, U]{all, order}, cancelled).sort(w, 0, len(s))
 	return permute(w, s, order, cancelled)
 }
 
@@ -294,30 +303,23 @@ func (e keyed[E, K]) run(lo, hi int) (end int, down bool) {
 	return end, down
 }
 
-// codes returns the keys, mapped to numbers, in their own memory if they are as long.
-func codes[K cmp.Ordered, U integer](w *pool.Worker, keys []K) (codes []U) {
+// codes returns a function that maps elements to numbers in the order of their keys.
+func codes[E any, K cmp.Ordered, U integer](key func(e E) K) func(s []E, codes []U) {
 	t := reflect.TypeFor[K]()
-	c := codingOf(t.Kind(), t.Size())
-	if t.Size() == unsafe.Sizeof(codes[0]) {
-		codes = viewAs[U](keys)
-	} else {
-		codes = make([]U, len(keys))
-	}
-	ranges(w, len(keys), func(lo, hi int) {
-		c, codes := c, codes[lo:hi] // in registers
-		for i, k := range keys[lo:hi] {
-			var zero K
-			switch {
+	coding := codingOf(t.Kind(), t.Size())
+	return func(s []E, codes []U) {
+		c, codes := coding, codes[:len(s)] // in registers
+		for i, e := range s {
+			switch k := key(e); {
 			case k != k: // one code for all NaNs
 				codes[i] = 0
-			case k == zero: // and one for both zeros
+			case k == *new(K): // and one for both zeros
 				codes[i] = U(c.encode(0))
 			default:
 				codes[i] = U(c.encode(bitsOf(k)))
 			}
 		}
-	})
-	return codes
+	}
 }
 
 // bitsOf returns the bits of a number.

@@ -90,7 +90,14 @@ func sortStrings(w *pool.Worker, s []string, l looked, cancelled func() bool) bo
 }
 
 // sortByStrings sorts s by its elements' keys, and says whether it did.
-func sortByStrings[E any](w *pool.Worker, s []E, keys []string, l looked, cancelled func() bool) bool {
+func sortByStrings[E any](w *pool.Worker, s []E, keysOf func(s []E, keys []string), l looked, cancelled func() bool) bool {
+	if len(s) > shortNumbers && dealFew(w, s, keysOf, stringKind(), cancelled) {
+		return true
+	}
+	keys := allKeys(w, s, keysOf, cancelled)
+	if cancelled() {
+		return false
+	}
 	type item struct {
 		key string
 		at  int
