@@ -59,7 +59,7 @@ type documentCPU struct {
 //	}
 //
 // The fields are those of [Topology], [Node] and [CPU], and sets are in the
-// kernel's list format. The kinds of groups are packages, dies, clusters, cores, l2
+// kernel's list format. A CPU's node, package and so on are indices in those lists, not ids, and -1 if there is no such list. The kinds of groups are packages, dies, clusters, cores, l2
 // and l3; empty kinds are left out, as are unknown distances. Later versions may
 // add fields.
 //

@@ -5,7 +5,8 @@ import (
 )
 
 // GroupBy returns the elements of s by their keys, each group in the order of s. key is called once for each element. Each
-// group has an array of its own: a group that is kept keeps no other, and append to one changes no other.
+// group has an array of its own: a group that is kept keeps no other, and append to one changes no other. Keys are as in a map: each NaN has a group of its
+// own, and a key with a dynamic type that cannot be compared panics, in the caller or as a [*pool.PanicError].
 //
 // When all keys are known, the caller groups the first elements, as one does with a map and append, and goes on so if they are few, or if nearly
 // each has a key of its own: no other worker could make the map. Otherwise each worker groups a part, and the caller puts the lists of groups together.

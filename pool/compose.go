@@ -102,7 +102,7 @@ func Then[T, U any](t *Future[T], f func(w *Worker, v T) (U, error), options ...
 }
 
 // All returns a future that is done when all the futures are. It has their results, in order, or the error of the first of them, in order,
-// that has one; if that one panicked, its [Future.Wait] panics as well. For futures of different types, see [After].
+// that has one; if that one panicked, its [Future.Wait] panics as well. All of none is done, with no results. For futures of different types, see [After].
 //
 // Cost: that of [Async] with After. Its task runs in the pool of the first future that is not of [Serial]; if all are, in the caller.
 func All[T any](futures ...*Future[T]) *Future[[]T] {
@@ -120,7 +120,7 @@ func All[T any](futures ...*Future[T]) *Future[[]T] {
 }
 
 // Any returns a future that is done when one of the futures has a result without an error: it has that result. If all fail, it has their
-// errors, joined; if one of these panicked, its [Future.Wait] panics as well. The other futures go on; end them by [Future.Cancel]
+// errors, joined; if one of these panicked, its [Future.Wait] panics as well. Any of none is an error. The other futures go on; end them by [Future.Cancel]
 // or a context. [First] is for functions, which it ends.
 //
 // Its task runs where that of [All] does, so not always in the pool of the future that succeeds. If that pool refuses the task, because it is

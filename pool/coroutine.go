@@ -37,13 +37,13 @@ import (
 // wake-up, so that workers come first if they can.
 const reliefPeriod = time.Millisecond
 
-// inCoroutine says whether the calling goroutine was made by iter.Pull. Cost: half a microsecond,
-// and more on a deep stack.
+// inCoroutine says whether the calling goroutine was made by iter.Pull. Cost: half a microsecond, and some 50 ns more for each frame of a deep
+// stack.
 func inCoroutine() bool {
-	var pcs [32]uintptr
-	n, skip := len(pcs), 2
-	for ; n == len(pcs); skip += n - 2 { // the next part begins with the last two of this one
-		n = runtime.Callers(skip, pcs[:])
+	pcs := make([]uintptr, 32)
+	n := runtime.Callers(2, pcs)
+	for ; n == len(pcs); n = runtime.Callers(2, pcs) { // from the top again: it always begins there, so parts of the same length take quadratic time
+		pcs = make([]uintptr, 4*len(pcs))
 	}
 	for _, pc := range pcs[max(n-2, 0):n] { // the last one is goexit
 		if f := runtime.FuncForPC(pc - 1); f != nil && f.Name() == "runtime.corostart" {

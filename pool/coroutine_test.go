@@ -289,3 +289,22 @@ func TestByDefaultATaskCallsAnybodysCoroutine(t *testing.T) {
 		require.Equal(t, i, got)
 	}
 }
+
+// TestAWaitOnADeepStackEnds: to ask whether the caller is a coroutine means to walk its stack, once. In parts that each began at the top
+// a wait of this depth took more than a minute.
+func TestAWaitOnADeepStackEnds(t *testing.T) {
+	var down func(depth int, f func())
+	down = func(depth int, f func()) {
+		if depth > 0 {
+			down(depth-1, f)
+			return
+		}
+		f()
+	}
+	p := newPool(t, WithWorkers(2))
+	f := Async(p, func(*Worker) (int, error) { return 1, nil }, Delay(time.Millisecond))
+	require.True(t, testutil.Returns(func() {
+		down(300_000, func() { _, _ = f.Wait(context.Background()) })
+		_ = p.Run(func(w *Worker) { down(300_000, func() { w.Block(runtime.Gosched) }) })
+	}))
+}
