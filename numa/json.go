@@ -59,7 +59,8 @@ type documentCPU struct {
 //	}
 //
 // The fields are those of [Topology], [Node] and [CPU], and sets are in the
-// kernel's list format. A CPU's node, package and so on are indices in those lists, not ids, and -1 if there is no such list. The kinds of groups are packages, dies, clusters, cores, l2
+// kernel's list format. A CPU's node, package and so on are indices in those lists,
+// not ids, and -1 if no such list has it. The kinds of groups are packages, dies, clusters, cores, l2
 // and l3; empty kinds are left out, as are unknown distances. Later versions may
 // add fields.
 //

@@ -102,7 +102,8 @@ func Then[T, U any](t *Future[T], f func(w *Worker, v T) (U, error), options ...
 }
 
 // All returns a future that is done when all the futures are. It has their results, in order, or the error of the first of them, in order,
-// that has one; if that one panicked, its [Future.Wait] panics as well. All of none is done, with no results. For futures of different types, see [After].
+// that has one; if that one panicked, its [Future.Wait] panics as well. All of none is done, with no results. For futures of different types,
+// see [After].
 //
 // Cost: that of [Async] with After. Its task runs in the pool of the first future that is not of [Serial]; if all are, in the caller.
 func All[T any](futures ...*Future[T]) *Future[[]T] {

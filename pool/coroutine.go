@@ -42,7 +42,7 @@ const reliefPeriod = time.Millisecond
 func inCoroutine() bool {
 	pcs := make([]uintptr, 32)
 	n := runtime.Callers(2, pcs)
-	for ; n == len(pcs); n = runtime.Callers(2, pcs) { // from the top again: it always begins there, so parts of the same length take quadratic time
+	for ; n == len(pcs); n = runtime.Callers(2, pcs) { // it always begins at the top, so parts of one length would take quadratic time
 		pcs = make([]uintptr, 4*len(pcs))
 	}
 	for _, pc := range pcs[max(n-2, 0):n] { // the last one is goexit
