@@ -110,6 +110,9 @@ func TestNoWaitIsNoticedWhileAWorkerQueuesATask(t *testing.T) {
 	var over atomic.Bool
 	var chain func(*Worker)
 	chain = func(w *Worker) {
+		for range 100_000 { // longer than a turn on one P, so that the test sees the worker in the middle of it
+			_ = w.Go(func(*Worker) {})
+		}
 		if !over.Load() {
 			_ = w.Go(chain)
 		}
