@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/seed53057037/heist/pool"
 )
@@ -41,8 +42,9 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	if values == nil {
 		return nil
 	}
-	bucket := make([]uint8, len(s))
-	next := make([]perValue, partsOf(w, len(s)))
+	bucket := scratch[uint8](len(s))
+	next := scratch[perValue](partsOf(w, len(s)))
+	clear(next)
 	each(w, len(next), func(_ *pool.Worker, part int) {
 		lo, hi := cut(len(s), part, len(next))
 		values, next := values, &next[part] // in registers
@@ -69,6 +71,8 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	}
 	e.grow()
 	moveToBuckets(w, s, e.sides[inBuffer], bucket, next)
+	keep(bucket)
+	keep(next)
 	return runs
 }
 
@@ -164,7 +168,7 @@ func (f *slotted[T]) index(number uint64) uint8 { return f.slots[number*f.factor
 
 // place gives the values their slots, and says whether there are enough: for 100 values that is so 3 times in 10.
 func (f *slotted[T]) place(values []T, number func(x T) uint64) bool {
-	clear(f.slots[:])
+	f.slots = [1 << slotBits]uint8{}
 	f.values[0] = values[0] // which no element that finds it is
 	copy(f.values[1:], values)
 	for i, x := range values {
@@ -178,11 +182,11 @@ func (f *slotted[T]) place(values []T, number func(x T) uint64) bool {
 }
 
 // kind says how elements are counted.
-type kind[T any] struct {
-	number func(x T) uint64 // a number for an element
+type kind[T any] interface {
+	number(x T) uint64 // a number for an element
 	// find sets the index of each element's value, or returns false if one has another.
-	find  func(f *slotted[T], s []T, index []uint8) bool
-	order func(values []T)
+	find(f *slotted[T], s []T, index []uint8) bool
+	order(values []T)
 }
 
 // counted are n elements with few values.
@@ -198,17 +202,18 @@ type counted[T comparable] struct {
 
 // newCounted returns nil if a sample has many values.
 func newCounted[T comparable](n int, some func(lo, hi int, space []T) []T, k kind[T]) *counted[T] {
-	c := &counted[T]{kind: k, n: n, some: some}
 	space := make([]T, 1)
-	c.values = sampleValues(n, func(values []T, i int) []T {
+	values := sampleValues(n, func(values []T, i int) []T {
 		if x := some(i, i+1, space)[0]; !slices.Contains(values, x) {
 			return append(values, x)
 		}
 		return values
 	})
-	if c.values == nil {
+	if values == nil {
 		return nil
 	}
+	c := &scratch[counted[T]](1)[0]
+	c.kind, c.n, c.some, c.values = k, n, some, values
 	c.factor = 0x9e3779b97f4a7c15
 	for tries := 0; !c.place(c.values, k.number); tries++ {
 		if c.factor *= 0xd1342543de82ef95; tries == 20 {
@@ -221,11 +226,13 @@ func newCounted[T comparable](n int, some func(lo, hi int, space []T) []T, k kin
 // count counts the elements, and sets the indices of their values if it is given those. It returns false if there is another value, or the call
 // was cancelled.
 func (c *counted[T]) count(w *pool.Worker, indices []uint8, cancelled func() bool) bool {
-	c.parts = make([]perValue, partsOf(w, c.n))
+	c.parts = scratch[perValue](partsOf(w, c.n))
+	clear(c.parts)
 	var failed atomic.Bool // the workers write and read it, once for each keysAtOnce elements
 	each(w, len(c.parts), func(_ *pool.Worker, part int) {
 		space, index := make([]T, keysAtOnce), make([]uint8, keysAtOnce)
 		n := &c.parts[part]
+		var more [3]perValue // an index that repeats need not wait for its last increment
 		lo, hi := cut(c.n, part, len(c.parts))
 		for end := lo; lo < hi && !failed.Load(); lo = end {
 			end = min(lo+keysAtOnce, hi)
@@ -235,9 +242,19 @@ func (c *counted[T]) count(w *pool.Worker, indices []uint8, cancelled func() boo
 			if !c.find(&c.slotted, c.some(lo, end, space), index) || cancelled() {
 				failed.Store(true)
 			}
-			for _, i := range index[:end-lo] {
+			i := index[:end-lo]
+			for ; len(i) >= 4; i = i[4:] {
+				n[i[0]]++
+				more[0][i[1]]++
+				more[1][i[2]]++
+				more[2][i[3]]++
+			}
+			for _, i := range i {
 				n[i]++
 			}
+		}
+		for i := range len(c.values) + 1 {
+			n[i] += more[0][i] + more[1][i] + more[2][i]
 		}
 	})
 	if failed.Load() {
@@ -247,10 +264,19 @@ func (c *counted[T]) count(w *pool.Worker, indices []uint8, cancelled func() boo
 	return true
 }
 
+func (c *counted[T]) keep() {
+	keep(c.parts)
+	keep(unsafe.Slice(c, 1))
+}
+
 // countFew sorts s if it has few values, and says whether it did. Equal elements must be the same in every way that can be seen.
 func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() bool) bool {
 	c := newCounted(len(s), func(lo, hi int, _ []T) []T { return s[lo:hi] }, k)
-	if c == nil || !c.count(w, nil, cancelled) {
+	if c == nil {
+		return false
+	}
+	defer c.keep()
+	if !c.count(w, nil, cancelled) {
 		return false
 	}
 	for _, x := range c.values {
@@ -258,15 +284,20 @@ func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() b
 		for part := range c.parts {
 			n += c.parts[part][value]
 		}
-		equal := s[:n]
-		ranges(w, n, func(lo, hi int) {
-			for i := range equal[lo:hi] {
-				equal[lo:hi][i] = x
-			}
-		})
+		if equal := s[:n]; n <= shortRange { // without a closure
+			fill(equal, x)
+		} else {
+			ranges(w, n, func(lo, hi int) { fill(equal[lo:hi], x) })
+		}
 		s = s[n:]
 	}
 	return true
+}
+
+func fill[T any](s []T, x T) {
+	for i := range s {
+		s[i] = x
+	}
 }
 
 // dealFew sorts s by the elements' keys if they have few values, and says whether it did. Equal keys leave the order as it is.
@@ -278,7 +309,9 @@ func dealFew[E any, T comparable](w *pool.Worker, s []E, keys func(s []E, keys [
 	if c == nil {
 		return false
 	}
-	indices := make([]uint8, len(s))
+	defer c.keep()
+	indices := scratch[uint8](len(s))
+	defer keep(indices)
 	if !c.count(w, indices, cancelled) {
 		return false
 	}
@@ -286,44 +319,45 @@ func dealFew[E any, T comparable](w *pool.Worker, s []E, keys func(s []E, keys [
 	for _, x := range c.values {
 		begin = begins(c.parts, c.index(k.number(x)), begin)
 	}
-	moveToBuckets(w, s, make([]E, len(s)), indices, c.parts)
+	buffer := scratch[E](len(s))
+	moveToBuckets(w, s, buffer, indices, c.parts)
+	keep(buffer)
 	return true
 }
 
 // numberKind is for numbers of the type E, of which U has the bits.
-func numberKind[E cmp.Ordered, U integer]() kind[U] {
-	return kind[U]{
-		number: func(x U) uint64 { return uint64(x) },
-		find: func(f *slotted[U], s []U, index []uint8) bool {
-			slots, values, factor := &f.slots, &f.values, f.factor // in registers
-			index = index[:len(s)]
-			for at, x := range s {
-				i := slots[uint64(x)*factor>>(64-slotBits)]
-				if values[i] != x {
-					return false
-				}
-				index[at] = i
-			}
-			return true
-		},
-		order: func(values []U) { slices.Sort(viewAs[E](values)) },
+type numberKind[E cmp.Ordered, U integer] struct{}
+
+func (numberKind[E, U]) number(x U) uint64 { return uint64(x) }
+
+func (numberKind[E, U]) find(f *slotted[U], s []U, index []uint8) bool {
+	slots, values, factor := &f.slots, &f.values, f.factor // in registers
+	index = index[:len(s)]
+	for at, x := range s {
+		i := slots[uint64(x)*factor>>(64-slotBits)]
+		if values[i] != x {
+			return false
+		}
+		index[at] = i
 	}
+	return true
 }
 
-func stringKind() kind[string] {
-	seed := maphash.MakeSeed()
-	return kind[string]{
-		number: func(x string) uint64 { return maphash.String(seed, x) },
-		find: func(f *slotted[string], s []string, index []uint8) bool {
-			for at, x := range s {
-				i := f.index(maphash.String(seed, x))
-				if f.values[i] != x {
-					return false
-				}
-				index[at] = i
-			}
-			return true
-		},
-		order: slices.Sort[[]string],
+func (numberKind[E, U]) order(values []U) { slices.Sort(viewAs[E](values)) }
+
+type stringKind struct{ seed maphash.Seed }
+
+func (k stringKind) number(x string) uint64 { return maphash.String(k.seed, x) }
+
+func (k stringKind) find(f *slotted[string], s []string, index []uint8) bool {
+	for at, x := range s {
+		i := f.index(maphash.String(k.seed, x))
+		if f.values[i] != x {
+			return false
+		}
+		index[at] = i
 	}
+	return true
 }
+
+func (stringKind) order(values []string) { slices.Sort(values) }

@@ -63,7 +63,9 @@ func sortFew[E any](s []E, compare func(a, b E) int) {
 	if len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack {
 		sortOnStack(s, compare)
 	} else {
-		leafFunc(s, make([]E, len(s)), inSlice, compare)
+		buffer := scratch[E](len(s))
+		leafFunc(s, buffer, inSlice, compare)
+		keep(buffer)
 	}
 }
 
@@ -177,24 +179,28 @@ func newComparables[E any](s []E, compare func(a, b E) int, cancelled func() boo
 	return e
 }
 
-func (e *comparables[E]) release() { e.sides = [2][]E{} }
+func (e *comparables[E]) release() {
+	keep(e.sides[inBuffer])
+	e.sides = [2][]E{}
+}
 
 func (e *comparables[E]) grow() {
 	if e.sides[inBuffer] == nil {
-		e.sides[inBuffer] = make([]E, len(e.sides[inSlice]))
+		e.sides[inBuffer] = scratch[E](len(e.sides[inSlice]))
 	}
 }
 
-func (e *comparables[E]) sample(at, hi int) (less, equal int) {
-	for s := e.sides[inSlice]; at < hi; at++ {
-		switch c := e.compare(s[at+1], s[at]); {
+func (e *comparables[E]) sample(at, hi int) (less, equal int, falls bool) {
+	s := e.sides[inSlice]
+	for i := at; i < hi; i++ {
+		switch c := e.compare(s[i+1], s[i]); {
 		case c < 0:
 			less++
 		case c == 0:
 			equal++
 		}
 	}
-	return less, equal
+	return less, equal, e.compare(s[hi], s[at]) < 0
 }
 
 func (e *comparables[E]) run(lo, hi int) (end int, down bool) {

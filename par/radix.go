@@ -95,7 +95,19 @@ type radix[V any, K integer] struct {
 
 func newRadix[V any, K integer](s items[V, K], cancelled func() bool) *radix[V, K] {
 	n := s.len()
-	return &radix[V, K]{[2]items[V, K]{s, {make([]K, n), make([]V, n)}}, cancelled}
+	return &radix[V, K]{[2]items[V, K]{s, {scratch[K](n), scratch[V](n)}}, cancelled}
+}
+
+// sortItems sorts s, unless the call is cancelled.
+func sortItems[V any, K integer](w *pool.Worker, s items[V, K], cancelled func() bool) {
+	r := newRadix(s, cancelled)
+	r.sort(w, 0, s.len())
+	r.keep()
+}
+
+func (r *radix[V, K]) keep() {
+	keep(r.sides[inBuffer].keys)
+	keep(r.sides[inBuffer].values)
 }
 
 // sort sorts a range of the slice.
@@ -132,6 +144,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.finish(w, lo, hi, in)
 		return
 	}
+	defer keep(next)
 	in = in.other()
 	if d.shift == 0 {
 		r.finish(w, lo, hi, in)
@@ -238,7 +251,8 @@ func (r *radix[V, K]) inParts(w *pool.Worker, n, parts int, f func(part, lo, hi 
 
 // count returns for each part where its elements go, or nil if the sort was stopped.
 func (r *radix[V, K]) count(w *pool.Worker, keys []K, d digit[K]) (next []counts) {
-	next = make([]counts, partsOf(w, len(keys)))
+	next = scratch[counts](partsOf(w, len(keys)))
+	clear(next)
 	if !r.inParts(w, len(keys), len(next), func(part, lo, hi int) {
 		d, n := d, &next[part] // in registers, where captured variables are not
 		for _, k := range keys[lo:hi] {
@@ -417,7 +431,7 @@ func (c *coding) decode(x uint64) uint64 {
 
 // sortIntegers sorts s, and says whether it did.
 func sortIntegers[K integer](w *pool.Worker, s []K, cancelled func() bool) bool {
-	newRadix(items[struct{}, K]{s, make([]struct{}, len(s))}, cancelled).sort(w, 0, len(s))
+	sortItems(w, items[struct{}, K]{s, make([]struct{}, len(s))}, cancelled)
 	return !cancelled()
 }
 

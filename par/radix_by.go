@@ -32,7 +32,7 @@ const keysAtOnce = 64
 // If key panics, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
 // 16 bytes or keys are strings; for a few runs one as long as s, for a few different keys that and a byte for each element; for
-// outliers that turn out to be many, up to three of those besides; and nothing if s is in order. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
+// outliers that turn out to be many, up to three of those besides; and nothing if s is in order. Sorts that follow share this memory, as those of [Sort] do. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")
@@ -219,9 +219,8 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 			e.reverse(w, 0, len(s))
 		}
 		return e.end()
-	case l.ordered && e.sortRuns(w):
-		return true
 	}
+	runs := func() bool { return e.sortRuns(w) }
 	t := reflect.TypeFor[K]()
 	switch {
 	case t.Kind() == reflect.String:
@@ -230,17 +229,17 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 				k := key(e)
 				keys[i] = *(*string)(unsafe.Pointer(&k))
 			}
-		}, l, cancelled)
+		}, l, runs, cancelled)
 	case t.Size() <= 4:
-		return sortByCodes(w, s, codes[E, K, uint32](key), cancelled)
+		return sortByCodes(w, s, codes[E, K, uint32](key), l, runs, cancelled)
 	default:
-		return sortByCodes(w, s, codes[E, K, uint64](key), cancelled)
+		return sortByCodes(w, s, codes[E, K, uint64](key), l, runs, cancelled)
 	}
 }
 
 // allKeys returns the keys of s, unless the call is cancelled.
 func allKeys[E, K any](w *pool.Worker, s []E, keys func(s []E, keys []K), cancelled func() bool) []K {
-	all := make([]K, len(s))
+	all := scratch[K](len(s))
 	rangesFrom(radixLeaf, w, len(s), func(lo, hi int) {
 		for ; lo < hi && !cancelled(); lo += keysAtOnce {
 			end := min(lo+keysAtOnce, hi)
@@ -251,20 +250,21 @@ func allKeys[E, K any](w *pool.Worker, s []E, keys func(s []E, keys []K), cancel
 }
 
 // sortByCodes sorts s by the elements' codes, and says whether it did.
-func sortByCodes[E any, U integer](w *pool.Worker, s []E, codes func(s []E, codes []U), cancelled func() bool) bool {
-	if len(s) > shortNumbers && dealFew(w, s, codes, numberKind[U, U](), cancelled) {
+func sortByCodes[E any, U integer](w *pool.Worker, s []E, codes func(s []E, codes []U), l looked, runs, cancelled func() bool) bool {
+	if l.fewOrRuns(func() bool { return dealFew(w, s, codes, numberKind[U, U]{}, cancelled) }, runs) {
 		return true
 	}
 	all := allKeys(w, s, codes, cancelled)
+	defer keep(all)
 	switch {
 	case cancelled():
 		return false
 	case unsafe.Sizeof(s[0]) <= smallElement:
-		newRadix(items[E, U]{all, s}, cancelled).sort(w, 0, len(s))
+		sortItems(w, items[E, U]{all, s}, cancelled)
 		return !cancelled()
 	}
 	order := indices(w, len(s))
-	newRadix(items[int, U]{all, order}, cancelled).sort(w, 0, len(s))
+	sortItems(w, items[int, U]{all, order}, cancelled)
 	return permute(w, s, order, cancelled)
 }
 
@@ -338,7 +338,7 @@ func bitsOf[K any](k K) uint64 {
 
 // indices returns the numbers from 0 to n-1.
 func indices(w *pool.Worker, n int) []int {
-	order := make([]int, n)
+	order := scratch[int](n)
 	ranges(w, n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			order[i] = i
@@ -347,9 +347,13 @@ func indices(w *pool.Worker, n int) []int {
 	return order
 }
 
-// permute moves each element of s to the position that its index has in order, and says whether it did.
+// permute moves each element of s to the position that its index has in order, and says whether it did. It keeps order.
 func permute[E any](w *pool.Worker, s []E, order []int, cancelled func() bool) bool {
-	sorted := make([]E, len(s))
+	sorted := scratch[E](len(s))
+	defer func() {
+		keep(sorted)
+		keep(order)
+	}()
 	rangesFrom(shortMoves[E](), w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {
 			sorted[lo+i] = s[at]

@@ -3,6 +3,7 @@ package par
 import (
 	"cmp"
 	"encoding/binary"
+	"hash/maphash"
 	"math"
 	"math/bits"
 	"slices"
@@ -59,8 +60,11 @@ type stringOrder struct {
 
 // orderStrings returns the order of the strings.
 func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []int {
-	chunks := items[int, uint64]{make([]uint64, len(keys)), indices(w, len(keys))}
-	stringOrder{newRadix(chunks, cancelled), keys}.sort(w, 0, len(keys), 0, 0)
+	chunks := items[int, uint64]{scratch[uint64](len(keys)), indices(w, len(keys))}
+	o := stringOrder{newRadix(chunks, cancelled), keys}
+	o.sort(w, 0, len(keys), 0, 0)
+	o.keep()
+	keep(chunks.keys)
 	return chunks.values
 }
 
@@ -90,11 +94,12 @@ func sortStrings(w *pool.Worker, s []string, l looked, cancelled func() bool) bo
 }
 
 // sortByStrings sorts s by its elements' keys, and says whether it did.
-func sortByStrings[E any](w *pool.Worker, s []E, keysOf func(s []E, keys []string), l looked, cancelled func() bool) bool {
-	if len(s) > shortNumbers && dealFew(w, s, keysOf, stringKind(), cancelled) {
+func sortByStrings[E any](w *pool.Worker, s []E, keysOf func(s []E, keys []string), l looked, runs, cancelled func() bool) bool {
+	if l.fewOrRuns(func() bool { return dealFew(w, s, keysOf, stringKind{maphash.MakeSeed()}, cancelled) }, runs) {
 		return true
 	}
 	keys := allKeys(w, s, keysOf, cancelled)
+	defer keep(keys)
 	if cancelled() {
 		return false
 	}
@@ -105,12 +110,13 @@ func sortByStrings[E any](w *pool.Worker, s []E, keysOf func(s []E, keys []strin
 	if !l.ordered && !deep(keys) {
 		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
 	}
-	all := make([]item, len(s))
+	all := scratch[item](len(s))
+	defer keep(all)
 	for i, key := range keys {
 		all[i] = item{key, i}
 	}
 	newComparables(all, func(a, b item) int { return strings.Compare(a.key, b.key) }, cancelled).sort(w, l)
-	order := make([]int, len(s))
+	order := scratch[int](len(s))
 	for i := range all {
 		order[i] = all[i].at
 	}

@@ -53,10 +53,20 @@ const (
 	// elements 7 of 16 comparisons are turns, in one of a sorted slice of which 1% were swapped 1 of 32, and if a quarter have
 	// changed places with their neighbours 1 of 5.
 	windows, windowLen = 16, 8
-	mostTurns          = 3  // elements are disordered if 1 of so many comparisons is a turn,
+	mostTurns          = 3  // elements are disordered if 1 of so many comparisons is a turn, or
+	mostWild           = 8  // if more than 1 of so many windows has turns, and ends with less than it begins with: with turns at random every other does,
 	leastCalm          = 4  // but some are in order if 1 of so many windows has no turn
 	leastEqual         = 32 // they may have few values if 1 of so many finds equal elements
 )
+
+// fewOrRuns sorts what has few values, or a few long runs, or is nearly in order, by what is likely of these, and says whether it did. few and runs
+// do so.
+func (l looked) fewOrRuns(few, runs func() bool) bool {
+	if l.few || !l.ordered {
+		return few() || l.ordered && runs()
+	}
+	return runs() || few()
+}
 
 // cheapLook is how long it takes at most to look at an element if that is cheap: some keys and comparators cost more, and are shared in any case.
 const cheapLook = 8 * time.Nanosecond
@@ -70,9 +80,10 @@ type looked struct {
 	few          bool // they may have few values
 }
 
-// look finds out what order n elements have. n must be 2 or more. run returns where the run ends that begins at lo, or hi, and
-// whether it descends; sample returns how many elements from at+1 to hi are less than the one before, and how many are equal to it.
-func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), sample func(at, hi int) (less, equal int)) (l looked) {
+// look finds out what order n elements of so many bytes have. n must be 2 or more. run returns where the run ends that begins at lo, or hi, and
+// whether it descends; sample returns how many elements from at+1 to hi are less than the one before, how many are equal to it, and whether the last
+// is less than the one at at.
+func look(w *pool.Worker, n, size int, run func(lo, hi int) (end int, down bool), sample func(at, hi int) (less, equal int, falls bool)) (l looked) {
 	first := n // how many elements the caller looks at alone
 	if n > radixLeaf {
 		first = radixLeaf / windows
@@ -81,12 +92,12 @@ func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), samp
 	if end, down := run(0, first); end == first {
 		var other atomic.Bool // a range is not in that run
 		if first < n {
-			short := shortRange
-			switch {
-			case heist.Ticks()-begun > heist.TicksIn(time.Duration(first)*cheapLook):
+			short, cheap := shortRange, cheapLook
+			if down { // the caller may write all of them soon
+				short, cheap = shortReversal/max(size, 1), 4*cheapLook
+			}
+			if heist.Ticks()-begun > heist.TicksIn(time.Duration(first)*cheap) {
 				short = 0
-			case down: // the caller may write all of them soon
-				short = 2 * shortReversal
 			}
 			rangesFrom(short, w, n-first, func(lo, hi int) {
 				lo, hi = lo+first-1, hi+first
@@ -97,18 +108,22 @@ func look(w *pool.Worker, n int, run func(lo, hi int) (end int, down bool), samp
 		}
 		return looked{oneRun: !other.Load(), ordered: true, down: down}
 	}
-	turns, equals, calm, count := 0, 0, 0, min(windows, n/(windows*windowLen)+2)
+	turns, equals, calm, wild, count := 0, 0, 0, 0, min(windows, n/(windows*windowLen)+2)
 	if n < count*2*windowLen {
 		return l
 	}
 	for k := range count {
-		less, equal := sample(n/count*k, n/count*k+windowLen)
-		turns, equals = turns+min(less, windowLen-less), equals+equal
-		if less == 0 || less == windowLen {
+		less, equal, falls := sample(n/count*k, n/count*k+windowLen)
+		n := min(less, windowLen-less)
+		turns, equals = turns+n, equals+equal
+		switch {
+		case n == 0:
 			calm++
+		case falls:
+			wild++
 		}
 	}
-	l.ordered, l.partly = turns*mostTurns <= count*windowLen, calm*leastCalm >= count
+	l.ordered, l.partly = turns*mostTurns <= count*windowLen && wild*mostWild <= count, calm*leastCalm >= count
 	l.calm = calm == count
 	l.few = equals > 0 && equals*leastEqual >= count*windowLen
 	return l
@@ -120,7 +135,7 @@ func lookAtKeys[K cmp.Ordered](w *pool.Worker, keys []K) looked {
 		end, down := runOf(keys[lo:hi], true)
 		return lo + end, down
 	}
-	return look(w, len(keys), run, func(at, hi int) (less, equal int) {
+	return look(w, len(keys), int(unsafe.Sizeof(keys[0])), run, func(at, hi int) (less, equal int, falls bool) {
 		for i, k := range keys[at+1 : hi+1] {
 			if k < keys[at+i] {
 				less++
@@ -129,13 +144,13 @@ func lookAtKeys[K cmp.Ordered](w *pool.Worker, keys []K) looked {
 				equal++
 			}
 		}
-		return less, equal
+		return less, equal, keys[hi] < keys[at]
 	})
 }
 
 // look is look by comparisons. A sort that is stopped finds no run.
 func (e *comparables[E]) look(w *pool.Worker) looked {
-	return look(w, len(e.sides[inSlice]), func(lo, hi int) (int, bool) {
+	return look(w, len(e.sides[inSlice]), int(unsafe.Sizeof(*new(E))), func(lo, hi int) (int, bool) {
 		if lo > 0 && e.stopped() {
 			return lo, false
 		}
@@ -272,13 +287,14 @@ func (g *sorting) run(lo, hi int) (end int, down bool) {
 	return end, down
 }
 
-// shortReversal is the length of half a slice that is looked at and reversed by the caller alone. To move a cache line takes it a nanosecond or two, and to
-// take it back from another CPU, which has looked at it, up to 200: on far cores reversed pairs took 1.5 of slices.SortFunc's time.
-const shortReversal = 1 << 17
+// shortReversal is how many bytes are looked at and reversed by the caller alone. To move a cache line takes it a nanosecond or two, and to
+// take it from another CPU, or back from one that has looked at it, up to 200: on far cores two workers took 1.2 to 2.3 of the serial sorts' time for what the caller
+// had written just before, up to 8 MB of it, and gained from 16 MB on.
+const shortReversal = 1 << 23
 
 // reverse reverses s, a long one on all workers.
 func reverse[E any](w *pool.Worker, s []E) {
-	if len(s) <= 2*shortReversal {
+	if len(s)*int(unsafe.Sizeof(s[0])) <= shortReversal {
 		slices.Reverse(s)
 		return
 	}

@@ -3,6 +3,7 @@ package par
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"runtime"
 	"slices"
@@ -84,8 +85,8 @@ const (
 //
 // Numbers and strings that are in order or in reverse order are looked at once, and s needs no buffer. Nor does it if s was rotated, if there are a few outliers,
 // or few different ones, or if it is short: up to 255 elements, and up to 1,024 that have some order. Otherwise the cost is a buffer as long as s, and
-// for strings another 32 bytes for each; outliers that turn out to be many may cost twice as much again. Up to 8,192
-// elements are sorted by the caller alone.
+// for strings another 32 bytes for each; outliers that turn out to be many may cost twice as much again. Sorts of the same types that follow share this memory, which the
+// collector frees when it has run twice since. Up to 8,192 elements are sorted by the caller alone.
 func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 	if len(s) <= radixLeaf { // in the caller alone: nothing here can panic
 		err := pool.Do(at)
@@ -107,7 +108,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 //
 // Elements that are in order are compared once, and so are more than 16 in reverse order, or twice if some of these are equal. Runs are merged, and if
 // there are few values, an element is compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
-// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Up to 255 elements are
+// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Sorts that follow share this memory, as those of [Sort] do. Up to 255 elements are
 // sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
@@ -172,31 +173,34 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 		return true
 	}
 	l := lookAtKeys(w, s)
-	if l.oneRun {
+	switch {
+	case l.oneRun:
 		if l.down {
 			reverse(w, s)
 		}
 		return true
+	case len(s) <= 2*serialSort && (l.few || l.ordered):
+		slices.Sort(s)
+		return true
 	}
-	if l.ordered && len(s) > shortNumbers {
+	few := func() bool { return countNumbers(w, s, cancelled) }
+	runs := func() bool {
+		if len(s) <= shortNumbers {
+			return false
+		}
 		e := newComparables(s, cmp.Compare[E], cancelled)
 		e.same = true
-		if e.sortRuns(w) {
-			return true
-		}
+		return e.sortRuns(w)
 	}
-	t := reflect.TypeFor[E]()
-	kind, signed := t.Kind(), reflect.Int <= t.Kind() && t.Kind() <= reflect.Int64
-	switch long, number := len(s) > shortNumbers, kind != reflect.String; {
-	case long && !number && countFew(w, viewAs[string](s), stringKind(), cancelled),
-		long && number && t.Size() == 2 && countFew(w, viewAs[uint16](s), numberKind[E, uint16](), cancelled),
-		long && number && t.Size() == 4 && countFew(w, viewAs[uint32](s), numberKind[E, uint32](), cancelled),
-		long && number && t.Size() == 8 && countFew(w, viewAs[uint64](s), numberKind[E, uint64](), cancelled):
+	switch {
+	case l.fewOrRuns(few, runs):
 		return true
 	case l.few && len(s) <= radixLeaf, l.ordered && len(s) <= shortNumbers:
 		slices.Sort(s)
 		return true
 	}
+	t := reflect.TypeFor[E]()
+	kind, signed := t.Kind(), reflect.Int <= t.Kind() && t.Kind() <= reflect.Int64
 	switch size := t.Size(); {
 	case kind == reflect.String:
 		return sortStrings(w, viewAs[string](s), l, cancelled)
@@ -221,6 +225,22 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 	default:
 		return sortIntegers(w, viewAs[uint64](s), cancelled)
 	}
+}
+
+// countNumbers is countFew for numbers, and strings.
+func countNumbers[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bool {
+	t := reflect.TypeFor[E]()
+	switch size := t.Size(); {
+	case t.Kind() == reflect.String:
+		return countFew(w, viewAs[string](s), stringKind{maphash.MakeSeed()}, cancelled)
+	case size == 2:
+		return countFew(w, viewAs[uint16](s), numberKind[E, uint16]{}, cancelled)
+	case size == 4:
+		return countFew(w, viewAs[uint32](s), numberKind[E, uint32]{}, cancelled)
+	case size == 8:
+		return countFew(w, viewAs[uint64](s), numberKind[E, uint64]{}, cancelled)
+	}
+	return false // a sort by bits counts all that a byte has
 }
 
 // viewAs returns s as a slice of another element type, which must have the same size and
