@@ -71,8 +71,8 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 	}
 	e.grow()
 	moveToBuckets(w, s, e.sides[inBuffer], bucket, next)
-	keep(bucket)
-	keep(next)
+	recycle(bucket)
+	recycle(next)
 	return runs
 }
 
@@ -264,9 +264,9 @@ func (c *counted[T]) count(w *pool.Worker, indices []uint8, cancelled func() boo
 	return true
 }
 
-func (c *counted[T]) keep() {
-	keep(c.parts)
-	keep(unsafe.Slice(c, 1))
+func (c *counted[T]) recycle() {
+	recycle(c.parts)
+	recycle(unsafe.Slice(c, 1))
 }
 
 // countFew sorts s if it has few values, and says whether it did. Equal elements must be the same in every way that can be seen.
@@ -275,7 +275,7 @@ func countFew[T comparable](w *pool.Worker, s []T, k kind[T], cancelled func() b
 	if c == nil {
 		return false
 	}
-	defer c.keep()
+	defer c.recycle()
 	if !c.count(w, nil, cancelled) {
 		return false
 	}
@@ -309,9 +309,9 @@ func dealFew[E any, T comparable](w *pool.Worker, s []E, keys func(s []E, keys [
 	if c == nil {
 		return false
 	}
-	defer c.keep()
+	defer c.recycle()
 	indices := scratch[uint8](len(s))
-	defer keep(indices)
+	defer recycle(indices)
 	if !c.count(w, indices, cancelled) {
 		return false
 	}
@@ -321,7 +321,7 @@ func dealFew[E any, T comparable](w *pool.Worker, s []E, keys func(s []E, keys [
 	}
 	buffer := scratch[E](len(s))
 	moveToBuckets(w, s, buffer, indices, c.parts)
-	keep(buffer)
+	recycle(buffer)
 	return true
 }
 

@@ -23,7 +23,7 @@ func Filter[T any](at pool.Place, s []T, keep func(T) bool) ([]T, error) {
 			return out
 		})
 	}
-	return filter(at, make([]T, len(s)), func(kept []T, lo, hi int) int {
+	return filter(at, scratch[T](len(s)), func(kept []T, lo, hi int) int {
 		n := 0
 		for _, e := range s[lo:hi] {
 			kept[n] = e // overwritten if it is not kept: no branch to mispredict
@@ -42,7 +42,8 @@ func Dedup[E comparable](at pool.Place, s []E) (out []E, err error) {
 		err = alone(at, func() { out = slices.Clip(slices.Compact(slices.Clone(s))) })
 		return out, err
 	}
-	return filter(at, slices.Clone(s), func(kept []E, lo, hi int) int {
+	return filter(at, scratch[E](len(s)), func(kept []E, lo, hi int) int {
+		copy(kept, s[lo:hi])
 		n := len(slices.Compact(kept))
 		if lo > 0 && kept[0] == s[lo-1] {
 			n = copy(kept, kept[1:n])
@@ -54,7 +55,7 @@ func Dedup[E comparable](at pool.Place, s []E) (out []E, err error) {
 // leastFiltered is the least length of a filter's block: each block costs a copy.
 const leastFiltered = 512
 
-// filter calls keep for each block of kept. keep puts the elements that are kept at the block's beginning, and returns how many they
+// filter calls keep for each block of kept, scratch memory. keep puts the elements that are kept at the block's beginning, and returns how many they
 // are. Then filter moves the blocks together: in place if most elements are kept, since a second slice is more to clear and to collect than to move.
 func filter[T any](at pool.Place, kept []T, keep func(kept []T, lo, hi int) int) ([]T, error) {
 	b := blocksOf(len(kept), leastFiltered)
@@ -69,7 +70,7 @@ func filter[T any](at pool.Place, kept []T, keep func(kept []T, lo, hi int) int)
 		ends[i+1] += ends[i]
 	}
 	all := ends[b.count()]
-	if all > len(kept)-len(kept)/4 {
+	if all > cap(kept)-cap(kept)/4 {
 		for i := range b.count() {
 			if lo, _ := b.at(i); lo > ends[i] {
 				copy(kept[ends[i]:ends[i+1]], kept[lo:])
@@ -85,6 +86,7 @@ func filter[T any](at pool.Place, kept []T, keep func(kept []T, lo, hi int) int)
 	}); err != nil {
 		return nil, err
 	}
+	recycle(kept)
 	return out, nil
 }
 
@@ -98,7 +100,7 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 	}
 	// Each block gets the elements for which is is true from its beginning on, and the others from its end backwards.
 	b := blocksOf(len(s), leastFiltered)
-	parted := make([]T, len(s))
+	parted := scratch[T](len(s))
 	ends := make([]int, b.count()+1)
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
@@ -128,12 +130,13 @@ func Partition[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err e
 	}); err != nil {
 		return nil, nil, err
 	}
+	recycle(parted)
 	return yes, no, nil
 }
 
 // partitionFew is Partition without blocks.
 func partitionFew[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, err error) {
-	parted, n := make([]T, len(s)), 0 // as in Partition
+	parted, n := scratch[T](len(s)), 0 // as in Partition
 	done, others, err := pool.Granularity{}.Probe(at, len(s), is, func(lo, hi int) (more bool) {
 		for i, e := range s[lo:hi] {
 			parted[n], parted[len(parted)-1-(lo+i-n)] = e, e
@@ -159,6 +162,7 @@ func partitionFew[T any](at pool.Place, s []T, is func(T) bool) (yes, no []T, er
 	}
 	yes, no = slices.Clone(parted[:n]), slices.Clone(parted[n:])
 	slices.Reverse(no)
+	recycle(parted)
 	return yes, no, nil
 }
 

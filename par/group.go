@@ -23,7 +23,7 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 	if len(s) <= leastGrouped/4 {
 		return groupFew(at, s, key)
 	}
-	keys, workers := make([]K, len(s)), 0
+	keys, workers := scratch[K](len(s)), 0
 	err := For(at, len(s), func(i int) { keys[i] = key(i) })
 	if err == nil {
 		err = pool.Do(at, func(w *pool.Worker) { workers = w.Pool().Workers() })
@@ -48,6 +48,7 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 	}
 	if n == 0 {
 		group(done, len(s))
+		recycle(keys)
 		return all, nil
 	}
 	parts := make([]grouped[K, T], 1+n) // the first one is what the caller has grouped
@@ -55,7 +56,7 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 		parts[0].keys, parts[0].sizes = append(parts[0].keys, k), append(parts[0].sizes, len(elements))
 		parts[0].elements = append(parts[0].elements, elements)
 	}
-	of := make([]uint32, len(s)) // the group of an element in its part
+	of := scratch[uint32](len(s)) // the group of an element in its part
 	if err := For(at, n, func(p int) {
 		lo, hi := cut(len(s)-done, p, n)
 		parts[1+p].group(keys[done+lo:done+hi], of[done+lo:done+hi])
@@ -106,6 +107,8 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[
 	}, pool.Grain(1)); err != nil {
 		return nil, err
 	}
+	recycle(keys)
+	recycle(of)
 	clear(all) // NaNs would stay
 	for g, k := range groups.keys {
 		all[k] = groups.elements[g]

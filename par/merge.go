@@ -65,7 +65,7 @@ func sortFew[E any](s []E, compare func(a, b E) int) {
 	} else {
 		buffer := scratch[E](len(s))
 		leafFunc(s, buffer, inSlice, compare)
-		keep(buffer)
+		recycle(buffer)
 	}
 }
 
@@ -180,7 +180,7 @@ func newComparables[E any](s []E, compare func(a, b E) int, cancelled func() boo
 }
 
 func (e *comparables[E]) release() {
-	keep(e.sides[inBuffer])
+	recycle(e.sides[inBuffer])
 	e.sides = [2][]E{}
 }
 

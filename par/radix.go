@@ -102,12 +102,12 @@ func newRadix[V any, K integer](s items[V, K], cancelled func() bool) *radix[V, 
 func sortItems[V any, K integer](w *pool.Worker, s items[V, K], cancelled func() bool) {
 	r := newRadix(s, cancelled)
 	r.sort(w, 0, s.len())
-	r.keep()
+	r.recycle()
 }
 
-func (r *radix[V, K]) keep() {
-	keep(r.sides[inBuffer].keys)
-	keep(r.sides[inBuffer].values)
+func (r *radix[V, K]) recycle() {
+	recycle(r.sides[inBuffer].keys)
+	recycle(r.sides[inBuffer].values)
 }
 
 // sort sorts a range of the slice.
@@ -144,7 +144,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.finish(w, lo, hi, in)
 		return
 	}
-	defer keep(next)
+	defer recycle(next)
 	in = in.other()
 	if d.shift == 0 {
 		r.finish(w, lo, hi, in)

@@ -255,7 +255,7 @@ func sortByCodes[E any, U integer](w *pool.Worker, s []E, codes func(s []E, code
 		return true
 	}
 	all := allKeys(w, s, codes, cancelled)
-	defer keep(all)
+	defer recycle(all)
 	switch {
 	case cancelled():
 		return false
@@ -347,12 +347,12 @@ func indices(w *pool.Worker, n int) []int {
 	return order
 }
 
-// permute moves each element of s to the position that its index has in order, and says whether it did. It keeps order.
+// permute moves each element of s to the position that its index has in order, and says whether it did. It recycles order.
 func permute[E any](w *pool.Worker, s []E, order []int, cancelled func() bool) bool {
 	sorted := scratch[E](len(s))
 	defer func() {
-		keep(sorted)
-		keep(order)
+		recycle(sorted)
+		recycle(order)
 	}()
 	rangesFrom(shortMoves[E](), w, len(s), func(lo, hi int) {
 		for i, at := range order[lo:hi] {

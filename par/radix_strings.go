@@ -63,8 +63,8 @@ func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []int {
 	chunks := items[int, uint64]{scratch[uint64](len(keys)), indices(w, len(keys))}
 	o := stringOrder{newRadix(chunks, cancelled), keys}
 	o.sort(w, 0, len(keys), 0, 0)
-	o.keep()
-	keep(chunks.keys)
+	o.recycle()
+	recycle(chunks.keys)
 	return chunks.values
 }
 
@@ -99,7 +99,7 @@ func sortByStrings[E any](w *pool.Worker, s []E, keysOf func(s []E, keys []strin
 		return true
 	}
 	keys := allKeys(w, s, keysOf, cancelled)
-	defer keep(keys)
+	defer recycle(keys)
 	if cancelled() {
 		return false
 	}
@@ -111,7 +111,7 @@ func sortByStrings[E any](w *pool.Worker, s []E, keysOf func(s []E, keys []strin
 		return permute(w, s, orderStrings(w, keys, cancelled), cancelled)
 	}
 	all := scratch[item](len(s))
-	defer keep(all)
+	defer recycle(all)
 	for i, key := range keys {
 		all[i] = item{key, i}
 	}

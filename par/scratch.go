@@ -9,10 +9,10 @@ import (
 
 // # Scratch memory
 //
-// A sort needs memory beside its slice for a moment. Fresh memory is dear: the system clears each page when it is first written, which takes
+// Sorts, filters and groups need memory for a moment. Fresh memory is dear: the system clears each page when it is first written, which takes
 // 0.1 to 0.5 us on hardware, and 10 us in some virtual machines. That is 20 ns for a number of 8 bytes, twice as much as all else that a sort does with it; and
-// where little else lives on the heap, two large sorts cause a collection. So sorts keep their memory for one another, by type and size, in pools that
-// the collector empties: what no sort has used between two collections is free after the second.
+// where little else lives on the heap, two large sorts cause a collection. So calls keep such memory for later ones, by type and size, in pools that
+// the collector empties: what no call has used between two collections is free after the second.
 
 // scratches has a *scratchPools for each element type.
 var scratches sync.Map
@@ -22,7 +22,7 @@ type scratchPools struct {
 	sizes    [bits.UintSize]sync.Pool // of *[]E, by the length of the length
 }
 
-// scratch returns n elements of any values, or of zeros if elements have pointers. They may be given to keep when nothing uses them any more.
+// scratch returns n elements of any values, or of zeros if elements have pointers. They may be given to recycle when nothing uses them any more.
 func scratch[E any](n int) []E {
 	if unsafe.Sizeof(*new(E)) > 0 && n > 0 {
 		// One that is too short is dropped: so those that are kept soon suffice for all of their size.
@@ -33,8 +33,8 @@ func scratch[E any](n int) []E {
 	return make([]E, n)
 }
 
-// keep keeps s, which scratch returned, for the next sort.
-func keep[E any](s []E) {
+// recycle keeps s, which scratch returned, for a later call.
+func recycle[E any](s []E) {
 	if unsafe.Sizeof(*new(E)) == 0 || len(s) == 0 {
 		return
 	}

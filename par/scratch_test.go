@@ -21,7 +21,7 @@ func TestScratchMemoryHoldsNoElement(t *testing.T) {
 	for i := range s {
 		s[i] = &i
 	}
-	keep(s)
+	recycle(s)
 	require.Equal(t, make([]*int, 100), s)
 }
 

@@ -23,7 +23,7 @@ func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 		return nil
 	}
 	buckets := b.count()
-	thrown := make([]uint16, len(s))
+	thrown := scratch[uint16](len(s))
 	ends := make([][]int, b.count()) // by block and bucket
 	if err := For(at, b.count(), func(i int) {
 		ends[i] = make([]int, buckets)
@@ -46,7 +46,7 @@ func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 		}
 	}
 	begins[buckets] = n
-	buffer := make([]E, n)
+	buffer := scratch[E](n)
 	if err := For(at, b.count(), func(i int) {
 		lo, hi := b.at(i)
 		for j := lo; j < hi; j++ {
@@ -60,6 +60,8 @@ func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 	// From here on s must not be left half written, so no context ends the call.
 	return pool.Do(at, func(w *pool.Worker) {
 		w.Uncancelled(func(func() bool) {
+			defer recycle(thrown)
+			defer recycle(buffer)
 			each(w, buckets, func(_ *pool.Worker, k int) {
 				bucket := buffer[begins[k]:begins[k+1]]
 				shuffle(bucket, rand.New(rand.NewPCG(seed, uint64(k)<<1+2)))
