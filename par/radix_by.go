@@ -46,6 +46,9 @@ func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) e
 // fewKeys is how many keys are sorted on the stack. Beside a sort of so few elements each allocation counts.
 const fewKeys = 256
 
+// insertedBy is the length up to which a slice is sorted by the insertion of elements and keys. Up to 32, strings took 1.4 times as long as merges of indices.
+const insertedBy = 24
+
 // insertedItems bounds the blocks of keys that are sorted by insertion, by a binary search that has no branch.
 const insertedItems = 16
 
@@ -200,12 +203,19 @@ func sortBy[E any, K cmp.Ordered](w *pool.Worker, s []E, key func(e E) K, cancel
 		return false
 	}
 	switch {
-	case len(s) <= insertedItems:
-		var keys [insertedItems]K
+	case len(s) <= insertedBy:
+		var keys [insertedBy]K
 		for i, e := range s {
 			keys[i] = key(e)
 		}
-		insertItems(items[E, K]{keys[:len(s)], s}, items[E, K]{keys[:len(s)], s})
+		all := items[E, K]{keys[:len(s)], s}
+		if end, down := runOf(all.keys, false); end == len(s) {
+			if down {
+				slices.Reverse(s)
+			}
+			return true
+		}
+		insertItems(all, all)
 		return true
 	case len(s) <= fewKeys:
 		sortByFew(s, key)

@@ -18,8 +18,9 @@ import (
 //
 //  1. If the elements begin as one run does, all of them are looked at, by all workers. One run is left as it is, or reversed.
 //  2. Otherwise a sample of windows is looked at. If most comparisons in it are **turns**, ups among downs or downs among ups, the elements
-//     are disordered: that costs a comparison for 16 elements, and 144 at most. Equal neighbours say that there may be few values.
-//  3. What is ordered is drop-merged, or sorted by insertion (both below), if that works.
+//     are disordered, and so they are if windows with turns end with less than they begin with: that costs a comparison for 15 elements, and 160 at most.
+//     Equal neighbours say that there may be few values.
+//  3. What is ordered is drop-merged, or sorted by insertion (both below), if that works. If all windows are in order, that comes after step 4: runs are likely.
 //  4. Otherwise a sort by comparisons divides the elements into **stretches**: runs, and what lies between long runs. All workers do so, each in
 //     its parts, and runs are joined at the parts' borders. Then the stretches are merged. Numbers, strings and elements with keys are merged only
 //     if there are a few runs and nothing else, which is found out before step 3; otherwise they are sorted by their bits.
@@ -186,22 +187,29 @@ func runOf[K cmp.Ordered](keys []K, equals bool) (end int, down bool) {
 	return len(keys), false
 }
 
-// findRuns divides n elements into stretches. It returns nil if the sort was stopped, or if only a few long runs are wanted and there are others.
-func (g *sorting) findRuns(w *pool.Worker, n int, onlyFew bool) []stretch {
+// findRuns divides n elements into stretches. It returns nil if the sort was stopped, or if only a few long runs are wanted and there are others. Where the
+// elements are likely to be in long runs, those are looked for first, and otherwise what is nearly in order.
+func (g *sorting) findRuns(w *pool.Worker, n int, onlyFew, long bool) []stretch {
 	found := make([][]stretch, partsOf(w, n))
 	each(w, len(found), func(_ *pool.Worker, part int) {
 		if g.stopped() {
 			return
 		}
 		lo, hi := cut(n, part, len(found))
-		if !onlyFew {
+		nearly := func() bool {
 			begun, down := g.elements.run(lo, min(lo+leastRun, hi))
-			if !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi) {
-				found[part] = []stretch{{hi, ascends}}
+			return !(down && begun == lo+leastRun) && g.elements.nearly(lo, hi)
+		}
+		if long {
+			found[part] = g.stretches(lo, hi, onlyFew)
+			if len(found[part]) <= max(mostRuns, (hi-lo)/longRun) {
 				return
 			}
 		}
-		if !g.stopped() {
+		switch {
+		case !onlyFew && nearly():
+			found[part] = []stretch{{hi, ascends}}
+		case !g.stopped(): // it may have changed the order, and then it was not all in vain
 			found[part] = g.stretches(lo, hi, onlyFew)
 		}
 	})
@@ -225,6 +233,9 @@ func (g *sorting) findRuns(w *pool.Worker, n int, onlyFew bool) []stretch {
 	}
 	return all
 }
+
+// longRun is the mean length of runs that are merged before a few outliers are looked for.
+const longRun = 256
 
 // mostRuns is how many runs are a few. Two levels of merges take as long as a sort by bits.
 const mostRuns = 4
@@ -457,10 +468,13 @@ func dropMerge[E any](s []E, compare func(a, b E) int, stopped func() bool) bool
 			for k > 0 && kept-k < row/2 && compare(s[k-1], y) > 0 {
 				k--
 			}
-			if 0 < k && k < kept && compare(s[k-1], y) <= 0 {
+			if k < kept && (k == 0 || compare(s[k-1], y) <= 0) {
 				all := out
 				if out = out[:len(out)-row]; drop(k) {
-					i -= row
+					if i -= row; kept == 0 {
+						s[0], kept = y, 1
+						i++
+					}
 				} else {
 					out = all
 				}
@@ -492,7 +506,7 @@ func dropMerge[E any](s []E, compare func(a, b E) int, stopped func() bool) bool
 const mostInRow = 8
 
 // mostDropped is how many of n elements may be outliers.
-func mostDropped(n int) int { return 4 + n/7 }
+func mostDropped(n int) int { return mostInRow + n/7 }
 
 // dropAlone is how many keys are drop-merged by the caller alone. That takes 4 ns for each, as sorting their bits does on 4 workers.
 const dropAlone = 1 << 20

@@ -179,7 +179,7 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 			reverse(w, s)
 		}
 		return true
-	case len(s) <= 2*serialSort && (l.few || l.ordered):
+	case len(s) <= 2*serialSort && (l.few || l.partly || l.ordered):
 		slices.Sort(s)
 		return true
 	}
@@ -287,7 +287,7 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 		runs = e.deal(w)
 	}
 	if runs == nil && (l.ordered || l.partly) {
-		runs = e.findRuns(w, len(s), false)
+		runs = e.findRuns(w, len(s), false, l.calm)
 	}
 	if !early && (2*disordered(runs, len(s)) >= len(s) || len(runs) > mostValues) {
 		if dealt := e.deal(w); dealt != nil {
@@ -306,7 +306,7 @@ func (e *comparables[E]) sortRuns(w *pool.Worker) bool {
 	if e.rotate(w) {
 		return true
 	}
-	if runs := e.findRuns(w, n, true); 0 < len(runs) && len(runs) <= mostRuns && !e.outliersPart(runs) {
+	if runs := e.findRuns(w, n, true, false); 0 < len(runs) && len(runs) <= mostRuns && !e.outliersPart(runs) {
 		return e.mergeRuns(w, n, runs)
 	}
 	return n <= dropAlone && e.nearly(0, n)
@@ -429,6 +429,9 @@ func (e ending) resume() {
 func (g *sorting) mergeRuns(w *pool.Worker, n int, runs []stretch) bool {
 	if len(runs) > 1 || runs[0].order == mixed {
 		g.elements.grow()
+	}
+	if n <= shortRange && len(runs) <= mostRuns && disordered(runs, n) == 0 { // another worker would take as long to fetch what the caller has looked at
+		w = nil
 	}
 	all := extent{0, n}
 	if sortFork(w, part{sorting: g, a: all, runs: runs, to: inSlice}) == inBuffer && !g.stopped() {
