@@ -63,8 +63,8 @@ const (
 	// two, it was reasoned from the costs of a fork and a cache miss, not swept.
 	serialSort = 256
 
-	// shortNumbers is the length up to which numbers and strings that are in some order, or have few values, are left to slices.Sort, which then
-	// takes less than a buffer does. Random ones take half as long here.
+	// shortNumbers is the length up to which numbers and strings that are in some order are left to slices.Sort, which then takes less than a buffer
+	// does; of half the length, so are those that have few values, or are partly in order. Random ones take half as long here.
 	shortNumbers = 1 << 10
 
 	// insertedAlone is the length up to which a slice is sorted by insertion. A buffer and what else a merge sort needs take as long.
@@ -179,7 +179,7 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 			reverse(w, s)
 		}
 		return true
-	case len(s) <= 2*serialSort && (l.few || l.partly || l.ordered):
+	case len(s) <= shortNumbers/2 && (l.few || l.partly || l.ordered):
 		slices.Sort(s)
 		return true
 	}
