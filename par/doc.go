@@ -35,5 +35,8 @@
 // last call of a function, such as merging, copying and a second pass, is a part of it: a context that ends then ends it early. Granularities are those
 // of package pool: [pool.Grain] and others, see [pool.Granularity]. A nil function, a negative length, slices whose lengths
 // should be equal and are not, or a second granularity give an error that says so. When an error is returned, the other
-// results are not specified.
+// results are not specified. A slice or map that is returned is new and not nil, and shares no memory with another one.
+//
+// A function of elements is given no worker, and runs on any. What it calls in par or pool it calls at the pool, not at a worker or view of its surroundings: that is a
+// call of its own, which the outer one's context does not end.
 package par

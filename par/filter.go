@@ -39,7 +39,7 @@ func Filter[T any](at pool.Place, s []T, keep func(T) bool) ([]T, error) {
 // value once.
 func Dedup[E comparable](at pool.Place, s []E) (out []E, err error) {
 	if len(s) < 32*leastFiltered {
-		err = alone(at, func() { out = slices.Clip(slices.Compact(slices.Clone(s))) })
+		err = alone(at, func() { out = slices.Clip(slices.Compact(append([]E{}, s...))) })
 		return out, err
 	}
 	return filter(at, scratch[E](len(s)), func(kept []E, lo, hi int) int {

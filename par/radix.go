@@ -94,8 +94,14 @@ type radix[V any, K integer] struct {
 }
 
 func newRadix[V any, K integer](s items[V, K], cancelled func() bool) *radix[V, K] {
-	n := s.len()
-	return &radix[V, K]{[2]items[V, K]{s, {scratch[K](n), scratch[V](n)}}, cancelled}
+	return &radix[V, K]{[2]items[V, K]{s, {}}, cancelled}
+}
+
+// grow makes the buffer: before anything is divided, since keys that are counted need none.
+func (r *radix[V, K]) grow() {
+	if n := r.sides[inSlice].len(); r.sides[inBuffer].keys == nil {
+		r.sides[inBuffer] = items[V, K]{scratch[K](n), scratch[V](n)}
+	}
 }
 
 // sortItems sorts s, unless the call is cancelled.
@@ -126,6 +132,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		r.finish(w, lo, hi, in)
 		return
 	case hi-lo <= radixLeaf:
+		r.grow()
 		r.leaf(lo, hi, in, digit[K]{least: least, most: most})
 		return
 	}
@@ -140,6 +147,7 @@ func (r *radix[V, K]) bucket(w *pool.Worker, lo, hi int, in side, least, most K)
 		d.fill(w, r.sides[inSlice].keys[lo:hi], next[0][:d.buckets()])
 		return
 	}
+	r.grow()
 	if next == nil || !r.deal(w, r.sides[in.other()].at(lo, hi), src, d, next) {
 		r.finish(w, lo, hi, in)
 		return

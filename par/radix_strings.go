@@ -62,6 +62,7 @@ type stringOrder struct {
 func orderStrings(w *pool.Worker, keys []string, cancelled func() bool) []int {
 	chunks := items[int, uint64]{scratch[uint64](len(keys)), indices(w, len(keys))}
 	o := stringOrder{newRadix(chunks, cancelled), keys}
+	o.grow() // sort may call several radix sorts at a time
 	o.sort(w, 0, len(keys), 0, 0)
 	o.recycle()
 	recycle(chunks.keys)

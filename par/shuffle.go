@@ -12,7 +12,7 @@ import (
 //
 // Each element is thrown into one of several buckets, and then each bucket is shuffled by itself
 // (Sanders, "Random Permutations on Distributed, External and Hierarchical Memory", 1998). Cost: a
-// buffer as long as s, unless s is short.
+// buffer as long as s, unless s is short. If the place's context ends the call early, s has its elements in some order.
 func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 	b := blocksOf(len(s), 1<<14)
 	if b.count() <= 1 {

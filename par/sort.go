@@ -84,7 +84,8 @@ const (
 // sort early, s has its elements in some order.
 //
 // Numbers and strings that are in order or in reverse order are looked at once, and s needs no buffer. Nor does it if s was rotated, if there are a few outliers,
-// or few different ones, or if it is short: up to 255 elements, and up to 1,024 that have some order. Otherwise the cost is a buffer as long as s, and
+// if it has up to some 100 different elements, each of them often, or integers that differ by less than 1,024, or if it is short: up to 255 elements, and up to 1,024 that have some order.
+// Tables of 10 to 40 KB are not counted here. Otherwise the cost is a buffer as long as s, and
 // for strings another 32 bytes for each; outliers that turn out to be many may cost twice as much again. Sorts of the same types that follow share this memory, which the
 // collector frees when it has run twice since. Up to 8,192 elements are sorted by the caller alone.
 func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
