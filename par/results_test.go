@@ -17,11 +17,17 @@ func TestNoResultIsNil(t *testing.T) {
 	same := func(i int) int { return i }
 	sameErr := func(_ context.Context, i int) (int, error) { return i, nil }
 	for name, f := range map[string]func(s []int) []any{
-		"Dedup":       func(s []int) []any { r, err := Dedup(p, s); return []any{r, err} },
-		"Filter":      func(s []int) []any { r, err := Filter(p, s, yes); return []any{r, err} },
-		"FilterErr":   func(s []int) []any { r, err := FilterErr(p, s, yesErr); return []any{r, err} },
-		"FilterRange": func([]int) []any { r, err := FilterRange(p, 0, func(out []int, _, _ int) []int { return out }); return []any{r, err} },
-		"FlatMap":     func(s []int) []any { r, err := FlatMap(p, s, func(out []int, _ int) []int { return out }); return []any{r, err} },
+		"Dedup":     func(s []int) []any { r, err := Dedup(p, s); return []any{r, err} },
+		"Filter":    func(s []int) []any { r, err := Filter(p, s, yes); return []any{r, err} },
+		"FilterErr": func(s []int) []any { r, err := FilterErr(p, s, yesErr); return []any{r, err} },
+		"FilterRange": func([]int) []any {
+			r, err := FilterRange(p, 0, func(out []int, _, _ int) []int { return out })
+			return []any{r, err}
+		},
+		"FlatMap": func(s []int) []any {
+			r, err := FlatMap(p, s, func(out []int, _ int) []int { return out })
+			return []any{r, err}
+		},
 		"FlatMapErr": func(s []int) []any {
 			r, err := FlatMapErr(p, s, func(_ context.Context, out []int, _ int) ([]int, error) { return out, nil })
 			return []any{r, err}
