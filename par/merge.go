@@ -200,6 +200,7 @@ func (e *comparables[E]) sample(at, hi int) (less, equal int, falls bool) {
 			equal++
 		}
 	}
+	e.hasEquals(equal > 0) // they may be in a run that descends
 	return less, equal, e.compare(s[hi], s[at]) < 0
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/internal/testutil/pools"
 	"github.com/seed53057037/heist/pool"
@@ -287,6 +288,25 @@ func TestSortFuncComparesLittle(t *testing.T) {
 			require.Equal(t, n-1, calls, "%s %d", name, n)
 		}
 	}
+}
+
+// TestEqualElementsEndNoRunWhereComparisonsAreSlow: a slow run is looked at in ranges of a few elements, of which some are all equal.
+func TestEqualElementsEndNoRunWhereComparisonsAreSlow(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(1))
+	const n = 1 << 15
+	s, calls := make([]record, n), 0
+	for i := range s {
+		s[i] = record{uint32(n-i) / 2, uint32(i)}
+	}
+	want := slices.Clone(s)
+	slices.SortStableFunc(want, byKey)
+	require.NoError(t, SortFunc(p, s, func(a, b record) int {
+		calls++
+		heist.Spin(200)
+		return byKey(a, b)
+	}))
+	require.Equal(t, want, s)
+	require.LessOrEqual(t, calls, n*21/10)
 }
 
 // TestDropMergeIsStableOrChangesNothing for any few outliers among equal and unequal elements.

@@ -101,8 +101,16 @@ func look(w *pool.Worker, n, size int, run func(lo, hi int) (end int, down bool)
 				short = 0
 			}
 			rangesFrom(short, w, n-first, func(lo, hi int) {
+				if other.Load() {
+					return
+				}
 				lo, hi = lo+first-1, hi+first
-				if end, falls := run(lo, hi); end < hi || falls != down {
+				end, falls := run(lo, hi)
+				if end == hi && falls != down { // a range of equal elements is in any run
+					_, equal, _ := sample(lo, hi-1)
+					falls = falls != (equal == hi-1-lo)
+				}
+				if end < hi || falls != down {
 					other.Store(true)
 				}
 			})

@@ -122,7 +122,7 @@ func TestADumpShowsTheFunctionOfAnAlgorithm(t *testing.T) {
 				return strings.Contains(shown.String(), runtime.FuncForPC(code).Name()+" waits in chan receive, shown_test.go:")
 			}), "%v", shown.String())
 			waits := func(w inspect.Worker) bool { return w.State == inspect.Waits }
-			require.True(t, slices.ContainsFunc(p.Snapshot().Workers, waits))
+			require.True(t, testutil.Eventually(func() bool { return slices.ContainsFunc(p.Snapshot().Workers, waits) }), "the monitor has noticed it")
 			close(gate)
 			require.NoError(t, <-over)
 		})
