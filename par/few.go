@@ -120,7 +120,7 @@ func sampleValues[E any](n int, add func(values []E, i int) []E) (values []E) {
 	size := min(n/8, sampled)
 	most, distinct := min(size/2, mostValues), min(leastDistinct+n/256, mostDistinct)
 	values = make([]E, 0, distinct) // at once: most samples that are not few end with so many
-	random := uint32(2463534242) // Marsaglia's xorshift: nothing that is in step with elements that repeat
+	random := uint32(2463534242)    // Marsaglia's xorshift: nothing that is in step with elements that repeat
 	for k := range size {
 		random ^= random << 13
 		random ^= random >> 17
