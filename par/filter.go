@@ -70,7 +70,7 @@ func filter[T any](at pool.Place, kept []T, keep func(kept []T, lo, hi int) int)
 		ends[i+1] += ends[i]
 	}
 	all := ends[b.count()]
-	if all > cap(kept)-cap(kept)/4 {
+	if all > cap(kept)-cap(kept)/4 { // scratch memory may be longer than kept
 		for i := range b.count() {
 			if lo, _ := b.at(i); lo > ends[i] {
 				copy(kept[ends[i]:ends[i+1]], kept[lo:])

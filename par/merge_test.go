@@ -103,6 +103,22 @@ func TestMergeThatEndsEarlyKeepsAPermutation(t *testing.T) {
 	})
 }
 
+// TestLongElementsInAFewRunsAreSorted: the caller alone merges them, and reverses those that descend.
+func TestLongElementsInAFewRunsAreSorted(t *testing.T) {
+	type long struct {
+		key int
+		_   [504]byte
+	}
+	p := pools.New(t, pool.WithWorkers(2))
+	s := make([]long, shortRange)
+	for i := range s {
+		s[i].key = max(7*shortRange/8-i, 2*(i-7*shortRange/8))
+	}
+	byKey := func(a, b long) int { return a.key - b.key }
+	require.NoError(t, SortFunc(p, s, byKey))
+	require.True(t, slices.IsSortedFunc(s, byKey))
+}
+
 func TestMergeRefusesWhatItCannotDo(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(2))
 	s := []record{{2, 0}, {1, 1}}

@@ -317,7 +317,7 @@ func (d digit[K]) fill(w *pool.Worker, dst []K, begins []int) {
 // partsOf returns in how many parts a range of n elements is counted and dealt out: some for each
 // worker, because a worker may be late.
 func partsOf(w *pool.Worker, n int) int {
-	if n < 2*partLen {
+	if w == nil || n < 2*partLen {
 		return 1
 	}
 	return min(4*(w.Idle()+1), n/partLen)

@@ -106,9 +106,9 @@ func look(w *pool.Worker, n, size int, run func(lo, hi int) (end int, down bool)
 				}
 				lo, hi = lo+first-1, hi+first
 				end, falls := run(lo, hi)
-				if end == hi && falls != down { // a range of equal elements is in any run
+				if end == hi && down && !falls { // a range of equal elements is in any run
 					_, equal, _ := sample(lo, hi-1)
-					falls = falls != (equal == hi-1-lo)
+					falls = equal == hi-1-lo
 				}
 				if end < hi || falls != down {
 					other.Store(true)
@@ -217,7 +217,7 @@ func (g *sorting) findRuns(w *pool.Worker, n int, onlyFew, long bool) []stretch 
 		switch {
 		case !onlyFew && nearly():
 			found[part] = []stretch{{hi, ascends}}
-		case !g.stopped(): // it may have changed the order, and then it was not all in vain
+		case !g.stopped(): // again after nearly, which may have changed the order
 			found[part] = g.stretches(lo, hi, onlyFew)
 		}
 	})
@@ -313,7 +313,7 @@ const shortReversal = 1 << 23
 
 // reverse reverses s, a long one on all workers.
 func reverse[E any](w *pool.Worker, s []E) {
-	if len(s)*int(unsafe.Sizeof(s[0])) <= shortReversal {
+	if w == nil || len(s)*int(unsafe.Sizeof(s[0])) <= shortReversal {
 		slices.Reverse(s)
 		return
 	}

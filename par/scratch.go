@@ -14,12 +14,12 @@ import (
 // where little else lives on the heap, two large sorts cause a collection. So calls keep such memory for later ones, by type and size, in pools that
 // the collector empties: what no call has used between two collections is free after the second.
 
-// scratches has a *scratchPools for each element type.
+// scratches has a *scratchPools for each element type. Any goroutine reads and writes.
 var scratches sync.Map
 
 type scratchPools struct {
 	pointers bool                     // elements have some; constant
-	sizes    [bits.UintSize]sync.Pool // of *[]E, by the length of the length
+	sizes    [bits.UintSize]sync.Pool // of *[]E; index k has those of a capacity above 2^(k-1), up to 2^k
 }
 
 // scratch returns n elements of any values, or of zeros if elements have pointers. They may be given to recycle when nothing uses them any more.
@@ -58,7 +58,7 @@ func scratchesOf[E any]() *scratchPools {
 func hasPointers(t reflect.Type) bool {
 	switch k := t.Kind(); {
 	case k <= reflect.Complex128:
-		return k == reflect.Invalid
+		return false
 	case k == reflect.Array:
 		return t.Len() > 0 && hasPointers(t.Elem())
 	case k == reflect.Struct:

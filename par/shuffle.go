@@ -60,13 +60,13 @@ func Shuffle[E any](at pool.Place, s []E, seed uint64) error {
 	// From here on s must not be left half written, so no context ends the call.
 	return pool.Do(at, func(w *pool.Worker) {
 		w.Uncancelled(func(func() bool) {
-			defer recycle(thrown)
-			defer recycle(buffer)
 			each(w, buckets, func(_ *pool.Worker, k int) {
 				bucket := buffer[begins[k]:begins[k+1]]
 				shuffle(bucket, rand.New(rand.NewPCG(seed, uint64(k)<<1+2)))
 				copy(s[begins[k]:], bucket)
 			})
+			recycle(thrown)
+			recycle(buffer)
 		})
 	})
 }
