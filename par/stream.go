@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -32,9 +33,21 @@ import (
 // A batch has as many values as take batchOfStream to compute. But a value for which the source took longer than that
 // ends its batch, because waiting for another value would gain nothing. Until a batch has been measured batches have one value,
 // and when there are two for each worker, the consumer computes one to measure it.
+//
+// A batch that takes less than worthABatch is **short**. The consumer computes it at once, and no other worker hears of it. All batches are short
+// if the values and the window are. A batch is judged by the last one and by the mean of all values, whichever is worse, so an f that
+// is long for one value in a thousand is shared. A stream of few values would end before it is measured. So par remembers, by the address of
+// f's code, whether the last batches of f were short. If they were, its next stream takes the first ones for short.
 
 // batchOfStream is how long a batch of a stream should take. A batch costs 0.3 microseconds.
 const batchOfStream = 20 * time.Microsecond
+
+// worthABatch is how long a batch takes, at least, that another worker may compute. With two workers on far cores 3 microseconds took up to 1.3
+// times as long as the plain loop, and 5 took 0.7 to 0.9 of it.
+const worthABatch = 4 * time.Microsecond
+
+// shortFuncs are the addresses of functions whose batches were short. Consumers write; functions with the same place take it from one another.
+var shortFuncs [1 << 6]atomic.Uintptr
 
 // mostUnseen is how many values of a fast source may come between two looks at the clock, which takes 10 ns.
 const mostUnseen = 4
@@ -54,13 +67,13 @@ const mostUnseen = 4
 // An f that waits for something does so in [pool.Pool.Block], and other values are computed meanwhile.
 //
 // The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
-// batches. So f must not wait for what the consumer does with a result, for another value, nor for its context to end by
+// batches, by the consumer alone if a quarter of the window takes less than 4 microseconds. So f must not wait for what the consumer does with a result, for another value, nor for its context to end by
 // another value's error, and the source must not wait for f. Results and errors are yielded only between two values of the
 // source, and between two that the consumer computes: one that takes or waits for long holds back what is finished, and a
 // source also the values in a batch that is not full. Nothing happens before the stream is ranged over; to range over it
 // twice runs the source twice.
 //
-// Cost: some 4 microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than
+// Cost: some 1 to 3 microseconds for a stream, 30 nanoseconds for each value, and no allocation for each if f takes less than
 // 10 microseconds. Bad arguments are yielded as an error.
 func Stream[T, R any](at pool.Place, values iter.Seq[T], window int, f func(ctx context.Context, v T) (R, error)) iter.Seq2[R, error] {
 	return streamOf("Stream", true, at, values, window, f)
@@ -92,15 +105,24 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 			s.ctx, s.cancel = context.WithCancelCause(at.Context())
 			defer s.cancel(nil)
 			s.failedAt.Store(math.MaxInt64)
-			s.ended = make(chan struct{}, 1)
+			code := reflect.ValueOf(f).Pointer()
+			known := &shortFuncs[code>>4%uintptr(len(shortFuncs))]
+			s.alone = known.Load() == code
 			err = at.With(s.ctx).Run(func(w *pool.Worker) {
 				s.cancelled, s.outside = w.Call()
+				s.yieldAll = s.yieldResults
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
 					defer func() {
 						if !finished { // batches that have not begun never will
 							s.failedAt.Store(-1)
 							s.cancel(nil)
+						}
+						if short := s.values > 0 && s.short(1); short != (known.Load() == code) {
+							known.Store(0)
+							if short {
+								known.Store(code)
+							}
 						}
 					}()
 					finished = s.run(w, scope, values)
@@ -121,7 +143,7 @@ type stream[T, R any] struct {
 	f        func(context.Context, T) (R, error) // constant
 	ctx      context.Context                     // constant
 	failedAt atomic.Int64                        // number of the first failed batch: no later one begins; workers write
-	ended    chan struct{}                       // one or more batches have ended; the worker that computed one sends
+	ended    chan struct{}                       // one or more batches have ended; the worker that computed one sends. Made for the first that is shared
 
 	_ pad.Line // two cache lines, for CPUs that fetch them in pairs
 
@@ -140,11 +162,19 @@ type stream[T, R any] struct {
 	unclaimed fifo[*batch[T, R]] // may be claimed meanwhile
 	queue     fifo[*batch[T, R]] // to yield
 	cancelled func() bool        // whether the call that computes the stream was cancelled
-	outside   func(f func())     // calls yield, outside that call
-	taken     int                // values taken and not yielded
-	size      int                // of the next batch
-	measured  bool               // a batch has been
-	count     int64              // of batches
+	outside   func(f func())     // calls yieldAll, outside that call
+	yieldAll  func()             // yields the results of giving, and sets more if the range loop goes on
+	giving    *batch[T, R]
+	more      bool
+	taken     int          // values taken and not yielded
+	size      int          // of the next batch
+	measured  bool         // a batch has been
+	alone     bool         // the next batch is short
+	each      float64      // what a value takes, in heist.Ticks
+	ticks     int64        // what the values of all batches took
+	values    int64        // in these
+	spare     *batch[T, R] // delivered, and of no other worker's knowledge, or nil
+	count     int64        // of batches
 }
 
 // batch is a number of values. number and in are constant once it is queued; the worker that claims it writes the other
@@ -155,6 +185,7 @@ type batch[T, R any] struct {
 	out     []R // of the values before the one that failed
 	err     error
 	broken  bool  // f panicked
+	shared  bool  // other workers know of it
 	took    int64 // in heist.Ticks
 	claimed atomic.Bool
 	done    atomic.Bool
@@ -187,7 +218,7 @@ func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 			}
 		}
 	}()
-	b.out = make([]R, 0, len(b.in))
+	b.out = slices.Grow(b.out[:0], len(b.in))
 	for _, v := range b.in {
 		if s.failedAt.Load() < b.number {
 			break
@@ -212,12 +243,19 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	flush := func() {
 		full := b
 		b = nil
+		if s.ordered {
+			s.queue.push(full)
+		}
+		if s.alone {
+			s.compute(full)
+			return
+		}
 		for s.unclaimed.len() > 0 && s.unclaimed.first().claimed.Load() {
 			s.unclaimed.pop()
 		}
 		s.unclaimed.push(full)
-		if s.ordered {
-			s.queue.push(full)
+		if full.shared = true; s.ended == nil {
+			s.ended = make(chan struct{}, 1)
 		}
 		scope.Go(w, func(*pool.Worker) { s.compute(full) })
 		if !s.measured && s.count >= int64(2*w.Pool().Workers()) {
@@ -238,8 +276,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 			}
 		}
 		if b == nil {
-			b = &batch[T, R]{number: s.count, in: make([]T, 0, s.size)}
-			s.count++
+			b = s.newBatch()
 		}
 		b.in = append(b.in, v)
 		s.taken++
@@ -247,7 +284,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		if len(b.in) >= s.size || slow || full && len(b.in) == s.taken {
 			flush()
 		}
-		if unseen > 0 && !full {
+		if unseen > 0 && !full && b != nil {
 			continue
 		}
 		taken := s.taken
@@ -286,15 +323,42 @@ func (s *stream[T, R]) deliver(w *pool.Worker, must bool) bool {
 			return false
 		}
 		s.resize(b)
+		if !b.shared {
+			s.spare = b
+		}
 	}
+}
+
+// newBatch returns an empty batch, with the next number.
+func (s *stream[T, R]) newBatch() *batch[T, R] {
+	b := s.spare
+	if s.spare = nil; b == nil {
+		b = &batch[T, R]{}
+	}
+	clear(b.in)
+	clear(b.out)
+	*b = batch[T, R]{number: s.count, in: slices.Grow(b.in[:0], s.size), out: b.out[:0]}
+	s.count++
+	return b
 }
 
 // resize says how long batches are after one that was computed.
 func (s *stream[T, R]) resize(b *batch[T, R]) {
 	s.measured = true
-	most := max(1, min(s.window/4, mostBatch, 8*s.size))
+	s.ticks += b.took
+	s.values += int64(len(b.in))
 	fits := heist.TicksIn(batchOfStream) * int64(len(b.in)) / max(b.took, 1)
-	s.size = int(min(max(fits, int64(s.size/2), 1), int64(most)))
+	s.size = int(min(max(fits, int64(s.size/2), 1), int64(s.window), mostBatch, 8*int64(s.size)))
+	shared := max(1, min(s.size, s.window/4)) // how many values the next batch has if it is
+	s.each = max(float64(b.took)/float64(len(b.in)), float64(s.ticks)/float64(s.values))
+	if s.alone = s.short(shared); !s.alone {
+		s.size = shared
+	}
+}
+
+// short says whether a batch of so many values takes less than worthABatch.
+func (s *stream[T, R]) short(values int) bool {
+	return float64(values)*s.each < float64(heist.TicksIn(worthABatch))
 }
 
 // next takes the batch to yield next, or nil if that has not ended yet.
@@ -334,24 +398,24 @@ func (s *stream[T, R]) give(b *batch[T, R]) bool {
 	if b.broken { // the scope has the panic
 		return false
 	}
-	more := true
-	s.outside(func() {
-		for _, r := range b.out {
-			if more = s.yield(r, nil); !more {
-				break
-			}
+	s.giving, s.more = b, true
+	s.outside(s.yieldAll)
+	return s.more
+}
+
+// yieldResults yields what is in s.giving. It is s.yieldAll, made once for all batches.
+func (s *stream[T, R]) yieldResults() {
+	for _, r := range s.giving.out {
+		if s.more = s.yield(r, nil); !s.more {
+			return
 		}
-	})
-	if !more {
-		return false
 	}
-	if b.err != nil {
+	if err := s.giving.err; err != nil {
 		var none R
-		s.cancel(b.err)
-		s.outside(func() { s.yield(none, b.err) })
-		return false
+		s.more = false
+		s.cancel(err)
+		s.yield(none, err)
 	}
-	return true
 }
 
 // fifo is a queue, of constant cost for each item.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/core"
 	"github.com/seed53057037/heist/internal/testutil"
 	"github.com/seed53057037/heist/internal/testutil/pools"
@@ -96,6 +97,7 @@ func TestAStreamComputesSeveralAtATime(t *testing.T) {
 		for _, err := range stream(p, slices.Values(count(2)), 2, func(context.Context, int) (int, error) {
 			both.Done()
 			both.Wait()
+			time.Sleep(time.Millisecond) // or the consumer would compute the next two by itself
 			return 0, nil
 		}) {
 			require.NoError(t, err, name)
@@ -464,19 +466,40 @@ func TestStreamsRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-// TestAStreamOfCheapFunctionsAllocatesLittle: it allocates for batches, not for values.
+// TestAStreamOfCheapFunctionsAllocatesLittle: it allocates for batches, not for values, and the consumer uses a batch again that it keeps to itself.
 func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(1))
-	run := func(n int) uint64 {
+	run := func(n, window int) uint64 {
 		values := slices.Values(count(n))
 		return allocations(func() {
-			for _, err := range Stream(p, values, 1024, func(_ context.Context, i int) (int, error) { return i, nil }) {
+			for _, err := range Stream(p, values, window, func(_ context.Context, i int) (int, error) { return i, nil }) {
 				require.NoError(t, err)
 			}
 		})
 	}
-	run(10)
-	require.Less(t, run(100_000), uint64(100_000/4))
+	run(10, 1024)
+	for _, window := range []int{1, 16, 1024} { // batches of up to 1, 16 and some hundred values
+		require.Less(t, run(100_000, window), uint64(100_000/4), window)
+	}
+}
+
+// TestAStreamSharesValuesThatAreLongAtTimes: a value that took a millisecond is not forgotten while short ones follow, and is some time later.
+func TestAStreamSharesValuesThatAreLongAtTimes(t *testing.T) {
+	s := stream[int, int]{window: 64, size: 16}
+	computed := func(values int, each time.Duration) {
+		s.resize(&batch[int, int]{in: make([]int, values), took: int64(values) * heist.TicksIn(each)})
+	}
+	computed(16, 20*time.Nanosecond)
+	require.True(t, s.alone)
+	computed(1, time.Millisecond)
+	for range 100 {
+		computed(16, 20*time.Nanosecond)
+		require.False(t, s.alone)
+	}
+	for range 1000 {
+		computed(16, 20*time.Nanosecond)
+	}
+	require.True(t, s.alone)
 }
 
 func BenchmarkStream(b *testing.B) {
