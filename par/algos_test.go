@@ -688,13 +688,20 @@ func TestSequenceRunsInTheCaller(t *testing.T) {
 	}
 }
 
+// TestEachSharesItsValues, also those that come after many which the caller has handled alone because they take nothing.
 func TestEachSharesItsValues(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(2))
 	for range testutil.Stress(20) {
-		requireAtRest(t, p)
-		var m meet
-		require.NoError(t, ForSeq(p, numbers(patientItems), func(int) { m.here() }))
-		require.NoError(t, m.result())
+		for _, cheap := range []int{0, 100_000} {
+			requireAtRest(t, p)
+			var m meet
+			require.NoError(t, ForSeq(p, numbers(cheap+patientItems), func(i int) {
+				if i >= cheap {
+					m.here()
+				}
+			}))
+			require.NoError(t, m.result(), cheap)
+		}
 	}
 }
 

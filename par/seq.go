@@ -13,7 +13,7 @@ import (
 
 // ForSeq calls f with each value of the sequence, some at the same time, and returns when
 // all calls have returned. The sequence itself runs in the caller, which handles values
-// too: it begins alone, and after 16 microseconds it deals batches to the other workers, up to four to each. A value waits
+// too: it begins alone, and after 16 microseconds, if a value takes 30 ns or more, it deals batches to the other workers, up to four to each. A value waits
 // until its batch, of up to 4096, is full or the sequence ends, so a sequence must not
 // wait for f of a value that it has yielded, nor f for that of another value. A panic in f
 // or in the sequence continues in the caller as a [*pool.PanicError].
@@ -63,7 +63,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], one func(T), begin func(b
 	if values == nil {
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
-	d := &dealer[T]{one: one, begin: begin, size: 1, target: heist.TicksIn(batchTime)}
+	d := &dealer[T]{one: one, begin: begin, size: 1, target: heist.TicksIn(batchTime), look: heist.TicksIn(batchTime)}
 	return pool.Do(at, func(w *pool.Worker) {
 		cancelled, _ := w.Call() // values may run the body of the loop below in a call of its own
 		w.Scope(func(s *pool.Scope) {
@@ -89,6 +89,7 @@ type dealer[T any] struct {
 
 	alone int // how many values the caller has handled by one, or -1 if it does so no more
 	begun int64
+	look  int64 // how long, in heist.Ticks, before it judges what it has handled since begun
 	batch []T
 	size  int // that of the next batch
 
@@ -106,8 +107,12 @@ func (d *dealer[T]) take(value T, s *pool.Scope, w *pool.Worker) {
 	d.one(value)
 	d.alone++
 	if d.alone&(d.alone-1) == 0 || d.alone%betweenLooks == 0 {
-		if took := heist.Ticks() - d.begun; took > d.target {
-			d.size = int(min(max(int64(d.alone)*d.target/took, 1), mostBatch))
+		switch now := heist.Ticks(); {
+		case now-d.begun <= d.look:
+		case int64(d.alone)*d.target > (now-d.begun)*mostAlone: // these are not worth dealing out, but others may follow
+			d.begun, d.alone, d.look = now, 0, longLook*d.target
+		default:
+			d.size = int(min(max(int64(d.alone)*d.target/(now-d.begun), 1), mostBatch))
 			d.alone = -1
 		}
 	}
@@ -140,7 +145,14 @@ func (d *dealer[T]) deal(s *pool.Scope, w *pool.Worker) {
 }
 
 // betweenLooks is how many values the caller handles alone, at most, between two looks at the clock.
-const betweenLooks = 64
+const betweenLooks = 16
+
+// mostAlone is how many values the caller handles in batchTime, at least, if it deals none out: they take it less than 30 ns each, of which the sequence
+// and the closures around it are 10 to 15, and to deal a value out takes about as long.
+const mostAlone = 500
+
+// longLook is how much longer than the first time the caller looks at such values, so that an interrupt of 20 us does not make them dear.
+const longLook = 8
 
 // batchTime is how long the caller handles values alone, at least, and how long a batch should take. With 4 us a second of values of 200 ns to
 // 5 us takes two workers 1.05 to 1.3 times as long.
