@@ -396,6 +396,25 @@ func TestALookoutGetsThePlaceOfWhoWaits(t *testing.T) {
 	require.Equal(t, Waiting, w.State())
 }
 
+// TestALookoutLooksThoughEnoughAreIdle: it ends, since others have come back from waits meanwhile, and one of them gets the place.
+func TestALookoutLooksThoughEnoughAreIdle(t *testing.T) {
+	h := newFake(1, 1)
+	h.waits = true
+	w := h.worker(h.pool.Places()[0])
+	w.ExpectWait(false)
+	s := w.Placement()
+	for range s.Places + Spares {
+		idle := new(Worker)
+		idle.Init(&h.pool, s, unseen{}, false)
+		idle.become(Idle)
+		require.True(t, s.push(idle))
+	}
+	h.hired[0].BeginLookout()
+	require.Equal(t, Ended, h.hired[0].State())
+	require.Equal(t, Waiting, w.State())
+	require.Equal(t, s.Places+Spares-1, s.Idle())
+}
+
 // TestAWorkerCanSeeThatItIsLookedAt before the look, since it may go on right after it.
 func TestAWorkerCanSeeThatItIsLookedAt(t *testing.T) {
 	h := newFake(1, 1)

@@ -136,8 +136,8 @@ func (w *Worker) BeginLookout() {
 	w.lookOut()
 }
 
-// lookOut has the worker, which is Idle and on no list, look for its target. It is on the list before that. If it has no
-// target, or the list is full, it becomes Ended.
+// lookOut has the worker, which is Idle and on no list, look for its target. It is on the list before that, unless the list is full: then it
+// becomes Ended, and the place goes to another idle worker. It becomes Ended as well if it has no target.
 func (w *Worker) lookOut() {
 	target := w.target.Swap(nil)
 	if target == nil {
@@ -148,7 +148,5 @@ func (w *Worker) lookOut() {
 		w.become(Ended)
 	}
 	target.hasLookout.Store(false) // before the look: the target may begin something else, and wait in that
-	if w.State() == Idle {
-		w.pool.host.LookAt(target)
-	}
+	w.pool.host.LookAt(target)
 }
