@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	_ "unsafe" // for go:linkname
 
 	"github.com/seed53057037/heist"
 )
@@ -60,6 +59,8 @@ const (
 	ownTurns = 2
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
+	// asidePeriod is how often one worker of a pool steps aside. The runtime's lock can be taken some millions of times a second.
+	asidePeriod = 500 * time.Nanosecond
 	// turnTime is how long a Yield waits for the turn of another worker: a few wake-ups.
 	turnTime = 100 * time.Microsecond
 )
@@ -79,6 +80,7 @@ type manners struct {
 	backoffUntil int64 // it does not give way before this time
 	asideAfter   int64 // it does not step aside before this time
 	woke         bool  // its last job ended the wait of a goroutine, which is now the next one on its P
+	ran, ranTask bool  // it has run a job, or a task, since it stepped aside
 
 	pieces struct {
 		left, stride int   // until it looks at the clock again; from one look to the next
@@ -155,25 +157,21 @@ func (w *Worker) gosched(now int64) {
 	}
 }
 
-// othersWait says whether a goroutine is ready on the worker's P, such as one that waited for a channel or a lock, with which heist has nothing to do.
-// The runtime tells, but only while no P is idle. Where one is, such a goroutine waits until the worker steps aside before it sleeps.
-func (w *Worker) othersWait() bool { return !w.pool.sparesPs() && !canSpin(0) }
-
-// canSpin(0) says that another P runs something and that the caller's P has no goroutine that is ready. Cost: some loads.
+// stepAside is called by a worker that is about to search, or to yield its thread and then to sleep. The jobs that it has run may have made goroutines ready
+// with which heist has nothing to do: one that waits for a lock, a channel or a sync.WaitGroup. These are the next ones on its P, and another
+// thread would take them only after usleep(3), 50 microseconds and more. Most tasks have somebody waiting for them. For what may be no more than part of a loop the
+// worker does this only while no P is idle: Gosched wakes a thread for one that is, in vain unless a goroutine waits.
 //
-//go:linkname canSpin sync.runtime_canSpin
-func canSpin(attempt int) bool
-
-// stepAside is called by a worker that is about to search while others wait, or to yield its thread and then to sleep. The goroutines that its last task
-// has made ready, such as one that waits for the task's result, are the next ones on its P, and the yield would have
-// them wait. But a worker whose turn does not come soon is not there for a task that comes meanwhile; a parked one would
-// be the next on the submitter's P. So long turns take one percent of the time at most.
+// A Gosched takes a lock of the runtime's. So all workers together do this once in asidePeriod. And a worker whose turn does not come soon is
+// not there for a task that comes meanwhile; a parked one would be the next on the submitter's P. So long turns take one percent of the time at most.
 func (w *Worker) stepAside() {
 	now := heist.Ticks()
-	if w.core.Parker.Locked() || now < w.asideAfter {
+	if !w.ran || w.core.Parker.Locked() || now < w.asideAfter {
 		return
 	}
+	w.ran, w.ranTask = false, false
 	w.gosched(now)
+	w.asideAfter = w.gaveWayAt + int64(w.pool.core.Size())*w.pool.ticks.aside
 	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
 		w.asideAfter = w.gaveWayAt + 100*took
 	}

@@ -3,6 +3,7 @@ package pool
 import (
 	"math"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -231,23 +232,27 @@ func TestALongTurnOfThePoolsOwnIsNotHeldAgainstOthers(t *testing.T) {
 }
 
 // TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP: the worker's task has ended a wait that heist knows nothing of, and who has waited comes before a
-// search that would be in vain.
+// search that would be in vain, also where another P is idle.
 func TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	p := newPool(t, WithWorkers(1))
-	const rounds = 100
-	atOnce := 0
-	for range rounds {
-		done := make(chan *place)
-		looks := uint64(0)
-		require.NoError(t, p.Go(func(w *Worker) {
-			pl := w.place
-			looks, w.asideAfter = pl.looks.Load(), 0 // on a busy machine the turn before may have taken long
-			done <- pl
-		}))
-		if pl := <-done; pl.looks.Load() == looks {
-			atOnce++
-		}
+	for _, ps := range []int{1, 2} {
+		t.Run(strconv.Itoa(ps), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(ps))
+			p := newPool(t, WithWorkers(1))
+			const rounds = 100
+			atOnce := 0
+			for range rounds {
+				done := make(chan *place)
+				looks := uint64(0)
+				require.NoError(t, p.Go(func(w *Worker) {
+					pl := w.place
+					looks, w.asideAfter = pl.looks.Load(), 0 // on a busy machine the turn before may have taken long
+					done <- pl
+				}))
+				if pl := <-done; pl.looks.Load() == looks {
+					atOnce++
+				}
+			}
+			require.Greater(t, atOnce, rounds/2)
+		})
 	}
-	require.Greater(t, atOnce, rounds/2)
 }

@@ -113,11 +113,11 @@ type counts struct {
 
 // periods are times that the pool's files name, in heist.Ticks.
 type periods struct {
-	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn int64
-	rebind, look, shortLook, longLook, stealOn                      int64
-	leastWakeCost, mostWakeCost, mostInARow, inARow, monitor        int64
-	loop                                                            policy.PaceTimes
-	perNanosecond                                                   float64
+	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn, aside int64
+	rebind, look, shortLook, longLook, stealOn                             int64
+	leastWakeCost, mostWakeCost, mostInARow, inARow, monitor               int64
+	loop                                                                   policy.PaceTimes
+	perNanosecond                                                          float64
 }
 
 // New starts a pool. Without options it has a worker for each P (GOMAXPROCS), but no more than there are CPUs that
@@ -174,7 +174,7 @@ func makePool(c *config) *Pool {
 
 		ticks: periods{
 			giveWay: heist.TicksIn(giveWayPeriod), spareGiveWay: heist.TicksIn(spareGiveWayPeriod),
-			maxTurn: heist.TicksIn(maxTurn), longTurn: heist.TicksIn(longTurn), turn: heist.TicksIn(turnTime),
+			maxTurn: heist.TicksIn(maxTurn), longTurn: heist.TicksIn(longTurn), turn: heist.TicksIn(turnTime), aside: heist.TicksIn(asidePeriod),
 			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
 			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook), stealOn: heist.TicksIn(stealOnLook),
 			leastWakeCost: heist.TicksIn(leastWakeCost), mostWakeCost: heist.TicksIn(mostWakeCost), mostInARow: heist.TicksIn(mostInARow), inARow: heist.TicksIn(inARow),

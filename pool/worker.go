@@ -210,9 +210,10 @@ type job struct {
 
 // run runs a job in the worker's place, not on top of another job.
 func (w *Worker) run(j job) {
-	w.woke = false
+	w.woke, w.ran = false, true
 	w.place.core.EndGap()
 	if j.task != nil {
+		w.ranTask = true
 		w.tasks.Add(1)
 		w.tick.begins()
 	}
@@ -304,9 +305,9 @@ func (w *Worker) step() {
 	// A search would keep a goroutine that is ready on this P waiting until another thread takes it over: some 40 microseconds.
 	switch {
 	case w.woke && !w.core.Parker.Locked():
-		w.woke = false
+		w.woke, w.ran, w.ranTask = false, false, false
 		runtime.Gosched()
-	case w.othersWait():
+	case w.ranTask || !w.pool.sparesPs():
 		w.stepAside()
 	}
 	if j, ok := w.findWork(); ok {
