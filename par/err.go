@@ -264,7 +264,11 @@ func GroupByErr[T any, K comparable](at pool.Place, s []T, key func(ctx context.
 		return nil, errNilFunc("GroupByErr")
 	}
 	err = try(at, func(at pool.Place, t *errCall) (err error) {
-		groups, err = groupBy(at, s, func(i int) K { return value(t, i, s[i], key) })
+		groups, err = groupBy(at, s, key, func(keys []K, lo int) {
+			for i := range keys {
+				keys[i] = value(t, lo+i, s[lo+i], key)
+			}
+		})
 		return err
 	})
 	if err != nil {

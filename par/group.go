@@ -15,16 +15,22 @@ func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]
 	if key == nil {
 		return nil, errNilFunc("GroupBy")
 	}
-	return groupBy(at, s, func(i int) K { return key(s[i]) })
+	return groupBy(at, s, key, func(keys []K, lo int) {
+		for i, e := range s[lo : lo+len(keys)] {
+			keys[i] = key(e)
+		}
+	})
 }
 
-// groupBy is GroupBy with a key function that takes an element's index.
-func groupBy[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
-	if len(s) <= leastGrouped/4 {
-		return groupFew(at, s, key)
+// groupBy is GroupBy by what keysFrom sets keys to: those of the elements from lo on, by the user's function key.
+func groupBy[T any, K comparable](at pool.Place, s []T, key any, keysFrom func(keys []K, lo int)) (map[K][]T, error) {
+	keys := scratch[K](len(s))
+	b := keysOf[K]{keys, keysFrom, key}
+	if len(s) <= 4*leastGrouped { // groupParts would return 0
+		return groupFew(at, s, b)
 	}
-	keys, workers := scratch[K](len(s)), 0
-	err := For(at, len(s), func(i int) { keys[i] = key(i) })
+	workers := 0
+	err := pool.ForBody(at, len(s), b)
 	if err == nil {
 		err = pool.Do(at, func(w *pool.Worker) { workers = w.Pool().Workers() })
 	}
@@ -129,29 +135,40 @@ func groupParts(n, sample, groups, before, earlier, workers int) int {
 	return 0
 }
 
-// groupFew is groupBy as one writes it by hand, but for keys that take long.
-func groupFew[T any, K comparable](at pool.Place, s []T, key func(i int) K) (map[K][]T, error) {
+// keysOf is the loop that finds the keys of elements.
+type keysOf[K comparable] struct {
+	keys []K
+	from func(keys []K, lo int)
+	key  any
+}
+
+func (b keysOf[K]) Run(lo, hi int) { b.from(b.keys[lo:hi], lo) }
+
+func (b keysOf[K]) Func() any { return b.key }
+
+// groupFew is groupBy as one writes it by hand, but for keys that take long. That grouping takes long says nothing of them, so they are probed again.
+func groupFew[T any, K comparable](at pool.Place, s []T, b keysOf[K]) (map[K][]T, error) {
 	all := make(map[K][]T)
-	done, others, err := pool.Granularity{}.Probe(at, len(s), nil, func(lo, hi int) (more bool) {
-		for i, e := range s[lo:hi] {
-			k := key(lo + i)
-			all[k] = append(all[k], e)
+	group := func(lo, hi int) {
+		for i, k := range b.keys[lo:hi] {
+			all[k] = append(all[k], s[lo+i])
 		}
+	}
+	done, _, err := pool.Granularity{}.Probe(at, len(s), b.key, func(lo, hi int) (more bool) {
+		b.Run(lo, hi)
+		group(lo, hi)
 		return true
 	})
-	switch {
-	case err != nil:
+	if err == nil && done < len(s) {
+		rest := keysOf[K]{b.keys[done:], func(keys []K, lo int) { b.from(keys, done+lo) }, b.key}
+		if err = pool.ForBody(at, len(rest.keys), rest); err == nil {
+			group(done, len(s))
+		}
+	}
+	if err != nil {
 		return nil, err
-	case done == len(s):
-		return all, nil
 	}
-	keys := make([]K, len(s)-done)
-	if err := For(at, len(keys), func(i int) { keys[i] = key(done + i) }, others); err != nil {
-		return nil, err
-	}
-	for i, k := range keys {
-		all[k] = append(all[k], s[done+i])
-	}
+	recycle(b.keys)
 	return all, nil
 }
 
