@@ -445,17 +445,19 @@ func (q *Queue[K]) next(w *pool.Worker) {
 	q.mu.Lock()
 	q.pulls--
 	l, e, counts := q.choose()
+	lacks := l != nil && q.countPull()
 	q.mu.Unlock()
 	if l == nil {
 		return
 	}
-	q.addPull(w) // lest others wait for this function
+	q.addPull(w, lacks) // lest others wait for this function
 	start := heist.Ticks()
 	defer func() {
 		q.mu.Lock()
 		q.end(l, heist.Ticks()-start, counts)
+		lacks := q.countPull()
 		q.mu.Unlock()
-		q.addPull(w)
+		q.addPull(w, lacks)
 	}()
 	if e.ctx != nil && e.ctx.Err() != nil {
 		return
@@ -466,14 +468,17 @@ func (q *Queue[K]) next(w *pool.Worker) {
 	e.f(w)
 }
 
-// addPull queues a pull at the worker if one is lacking. Not under mu.
-func (q *Queue[K]) addPull(w *pool.Worker) {
-	q.mu.Lock()
+// countPull counts a pull if one is lacking, and says whether it did.
+func (q *Queue[K]) countPull() bool {
 	lacks := q.lacksPull()
 	if lacks {
 		q.pulls++
 	}
-	q.mu.Unlock()
+	return lacks
+}
+
+// addPull queues a pull at the worker if one was lacking, and is counted. Not under mu.
+func (q *Queue[K]) addPull(w *pool.Worker, lacks bool) {
 	if lacks && w.Go(q.pull) != nil { // the pool was aborted
 		q.mu.Lock()
 		q.pulls--
