@@ -67,7 +67,8 @@ const mostUnseen = 4
 // An f that waits for something does so in [pool.Pool.Block], and other values are computed meanwhile.
 //
 // The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
-// batches, by the consumer alone if a quarter of the window takes less than 4 microseconds. So f must not wait for what the consumer does with a result, for another value, nor for its context to end by
+// batches, by the consumer alone if a quarter of the window takes less than 4 microseconds. So f must not wait for what
+// the consumer does with a result, for another value, nor for its context to end by
 // another value's error, and the source must not wait for f. Results and errors are yielded only between two values of the
 // source, and between two that the consumer computes: one that takes or waits for long holds back what is finished, and a
 // source also the values in a batch that is not full. Nothing happens before the stream is ranged over; to range over it
