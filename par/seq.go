@@ -63,7 +63,8 @@ func batches[T any](at pool.Place, values iter.Seq[T], one func(T), begin func(b
 	if values == nil {
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
-	d := &dealer[T]{one: one, begin: begin, size: 1, target: heist.TicksIn(batchTime), look: heist.TicksIn(batchTime)}
+	target := heist.TicksIn(batchTime)
+	d := &dealer[T]{one: one, begin: begin, size: 1, target: target, look: target}
 	return pool.Do(at, func(w *pool.Worker) {
 		cancelled, _ := w.Call() // values may run the body of the loop below in a call of its own
 		w.Scope(func(s *pool.Scope) {

@@ -119,11 +119,11 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 							s.failedAt.Store(-1)
 							s.cancel(nil)
 						}
-						if short := s.values > 0 && s.short(1); short != (known.Load() == code) {
-							known.Store(0)
-							if short {
-								known.Store(code)
+						if was := known.Load() == code; s.values > 0 && was != s.short(1) {
+							if was {
+								code = 0
 							}
+							known.Store(code)
 						}
 					}()
 					finished = s.run(w, scope, values)
@@ -144,7 +144,7 @@ type stream[T, R any] struct {
 	f        func(context.Context, T) (R, error) // constant
 	ctx      context.Context                     // constant
 	failedAt atomic.Int64                        // number of the first failed batch: no later one begins; workers write
-	ended    chan struct{}                       // one or more batches have ended; the worker that computed one sends. Made for the first that is shared
+	ended    chan struct{}                       // one or more batches have ended; the worker that computed one sends. The consumer makes it before it shares the first
 
 	_ pad.Line // two cache lines, for CPUs that fetch them in pairs
 
@@ -169,16 +169,15 @@ type stream[T, R any] struct {
 	more      bool
 	taken     int          // values taken and not yielded
 	size      int          // of the next batch
-	measured  bool         // a batch has been
-	alone     bool         // the next batch is short
+	alone     bool         // the next batch is likely to be short, and the consumer computes it at once
 	each      float64      // what a value takes, in heist.Ticks
-	ticks     int64        // what the values of all batches took
+	ticks     int64        // what the values of all batches took that have been measured
 	values    int64        // in these
-	spare     *batch[T, R] // delivered, and of no other worker's knowledge, or nil
+	spare     *batch[T, R] // one that was not shared, and is delivered, or nil
 	count     int64        // of batches
 }
 
-// batch is a number of values. number and in are constant once it is queued; the worker that claims it writes the other
+// batch is a number of values. number, in and shared are constant once it is queued; the worker that claims it writes the other
 // fields until done is set.
 type batch[T, R any] struct {
 	number  int64
@@ -186,7 +185,7 @@ type batch[T, R any] struct {
 	out     []R // of the values before the one that failed
 	err     error
 	broken  bool  // f panicked
-	shared  bool  // other workers know of it
+	shared  bool  // other workers may claim it; the consumer does not use it again
 	took    int64 // in heist.Ticks
 	claimed atomic.Bool
 	done    atomic.Bool
@@ -244,6 +243,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	flush := func() {
 		full := b
 		b = nil
+		full.shared = !s.alone
 		if s.ordered {
 			s.queue.push(full)
 		}
@@ -255,11 +255,11 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 			s.unclaimed.pop()
 		}
 		s.unclaimed.push(full)
-		if full.shared = true; s.ended == nil {
+		if s.ended == nil {
 			s.ended = make(chan struct{}, 1)
 		}
 		scope.Go(w, func(*pool.Worker) { s.compute(full) })
-		if !s.measured && s.count >= int64(2*w.Pool().Workers()) {
+		if s.values == 0 && s.count >= int64(2*w.Pool().Workers()) {
 			s.computeOldest()
 		}
 	}
@@ -345,7 +345,6 @@ func (s *stream[T, R]) newBatch() *batch[T, R] {
 
 // resize says how long batches are after one that was computed.
 func (s *stream[T, R]) resize(b *batch[T, R]) {
-	s.measured = true
 	s.ticks += b.took
 	s.values += int64(len(b.in))
 	fits := heist.TicksIn(batchOfStream) * int64(len(b.in)) / max(b.took, 1)

@@ -59,7 +59,7 @@ const (
 	ownTurns = 2
 	// networkPeriod is how often one worker of a pool looks at the network.
 	networkPeriod = 100 * time.Microsecond
-	// asidePeriod is how often one worker of a pool steps aside. The runtime's lock can be taken some millions of times a second.
+	// asidePeriod is how often one worker of a pool steps aside, at most. The runtime's lock can be taken some millions of times a second.
 	asidePeriod = 500 * time.Nanosecond
 	// turnTime is how long a Yield waits for the turn of another worker: a few wake-ups.
 	turnTime = 100 * time.Microsecond
@@ -165,8 +165,11 @@ func (w *Worker) gosched(now int64) {
 // A Gosched takes a lock of the runtime's. So all workers together do this once in asidePeriod. And a worker whose turn does not come soon is
 // not there for a task that comes meanwhile; a parked one would be the next on the submitter's P. So long turns take one percent of the time at most.
 func (w *Worker) stepAside() {
+	if !w.ran || w.core.Parker.Locked() {
+		return
+	}
 	now := heist.Ticks()
-	if !w.ran || w.core.Parker.Locked() || now < w.asideAfter {
+	if now < w.asideAfter {
 		return
 	}
 	w.ran, w.ranTask = false, false

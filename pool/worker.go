@@ -307,7 +307,7 @@ func (w *Worker) step() {
 	case w.woke && !w.core.Parker.Locked():
 		w.woke, w.ran, w.ranTask = false, false, false
 		runtime.Gosched()
-	case w.ranTask || !w.pool.sparesPs():
+	case w.ranTask || w.ran && !w.pool.sparesPs():
 		w.stepAside()
 	}
 	if j, ok := w.findWork(); ok {
