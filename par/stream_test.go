@@ -473,7 +473,9 @@ func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
 		values := slices.Values(count(n))
 		return allocations(func() {
 			for _, err := range Stream(p, values, window, func(_ context.Context, i int) (int, error) { return i, nil }) {
-				require.NoError(t, err)
+				if err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}

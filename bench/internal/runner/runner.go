@@ -196,6 +196,14 @@ func (e Env) Size(full, tiny int) int {
 	return full
 }
 
+// Amount is Size for a number of pieces whose figure is for each of them, or whose rounds are long: a glance has a quarter.
+func (e Env) Amount(full, tiny int) int {
+	if e.Glance {
+		full /= 4
+	}
+	return e.Size(full, tiny)
+}
+
 // Missing is the error of an implementation that does not exist here. The
 // implementation is left out; that is no failure.
 type Missing struct{ Reason string }

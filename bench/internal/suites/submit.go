@@ -44,7 +44,7 @@ func submitSuite(linked libraries) runner.Suite {
 var submitMetrics = lower("ns/task", "allocs/task")
 
 // tasksPerLap is how many tasks are submitted before the submitters wait for them.
-func tasksPerLap(env runner.Env) int { return env.Size(1_000_000, 2000) }
+func tasksPerLap(env runner.Env) int { return env.Amount(1_000_000, 2000) }
 
 // A goal is what the tasks of one lap work towards: each adds its share to a sum.
 // The tasks of all implementations write to this one cache line, which is the
