@@ -353,6 +353,28 @@ func TestOnlyFloatsAreDividedByTheLength(t *testing.T) {
 	}
 }
 
+// TestALargeValueHasLongBlocks, but never less than 128 of them because of that.
+func TestALargeValueHasLongBlocks(t *testing.T) {
+	require.Equal(t, blocksOf(1<<20, 1), blocksFor[float64](1<<20))
+	require.Equal(t, 2048, blocksFor[[128]float64](1<<20).size)
+	require.Equal(t, 129, blocksFor[[1 << 20]float64](1000*128+1).count())
+	for n := range 100 {
+		require.Equal(t, blocksOf(n, 1), blocksFor[[1 << 20]float64](n))
+	}
+}
+
+// TestTablesAreMergedIntoOne: a table that took long to merge is not merged a second time.
+func TestTablesAreMergedIntoOne(t *testing.T) {
+	var m runsOfWorker[int]
+	for i := range 9 {
+		before := len(m.runs)
+		took := m.add(i, i+1, func(int, int) int { return 1 }, func(a, b int) int { heist.Spin(10 * time.Microsecond); return a + b })
+		require.Equal(t, i > 0, took > 0, "%d", i)
+		require.LessOrEqual(t, len(m.runs), max(before, 1), "%d", i)
+	}
+	require.Equal(t, []run[int]{{0, 9, 9, 9}}, m.runs)
+}
+
 // TestRunsAreMergedAsATreeIs, not one range after the other: strings would be copied as often as there are ranges.
 func TestRunsAreMergedAsATreeIs(t *testing.T) {
 	const ranges, levels = 1000, 10
@@ -361,9 +383,10 @@ func TestRunsAreMergedAsATreeIs(t *testing.T) {
 	for i := range ranges {
 		e := string(rune('a' + i%26))
 		want += e
-		m.add(run[string]{i, i + 1, 1, e}, func(a, b string) string { copied += len(a) + len(b); return a + b })
+		m.add(i, i+1, func(int, int) string { heist.Spin(20 * time.Microsecond); return e }, func(a, b string) string { copied += len(a) + len(b); return a + b })
+		m.heavy = false // whatever interrupted a merge
 	}
-	m.add(run[string]{2 * ranges, 2*ranges + 1, ranges, "elsewhere"}, nil)
+	m.add(2*ranges, 2*ranges+1, func(int, int) string { return "elsewhere" }, nil)
 	require.LessOrEqual(t, copied, ranges*levels)
 	got := ""
 	for _, r := range m.runs[:len(m.runs)-1] {

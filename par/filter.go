@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -244,7 +246,7 @@ func inRuns[V any, F interface {
 		last := len(mine.runs) - 1
 		switch {
 		case merges != nil:
-			mine.add(run[V]{lo, hi, 1, f.begin(lo, hi)}, merges.merge)
+			w.Fixed(mine.add(lo, hi, f.begin, merges.merge))
 		case last >= 0 && mine.runs[last].hi == lo:
 			v := f.extend(mine.runs[last].value, lo, hi)
 			mine.runs[last].hi, mine.runs[last].value = hi, v
@@ -291,16 +293,27 @@ type runsOfWorker[V any] struct {
 	w      *pool.Worker     // constant
 	before *runsOfWorker[V] // constant: those of the worker that came before
 	runs   []run[V]
+	heavy  bool // the last merges were
 }
 
-// add adds a run, and merges it with those before it as a tree of ranges does: a merge may take as long as its values are, as that of strings.
-func (m *runsOfWorker[V]) add(r run[V], merge func(a, b V) V) {
-	for last := len(m.runs) - 1; last >= 0 && m.runs[last].hi == r.lo && m.runs[last].ranges <= r.ranges; last-- {
+// add adds a range, and merges it with those before it: as a tree of ranges does, because a merge may take as long as its values are, as that of
+// strings, but into one value while merges are heavy, as those of tables are. It returns how long merging took, in heist.Ticks.
+func (m *runsOfWorker[V]) add(lo, hi int, begin func(lo, hi int) V, merge func(a, b V) V) (merging int64) {
+	start := heist.Ticks()
+	r := run[V]{lo, hi, 1, begin(lo, hi)}
+	computed := heist.Ticks()
+	merged := false
+	for last := len(m.runs) - 1; last >= 0 && m.runs[last].hi == r.lo && (m.runs[last].ranges <= r.ranges || m.heavy); last-- {
 		before := m.runs[last]
 		m.runs = m.runs[:last]
-		r = run[V]{before.lo, r.hi, before.ranges + r.ranges, merge(before.value, r.value)}
+		r, merged = run[V]{before.lo, r.hi, before.ranges + r.ranges, merge(before.value, r.value)}, true
 	}
 	m.runs = append(m.runs, r)
+	if merged {
+		merging = heist.Ticks() - computed
+		m.heavy = policy.Heavy(merging, merging+computed-start)
+	}
+	return merging
 }
 
 func (all *runsOf[V]) of(w *pool.Worker) *runsOfWorker[V] {

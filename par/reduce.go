@@ -20,7 +20,7 @@ import (
 // nothing needs to commute.
 //
 // Sums of floats are rounded, so they depend on how s is divided. If R is or holds floats, and holds no map, pointer, slice, interface, channel or function (a string does not
-// count), then s is divided into up to 2048 blocks in a way that depends on its length alone, and the result has the same bits for any number of workers. Floats in a
+// count), then s is divided into up to 2048 blocks in a way that depends on its length and on R alone, and the result has the same bits for any number of workers. Floats in a
 // table may differ in their last bits.
 //
 // merge is given each value once. So add and merge may change what their first argument refers to, and return it. zero must make
@@ -42,7 +42,7 @@ func Reduce[T, R any](at pool.Place, s []T, zero func() R, add func(R, T) R, mer
 // reduce is Reduce of the elements that add adds for a range, and shows the loop as the function shown.
 func reduce[R any](at pool.Place, n int, zero func() R, add func(value R, lo, hi int) R, merge func(R, R) R, shown any) (r R, err error) {
 	if rounds(reflect.TypeFor[R]()) {
-		return reduceBlocks(at, blocksOf(n, 1), shown, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
+		return reduceBlocks(at, blocksFor[R](n), shown, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
 	}
 	return reduceRuns(at, n, added[R]{zero, add}, merge, shown)
 }
@@ -66,7 +66,7 @@ func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge fun
 		return r, errNilFunc("ReduceRange")
 	}
 	if rounds(reflect.TypeFor[R]()) {
-		return reduceBlocks(at, blocksOf(n, 1), fold, fold, merge)
+		return reduceBlocks(at, blocksFor[R](n), fold, fold, merge)
 	}
 	return reduceRuns(at, n, folded[R]{fold, merge}, merge, fold)
 }
@@ -238,6 +238,12 @@ type blocks struct{ n, size int }
 // nanosecond for each element. No block but the last has less than least elements.
 func blocksOf(n, least int) blocks {
 	return blocks{n, max(n/1024, min(n/16, 8), min(n/32, 64), least)}
+}
+
+// blocksFor is blocksOf for values of a type. To make, copy and merge a value takes some 2 nanoseconds for each of its words, so a block
+// has 16 elements for each, but there are not less than 128 blocks because of that.
+func blocksFor[R any](n int) blocks {
+	return blocksOf(n, max(min(n/128, 2*int(reflect.TypeFor[R]().Size())), 1))
 }
 
 func (b blocks) count() int {

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"log"
 	"strings"
+	"sync"
 	"sync/atomic"
 
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/par"
 	"github.com/seed53057037/heist/pool"
 )
@@ -161,4 +163,35 @@ func ExampleGranularity_AtMost() {
 	err = par.For(p, 1000, func(i int) { sum.Add(int64(i)) }, pool.Granularity{}.AtMost(2))
 	fmt.Println(sum.Load(), err)
 	// Output: 499500 <nil>
+}
+
+func ExampleWorker_Fixed() {
+	p, err := pool.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	// Each range counts words in a table of its own, and adds it to that of all. The fewer ranges, the fewer tables.
+	words := strings.Fields(strings.Repeat("to steal or not to steal ", 10_000))
+	var lock sync.Mutex
+	all := map[string]int{}
+	err = pool.ForRange(p, len(words), func(w *pool.Worker, lo, hi int) {
+		table := map[string]int{}
+		for _, word := range words[lo:hi] {
+			table[word]++
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		begin := heist.Ticks()
+		for word, n := range table {
+			all[word] += n
+		}
+		w.Fixed(heist.Ticks() - begin)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(all["steal"])
+	// Output: 20000
 }

@@ -1059,6 +1059,41 @@ func TestABodyThatSetsUpIsCalledSeldom(t *testing.T) {
 	t.Log(few)
 }
 
+// TestABodyThatMergesTablesIsCalledSeldom where it says so.
+func TestABodyThatMergesTablesIsCalledSeldom(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	calls := func(say bool) (calls int) {
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.NoError(t, ForRange(w, 200_000, func(w *Worker, lo, hi int) {
+				calls++
+				begin := heist.Ticks()
+				heist.Spin(time.Duration(hi-lo) * 50 * time.Nanosecond)
+				if say {
+					w.Fixed((heist.Ticks() - begin) / 2)
+				}
+			}))
+		}))
+		return calls
+	}
+	require.Less(t, calls(true), 20)
+	most := 0 // an interrupt looks like a cost of the call
+	for range 10 {
+		most = max(most, calls(false))
+	}
+	require.Greater(t, most, 50)
+}
+
+// TestALoopSaysNothingOfTheOneAround, however it is divided.
+func TestALoopSaysNothingOfTheOneAround(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for _, how := range [][]Granularity{nil, {Grain(1)}} {
+		require.NoError(t, p.Run(func(w *Worker) {
+			require.NoError(t, ForRange(w, 10, func(w *Worker, _, _ int) { w.Fixed(1 << 50) }, how...))
+			require.Zero(t, w.fixed)
+		}))
+	}
+}
+
 // TestALimitAndAnOrderKeepTheRestOfAGranularity, whichever comes first.
 func TestALimitAndAnOrderKeepTheRestOfAGranularity(t *testing.T) {
 	adaptive, affinity := new(AdaptiveGrain), new(Affinity)

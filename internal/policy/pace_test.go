@@ -132,7 +132,7 @@ func (s *simulation) run(workers int) (end float64) {
 		if w == ws[0] {
 			took *= s.slow
 		}
-		w.pace.Measured(n, int64(took), &paceTimes)
+		w.pace.Measured(n, int64(took), 0, &paceTimes)
 		w.now += took
 		end = max(end, w.now)
 		w.lo += n
@@ -240,7 +240,7 @@ func TestAChunkIsNeverEmptyOrTooLong(t *testing.T) {
 			n := c.Next(left)
 			require.Greater(t, n, 0)
 			require.LessOrEqual(t, n, left)
-			c.Measured(n, r.Int64N(1<<r.IntN(62))-1, &paceTimes)
+			c.Measured(n, r.Int64N(1<<r.IntN(62))-1, r.Int64N(1<<r.IntN(62))-1, &paceTimes)
 			left -= n
 		}
 	}
@@ -254,7 +254,7 @@ func TestTheFirstTwoChunksTellWhatACallCosts(t *testing.T) {
 		c.Probed(1, call+item, &paceTimes)
 		n := c.Next(1 << 20)
 		require.Equal(t, firstStep, n)
-		c.Measured(n, call+int64(n)*item, &paceTimes)
+		c.Measured(n, call+int64(n)*item, 0, &paceTimes)
 		require.InDelta(t, call, c.fixed, float64(call+item)*noise)
 		require.Equal(t, dear, c.dear)
 		want := paceTimes.Chunk
@@ -297,4 +297,34 @@ func TestWhatIsNotKnownToBeTooSmallIsHalved(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.pace.worthHalving(c.left, times), "%+v, %d left", c.pace, c.left)
 	}
+}
+
+// TestWhatMergesTablesHasFewCalls: a call whose body says that a part of it was merging takes half of what is left, until that is not worth another
+// table; one whose body says so of little goes on as before.
+func TestWhatMergesTablesHasFewCalls(t *testing.T) {
+	const item, items = 100, 1 << 20
+	calls := func(merging func(n int) int64) (n int) {
+		c := Pace{Calls: true}
+		c.Probed(64, 64*item, &paceTimes)
+		for left := items; left > 0; n++ {
+			next := c.Next(left)
+			c.Measured(next, int64(next)*item+merging(next), merging(next), &paceTimes)
+			left -= next
+		}
+		return n
+	}
+	require.Less(t, calls(func(n int) int64 { return int64(n) * item / 4 }), 6)
+	require.Less(t, calls(func(n int) int64 { return min(int64(n)*item/4, 2_000_000) }), 8)
+	require.Greater(t, calls(func(n int) int64 { return int64(n) * item / 100 }), 1000)
+	require.Greater(t, calls(func(n int) int64 { return min(int64(n)*item, 1) }), 1000)
+}
+
+// TestOfTablesSmallPartsAreNotGivenAway, where to merge another table costs more than half of what is left.
+func TestOfTablesSmallPartsAreNotGivenAway(t *testing.T) {
+	c := Pace{Calls: true}
+	c.Probed(64, 6400, &paceTimes)
+	require.Positive(t, c.Parts(10_000, 1, &paceTimes))
+	c.Measured(1000, 100_000+500_000, 500_000, &paceTimes)
+	require.Zero(t, c.Parts(10_000, 1, &paceTimes))
+	require.Positive(t, c.Parts(100_000, 1, &paceTimes))
 }
