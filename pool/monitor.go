@@ -36,6 +36,9 @@ const (
 	monitorPeriod, mostPeriod = time.Millisecond, 32 * time.Millisecond
 	// lingers is how many looks of the timer in a row find nothing that could begin until the monitor ends.
 	lingers = 4
+	// mostRounds is how often a look of the timer looks at the workers, at most. A worker that ends a task, gives way twice, and waits in the next one
+	// needs four.
+	mostRounds = 5
 	// mostBeside is how many begin at a time.
 	mostBeside = 64
 	// A system call counts as a wait if it is found at syscallLooks looks, so far apart. Those that Go's files and sockets
@@ -259,17 +262,18 @@ type look struct {
 	beside int      // how many begin beside the workers next time
 }
 
-// look looks at all workers that are in a job. A task that waits for a moment, again and again, may be woken by the clock
-// whenever the monitor is: then no look would find that it waits. So workers that are ready to run, and do not, go first, and
-// the monitor looks again; but not where a worker looks, for which to give way is dear. look says whether the next look should come soon.
+// look looks at all workers that are in a job. A task that waits for a moment may be woken by the clock whenever the monitor is, and so may the
+// next one: on one P that sleeps, the first timer that is due fires all, a millisecond late. Then no look would find that it waits. So workers that are
+// ready to run, and do not, go first, and the monitor looks again: some go on until they wait again, others end their task, give way, and
+// begin the next one after that. Where a worker looks, for which to give way is dear, it does not. look says whether the next look should come soon.
 func (l *look) look(byWorker bool) (soon bool) {
 	p := l.p
 	noticed := p.monitor.noticed.Load()
 	soon = l.lookAtSlots()
 	unclear, ready := l.round()
-	if ready && !byWorker {
+	for n := 1; ready && !byWorker && n < mostRounds; n++ {
 		runtime.Gosched()
-		unclear, _ = l.round()
+		unclear, ready = l.round()
 	}
 	if p.core.IsPaused() { // a worker that has come back from a wait lets the others go on
 		soon = true
@@ -297,6 +301,7 @@ func (l *look) round() (unclear, ready bool) {
 			w := workerOf(at)
 			switch {
 			case !w.inJob():
+				ready = ready || l.statuses.isReady(w.record.Load())
 			case l.waits(w):
 				l.notice(w)
 			default:

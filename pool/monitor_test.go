@@ -196,6 +196,21 @@ func TestATaskThatWaitsForAMomentAgainAndAgainIsNoticed(t *testing.T) {
 	}
 }
 
+// TestTasksThatWaitForAMomentOneAfterTheOtherAreNoticed on one P, where the clock wakes the first of them whenever it wakes the monitor, and the
+// next one does not begin before the monitor has looked a second time.
+func TestTasksThatWaitForAMomentOneAfterTheOtherAreNoticed(t *testing.T) {
+	needsStatuses(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for _, pause := range []time.Duration{100 * time.Microsecond, 300 * time.Microsecond, 800 * time.Microsecond} {
+		p := newPool(t, WithWorkers(1))
+		for range 300 {
+			require.NoError(t, p.Go(func(*Worker) { time.Sleep(pause) }))
+		}
+		requireAtRest(t, p)
+		require.Greater(t, p.Stats().Noticed, uint64(100), "%v", pause)
+	}
+}
+
 // TestAllComesToRestAfterTasksThatWaitAgainAndAgain, with their waits noticed at any moment.
 func TestAllComesToRestAfterTasksThatWaitAgainAndAgain(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
