@@ -116,6 +116,7 @@ type periods struct {
 	giveWay, spareGiveWay, maxTurn, longTurn, network, follow, turn, aside int64
 	rebind, look, shortLook, longLook, stealOn                             int64
 	leastWakeCost, mostWakeCost, mostInARow, inARow, monitor               int64
+	dearYield, noYield                                                     int64
 	loop                                                                   policy.PaceTimes
 	perNanosecond                                                          float64
 }
@@ -178,7 +179,8 @@ func makePool(c *config) *Pool {
 			network: heist.TicksIn(networkPeriod), follow: heist.TicksIn(followPeriod), rebind: heist.TicksIn(rebindPeriod),
 			look: heist.TicksIn(lookPeriod), shortLook: heist.TicksIn(shortLook), longLook: heist.TicksIn(longLook), stealOn: heist.TicksIn(stealOnLook),
 			leastWakeCost: heist.TicksIn(leastWakeCost), mostWakeCost: heist.TicksIn(mostWakeCost), mostInARow: heist.TicksIn(mostInARow), inARow: heist.TicksIn(inARow),
-			monitor:       heist.TicksIn(monitorPeriod),
+			monitor:   heist.TicksIn(monitorPeriod),
+			dearYield: heist.TicksIn(dearYield), noYield: heist.TicksIn(noYield),
 			loop:          policy.PaceTimes{Alone: heist.TicksIn(aloneTime), Chunk: heist.TicksIn(chunkTime)},
 			perNanosecond: float64(heist.TicksIn(time.Second)) / 1e9,
 		},

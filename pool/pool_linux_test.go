@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,4 +148,39 @@ func threadCPUs(t testing.TB) (cpus []int) {
 		}
 	}
 	return cpus
+}
+
+// TestNoWorkerYieldsToWhatComputesForLong: the system gives it a whole slice for each yield, and the tasks of the pool wait meanwhile.
+func TestNoWorkerYieldsToWhatComputesForLong(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // each has a P, and the two share a CPU
+	p := newPool(t, WithWorkers(1))
+	cpu := allowed(t)[0]
+	var over atomic.Bool
+	var hog sync.WaitGroup
+	hog.Go(func() {
+		pinned, err := heist.Pin(cpu)
+		require.NoError(t, err)
+		for !over.Load() {
+			heist.Spin(10 * time.Microsecond)
+		}
+		require.NoError(t, pinned.Unpin())
+	})
+	until := func() int64 { return p.rounds.yieldAgain.Load() }
+	require.NoError(t, p.Run(func(w *Worker) {
+		pinned, err := heist.Pin(cpu)
+		require.NoError(t, err)
+		require.True(t, testutil.Eventually(func() bool { (*searcher)(w).Yield(); return until() > heist.Ticks() }))
+		dear := 0
+		for before, n := until(), 0; n < 1000; n++ {
+			(*searcher)(w).Yield()
+			if now := until(); now != before {
+				before = now
+				dear++
+			}
+		}
+		require.Less(t, dear, 10, "the pool's worker may have yielded at the same time, and each time without yields ends")
+		require.NoError(t, pinned.Unpin())
+	}))
+	over.Store(true)
+	hog.Wait()
 }

@@ -25,6 +25,10 @@ func (w *Worker) wakeHelper() {
 	w.pool.lengths.noteWake(heist.Ticks() - now)
 }
 
+// A yield that takes longer than dearYield has let another process, or a long function, have the CPU: a thread that has been woken up for
+// something short takes some tens of microseconds, and the kernel's slices are milliseconds. noYield is the longest time without a yield after that.
+const dearYield, noYield = 500 * time.Microsecond, time.Second
+
 // searcher is a worker that searches.
 type searcher Worker
 
@@ -35,7 +39,19 @@ func (s *searcher) Look() (r heist.StealResult) {
 
 func (s *searcher) Spin(d time.Duration) { s.lets(d, func() { heist.Spin(d) }) }
 
-func (s *searcher) Yield() { s.lets(0, heist.Yield) }
+// Yield lets a thread of this process have the CPU that a wake-up has put there; it takes a microsecond, or as long as that thread has something to do.
+// But if another process computes on the CPU, or a thread for long, the system gives it a whole slice of some milliseconds, and this
+// process's tasks wait meanwhile. So after a dear yield no worker yields for a hundred times as long as that took, a second at most.
+func (s *searcher) Yield() {
+	begin, r := heist.Ticks(), &s.pool.rounds
+	if begin < r.yieldAgain.Load() {
+		return
+	}
+	s.lets(0, heist.Yield)
+	if end := heist.Ticks(); end-begin > s.pool.ticks.dearYield {
+		r.yieldAgain.Store(end + min(100*(end-begin), s.pool.ticks.noYield))
+	}
+}
 
 func (s *searcher) StepAside() { s.lets(0, (*Worker)(s).stepAside) }
 
