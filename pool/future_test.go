@@ -449,6 +449,32 @@ func TestTreeOfFutures(t *testing.T) {
 	})
 }
 
+// TestAWaitForAFutureOfItsOwnLendsNoPlace in a tree of some thousand futures: each runs in place, whatever is left in the queues.
+func TestAWaitForAFutureOfItsOwnLendsNoPlace(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var tree func(depth int) *Future[int]
+	tree = func(depth int) *Future[int] {
+		return Async(p, func(*Worker) (int, error) {
+			if depth == 0 {
+				return 1, nil
+			}
+			a, b := tree(depth-1), tree(depth-1)
+			n, err := a.Wait(background)
+			require.NoError(t, err)
+			m, err := b.Wait(background)
+			return n + m, err
+		})
+	}
+	n, err := waitFor(t, tree(11))
+	require.NoError(t, err)
+	require.Equal(t, 1<<11, n)
+	var lent uint64
+	for _, w := range p.Stats().Workers {
+		lent += w.Lent
+	}
+	require.Less(t, lent, uint64(100))
+}
+
 // TestErrorsAndPanicsGoUpAChain of futures that wait for each other.
 func TestErrorsAndPanicsGoUpAChain(t *testing.T) {
 	for _, workers := range []int{1, 2} {

@@ -311,13 +311,12 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	if f == nil {
 		return o, nil, errNilFunc(method)
 	}
-	o.of = taskOf(f)
-	for _, option := range options {
-		if option == nil {
-			return o, nil, fmt.Errorf("pool: %s was given a nil TaskOption", method)
+	if len(options) > 0 {
+		if o, err = readOptions(method, options); err != nil {
+			return o, nil, err
 		}
-		option.set(&o)
 	}
+	o.of = taskOf(f)
 	if o.onNode {
 		i := slices.IndexFunc(p.nodes, func(n node) bool { return n.id == o.nodeID })
 		if i < 0 {
@@ -333,12 +332,24 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	case o.deadline && o.late == nil:
 		return o, nil, errNilFunc("StartBy")
 	case o.deadline:
+		late := o.late // so that o is not allocated
 		return o, inTime(f, o.startBy, func(w *Worker) {
 			p.late.Add(1)
-			w.as(o.late)
+			w.as(late)
 		}), nil
 	}
 	return o, f, nil
+}
+
+// readOptions is apart from prepare because what it returns is allocated.
+func readOptions(method string, options []TaskOption) (o taskOptions, err error) {
+	for _, option := range options {
+		if option == nil {
+			return o, fmt.Errorf("pool: %s was given a nil TaskOption", method)
+		}
+		option.set(&o)
+	}
+	return o, nil
 }
 
 func inTime(f func(*Worker), startBy time.Time, late func(*Worker)) func(*Worker) {
