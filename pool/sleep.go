@@ -37,6 +37,9 @@ func (s *searcher) Look() (r heist.StealResult) {
 	return r
 }
 
+// MaySpin is false where there is one P: what brings work has to have it.
+func (s *searcher) MaySpin() bool { return s.pool.ps.Load() > 1 }
+
 func (s *searcher) Spin(d time.Duration) { s.lets(d, func() { heist.Spin(d) }) }
 
 // Yield lets a thread of this process have the CPU that a wake-up has put there; it takes a microsecond, or as long as that thread has something to do.

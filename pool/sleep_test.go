@@ -395,6 +395,7 @@ func TestASearcherThatDoesNotRunIsNotTrusted(t *testing.T) {
 
 // TestASearcherShowsThatItRuns: otherwise the next submitter would wake another worker for nothing.
 func TestASearcherShowsThatItRuns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // on one P it looks once
 	for name, options := range map[string][]Option{"search": nil, "watch": {WithTuning(Tuning{HotWorker: true})}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, append(options, WithWorkers(1))...)
@@ -473,8 +474,9 @@ func sawGaps(p *Pool, ticks int64) {
 	}
 }
 
-// TestAPlaceStopsSpinningWhereSpinsAreInVain, and spins again where they are not.
+// TestAPlaceStopsSpinningWhereSpinsAreInVain, and spins again where they are not, but not on one P, where nobody could bring work meanwhile.
 func TestAPlaceStopsSpinningWhereSpinsAreInVain(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
 	looks := func() uint64 {
 		requireAtRest(t, p)
@@ -490,6 +492,14 @@ func TestAPlaceStopsSpinningWhereSpinsAreInVain(t *testing.T) {
 	require.LessOrEqual(t, looks(), uint64(2))
 	sawGaps(p, p.core.TicksSpin)
 	require.Greater(t, looks(), uint64(heist.DefaultYields))
+
+	runtime.GOMAXPROCS(1)
+	p = newPool(t, WithWorkers(1), WithPinning(PinNone))
+	requireAtRest(t, p)
+	for _, gap := range []int64{p.core.TicksSpin, p.core.TicksSpin + 1} {
+		sawGaps(p, gap)
+		require.LessOrEqual(t, looks(), uint64(2))
+	}
 }
 
 // TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps: on one P the goroutine that the task makes ready is the next one there.

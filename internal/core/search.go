@@ -13,6 +13,8 @@ type Searcher interface {
 	// returns Success.
 	Look() heist.StealResult
 	Spin(d time.Duration)
+	// MaySpin says whether others can do something while the worker spins.
+	MaySpin() bool
 	// Yield lets other threads have the CPU.
 	Yield()
 	// StepAside lets the goroutines go on that the worker's last task has made ready. The worker is about to yield and to sleep.
@@ -30,7 +32,7 @@ type Searcher interface {
 // Tokio a task in the slot of such a worker had to wait for it: tokio#4941.)
 func (pl *Place) FindWork(search *policy.Search, s Searcher) bool {
 	search.Begin()
-	spins := pl.Gaps.Spins()
+	spins := pl.Gaps.Spins() && s.MaySpin()
 	if !spins {
 		search.Backoff.End()
 	}
@@ -91,7 +93,7 @@ const (
 // Watch returns false for any other worker, and after it has watched in vain.
 func (pl *Place) Watch(s Searcher) bool {
 	p := pl.pool
-	if !p.hot && (!pl.Gaps.Watches() || p.Closing.Load()) || !pl.beginWatch() {
+	if !p.hot && (!pl.Gaps.Watches() || !s.MaySpin() || p.Closing.Load()) || !pl.beginWatch() {
 		return false
 	}
 	defer pl.endWatch()

@@ -226,6 +226,7 @@ func (looks) Look() heist.StealResult { return heist.Empty }
 func (looks) Spin(time.Duration)      { explore.Yield() }
 func (looks) Yield()                  {}
 func (looks) StepAside()              {}
+func (looks) MaySpin() bool           { return true }
 func (looks) GiveWay(int64)           {}
 
 // find takes a task, one of the place's node first, or else a child.
