@@ -258,6 +258,8 @@ func (w *worker) Yield() { w.Spin(yield) }
 
 func (w *worker) StepAside() {}
 
+func (w *worker) MaySpin() bool { return true }
+
 func (w *worker) GiveWay(int64) {}
 
 func (w *worker) stealWork(slots bool) heist.StealResult {
