@@ -281,7 +281,8 @@ func (p *Pool) isInside(of any) bool {
 // 365 MB; with 65,536 it takes as long, and as many (112 MB).
 const maxInPlace, mostStale = 128, 1 << 16
 
-// maxStale is how many of these do not count for the bound of [WithQueueBound]: as many as a worker's queues hold.
+// maxStale is the bound in a pool with [WithQueueBound], where tasks in the injectors count: as many as a worker's queues hold before they go there.
+// Of tasks that submitters have queued, as many do not count.
 const maxStale = 256
 
 // runInPlace runs the future's function if it has not begun and the caller computes in the pool.
@@ -292,7 +293,7 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	}
 	p := t.pool
 	w := p.computes(goroutineID())
-	if w == nil || p.aborted.Load() || w.inPlace >= maxInPlace || p.stale.Load() >= mostStale {
+	if w == nil || p.aborted.Load() || w.inPlace >= maxInPlace || p.stale.Load() >= mostStale || p.bound > 0 && p.stale.Load() >= maxStale {
 		return
 	}
 	if w.core.Guest { // before the function has begun, so that Close waits for it
