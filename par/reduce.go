@@ -59,8 +59,9 @@ func (f added[R]) extend(value R, lo, hi int) R { return f.add(value, lo, hi) }
 // ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: fold returns the value of those
 // from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0). As with [pool.ForRange], fold should set up what it needs, such as
 // a buffer, at its beginning, and ranges are long enough for that to cost little. But if R is a table of thousands of entries, take Reduce, which makes one
-// for each part that another worker took: here each of a dozen ranges has its own. merge is called once for each range but the first, mostly for two values of as many
-// ranges. For floats there are up to 2048 blocks, as with Reduce, so there a large buffer belongs into a [pool.Local].
+// for each part that another worker took: here each of a dozen ranges has its own. merge is called once for each range but the first, for two values of as many
+// ranges, or, if merging takes a sixteenth of the time or more, for the value of all ranges so far and that of the next. For
+// floats there are up to 2048 blocks, as with Reduce, so there a large buffer belongs into a [pool.Local].
 func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
 	if fold == nil || merge == nil {
 		return r, errNilFunc("ReduceRange")
