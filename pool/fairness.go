@@ -71,7 +71,7 @@ type rounds struct {
 	networkDue atomic.Int64            // when the next look at it is due; the worker that takes the turn writes
 	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due; the goroutine that looks writes
 	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
-	yieldAgain atomic.Int64            // until when no worker yields its CPU; a worker whose yield was dear writes, see searcher.Yield
+	yieldAgain atomic.Int64            // until when no worker yields its CPU; a worker whose yield was dear writes, see searcher.Yield. An estimate, without order
 	stint      atomic.Int64            // the last one, where more compute than there are Ps; who gives way writes, and has read this line before. An estimate, without order
 }
 

@@ -24,7 +24,7 @@ type Searcher interface {
 }
 
 // FindWork looks for work of others until it finds some, or until the search's backoff says that it is time to sleep. If half
-// of the workers search already, or the place's gaps are too long for a spin, it gives up after one look. If it finds
+// of the workers search already, the place's gaps are too long for a spin, or Go has one P, it gives up after one look. If it finds
 // nothing, the holder stays a searcher: falling asleep ends that.
 //
 // It leaves LIFO slots alone until the last look. Their owners are likely to come to them soon,
