@@ -394,7 +394,8 @@ func (n *near) place(i int, size uintptr, before func(k int) bool) int {
 	if i-lo > mostNear {
 		n.far++
 	}
-	if n.moved += i - lo; n.moved*int(size) > 128*(i+8) || n.far > 8+i/2 {
+	n.moved += i - lo
+	if n.moved*int(size) > 128*(i+8) || n.far > 8+i/2 {
 		return -1
 	}
 	return lo

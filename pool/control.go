@@ -153,8 +153,8 @@ func (p *Pool) Resume() {
 // caller goes on at once. F must not use the worker. A guest does not count as computing while it waits. The items of
 // one loop are not tasks: while one waits, those behind it in its chunk may not begin, see [Granularity].
 //
-// Any number of tasks may lend their places at a time. Cost: a microsecond, and the start of a goroutine if no
-// worker is idle.
+// Any number of tasks may lend their places at a time. Cost: a microsecond, and if something is queued and no worker is idle, the start of a
+// goroutine.
 func (w *Worker) Block(f func()) {
 	if f == nil {
 		panic(errNilFunc("Worker.Block"))

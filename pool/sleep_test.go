@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed53057037/heist"
@@ -500,6 +501,34 @@ func TestAPlaceStopsSpinningWhereSpinsAreInVain(t *testing.T) {
 		sawGaps(p, gap)
 		require.LessOrEqual(t, looks(), uint64(2))
 	}
+}
+
+// TestAWaitWithNothingQueuedNeedsNoStandIn where one would search in vain, as it does if the waiter comes back first: the place sleeps until a task
+// comes, or the waiter.
+func TestAWaitWithNothingQueuedNeedsNoStandIn(t *testing.T) {
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	requireAtRest(t, p)
+	sawGaps(p, p.core.TicksSpin)
+	done := make(chan struct{})
+	require.NoError(t, p.Go(func(w *Worker) {
+		defer close(done)
+		looks := func() uint64 { return p.Stats().Total().Looks }
+		for i := range 20 {
+			before, ran := looks(), make(chan struct{})
+			w.Block(func() {
+				testutil.Eventually(func() bool { return p.core.Sleep.Load().Sleepers() == 1 })
+				if i == 10 {
+					assert.NoError(t, p.Go(func(*Worker) { close(ran) }))
+					<-ran
+					testutil.Eventually(func() bool { return p.core.Sleep.Load().Sleepers() == 1 })
+				}
+			})
+			if i != 1 { // the gap before the task may have been long, too
+				assert.Equal(t, i == 0 || i == 10, looks() > before, i)
+			}
+		}
+	}))
+	<-done
 }
 
 // TestWhoWaitsForATaskRunsBeforeItsWorkerSleeps: on one P the goroutine that the task makes ready is the next one there.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -229,7 +230,7 @@ func (pl *Place) giveBack(asleep bool) bool {
 		pl.Mu.Unlock()
 		return false
 	}
-	pl.EndGap()
+	pl.endGapInVain()
 	last := false
 	if asleep {
 		pl.pool.Sleep.Resumed()
@@ -274,6 +275,14 @@ func (pl *Place) gapEnded() {
 	}
 	pl.sawGap(end - pl.idleSince)
 	pl.idleSince, pl.wokenAt = 0, 0
+}
+
+// endGapInVain is called when the place is given back: whatever its holder did in the gap to find work was in vain.
+func (pl *Place) endGapInVain() {
+	if pl.idleSince != 0 {
+		pl.sawGap(math.MaxInt64)
+		pl.idleSince, pl.wokenAt = 0, 0
+	}
 }
 
 func (pl *Place) sawGap(ticks int64) { pl.Gaps.Saw(ticks, pl.pool.TicksSpin, pl.pool.TicksWatch) }

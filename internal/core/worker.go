@@ -303,7 +303,7 @@ func (w *Worker) ClosePlace(pl *Place) bool {
 // # Waiting: waiting.md
 
 // Lend is called by a worker that is about to wait, and has made its forks visible: another worker may work in its place,
-// pl, which is nil if it has none. If it shows forks or may do so while it waits, it stays on its home.
+// pl, which is nil if it has none, or the place sleeps. If it shows forks or may do so while it waits, it stays on its home.
 func (w *Worker) Lend(pl *Place, shows bool) {
 	p := w.pool
 	if pl == nil && !w.Guest { // it came back from an earlier wait, and has not got its place yet
@@ -326,13 +326,20 @@ func (w *Worker) Lend(pl *Place, shows bool) {
 	if pl == nil {
 		return
 	}
+	pl.Lends.Add(1)
 	kept := p.host.LetsGo(pl)
 	// Queued tasks come first, or two tasks that wait again and again would pass the place to each
-	// other for ever.
-	if pl.owed.Load() > 0 && !p.anyWork(false) && pl.giveBack(false) {
-		return
+	// other for ever. If none is queued, a stand-in would search, so where that would be in vain the place sleeps.
+	sleeps := !pl.Gaps.Spins() && !pl.Gaps.Watches()
+	if (sleeps || pl.owed.Load() > 0) && !p.anyWork(false) {
+		if pl.giveBack(false) {
+			return
+		}
+		if sleeps {
+			pl.FallAsleep()
+			return
+		}
 	}
-	pl.Lends.Add(1)
 	pl.standIn = true
 	pl.occupy()
 	if kept {
@@ -369,7 +376,7 @@ func (w *Worker) ComeBack() *Place {
 	pl.owed.Store(int32(len(pl.back)))
 	p.Sleep.Resumed()
 	w.hold(pl)
-	pl.EndGap()
+	pl.endGapInVain()
 	return pl
 }
 

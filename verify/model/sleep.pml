@@ -84,6 +84,13 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // configuration: tasks that queue tasks, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY; pan: -DNP -l
 // configuration: places that may not spin: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY -DVAIN
 // configuration: a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DVAIN
+// configuration: two waits and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=2 -DPLACED -DVAIN
+// configuration: a wait, a task and places that may not spin: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DLONG -DVAIN
+// configuration: two that wait again and again, and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DQUEUED=2 -DSUBMITTERS=0 -DPOLLS=2 -DVAIN; pan: -DNP -l -f
+// configuration: a wait, the end and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DCLOSE -DVAIN
+// configuration: a pause, a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=1 -DBLOCKS=1 -DPAUSE -DVAIN
+// configuration: a fork of one who waits, and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=2 -DPATIENT_AWAY -DVAIN
+// configuration: a place less, a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=2 -DBLOCKS=1 -DVAIN
 // configuration: several tasks in hands: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DTASKS=3 -DLONG -DEARLY
 // configuration: two nodes: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2 -DLONG
 // configuration: two nodes, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2; pan: -DNP -l
@@ -128,6 +135,7 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // configuration (full): a fork, a task and the end: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=4 -DSUBMITTERS=1 -DFORKS=1 -DPATIENT_AWAY -DCLOSE; pan: -DCOLLAPSE
 // configuration (full): a place less, with tasks, and the end: -DASLEEP -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DSPAWNS=1 -DRESIZE=1 -DCLOSE; pan: -DCOLLAPSE
 
+// mutant MUTANT_LEND_ASLEEP_WITHOUT_LOOK, in a wait, a task and places that may not spin: a place that is lent and put to sleep is not looked after again
 // mutant MUTANT_PUSH_WITHOUT_FENCE, in nobody searches for ever: a submitter looks for sleepers before its item is visible
 // mutant MUTANT_SUBMIT_WITHOUT_NOTIFY, in nobody searches for ever: a submitter wakes no place
 // mutant MUTANT_QUEUE_WITHOUT_NOTIFY, in nobody searches for ever: a task that queues another wakes no place
@@ -1059,7 +1067,10 @@ inline lend() {
 #else
 		:: OWED(lent) -> how = NOBODY
 #endif
-		:: else -> how = SOME
+		:: !OWED(lent) -> how = SOME
+#ifdef VAIN
+		:: how = SEEN; forksToo = false; anyWork(); dozes = how == NOBODY // the place does not spin
+#endif
 		fi;
 		node = 0;
 		if
@@ -1067,6 +1078,19 @@ inline lend() {
 		:: else -> how = NOBODY
 		fi;
 		if
+#ifdef VAIN
+		:: d_step { dozes -> dozes = false };
+			if
+#ifdef MUTANT_LEND_ASLEEP_WITHOUT_LOOK
+			:: !ok -> announce(lent, 0)
+#else
+			:: !ok -> fallAsleep(lent, 0)
+#endif
+			:: else -> ok = false
+			fi
+		:: else ->
+		if
+#endif
 #ifdef MUTANT_STAND_IN_OBEYS_FIRST
 		:: !ok -> occupy(lent)
 #else
@@ -1074,6 +1098,9 @@ inline lend() {
 #endif
 		:: else -> ok = false
 		fi
+#ifdef VAIN
+		fi
+#endif
 	:: else
 	fi;
 #endif
@@ -1322,6 +1349,9 @@ proctype worker(byte me) {
 	byte lent = NONE;
 	byte n, word, chosen, node, moved, v, victim;
 	bool ok, hunts, stands, last, mayFork, noGuests, forksToo, kept;
+#ifdef VAIN
+	bool dozes; // nothing is queued, and a stand-in would not stay awake
+#endif
 	mtype how = NOBODY;
 	mtype job = NOTHING;
 

@@ -358,16 +358,28 @@ inline chooseAgain() {
 	fi
 }
 
-// fallenAsleep is the end of FallAsleep, if the worker was in it.
-inline fallenAsleep() {
+// lookAgain is the look at the list and the queues after the place has been put to sleep.
+inline lookAgain() {
 	if
-	:: place != NONE ->
-		fallingAsleep[place]--;
-		sleepsWell(place);
-		place = NONE
-	:: else
-	fi;
-	parkIdle()
+#ifdef MUTANT_SLEEP_WITHOUT_LOOK_AT_LIST
+	:: d_step { anyWork -> chooseAgain() }
+	:: !anyWork
+#else
+	:: owed[place] > 0 -> d_step { true; chooseAgain() } // (8)
+#ifdef MUTANT_CHOSEN_ONE_IS_ENOUGH
+		; ok = false
+#endif
+	:: d_step { owed[place] == 0 && anyWork -> chooseAgain() }
+	:: owed[place] == 0 && !anyWork
+#endif
+	fi
+}
+
+// slept is the end of FallAsleep.
+inline slept() {
+	fallingAsleep[place]--;
+	sleepsWell(place);
+	place = NONE
 }
 
 // # Waiting: waiting.go
@@ -392,25 +404,39 @@ inline release() {
 	pl = NONE
 }
 
-// lend begins with the place in hand, if the worker has one.
+// lend begins with the place in hand, if the worker has one. The place goes to a stand-in, or, where that would not stay
+// awake, to sleep.
 inline lend() {
 #ifdef MUTANT_WAIT_WITHOUT_LENDING
 	true
 #else
+#ifndef MUTANT_WAITS_AGAIN_ON_THE_LIST
 	if
+	:: hand == NONE ->
+		forgo();
+		if
+		:: d_step { pl != NONE -> release() }
+		:: else
+		fi
+	:: else
+	fi;
+#endif
+	if
+	:: hand == NONE
 #ifdef MUTANT_LEND_TO_NOBODY
 	:: hand != NONE -> hand = NONE
 #else
 	:: atomic { mayGive -> give(false) }
-#endif
-#ifdef MUTANT_WAITS_AGAIN_ON_THE_LIST
-	:: hand == NONE
-#else
-	:: hand == NONE ->
-		forgo();
+	:: hand != NONE && !anyWork ->
 		if
-		:: d_step { pl != NONE -> release() }; atomic { mayGive -> give(false) }
-		:: else
+		:: atomic { mayGive && owed[hand] > 0 -> giveToFirst(); hand = NONE }
+		:: d_step { mayGive && owed[hand] == 0 -> announce() };
+			lookAgain();
+			if
+			:: ok || hand != NONE -> wake()
+			:: else
+			fi;
+			atomic { true; slept() }
 		fi
 #endif
 	fi
@@ -710,19 +736,7 @@ inWait:
 up: // the place is in hand, or was given back
 		if
 		:: d_step { hand != NONE -> announce() }; // (7)
-			if
-#ifdef MUTANT_SLEEP_WITHOUT_LOOK_AT_LIST
-			:: d_step { anyWork -> chooseAgain() }
-			:: !anyWork
-#else
-			:: owed[place] > 0 -> d_step { true; chooseAgain() } // (8)
-#ifdef MUTANT_CHOSEN_ONE_IS_ENOUGH
-				; ok = false
-#endif
-			:: d_step { owed[place] == 0 && anyWork -> chooseAgain() }
-			:: d_step { owed[place] == 0 && !anyWork -> fallenAsleep() }; goto end
-#endif
-			fi
+			lookAgain()
 		:: d_step { hand == NONE && last -> last = false; ok = true }
 		:: hand == NONE && !last -> goto end
 		fi;
@@ -730,7 +744,13 @@ up: // the place is in hand, or was given back
 		:: ok || hand != NONE -> wake()
 		:: else
 		fi;
-		atomic { fallenAsleep() }
+		atomic {
+			if
+			:: place != NONE -> slept()
+			:: else
+			fi;
+			parkIdle()
+		}
 	od
 }
 

@@ -36,6 +36,8 @@ import (
 // http: 8 calls at the same time to a server that answers after 1 or 5 ms. It is in the same process, which is what a
 // service has besides.
 //
+// calls: 32 tasks that call a server 10 times each, over a connection of their own, and compute 2 us after each call. The server is in the same process and echoes.
+//
 // files: 7000 files (1750 at a glance) of 2 kB are read and summed up, each in a task.
 //
 // exec: 32 tasks start the program true, and wait for its end.
@@ -81,7 +83,7 @@ func blockingSuite() runner.Suite {
 		mixedImpl("heist-block", countThreads(treeProgram), heistGroups(4, (*pool.Pool).Block)),
 		mixedImpl("go", countThreads(treeProgram), goroutineGroups),
 	}
-	s.Cases = append(s.Cases, filesCase(),
+	s.Cases = append(s.Cases, callsCase(), filesCase(),
 		blockingCase("exec", "32 tasks that start a program and wait for it", execProgram),
 		blockingCase("mixture", "2000 tasks of 40 us, of which each tenth sleeps for 1 ms", sleepProgram(2000, 10, time.Millisecond)),
 		tree, noticeCase("notice-first", "a task behind tasks that wait, in a new pool; until it starts", true),
@@ -299,6 +301,62 @@ func mutexProgram(env runner.Env) (func(blocking) ([]float64, error), error) {
 		}
 		return nil, err
 	}, nil
+}
+
+// callsCase has tasks call a server that echoes.
+func callsCase() runner.Case {
+	const tasks, calls = 32, 10
+	var conns [tasks]net.Conn
+	c := blockingCase("calls", "32 tasks that call an echo server 10 times each over TCP", func(env runner.Env) (func(blocking) ([]float64, error), error) {
+		chore := work(env, 2*time.Microsecond)
+		return func(b blocking) ([]float64, error) {
+			return nil, b.runAll(env.Size(tasks, 4), func(i int) bool {
+				for n := range byte(calls) {
+					var answer [1]byte
+					var err error
+					b.wait(func() {
+						_, err = conns[i].Write([]byte{n})
+						if err == nil {
+							_, err = conns[i].Read(answer[:])
+						}
+					})
+					if err != nil || answer[0] != n || !chore.Do() {
+						return false
+					}
+				}
+				return true
+			})
+		}, nil
+	})
+	c.Setup = func(runner.Env) (teardown func(), err error) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		var open []net.Conn
+		closeAll := func() {
+			for _, c := range open {
+				_ = c.Close()
+			}
+		}
+		for i := range conns {
+			if conns[i], err = net.Dial("tcp", listener.Addr().String()); err != nil {
+				closeAll()
+				return nil, err
+			}
+			open = append(open, conns[i])
+			server, err := listener.Accept()
+			if err != nil {
+				closeAll()
+				return nil, err
+			}
+			open = append(open, server)
+			go func() { _, _ = io.Copy(server, server) }() // until the connection is closed
+		}
+		return closeAll, nil
+	}
+	return c
 }
 
 // httpCase calls a server that answers after a time.

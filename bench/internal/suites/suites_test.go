@@ -214,6 +214,6 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, []string{"ntt-14-1", "ntt-14-4", "ntt-16-1", "ntt-16-4", "ntt-18-1", "ntt-18-4", "msm",
 		"fixed-cost-0", "fixed-cost-2", "fixed-cost-8", "raw-beside", "compress-1", "compress-4", "format", "nested", "crowded"}, got["mixed"])
 	assert.Equal(t, []string{"sleep-50us", "sleep-100us", "sleep-1ms", "sleep-10ms", "sleep-100ms", "ping-pong", "mutex",
-		"http-1ms", "http-5ms", "files", "exec", "mixture", "tree-4", "notice-first", "notice"}, got["blocking"])
+		"http-1ms", "http-5ms", "calls", "files", "exec", "mixture", "tree-4", "notice-first", "notice"}, got["blocking"])
 	assert.Contains(t, got, "parse")
 }
