@@ -6,12 +6,13 @@
 // returns, where there are only a few tasks by which the queue chooses functions; each of these that is called begins
 // one at most. [Queue.Wait] says how many were dropped.
 //
+// Short functions that follow one another are one task of the pool for up to 16 microseconds, and count as one in its statistics.
+//
 // Functions of one key need no lock for what belongs to the key. Use a lock instead where functions hold it for a short part of
 // their time only; and a [pool.Group] with AtMost for a bound that is not by key.
 package keyed
 
 import (
-	"cmp"
 	"container/heap"
 	"container/list"
 	"context"
@@ -21,6 +22,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/causes"
@@ -34,7 +36,7 @@ import (
 // own rules hold for the rest: who waits lends its place, and the next pull begins there.
 //
 // A function is **startable** if AtMost lets it begin beside those of its key that run, and no other of the key is to begin before. The
-// law: while functions are startable the pool has as many pulls, but no more than workers. Who makes a function startable, or begins a pull,
+// law: while functions are startable the pool has as many pulls, but no more than workers. Who makes a function startable, or takes one,
 // looks under mu whether one is missing, and queues it. So a function waits for others of its key, and for nothing else that could wait for
 // it; and the pool's other tasks wait behind a few pulls, however many functions the queue has.
 //
@@ -132,8 +134,22 @@ func New[K comparable](p *pool.Pool) *Queue[K] {
 	return q
 }
 
-func (q *Queue[K]) set(method string, ok bool, wrong string, setting func()) {
+// lock locks mu, which is held for a fraction of a microsecond at a time. Where other goroutines are ready on the caller's P, sync.Mutex parks at once:
+// 10,000 functions of 0.5 us with 1,000 keys took 12.1 ms, and take 10.0 with some looks before that.
+func (q *Queue[K]) lock() {
+	for range lockLooks {
+		if q.mu.TryLock() {
+			return
+		}
+		heist.Pause(lockPauses)
+	}
 	q.mu.Lock()
+}
+
+const lockLooks, lockPauses = 10, 4
+
+func (q *Queue[K]) set(method string, ok bool, wrong string, setting func()) {
+	q.lock()
 	defer q.mu.Unlock()
 	if !ok {
 		panic(fmt.Errorf("keyed: Queue.%s was given %s", method, wrong))
@@ -249,7 +265,7 @@ func (q *Queue[K]) enter(key K, e entry, r *room[K]) (asks *line[K], number uint
 	case key != key:
 		return nil, 0, fmt.Errorf("keyed: the key %v is not equal to itself, as a NaN, so no other function would have it", key)
 	}
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock() // also if the key cannot be hashed, or Weigh's function panics
 	l, err := q.line(key)
 	switch {
@@ -275,7 +291,7 @@ func (q *Queue[K]) enter(key K, e entry, r *room[K]) (asks *line[K], number uint
 // ask asks the pool for a pull, and takes the function back if there is none for it. Not under mu.
 func (q *Queue[K]) ask(l *line[K], number uint64) error {
 	err := q.pool.Go(q.pull)
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	q.asking--
 	defer q.rest()
@@ -306,7 +322,7 @@ type room[K comparable] struct {
 
 // standInLine has the caller wait for room, until it adds its function or leaves. Not under mu.
 func (q *Queue[K]) standInLine(key K) (*room[K], error) {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	l, err := q.line(key)
 	if err != nil {
@@ -323,7 +339,7 @@ func (q *Queue[K]) standInLine(key K) (*room[K], error) {
 
 // leave gives up the wait for room, and the room if it was granted. Not under mu.
 func (q *Queue[K]) leave(r *room[K]) {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	select {
 	case <-r.granted:
@@ -368,6 +384,7 @@ func (q *Queue[K]) update(l *line[K]) {
 		l.since = q.chosen
 		heap.Push(&q.ready, l)
 	case n > 0:
+		q.ready[l.at] = l.asReady()
 		heap.Fix(&q.ready, l.at)
 	case l.at >= 0:
 		heap.Remove(&q.ready, l.at)
@@ -407,25 +424,32 @@ func (q *Queue[K]) forget(l *line[K]) {
 // lacksPull says whether there must be one more pull.
 func (q *Queue[K]) lacksPull() bool { return max(q.pulls, 0) < min(q.startable, q.pool.Workers()) }
 
-// choose takes the function that is next, and says with what time it counts. It returns nil if none is startable.
-func (q *Queue[K]) choose() (l *line[K], e entry, counts float64) {
+// chosen is a function that a pull has taken.
+type chosen[K comparable] struct {
+	line *line[K] // nil for none
+	entry
+	counts float64 // with what time it counts
+}
+
+// choose takes the function that is next, if one is startable.
+func (q *Queue[K]) choose() (c chosen[K]) {
 	if len(q.ready) == 0 {
-		return nil, e, 0
+		return c
 	}
-	l = q.ready[0]
-	e, l.waiting[0] = l.waiting[0], entry{}
+	l := q.ready[0].line
+	c = chosen[K]{line: l, entry: l.waiting[0], counts: l.mean}
+	l.waiting[0] = entry{}
 	l.waiting = l.waiting[1:]
-	l.begun = e.number
+	l.begun = c.number
 	l.running++
 	q.waiting--
 	q.running++
-	counts = l.mean
-	q.now = max(q.now, l.used) + counts/q.weights
-	l.used += counts / l.weight
+	q.now = max(q.now, l.used) + c.counts/q.weights
+	l.used += c.counts / l.weight
 	q.chosen++
 	l.since = q.chosen
 	q.update(l)
-	return l, e, counts
+	return c
 }
 
 // end counts a function of the line as ended, which took so many ticks, and counted with another time until now.
@@ -440,47 +464,57 @@ func (q *Queue[K]) end(l *line[K], ticks int64, counted float64) {
 	q.update(l)
 }
 
+// turn is for how long a pull goes on with further functions. They do without the pool's way from task to task, and take the queue's lock once and not
+// twice: 8.5 ms instead of 10.6 for 10,000 functions of 0.5 us with 10 keys. Other tasks of the pool wait for so long.
+const turn = 16 * time.Microsecond
+
 // next is a pull. Not under mu.
 func (q *Queue[K]) next(w *pool.Worker) {
-	q.mu.Lock()
-	q.pulls--
-	l, e, counts := q.choose()
-	lacks := l != nil && q.countPull()
-	q.mu.Unlock()
-	if l == nil {
-		return
-	}
-	q.addPull(w, lacks) // lest others wait for this function
-	start := heist.Ticks()
-	defer func() {
-		q.mu.Lock()
-		q.end(l, heist.Ticks()-start, counts)
-		lacks := q.countPull()
-		q.mu.Unlock()
-		q.addPull(w, lacks)
-	}()
-	if e.ctx != nil && e.ctx.Err() != nil {
-		return
-	}
+	var until int64
 	if w != nil { // else Abort has given the pull back, and another goroutine calls it
-		w.ShowAs(e.f)
+		until = heist.Ticks() + heist.TicksIn(turn)
 	}
-	e.f(w)
+	q.lock()
+	q.pulls--
+	c := q.choose()
+	q.unlock(w)
+	for c.line != nil {
+		c = q.call(w, c, until)
+	}
 }
 
-// countPull counts a pull if one is lacking, and says whether it did.
-func (q *Queue[K]) countPull() bool {
+// call calls a function, and takes the next one, unless the turn is over. Not under mu.
+func (q *Queue[K]) call(w *pool.Worker, c chosen[K], until int64) (next chosen[K]) {
+	returned := false
+	start := heist.Ticks()
+	defer func() {
+		end := heist.Ticks()
+		q.lock()
+		q.end(c.line, end-start, c.counts)
+		if returned && end < until {
+			next = q.choose()
+		}
+		q.unlock(w)
+	}()
+	if c.ctx == nil || c.ctx.Err() == nil {
+		if w != nil {
+			w.ShowAs(c.f)
+		}
+		c.f(w)
+	}
+	returned = true
+	return next
+}
+
+// unlock unlocks mu, and queues a pull at the worker if one is lacking.
+func (q *Queue[K]) unlock(w *pool.Worker) {
 	lacks := q.lacksPull()
 	if lacks {
 		q.pulls++
 	}
-	return lacks
-}
-
-// addPull queues a pull at the worker if one was lacking, and is counted. Not under mu.
-func (q *Queue[K]) addPull(w *pool.Worker, lacks bool) {
+	q.mu.Unlock()
 	if lacks && w.Go(q.pull) != nil { // the pool was aborted
-		q.mu.Lock()
+		q.lock()
 		q.pulls--
 		q.drop()
 		q.mu.Unlock()
@@ -509,7 +543,7 @@ func (q *Queue[K]) Wait(ctx context.Context) error {
 		return errors.New("keyed: Queue.Wait was given a nil context; use context.Background() for one that does not end")
 	}
 	for aborted := q.pool.Aborted(); ; {
-		q.mu.Lock()
+		q.lock()
 		if q.isIdle() {
 			dropped := q.dropped
 			q.mu.Unlock()
@@ -532,7 +566,7 @@ func (q *Queue[K]) Wait(ctx context.Context) error {
 			case <-ctx.Done():
 			case <-aborted:
 				aborted = nil
-				q.mu.Lock()
+				q.lock()
 				q.drop()
 				q.mu.Unlock()
 			}
@@ -542,40 +576,46 @@ func (q *Queue[K]) Wait(ctx context.Context) error {
 
 // Load returns how many functions wait and run, and how many keys have any. Any goroutine may call it. Cost: a lock.
 func (q *Queue[K]) Load() (waiting, running, keys int) {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	return q.waiting, q.running, len(q.lines)
 }
 
 // readyLines is a heap of lines with startable functions, the next one first.
-type readyLines[K comparable] []*line[K]
+type readyLines[K comparable] []readyLine[K]
+
+// readyLine has what decides beside the line, so that to compare two is no way to their memory.
+type readyLine[K comparable] struct {
+	used  float64
+	since uint64
+	line  *line[K]
+}
+
+func (l *line[K]) asReady() readyLine[K] { return readyLine[K]{l.used, l.since, l} }
 
 func (r readyLines[K]) Len() int { return len(r) }
 
 func (r readyLines[K]) Less(i, j int) bool {
-	a, b := r[i], r[j]
-	return cmp.Or(
-		cmp.Compare(a.used, b.used),
-		cmp.Compare(a.since, b.since),
-	) < 0
+	a, b := &r[i], &r[j]
+	return a.used < b.used || a.used == b.used && a.since < b.since
 }
 
 func (r readyLines[K]) Swap(i, j int) {
 	r[i], r[j] = r[j], r[i]
-	r[i].at, r[j].at = i, j
+	r[i].line.at, r[j].line.at = i, j
 }
 
 // Push appends a line, for package heap.
 func (r *readyLines[K]) Push(l any) {
 	l.(*line[K]).at = len(*r)
-	*r = append(*r, l.(*line[K]))
+	*r = append(*r, l.(*line[K]).asReady())
 }
 
 // Pop removes the last line, for package heap.
 func (r *readyLines[K]) Pop() any {
 	last := len(*r) - 1
-	l := (*r)[last]
-	(*r)[last] = nil
+	l := (*r)[last].line
+	(*r)[last] = readyLine[K]{}
 	*r = (*r)[:last]
 	l.at = -1
 	return l

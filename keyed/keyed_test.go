@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -167,11 +168,11 @@ func (p *player) play(workers, functions int, cost map[string]int64) {
 	now := int64(0)
 	for range functions {
 		for len(runs) < workers {
-			l, _, counts := p.q.choose()
-			if l == nil {
+			c := p.q.choose()
+			if c.line == nil {
 				break
 			}
-			runs = append(runs, run{l, now + cost[l.key], counts})
+			runs = append(runs, run{c.line, now + cost[c.line.key], c.counts})
 		}
 		first := 0
 		for i, r := range runs {
@@ -228,9 +229,9 @@ func TestANewTenantIsServedNext(t *testing.T) {
 	p.add(t, "quiet", 1000)
 	begun := map[string]int{}
 	for range 4 {
-		l, _, counts := p.q.choose()
-		begun[l.key]++
-		p.q.end(l, 10, counts)
+		c := p.q.choose()
+		begun[c.line.key]++
+		p.q.end(c.line, 10, c.counts)
 	}
 	require.Equal(t, map[string]int{"noisy": 2, "quiet": 2}, begun)
 	p.got = make(map[string]float64)
@@ -246,11 +247,11 @@ func TestNewKeysWithoutEndDoNotStarveAnOldOne(t *testing.T) {
 	old := 0
 	for i := range 3000 {
 		p.add(t, fmt.Sprint(i), 1)
-		l, _, counts := p.q.choose()
-		if l.key == "old" {
+		c := p.q.choose()
+		if c.line.key == "old" {
 			old++
 		}
-		p.q.end(l, 10, counts)
+		p.q.end(c.line, 10, c.counts)
 	}
 	require.Greater(t, old, 10)
 }
@@ -267,7 +268,7 @@ func TestAMillionKeysCostNothingWhenIdle(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	n := 1_000_000
-	if testing.Short() {
+	if testing.Short() || testutil.UnderRace {
 		n = 50_000
 	}
 	release := make(chan struct{})
@@ -305,6 +306,30 @@ func TestAMillionKeysCostNothingWhenIdle(t *testing.T) {
 		require.Less(t, heap()-before, 2*n, "at most two bytes for each key")
 	}
 	runtime.KeepAlive(q)
+}
+
+// TestShortFunctionsAreFewTasks of the pool; long ones are one each, so that other tasks come between.
+func TestShortFunctionsAreFewTasks(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(1))
+	for _, long := range []bool{false, true} {
+		q := New[int](p)
+		require.NoError(t, p.Pause(t.Context()))
+		before := p.Stats().Total().Tasks
+		const n = 1000
+		for i := range n {
+			require.NoError(t, q.Go(i%10, func(*pool.Worker) {
+				for end := time.Now().Add(2 * turn); long && time.Now().Before(end); {
+				}
+			}))
+		}
+		p.Resume()
+		requireIdle(t, q)
+		if tasks := p.Stats().Total().Tasks - before; long {
+			require.GreaterOrEqual(t, tasks, uint64(n))
+		} else {
+			require.Less(t, tasks, uint64(n/2))
+		}
+	}
 }
 
 // TestAPanicDoesNotStopItsKey, nor does a Goexit.
