@@ -76,6 +76,7 @@ type Future[T any] struct {
 	undelay func()      // ends the delay of f; nil if it has none; constant
 	labels  labels      // the submitter's; constant
 	code    uintptr     // of f; constant
+	queued  *task       // what was queued; nil unless a waiter may have it run before its turn; constant
 
 	waiters
 	followers // under waiters.mu, like the rest
@@ -164,6 +165,9 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 	}
 	future.inPlace = !o.later()
 	task = carry(task, o.of, o.name)
+	if future.inPlace {
+		future.queued = taskOf(task)
+	}
 	future.labels = submitterLabels()
 	if o.later() {
 		d := &delay{pool: p}
@@ -317,6 +321,16 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	t.run(w, f)
 }
 
+// comesFirst returns the task for a worker to begin with at once, and counts it in stale, as it is in its queue as well; nil if it is too late for
+// that, or if too many were taken before their turn.
+func (t *Future[T]) comesFirst(p *Pool) *task {
+	if t.queued == nil || t.bounded || t.pool != p || t.begun.Load() || p.aborted.Load() || p.stale.Load() >= mostStale || p.bound > 0 && p.stale.Load() >= maxStale {
+		return nil
+	}
+	p.stale.Add(1)
+	return t.queued
+}
+
 // end gives the future an error as its result. Only the goroutine that took the function calls it.
 func (t *Future[T]) end(err error) {
 	var none T
@@ -330,7 +344,8 @@ func (t *Future[T]) end(err error) {
 //
 // Any goroutine may call it, any number of times. A task that waits lends its place. If the
 // function has not begun, has no [Delay], and ctx cannot end, a task or guest of the pool runs it in place, which
-// takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well. Its task stays in
+// takes no longer than a call; a runtime.Goexit in the function then ends its waiter as well. If ctx can end, the worker that takes the waiting
+// task's place begins with the function, and gives the place back, which takes some microseconds. Either way its task stays in
 // the queue until its turn comes, and does nothing.
 func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 	var none T

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -751,4 +752,77 @@ func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
 		left <- w.pool.core.Waits()
 	}))
 	require.LessOrEqual(t, <-left, 1)
+}
+
+// TestAFutureThatATaskWaitsForComesFirst where it cannot run in place: the stand-in begins with it, and hands the place back.
+func TestAFutureThatATaskWaitsForComesFirst(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	var order []string
+	note := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, what)
+	}
+	var others sync.WaitGroup
+	require.NoError(t, p.Run(func(w *Worker) {
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer close(done)
+			for range 5 {
+				others.Add(1)
+				_ = w.Go(func(*Worker) { note("other"); others.Done() })
+			}
+			for range 3 {
+				_, err := Async(w, func(*Worker) (int, error) { note("future"); return 0, nil }).Wait(ctx)
+				assert.NoError(t, err)
+				note("waiter")
+			}
+		}))
+		w.Block(func() { <-done; others.Wait() })
+	}))
+	require.Equal(t, slices.Concat(slices.Repeat([]string{"future", "waiter"}, 3), slices.Repeat([]string{"other"}, 5)), order)
+	require.Zero(t, p.stale.Load())
+}
+
+// TestAFutureThatComesFirstMayOutlastItsWait: the waiter's context ends while the function runs, or before.
+func TestAFutureThatComesFirstMayOutlastItsWait(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for range testutil.Stress(2000) {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := Async(p, func(w *Worker) (int, error) {
+			f := Async(w, func(w *Worker) (int, error) { cancel(); return 1, nil })
+			_, err := f.Wait(ctx)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				return 0, err
+			}
+			return f.Wait(t.Context())
+		})
+		v, err := out.Wait(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, v)
+		cancel()
+	}
+	requireAtRest(t, p)
+	require.Zero(t, p.stale.Load())
+}
+
+// TestTasksThatWaitForNewFuturesLetOthersBegin, though each of the futures comes first.
+func TestTasksThatWaitForNewFuturesLetOthersBegin(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	var flag atomic.Bool
+	require.NoError(t, p.Run(func(w *Worker) {
+		done := make(chan struct{})
+		require.NoError(t, p.Go(func(w *Worker) {
+			defer close(done)
+			_ = p.Go(func(*Worker) { flag.Store(true) })
+			for n := 0; !flag.Load() && n < 1000; n++ {
+				_, _ = Async(w, func(*Worker) (int, error) { return 0, nil }).Wait(t.Context())
+			}
+			assert.True(t, flag.Load())
+		}))
+		w.Block(func() { <-done })
+	}))
 }

@@ -37,6 +37,8 @@ type place struct {
 	search     policy.Search
 	victim     int     // the last place from which something was stolen; -1 at first
 	from, tier int     // the victim of the last steal, as in StealMatrix, and its tier
+	handed     *handed // what the stand-in is to begin with; nil for nothing
+	handings   int     // how often in a row it was something
 	stash      []*task // accepted tasks for which no queue was left when the injectors were closed
 	pulled     [heist.MaxPull]*task
 

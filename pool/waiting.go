@@ -151,6 +151,9 @@ func (w *Worker) lend() {
 	w.trim()
 	w.freeCells(false)
 	pl := w.place
+	if pl != nil {
+		pl.hand(w)
+	}
 	w.place = nil
 	if pl != nil {
 		w.core.Lend(&pl.core, w.showsForks())
@@ -160,6 +163,69 @@ func (w *Worker) lend() {
 	if w.core.Guest {
 		w.pool.exitAdmission()
 	}
+}
+
+// handed is a future's task with which a stand-in begins: that for which the worker that lends the place waits. Then it hands the place back.
+// So a tree of futures is computed from its leaves on, as if the futures ran in place, and not all of them wait at a time.
+type handed struct {
+	first
+	task *task
+	to   *Worker
+	wait *waitsFor // its wait
+}
+
+// first is a future.
+type first interface {
+	// comesFirst returns the task, if the future's function has not begun, and counts it as queued twice.
+	comesFirst(p *Pool) *task
+	Ready() bool
+}
+
+// mostHandings is how many stand-ins of a place in a row begin with what their waiters wait for. The next one begins with what is queued, or tasks that
+// wait for one new future after the other would keep it waiting for ever.
+const mostHandings = 64
+
+// hand is called by the holder, which is about to lend the place.
+func (pl *place) hand(w *Worker) {
+	wait := w.waitsFor.Load()
+	f, ok := wait.of.(first)
+	if !ok {
+		return
+	}
+	if pl.handings++; pl.handings > mostHandings {
+		pl.handings = 0
+		return
+	}
+	if t := f.comesFirst(pl.pool); t != nil {
+		pl.dropHanded()
+		pl.handed = &handed{first: f, task: t, to: w, wait: wait}
+	}
+}
+
+func (pl *place) dropHanded() {
+	if pl.handed != nil {
+		pl.handed = nil
+		pl.pool.stale.Add(-1)
+	}
+}
+
+// runHanded is called by a stand-in that has not run anything yet. It says whether there was something.
+func (w *Worker) runHanded() bool {
+	h := w.handed
+	if h == nil {
+		return false
+	}
+	w.handed = nil
+	w.woke, w.ran, w.ranTask = false, true, true
+	w.do(job{task: h.task}) // it counts when its turn comes in its queue
+	if h.Ready() && w.hasPlace() {
+		pl := w.place
+		w.place = nil
+		if !w.core.HandBack(&pl.core, &h.to.core, func() bool { return h.to.waitsFor.Load() == h.wait }) {
+			w.place = pl
+		}
+	}
+	return true
 }
 
 // comeBack is called by a worker whose wait is over.

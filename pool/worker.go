@@ -292,9 +292,10 @@ func (w *Worker) awaitPlace() bool {
 func (w *Worker) step() {
 	// A queued task has its turn before the worker that lent the place, or two tasks that wait again
 	// and again would pass the place to each other for ever.
-	if w.place.core.IsStandIn() && !w.pool.core.Held() && w.runOne() {
+	if w.place.core.IsStandIn() && !w.pool.core.Held() && (w.runHanded() || w.runOne()) {
 		return
 	}
+	w.dropHanded()
 	if w.isControlled() && w.obeyControl() {
 		return
 	}

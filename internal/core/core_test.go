@@ -160,6 +160,32 @@ func TestAWorkerGoesThroughItsStates(t *testing.T) {
 	require.Equal(t, Ended, late.State(), "nobody will end it")
 }
 
+// TestAPlaceIsHandedBackInTheWaitForWhichItWasLent, and neither in another one nor after it.
+func TestAPlaceIsHandedBackInTheWaitForWhichItWasLent(t *testing.T) {
+	h := newFake(1, 1)
+	pl := h.pool.Places()[0]
+	w := h.worker(pl)
+	w.Lend(pl, false)
+	standIn := h.hired[0]
+	require.Same(t, pl, standIn.TakeUp())
+	yes, no := func() bool { return true }, func() bool { return false }
+	require.False(t, standIn.HandBack(pl, w, no))
+	require.True(t, standIn.HandBack(pl, w, yes))
+	require.Equal(t, Idle, standIn.State())
+	require.Same(t, pl, w.ComeBack())
+	require.Equal(t, Holding, w.State())
+	require.Zero(t, h.pool.Waits())
+
+	w.Lend(pl, false)
+	require.Same(t, pl, standIn.TakeUp())
+	require.Nil(t, w.ComeBack())
+	require.False(t, standIn.HandBack(pl, w, yes), "it wants the place back")
+	require.Nil(t, w.EndBeside())
+	w.BeIdle(nil)
+	standIn.BeIdle(pl)
+	require.True(t, h.pool.Rests())
+}
+
 // TestWhatAHolderKeptIsFoundWhenItLetsGoOfItsPlace: when it waits, a stand-in has its turn before a worker that wants the place back; when the
 // place goes to such a worker, which is in the middle of a job, another one is woken; and otherwise the place does not sleep.
 func TestWhatAHolderKeptIsFoundWhenItLetsGoOfItsPlace(t *testing.T) {
@@ -185,6 +211,15 @@ func TestWhatAHolderKeptIsFoundWhenItLetsGoOfItsPlace(t *testing.T) {
 	h, holder, pl, owed := begin()
 	holder.BeIdle(pl)
 	require.Same(t, pl, owed.TakeUp())
+	require.False(t, h.pool.Sleep.Parked(1), "a worker is woken")
+
+	h, holder, pl, owed = begin()
+	require.Nil(t, owed.EndBeside())
+	owed.BeIdle(nil)
+	holder.Lend(pl, false)
+	standIn := owed
+	require.Same(t, pl, standIn.AwaitPlace())
+	require.True(t, standIn.HandBack(pl, holder, func() bool { return true }))
 	require.False(t, h.pool.Sleep.Parked(1), "a worker is woken")
 
 	h = newFake(1, 1)

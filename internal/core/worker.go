@@ -17,7 +17,7 @@ import (
 //	state      has       is listed                               granted is written by               goes on as
 //	Fresh      nothing   nowhere                                 who hires it, before it begins      Holding, Beside, Idle
 //	Holding    a place   on the place's roster                   nobody                              Waiting, Idle
-//	Waiting    nothing   on its home, if it has forks to show    nobody                              Beside
+//	Waiting    nothing   on its home, if it has forks to show    its stand-in (HandBack)             Beside
 //	Beside     nothing   on its home, which owes it a place      who gives that place back           Holding, Waiting, Idle
 //	Idle       nothing   on its placement's list                 who takes it off that list          Holding, Ended; guests: Beside
 //	Ended      nothing   nowhere                                 nobody
@@ -365,6 +365,10 @@ func (w *Worker) ComeBack() *Place {
 	if pl == nil { // it never had a place
 		return nil
 	}
+	if w.granted.Swap(nil) != nil { // who ended the wait has handed it back
+		w.hold(pl)
+		return pl
+	}
 	// The list first, then the bit: the worker that puts the place to sleep does it in the opposite order.
 	pl.back = append(pl.back, w)
 	pl.owed.Store(int32(len(pl.back)))
@@ -378,6 +382,30 @@ func (w *Worker) ComeBack() *Place {
 	w.hold(pl)
 	pl.endGapInVain()
 	return pl
+}
+
+// HandBack is called between two jobs by a stand-in, the holder of pl, if its job has ended the wait for which to has lent pl. The place is
+// to's from then on, unless others want it back, and the caller is idle. waits says whether to is still in that wait. HandBack says
+// whether it was so.
+func (w *Worker) HandBack(pl *Place, to *Worker, waits func() bool) bool {
+	if pl.HasOrders() {
+		return false
+	}
+	pl.Mu.Lock()
+	if !waits() || len(pl.back) > 0 { // perhaps to itself is on the list, and about to say that it does not wait
+		pl.Mu.Unlock()
+		return false
+	}
+	kept := w.pool.host.LetsGo(pl)
+	w.home.Unlink(w)
+	to.granted.Store(pl) // to takes it up in ComeBack, under the lock
+	pl.Mu.Unlock()
+	w.listIdle()
+	if kept { // to is in the middle of a job
+		w.pool.NotifySeen()
+	}
+	w.pool.Leave()
+	return true
 }
 
 // forgo takes the worker off the list of those that want their place back: its job has ended, or it waits again. It

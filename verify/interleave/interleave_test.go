@@ -104,6 +104,7 @@ var found = []struct {
 	{"pool-last-searcher-says-nothing", protocol, "TestTheLastSearcherWakesAnotherForWhatIsLeft"},
 	{"pool-lends-to-nobody", protocol, "TestATaskMayWaitForTheNextOneInOnePlace"},
 	{"pool-comes-back-without-the-list", protocol, "TestWhoComesBackGetsItsPlace"},
+	{"pool-hands-back-in-another-wait", protocol, "TestAStandInHandsThePlaceBack"},
 	{"pool-place-sleeps-over-its-mail", protocol, "TestNoPlaceSleepsOverItsMail"},
 	{"pool-resume-forwards-nothing", protocol, "TestResumeWakesPlacesForTheirMail"},
 	{"pool-leaving-guest-forgets-who-waits", protocol, "TestTheForkOfAGuestThatWaitsIsStolen"},

@@ -12,7 +12,8 @@ queues, do not depend on the numbers. A wait is one of
   - a join's: as a future's, but by a latch, and only one task waits for it so.
 
 A worker that waits lends its place to a stand-in. When it comes back it has its place, or computes
-without one, waits again, and comes to its end; the stand-in gives the place back. Meanwhile tasks are
+without one, waits again, and comes to its end; the stand-in gives the place back. A stand-in that has
+ended the wait may hand the place back at once. Meanwhile tasks are
 submitted, and places sleep and are woken. Shown for every interleaving within the bounds:
 
   - Every task ends, and begins once: no program without a circle hangs.
@@ -52,7 +53,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 */
 
 // stands for: pool/waiting.go: latch latch.done latch.complete Worker.await Pool.wait Pool.lend loan.comeBack Worker.lend Worker.comeBack
-// stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.Lend Worker.ComeBack Worker.forgo
+// stands for: internal/core/worker.go: Worker.TakeUp Worker.EndBeside Worker.BeIdle Worker.listIdle Worker.AwaitPlace Worker.Lend Worker.ComeBack Worker.HandBack Worker.forgo
 // stands for: internal/core/place.go: Place Place.occupy Place.giveBack
 // stands for: pool/worker.go: Worker.hasPlace Worker.main Worker.awaitPlace Worker.step Worker.runOne Worker.beIdle
 // stands for: internal/core/search.go: Place.FindWork
@@ -90,6 +91,7 @@ LATE are submitted at once. With BEGUN the last task waits for the first when th
 // mutant MUTANT_SEARCHER_GIVES_BACK, in who comes back, and searchers: a worker that is given a place back counts as a searcher if the giver does
 // mutant MUTANT_WAKER_GIVES_BACK_AND_LEAVES, in who comes back, and searchers: a waker that gives the place back does not look for another one
 // mutant MUTANT_IN_PLACE_THOUGH_BEGUN, in three tasks: a worker that waits for a future runs it in place, though it has begun
+// mutant MUTANT_HANDED_BACK_TO_WHO_IS_BACK: a stand-in hands the place back to a worker that has come back before
 // mutant MUTANT_QUEUED_IS_NOT_BEGUN: a worker that takes a future's task from a queue runs it, though a waiter has run it in place
 // mutant MUTANT_UNPARK_BEFORE_LATCH, in three tasks: a worker that ends a fork looks at the latch and wakes the waiter, and then moves the latch
 
@@ -157,6 +159,7 @@ byte searching;
 
 byte home[WORKERS] = NONE;
 byte granted[WORKERS] = NONE;
+byte awaits[WORKERS] = NONE; // the task for which it waits, from its lending to its coming back
 bool unparked[WORKERS];
 byte working; // Pool.active
 
@@ -489,15 +492,26 @@ inline comeBack() {
 	d_step {
 		isOver && !locked[home[me]] ->
 		unparked[me] = false;
-		locked[home[me]] = true;
-		without[me] = true;
-#ifdef MUTANT_LISTED_AFTER_LOOK
-		chooseHome()
-#else
-		putOnList() // (5)
+#ifndef MUTANT_HANDED_BACK_TO_WHO_IS_BACK
+		awaits[me] = NONE;
 #endif
+		pl = granted[me];
+		granted[me] = NONE;
+		if
+		:: pl == NONE ->
+			locked[home[me]] = true;
+			without[me] = true;
+#ifdef MUTANT_LISTED_AFTER_LOOK
+			chooseHome()
+#else
+			putOnList() // (5)
+#endif
+		:: else // its stand-in has handed it back
+		fi
 	};
-	d_step {
+	if
+	:: d_step { !without[me] -> at[t]++ }
+	:: d_step { without[me] ->
 #ifdef MUTANT_LISTED_AFTER_LOOK
 		if
 		:: pl == NONE -> putOnList()
@@ -508,9 +522,22 @@ inline comeBack() {
 #endif
 		locked[home[me]] = false;
 		sleepsWell(home[me]);
-		at[t]++
-	}
+		at[t]++ }
+	fi
 #endif
+}
+
+// handBack is for a holder whose task, before, has ended a wait for which the place was lent: no worker wants it back yet.
+#define handsBackTo(who_) (pl != NONE && !locked[pl] && owed[pl] == 0 && before != NONE && awaits[who_] == before && home[who_] == pl)
+
+inline handBack(who_) {
+	holder[pl] = NONE;
+	grant(pl, who_);
+	pl = NONE;
+	before = NONE;
+	push(me);
+	home[me] = NONE;
+	parkIdle()
 }
 
 // sleepsWell must hold for a place unless a worker is about to look.
@@ -624,7 +651,7 @@ proctype worker(byte me) {
 	byte pl = NONE;   // Worker.place
 	byte hand = NONE; // a place that it is about to give away, or to put to sleep
 	byte t = NONE;    // the task that it is in
-	byte chosen, other = NONE, place = NONE;
+	byte chosen, other = NONE, place = NONE, before = NONE;
 	bool ok, looked, obeys, last;
 
 #ifdef BEGUN
@@ -693,13 +720,30 @@ goOn:
 			}; atomic {
 #endif
 				latch[t] = done;
+				before = t;
 				endTask();
 				if
-				:: t != NONE -> goto goOn
-				:: t == NONE && pl != NONE -> goto step
-				:: else
+				:: t != NONE -> before = NONE; goto goOn
+				:: t == NONE && pl == NONE -> before = NONE
+				:: t == NONE && pl != NONE
 				fi
-			}
+			};
+			if
+			:: pl != NONE ->
+				if
+				:: atomic { before = NONE; goto step }
+				:: atomic { handsBackTo(0) -> handBack(0) }; goto end
+				:: atomic { handsBackTo(1) -> handBack(1) }; goto end
+				:: atomic { handsBackTo(2) -> handBack(2) }; goto end
+#if WORKERS > 3
+				:: atomic { handsBackTo(3) -> handBack(3) }; goto end
+#endif
+#if WORKERS > 4
+				:: atomic { handsBackTo(4) -> handBack(4) }; goto end
+#endif
+				fi
+			:: else
+			fi
 		:: atomic { !ends && latch[its] == done -> at[t]++; goto goOn }
 		:: atomic { !ends && latch[its] != done && inPlace -> onTop(its); goto goOn }
 #ifdef MUTANT_HELP
@@ -714,6 +758,7 @@ goOn:
 				:: itsKind == join -> latch[its] = waiting; waiter[its] = me
 				:: else
 				fi;
+				awaits[me] = its;
 				releaseIfAny()
 			};
 			lend();

@@ -409,6 +409,48 @@ func TestWhoComesBackGetsItsPlace(t *testing.T) {
 	})
 }
 
+// The first task to begin waits for the second, whose worker hands the place back then. The wait may end by itself before that, and the task with it; then
+// there may be another wait, in which it must not be handed anything.
+func TestAStandInHandsThePlaceBack(t *testing.T) {
+	for name, again := range map[string]bool{"one wait": false, "two": true} {
+		t.Run(name, func(t *testing.T) {
+			programs.Explore(t, explore.Options{Preemptions: 1}, func() {
+				h := newHost(1)
+				var begun, wait atomic.Int32 // which wait of the first goes on
+				var ended, late atomic.Bool
+				var first *Worker
+				h.task = func(w *Worker, pl *Place) *Place {
+					switch begun.Add(1) {
+					case 1:
+						first = w
+						wait.Store(1)
+						w.Lend(pl, false)
+						explore.Block("wait for the second task", func() bool { return ended.Load() || late.Load() })
+						pl = w.ComeBack()
+						if again {
+							wait.Store(2)
+							w.Lend(pl, false)
+							explore.Block("wait for all others", func() bool { return h.ran.Load() == 2 })
+							pl = w.ComeBack()
+						}
+						wait.Store(0)
+					case 2:
+						ended.Store(true)
+						if w.HandBack(pl, first, func() bool { return wait.Load() == 1 }) {
+							return nil
+						}
+					}
+					return pl
+				}
+				h.start()
+				explore.Go("context", func() { late.Store(true) })
+				h.submit(3)
+				h.await(3)
+			})
+		})
+	}
+}
+
 // Two tasks wait again and again in one place: both come to their ends, and the place to rest.
 func TestTwoWhoComeBackGetThePlaceInTurn(t *testing.T) {
 	programs.Explore(t, explore.Options{}, func() {
