@@ -437,25 +437,18 @@ func TestABusyWorkerWakesAnotherForWhatWaits(t *testing.T) {
 
 // TestAWorkerStaysAwakeWhereTasksComeOften, and goes to sleep when they no longer do.
 func TestAWorkerStaysAwakeWhereTasksComeOften(t *testing.T) {
-	if runtime.NumCPU() == 1 {
-		t.Skip("on one CPU it is seen awake only if the system takes the CPU from it just then")
-	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	p := newPool(t, WithWorkers(1))
+	requireAtRest(t, p)
+	p.core.TicksWatch = heist.TicksIn(100 * time.Millisecond) // so that it is seen on busy CPUs, too
 	one := func() {
 		done := make(chan struct{})
 		require.NoError(t, p.Go(func(*Worker) { close(done) }))
 		<-done
 	}
-	require.True(t, testutil.Eventually(func() bool {
-		sawGaps(p, p.core.TicksWatch)
-		one()
-		for start := heist.Ticks(); heist.Ticks()-start < p.core.TicksWatch; {
-			if p.core.IsWatched() {
-				return true
-			}
-		}
-		return false
-	}))
+	sawGaps(p, p.core.TicksWatch)
+	one()
+	require.True(t, testutil.Eventually(p.core.IsWatched))
 	sawGaps(p, p.core.TicksWatch+1)
 	one()
 	requireAtRest(t, p)

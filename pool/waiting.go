@@ -150,12 +150,9 @@ func (w *Worker) lend() {
 	w.expose()
 	w.trim()
 	w.freeCells(false)
-	pl := w.place
-	if pl != nil {
+	if pl := w.place; pl != nil {
 		pl.hand(w)
-	}
-	w.place = nil
-	if pl != nil {
+		w.place = nil
 		w.core.Lend(&pl.core, w.showsForks())
 	} else {
 		w.core.Lend(nil, w.showsForks())
@@ -165,18 +162,17 @@ func (w *Worker) lend() {
 	}
 }
 
-// handed is a future's task with which a stand-in begins: that for which the worker that lends the place waits. Then it hands the place back.
-// So a tree of futures is computed from its leaves on, as if the futures ran in place, and not all of them wait at a time.
+// handed is what a stand-in begins with: the task of the future for which the worker that lends the place waits. Then the stand-in hands the
+// place back. So a tree of futures is computed from its leaves on, as if the futures ran in place, and not all of them wait at a time.
 type handed struct {
-	first
+	of   awaited
 	task *task
 	to   *Worker
-	wait *waitsFor // its wait
+	wait *waitsFor // to's
 }
 
-// first is a future.
-type first interface {
-	// comesFirst returns the task, if the future's function has not begun, and counts it as queued twice.
+// awaited is a future.
+type awaited interface {
 	comesFirst(p *Pool) *task
 	Ready() bool
 }
@@ -188,7 +184,7 @@ const mostHandings = 64
 // hand is called by the holder, which is about to lend the place.
 func (pl *place) hand(w *Worker) {
 	wait := w.waitsFor.Load()
-	f, ok := wait.of.(first)
+	of, ok := wait.of.(awaited)
 	if !ok {
 		return
 	}
@@ -196,9 +192,9 @@ func (pl *place) hand(w *Worker) {
 		pl.handings = 0
 		return
 	}
-	if t := f.comesFirst(pl.pool); t != nil {
+	if t := of.comesFirst(pl.pool); t != nil {
 		pl.dropHanded()
-		pl.handed = &handed{first: f, task: t, to: w, wait: wait}
+		pl.handed = &handed{of: of, task: t, to: w, wait: wait}
 	}
 }
 
@@ -218,7 +214,7 @@ func (w *Worker) runHanded() bool {
 	w.handed = nil
 	w.woke, w.ran, w.ranTask = false, true, true
 	w.do(job{task: h.task}) // it counts when its turn comes in its queue
-	if h.Ready() && w.hasPlace() {
+	if h.of.Ready() && w.hasPlace() {
 		pl := w.place
 		w.place = nil
 		if !w.core.HandBack(&pl.core, &h.to.core, func() bool { return h.to.waitsFor.Load() == h.wait }) {
