@@ -784,6 +784,7 @@ func TestAFutureThatATaskWaitsForComesFirst(t *testing.T) {
 		w.Block(func() { <-done; others.Wait() })
 	}))
 	require.Equal(t, slices.Concat(slices.Repeat([]string{"future", "waiter"}, 3), slices.Repeat([]string{"other"}, 5)), order)
+	requireAtRest(t, p)
 	require.Zero(t, p.stale.Load())
 }
 
