@@ -71,7 +71,6 @@ type Future[T any] struct {
 	// f belongs to the goroutine that sets begun, which takes it out: a future that is kept does not keep its function.
 	f       func(w *Worker) (T, error)
 	begun   atomic.Bool // see take
-	inPlace bool        // a waiter may run f in place; constant
 	bounded bool        // its task was queued where it counts for the bound; constant
 	undelay func()      // ends the delay of f; nil if it has none; constant
 	labels  labels      // the submitter's; constant
@@ -163,9 +162,8 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 			return value, err
 		}
 	}
-	future.inPlace = !o.later()
 	task = carry(task, o.of, o.name)
-	if future.inPlace {
+	if !o.later() {
 		future.queued = taskOf(task)
 	}
 	future.labels = submitterLabels()
@@ -292,12 +290,12 @@ const maxStale = 256
 // runInPlace runs the future's function if it has not begun and the caller computes in the pool.
 func (t *Future[T]) runInPlace(ctx context.Context) {
 	// A waiter whose context can end must not be in the middle of the function when it ends.
-	if !t.inPlace || t.begun.Load() || ctx.Done() != nil {
+	if t.queued == nil || t.begun.Load() || ctx.Done() != nil {
 		return
 	}
 	p := t.pool
 	w := p.computes(goroutineID())
-	if w == nil || p.aborted.Load() || w.inPlace >= maxInPlace || p.stale.Load() >= mostStale || p.bound > 0 && p.stale.Load() >= maxStale {
+	if w == nil || w.inPlace >= maxInPlace || !p.mayOvertake() {
 		return
 	}
 	if w.core.Guest { // before the function has begun, so that Close waits for it
@@ -321,10 +319,16 @@ func (t *Future[T]) runInPlace(ctx context.Context) {
 	t.run(w, f)
 }
 
+// mayOvertake says whether one more future may begin before its task's turn.
+func (p *Pool) mayOvertake() bool {
+	stale := p.stale.Load()
+	return !p.aborted.Load() && stale < mostStale && (p.bound == 0 || stale < maxStale)
+}
+
 // comesFirst returns the task for a worker to begin with at once, and counts it in stale, as it is in its queue as well; nil if it is too late for
 // that, or if too many were taken before their turn.
 func (t *Future[T]) comesFirst(p *Pool) *task {
-	if t.queued == nil || t.bounded || t.pool != p || t.begun.Load() || p.aborted.Load() || p.stale.Load() >= mostStale || p.bound > 0 && p.stale.Load() >= maxStale {
+	if t.queued == nil || t.bounded || t.pool != p || t.begun.Load() || !p.mayOvertake() {
 		return nil
 	}
 	p.stale.Add(1)

@@ -184,20 +184,21 @@ const mostHandings = 64
 // hand is called by the holder, which is about to lend the place.
 func (pl *place) hand(w *Worker) {
 	wait := w.waitsFor.Load()
+	var t *task
 	of, ok := wait.of.(awaited)
-	if !ok {
-		return
+	if ok && pl.handings < mostHandings {
+		t = of.comesFirst(pl.pool)
 	}
-	if pl.handings++; pl.handings > mostHandings {
+	if t == nil {
 		pl.handings = 0
 		return
 	}
-	if t := of.comesFirst(pl.pool); t != nil {
-		pl.dropHanded()
-		pl.handed = &handed{of: of, task: t, to: w, wait: wait}
-	}
+	pl.handings++
+	pl.dropHanded()
+	pl.handed = &handed{of: of, task: t, to: w, wait: wait}
 }
 
+// dropHanded drops what no stand-in has begun with, as the place was given back, or the pool pauses. The task is still in its queue.
 func (pl *place) dropHanded() {
 	if pl.handed != nil {
 		pl.handed = nil
