@@ -779,6 +779,9 @@ func TestAFutureThatATaskWaitsForComesFirst(t *testing.T) {
 				_, err := Async(w, func(*Worker) (int, error) { note("future"); return 0, nil }).Wait(ctx)
 				assert.NoError(t, err)
 				note("waiter")
+				for !w.hasPlace() { // it may have gone on before the stand-in handed the place back
+					runtime.Gosched()
+				}
 			}
 		}))
 		w.Block(func() { <-done; others.Wait() })
