@@ -368,11 +368,30 @@ func TestTablesAreMergedIntoOne(t *testing.T) {
 	var m runsOfWorker[int]
 	for i := range 9 {
 		before := len(m.runs)
-		took := m.add(i, i+1, func(int, int) int { return 1 }, func(a, b int) int { heist.Spin(10 * time.Microsecond); return a + b })
+		took := m.add(8-i, 9-i, func(int, int) int { return 1 }, func(a, b int) int { heist.Spin(10 * time.Microsecond); return a + b })
 		require.Equal(t, i > 0, took > 0, "%d", i)
 		require.LessOrEqual(t, len(m.runs), max(before, 1), "%d", i)
 	}
 	require.Equal(t, []run[int]{{0, 9, 9, 9}}, m.runs)
+}
+
+// TestNoLargeTableIsMergedIntoASmallOne: a merge takes as long as its second argument is large, and a loop begins with small ranges.
+func TestNoLargeTableIsMergedIntoASmallOne(t *testing.T) {
+	const n, key = 100_000, 100 * time.Nanosecond
+	p := pools.New(t, pool.WithWorkers(1))
+	least := n
+	for range 9 { // an interrupt makes any merge look long or short
+		keys := 0
+		got, err := ReduceRange(p, n, func(lo, hi int) int { heist.Spin(time.Duration(hi-lo) * key); return hi - lo }, func(a, b int) int {
+			heist.Spin(time.Duration(b) * key)
+			keys += b
+			return a + b
+		})
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+		least = min(least, keys)
+	}
+	require.Less(t, least, n/10)
 }
 
 // TestRunsAreMergedAsATreeIs, not one range after the other: strings would be copied as often as there are ranges.
@@ -380,9 +399,9 @@ func TestRunsAreMergedAsATreeIs(t *testing.T) {
 	const ranges, levels = 1000, 10
 	var m runsOfWorker[string]
 	copied, want := 0, ""
-	for i := range ranges {
+	for i := ranges - 1; i >= 0; i-- {
 		e := string(rune('a' + i%26))
-		want += e
+		want = e + want
 		m.add(i, i+1, func(int, int) string { heist.Spin(20 * time.Microsecond); return e }, func(a, b string) string { copied += len(a) + len(b); return a + b })
 		m.heavy = false // whatever interrupted a merge
 	}
@@ -390,7 +409,7 @@ func TestRunsAreMergedAsATreeIs(t *testing.T) {
 	require.LessOrEqual(t, copied, ranges*levels)
 	got := ""
 	for _, r := range m.runs[:len(m.runs)-1] {
-		got += r.value
+		got = r.value + got
 	}
 	require.Equal(t, want, got)
 	require.LessOrEqual(t, len(m.runs), levels+1)

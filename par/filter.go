@@ -214,9 +214,8 @@ func (f appended[R]) begin(lo, hi int) []R {
 func (f appended[R]) extend(out []R, lo, hi int) []R { return f(out, lo, hi) }
 
 // inRuns computes a value for each **run**: ranges that lie side by side and that a worker does one after the other. begin returns the value of
-// a range, and extend that of a run and the range behind it; begin(0, 0) is the value of nothing. If F has a method merge, that makes one of two runs, and
-// extend is for the first few ranges alone. inRuns returns the values in the order of the runs, or
-// the first one if it is the only one. shown is the user's function.
+// a range, and extend that of a run and the range behind it; begin(0, 0) is the value of nothing. inRuns returns the
+// values in the order of the runs, or the first one if it is the only one. shown is the user's function.
 func inRuns[V any, F interface {
 	begin(lo, hi int) V
 	extend(v V, lo, hi int) V
@@ -239,14 +238,11 @@ func inRuns[V any, F interface {
 		return first, nil, nil
 	}
 	before, goesOn := first, begun // so that the others need no memory of their own where a loop is short
-	merges, _ := any(f).(interface{ merge(a, b V) V })
 	var all runsOf[V]
 	if err := restOfRanges(at, done, n, others, func(w *pool.Worker, lo, hi int) {
 		mine := all.of(w)
 		last := len(mine.runs) - 1
 		switch {
-		case merges != nil:
-			w.Fixed(mine.add(lo, hi, f.begin, merges.merge))
 		case last >= 0 && mine.runs[last].hi == lo:
 			v := f.extend(mine.runs[last].value, lo, hi)
 			mine.runs[last].hi, mine.runs[last].value = hi, v
@@ -260,19 +256,7 @@ func inRuns[V any, F interface {
 	}); err != nil {
 		return first, nil, err
 	}
-	var runs []run[V]
-	if goesOn && merges != nil {
-		runs = append(runs, run[V]{0, done, 1, before})
-	}
-	for m := all.last.Load(); m != nil; m = m.before {
-		runs = append(runs, m.runs...)
-	}
-	slices.SortFunc(runs, func(a, b run[V]) int { return a.lo - b.lo })
-	values = make([]V, len(runs))
-	for i := range values {
-		values[i] = runs[i].value
-	}
-	return first, values, nil
+	return first, all.inOrder(), nil
 }
 
 // run is the value of a run so far.
@@ -296,24 +280,40 @@ type runsOfWorker[V any] struct {
 	heavy  bool // the last merges were
 }
 
-// add adds a range, and merges it with those before it: as a tree of ranges does, because a merge may take as long as its values are, as that of
-// strings, but into one value while merges are heavy, as those of tables are. It returns how long merging took, in heist.Ticks.
-func (m *runsOfWorker[V]) add(lo, hi int, begin func(lo, hi int) V, merge func(a, b V) V) (merging int64) {
+// add adds a range, and merges it with those behind it: as a tree of ranges does, because a merge may take as long as its values are, as that of
+// strings, but into one value while merges are heavy, as those of tables are. It returns what part merging is of computing, for as many items; 0 if nothing
+// was merged.
+func (m *runsOfWorker[V]) add(lo, hi int, fold func(lo, hi int) V, merge func(a, b V) V) (merging float64) {
 	start := heist.Ticks()
-	r := run[V]{lo, hi, 1, begin(lo, hi)}
-	computed := heist.Ticks()
-	merged := false
-	for last := len(m.runs) - 1; last >= 0 && m.runs[last].hi == r.lo && (m.runs[last].ranges <= r.ranges || m.heavy); last-- {
-		before := m.runs[last]
+	r := run[V]{lo, hi, 1, fold(lo, hi)}
+	folded := heist.Ticks()
+	merged := 0
+	for last := len(m.runs) - 1; last >= 0 && m.runs[last].lo == r.hi && (m.runs[last].ranges <= r.ranges || m.heavy); last-- {
+		behind := m.runs[last]
 		m.runs = m.runs[:last]
-		r, merged = run[V]{before.lo, r.hi, before.ranges + r.ranges, merge(before.value, r.value)}, true
+		r = run[V]{r.lo, behind.hi, r.ranges + behind.ranges, merge(r.value, behind.value)}
+		merged += behind.hi - behind.lo
 	}
 	m.runs = append(m.runs, r)
-	if merged {
-		merging = heist.Ticks() - computed
-		m.heavy = policy.Heavy(merging, merging+computed-start)
+	if merged > 0 {
+		merging = float64(heist.Ticks()-folded) / float64(merged) * float64(hi-lo) / float64(max(folded-start, 1))
+		m.heavy = policy.Heavy(merging)
 	}
 	return merging
+}
+
+// inOrder returns the values of all runs, in order. No worker may take part any more.
+func (all *runsOf[V]) inOrder() []V {
+	var runs []run[V]
+	for m := all.last.Load(); m != nil; m = m.before {
+		runs = append(runs, m.runs...)
+	}
+	slices.SortFunc(runs, func(a, b run[V]) int { return a.lo - b.lo })
+	values := make([]V, len(runs))
+	for i := range values {
+		values[i] = runs[i].value
+	}
+	return values
 }
 
 func (all *runsOf[V]) of(w *pool.Worker) *runsOfWorker[V] {

@@ -44,7 +44,11 @@ func reduce[R any](at pool.Place, n int, zero func() R, add func(value R, lo, hi
 	if rounds(reflect.TypeFor[R]()) {
 		return reduceBlocks(at, blocksFor[R](n), shown, func(lo, hi int) R { return add(zero(), lo, hi) }, merge)
 	}
-	return reduceRuns(at, n, added[R]{zero, add}, merge, shown)
+	r, values, err := inRuns(at, n, added[R]{zero, add}, shown)
+	if err != nil || values == nil {
+		return r, err
+	}
+	return mergeValues(at, values, merge)
 }
 
 type added[R any] struct {
@@ -58,9 +62,9 @@ func (f added[R]) extend(value R, lo, hi int) R { return f.add(value, lo, hi) }
 
 // ReduceRange folds the indices 0 to n-1 into one value, as [Reduce] does with elements: fold returns the value of those
 // from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0). As with [pool.ForRange], fold should set up what it needs, such as
-// a buffer, at its beginning, and ranges are long enough for that to cost little. But if R is a table of thousands of entries, take Reduce, which makes one
-// for each part that another worker took: here each of a dozen ranges has its own. merge is called once for each range but the first, for two values of as many
-// ranges, or, if merging takes a sixteenth of the time or more, for the value of all ranges so far and that of the next. For
+// a buffer, at its beginning, and ranges are long enough for that to cost little. Ranges are taken from the end to the beginning, and merge is called once for
+// each but the first: for two values of as many ranges, or, if merging takes a sixteenth of the time or more, for the value of a range and that of all behind it.
+// Then ranges are few, such as six tables for two workers. For
 // floats there are up to 2048 blocks, as with Reduce, so there a large buffer belongs into a [pool.Local].
 func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
 	if fold == nil || merge == nil {
@@ -69,29 +73,43 @@ func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge fun
 	if rounds(reflect.TypeFor[R]()) {
 		return reduceBlocks(at, blocksFor[R](n), fold, fold, merge)
 	}
-	return reduceRuns(at, n, folded[R]{fold, merge}, merge, fold)
+	return reduceRanges(at, n, fold, merge)
 }
 
-type folded[R any] struct {
-	fold func(lo, hi int) R
-	of   func(R, R) R
-}
-
-func (f folded[R]) begin(lo, hi int) R { return f.fold(lo, hi) }
-
-func (f folded[R]) extend(value R, lo, hi int) R { return f.of(value, f.fold(lo, hi)) }
-
-func (f folded[R]) merge(a, b R) R { return f.of(a, b) }
-
-func reduceRuns[R any, F interface {
-	begin(lo, hi int) R
-	extend(value R, lo, hi int) R
-}](at pool.Place, n int, f F, merge func(R, R) R, shown any) (r R, err error) {
-	r, values, err := inRuns(at, n, f, shown)
-	if err == nil && values != nil {
-		r, err = mergeAll(at, values, 0, false, merge)
+// reduceRanges is ReduceRange where it does not matter how the range is divided.
+func reduceRanges[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
+	begun := false
+	done, others, err := pool.Granularity{}.FromEnd().Probe(at, n, fold, func(lo, hi int) (more bool) {
+		if v := fold(lo, hi); begun {
+			r = merge(v, r)
+		} else {
+			r, begun = v, true
+		}
+		return true
+	})
+	if err == nil && n == 0 {
+		err = alone(at, func() { r = fold(0, 0) })
 	}
 	if err != nil {
+		return *new(R), err
+	}
+	if done == n {
+		return r, nil
+	}
+	var all runsOf[R]
+	left := n - done
+	if err = pool.ForRange(at, left, func(w *pool.Worker, lo, hi int) { w.Merging(all.of(w).add(lo, hi, fold, merge)) }, others); err != nil {
+		return *new(R), err
+	}
+	values := all.inOrder()
+	if begun {
+		values = append(values, r)
+	}
+	return mergeValues(at, values, merge)
+}
+
+func mergeValues[R any](at pool.Place, values []R, merge func(R, R) R) (r R, err error) {
+	if r, err = mergeAll(at, values, 0, false, merge); err != nil {
 		return *new(R), err
 	}
 	return r, nil

@@ -54,12 +54,16 @@ type nodeChunks struct {
 	taken []atomic.Uint32 // by node: how many of these were claimed
 }
 
-// at returns the range of piece i, less the items that have run already.
+// at returns the range of piece i, less the items that have run already. If the loop is done from its end, then each piece of it is, and these were the
+// last ones.
 func (ps *nodeChunks) at(i int) span {
 	s := ps.span
-	n, k := s.hi, len(ps.homes)
+	done, n, k := s.lo, s.hi, len(ps.homes)
 	s.hi = border(n, i+1, k)
-	s.lo = min(max(s.lo, border(n, i, k)), s.hi)
+	s.lo = min(max(done, border(n, i, k)), s.hi)
+	if s.mirror != 0 {
+		s.mirror = s.lo + s.hi - done
+	}
 	return s
 }
 

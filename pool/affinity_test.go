@@ -33,6 +33,14 @@ func TestPiecesAreTheRange(t *testing.T) {
 						require.Equal(t, end, piece.lo, "n %d, k %d", n, k)
 						end = piece.hi
 					}
+					ps.mirror = n
+					first, after := 0, 0
+					back := ps.at(i)
+					back.loop = &loop{body: func(_ *Worker, lo, hi int) { first, after = lo, hi }}
+					if back.do(nil, back.lo, back.hi); piece.lo < piece.hi {
+						require.Equal(t, []int{piece.lo - done, piece.hi - done}, []int{first, after}, "n %d, k %d", n, k)
+					}
+					ps.mirror = 0
 				}
 				require.Equal(t, n, end, "n %d, k %d", n, k)
 			}

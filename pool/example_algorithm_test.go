@@ -138,6 +138,18 @@ func ExampleGranularity_InOrder() {
 	// Output: 1000 <nil>
 }
 
+func ExampleGranularity_FromEnd() {
+	p, err := pool.New(pool.WithWorkers(1))
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	last := 0
+	err = pool.ForRange(p, 1000, func(lo, hi int) { last = lo }, pool.Granularity{}.FromEnd())
+	fmt.Println(last, err)
+	// Output: 0 <nil>
+}
+
 // The first result ends the search: ranges that have not begun are skipped. A body with a worker would call its Stop.
 func ExampleForRange_search() {
 	p, err := pool.New()

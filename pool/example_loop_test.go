@@ -165,7 +165,7 @@ func ExampleGranularity_AtMost() {
 	// Output: 499500 <nil>
 }
 
-func ExampleWorker_Fixed() {
+func ExampleWorker_Merging() {
 	p, err := pool.New()
 	if err != nil {
 		log.Fatal(err)
@@ -177,17 +177,19 @@ func ExampleWorker_Fixed() {
 	var lock sync.Mutex
 	all := map[string]int{}
 	err = pool.ForRange(p, len(words), func(w *pool.Worker, lo, hi int) {
+		begin := heist.Ticks()
 		table := map[string]int{}
 		for _, word := range words[lo:hi] {
 			table[word]++
 		}
+		counted := heist.Ticks()
 		lock.Lock()
 		defer lock.Unlock()
-		begin := heist.Ticks()
+		locked := heist.Ticks()
 		for word, n := range table {
 			all[word] += n
 		}
-		w.Fixed(heist.Ticks() - begin)
+		w.Merging(float64(heist.Ticks()-locked) / float64(max(counted-begin, 1)))
 	})
 	if err != nil {
 		log.Fatal(err)

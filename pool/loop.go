@@ -56,6 +56,7 @@ type Granularity struct {
 	share    int     // chunks for each worker, from which the grain follows
 	most     int     // the most workers that run the loop; 0 is all
 	inOrder  bool    // the beginning is wanted first, so the range is not divided among nodes
+	fromEnd  bool    // see FromEnd
 	probed   *probed // what Probe has found
 }
 
@@ -94,6 +95,14 @@ func (g Granularity) AtMost(k int) Granularity {
 // divided among memory nodes.
 func (g Granularity) InOrder() Granularity {
 	g.inOrder = true
+	return g
+}
+
+// FromEnd returns the granularity for a loop whose workers go through their parts of the range from the end to the beginning, range by range, and
+// [Granularity.Probe] as well. It is for bodies that merge what they computed: a merge takes as long as its second argument is large, and the
+// ranges that a loop begins with are small.
+func (g Granularity) FromEnd() Granularity {
+	g.fromEnd = true
 	return g
 }
 
@@ -160,12 +169,12 @@ func ForRange[F func(lo, hi int) | func(w *Worker, lo, hi int)](at Place, n int,
 	panic("unreachable")
 }
 
-// Fixed says that so many [heist.Ticks] of the call of a loop's body that is about to return do not grow with its range as its items do, such as
-// those in which it merged a table. If that is a part of it that counts, the loop's ranges become few: a worker does half of what is left to it
-// at a time. What costs the same in each call need not be said. Only the worker's goroutine may call it. Cost: 2 nanoseconds.
-func (w *Worker) Fixed(ticks int64) {
-	w.mustBeMine("Worker.Fixed")
-	w.fixed = ticks
+// Merging says that to merge what the call of a loop's body computed that is about to return, such as a table, takes this part of the time in which the
+// body computes it: 1 is as long. From a sixteenth on the loop's ranges become few: a worker does half of what is left to it and then the rest, and from a
+// half on all of it. What costs the same in each call need not be said. Only the worker's goroutine may call it. Cost: 2 nanoseconds.
+func (w *Worker) Merging(part float64) {
+	w.mustBeMine("Worker.Merging")
+	w.merging = part
 }
 
 func forRange(at Place, n int, f func(lo, hi int), g []Granularity) error {
@@ -215,6 +224,8 @@ func ForBody[B interface {
 // f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and the
 // granularity for a loop over the others, which then begins with what was measured and is shown as the function of. It is for algorithms that give short inputs
 // the form that a plain loop has; [ForBody] needs none of it. For of see the method Func there.
+//
+// A loop that is divided [Granularity.FromEnd] begins with its last item, and the others are those before what is done.
 //
 // Nothing is done at a pool with [WithCallers], and if items are few and a loop over such was long, or the function is new. Panics and errors are those of [ForBody]. What f captures need not be allocated.
 func (g Granularity) Probe(at Place, n int, of any, f func(lo, hi int) (more bool)) (done int, others Granularity, err error) {
@@ -325,8 +336,12 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 	worth, spared := p.long(last), false
 	start, next := last, min(n/probeShare, mostProbed)|1
 	for done := 0; ; {
+		lo, hi := done, next
+		if len(g) > 0 && g[0].fromEnd {
+			lo, hi = n-next, n-done
+		}
 		inBody = true
-		more := f(done, next)
+		more := f(lo, hi)
 		inBody = false
 		items := next - done
 		if done = next; done == n || !more {
@@ -387,6 +402,7 @@ func times(k, i, n int) int {
 type span struct {
 	lo, hi int
 	parts  int // into so many it is divided before its first chunk; 0 and 1 are the same
+	mirror int // 0; or the loop is done from its end, and item i of the span is item mirror-1-i of the range
 	pace   policy.Pace
 	*loop
 }
@@ -425,6 +441,9 @@ func (r *rest) run(code uintptr, body func(w *Worker, lo, hi int)) (err error) {
 	how := &r.how
 	left := span{lo: r.lo, hi: r.hi, pace: r.pace, loop: &loop{body: body}}
 	left.grain, left.counts = how.grain, how.adaptive != nil
+	if how.fromEnd {
+		left.mirror = r.hi
+	}
 	if r.few != 0 { // a worker that is not hungry yet will be, while an item runs
 		left.parts, left.few, left.items = v.w.pool.core.Size(), r.few, r.hi
 	}
@@ -499,6 +518,14 @@ func (s span) run(w *Worker) {
 	w.cancelScope.obey()
 }
 
+// do calls the body for the span's items lo to hi-1.
+func (s *span) do(w *Worker, lo, hi int) {
+	if s.mirror != 0 {
+		lo, hi = s.mirror-hi, s.mirror-lo
+	}
+	s.body(w, lo, hi)
+}
+
 // over says whether the loop ends early.
 func (s *span) over(w *Worker) bool { return s.stop.Load() || w.cancelScope.tell() != nil }
 
@@ -518,11 +545,11 @@ func (s *span) share(w *Worker, forks *frames[span, struct{}]) {
 			start = heist.Ticks() // the time of a wake-up is not that of the items
 		}
 		next := s.lo + s.pace.Next(s.hi-s.lo)
-		s.body(w, s.lo, next)
+		s.do(w, s.lo, next)
 		now := heist.Ticks()
 		w.cancelScope.poll(w, now)
-		s.pace.Measured(next-s.lo, now-start, w.fixed, &p.ticks.loop)
-		w.fixed = 0
+		s.pace.Measured(next-s.lo, now-start, w.merging, &p.ticks.loop)
+		w.merging = 0
 		if s.few != 0 && s.lo == 0 {
 			p.judge(s.few, now-start, next, s.items)
 		}
@@ -544,8 +571,8 @@ func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 		if chunks > 1 { // no seat is free
 			next = s.lo + s.grain
 		}
-		s.body(w, s.lo, next)
-		w.fixed, s.lo = 0, next
+		s.do(w, s.lo, next)
+		w.merging, s.lo = 0, next
 	}
 }
 

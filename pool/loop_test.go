@@ -30,6 +30,8 @@ func granularities() map[string][]Granularity {
 		"grain 7":   {Grain(7)},
 		"grain max": {Grain(math.MaxInt)},
 		"adaptive":  {new(AdaptiveGrain).Granularity()},
+		"from end":  {Granularity{}.FromEnd()},
+		"backwards": {Grain(7).FromEnd()},
 	}
 }
 
@@ -1062,25 +1064,48 @@ func TestABodyThatSetsUpIsCalledSeldom(t *testing.T) {
 // TestABodyThatMergesTablesIsCalledSeldom where it says so.
 func TestABodyThatMergesTablesIsCalledSeldom(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	calls := func(say bool) (calls int) {
+	calls := func(part float64) (calls int) {
 		require.NoError(t, p.Run(func(w *Worker) {
 			require.NoError(t, ForRange(w, 200_000, func(w *Worker, lo, hi int) {
 				calls++
-				begin := heist.Ticks()
 				heist.Spin(time.Duration(hi-lo) * 50 * time.Nanosecond)
-				if say {
-					w.Fixed((heist.Ticks() - begin) / 2)
-				}
+				w.Merging(part)
 			}))
 		}))
 		return calls
 	}
-	require.Less(t, calls(true), 20)
+	require.LessOrEqual(t, calls(1), 2)
+	require.LessOrEqual(t, calls(0.1), 3)
 	most := 0 // an interrupt looks like a cost of the call
 	for range 10 {
-		most = max(most, calls(false))
+		most = max(most, calls(0))
 	}
 	require.Greater(t, most, 50)
+}
+
+// TestALoopFromItsEndGoesBackwards, asleep or in the pool, and Probe as well.
+func TestALoopFromItsEndGoesBackwards(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	const n = 10_000
+	for _, how := range []Granularity{Granularity{}.FromEnd(), Grain(7).FromEnd()} {
+		for spin := range 2 {
+			next := n
+			backwards := func(lo, hi int) {
+				require.Equal(t, next, hi)
+				require.Less(t, lo, hi)
+				next = lo
+				heist.Spin(time.Duration(spin*(hi-lo)) * 10 * time.Nanosecond)
+			}
+			require.NoError(t, ForRange(p, n, backwards, how))
+			require.Zero(t, next)
+			next = n
+			done, others, err := how.Probe(p, n, nil, func(lo, hi int) (more bool) { backwards(lo, hi); return true })
+			require.NoError(t, err)
+			require.Equal(t, n-done, next)
+			require.NoError(t, ForRange(p, n-done, backwards, others))
+			require.Zero(t, next)
+		}
+	}
 }
 
 // TestALoopSaysNothingOfTheOneAround, however it is divided.
@@ -1088,8 +1113,8 @@ func TestALoopSaysNothingOfTheOneAround(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	for _, how := range [][]Granularity{nil, {Grain(1)}} {
 		require.NoError(t, p.Run(func(w *Worker) {
-			require.NoError(t, ForRange(w, 10, func(w *Worker, _, _ int) { w.Fixed(1 << 50) }, how...))
-			require.Zero(t, w.fixed)
+			require.NoError(t, ForRange(w, 10, func(w *Worker, _, _ int) { w.Merging(1) }, how...))
+			require.Zero(t, w.merging)
 		}))
 	}
 }
@@ -1115,6 +1140,8 @@ func TestALimitAndAnOrderKeepTheRestOfAGranularity(t *testing.T) {
 		both.inOrder = true
 		require.Equal(t, both, g.given.AtMost(2).InOrder())
 		require.Equal(t, both, g.given.InOrder().AtMost(2))
+		both.fromEnd = true
+		require.Equal(t, both, g.given.FromEnd().InOrder().AtMost(2))
 	}
 }
 

@@ -47,7 +47,7 @@ type Worker struct {
 	inHook       bool        // it runs a hook of WithHooks
 	binding      binding
 	cells        *cellHead // that it holds, see local.go
-	fixed        int64     // see Fixed
+	merging      float64   // see Merging
 
 	display // owner writes, observers read
 

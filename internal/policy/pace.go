@@ -18,7 +18,8 @@ import "math/bits"
 //   - Half of a range is given away only if it is worth a call. Before a chunk that may be long, as
 //     many parts are given away as other workers want.
 //   - Two lengths do not tell what the merging of tables costs, which grows with the range until the table has all keys. So the body may say
-//     what part of a call was such a cost. If it is one part in heavyShare or more, the worker takes half of what is left at a time.
+//     how long merging takes for each item, as a part of what computing takes. If it is one part in heavyShare or more, the worker takes half of
+//     what is left and then the other half; if it is one in wholeShare or more, all at once.
 //
 // TestNoLoopLoses simulates this against a serial loop and an even split.
 
@@ -39,7 +40,7 @@ type Pace struct {
 	took     float64 // the time of that chunk
 	fixed    float64 // the fixed cost of a call, as estimated
 	dear     bool    // fixed is so high that it decides how long chunks are
-	heavy    bool    // the body said so of fixed
+	merging  float64 // the part of a call's time that merging takes, if the body said that it is heavy; otherwise 0
 	pairs    int     // estimates so far
 	since    int     // chunks since the last estimate
 	sampling bool    // the current chunk is a sample
@@ -68,9 +69,9 @@ const (
 	// items than the last one: to share the last microseconds cost a loop of 80 of them 60 looks at the clock, each 12 ns, and each of its
 	// parts as many.
 	restShare, leastShare = 8, 4
-	// What the body says is heavy from one part in heavyShare of a call on. To count 65,536 different strings among 262,144 then takes
-	// 9 tables and 62 to 70 ms, and without that 20 to 240 tables and 97 to 140 ms.
-	heavyShare = 16
+	// Merging is heavy from one part in heavyShare of computing on. To do all that is left at once saves the merging of a half, and the other
+	// workers can no longer help with a quarter of it: even at one part in wholeShare. HEAVYFIGURES
+	heavyShare, wholeShare = 16, 2
 )
 
 // Probed records the first chunk that was measured.
@@ -82,20 +83,18 @@ func (c *Pace) Probed(items int, took int64, t *PaceTimes) {
 // Chunk returns how many items make a chunk, as far as that is known.
 func (c *Pace) Chunk() int { return max(c.chunk, 1) }
 
-// Heavy says whether so many ticks are a part of a call's that counts, if they do not grow with its range as items do.
-func Heavy(ticks, call int64) bool { return ticks >= call/heavyShare }
+// Heavy says whether merging counts that takes such a part of what computing does.
+func Heavy(merging float64) bool { return merging >= 1.0/heavyShare }
 
 // Next returns how many of the items that are left to run next.
 func (c *Pace) Next(left int) int {
 	share := left/restShare + 1
 	c.sampling = false
 	switch {
-	case c.heavy:
-		n := max(left/2, int(min(heavyShare*c.fixed/c.item(), mostItems)))
-		if left/2 <= n/2 { // what would be left then is not worth a call
-			n = left
-		}
-		return max(min(n, left), 1)
+	case c.merging >= 1.0/wholeShare || c.merging > 0 && c.items > left/2:
+		return left
+	case c.merging > 0:
+		return (left + 1) / 2
 	case !c.Calls || c.items == 0:
 	case c.pairs == 0:
 		if n := min(firstStep*c.items, share); n >= 2*c.items {
@@ -120,18 +119,17 @@ func (c *Pace) Next(left int) int {
 	return min(c.Chunk(), max(share, min(c.Chunk()/leastShare, c.items, left/2)))
 }
 
-// item returns what an item takes, without the cost of a call.
-func (c *Pace) item() float64 { return max(c.took-c.fixed, c.took/callShare) / float64(c.items) }
-
-// Measured records how long the last chunk took, whose length Next returned, and what part of it the body says was a cost of its own; 0 if it says nothing.
-func (c *Pace) Measured(items int, ticks, fixed int64, t *PaceTimes) {
+// Measured records how long the last chunk took, whose length Next returned, and what part of computing the body says that merging is; 0 if it says nothing.
+func (c *Pace) Measured(items int, ticks int64, merging float64, t *PaceTimes) {
 	took := float64(max(ticks, 1))
-	if fixed > 0 {
-		if c.heavy = Heavy(fixed, ticks); c.heavy {
-			c.fixed, c.items, c.took, c.dear, c.pairs = float64(fixed), items, took, true, 2
+	if merging > 0 {
+		if c.merging = 0; Heavy(merging) {
+			c.merging, c.dear, c.pairs = merging, true, 2
 		}
 	}
-	if c.heavy {
+	if c.merging > 0 {
+		c.items, c.fixed = items, c.merging*took
+		c.took = took + c.fixed
 		return
 	}
 	if c.Calls && c.items > 0 {
@@ -187,7 +185,7 @@ func (c *Pace) Parts(left, idle int, t *PaceTimes) (n int) {
 // worker run it costs, or that is unknown. With 4 times instead of 2, loops with rising costs lost in
 // the simulation.
 func (c *Pace) worthHalving(left int, t *PaceTimes) bool {
-	if !c.dear || !c.heavy && left/2 > restShare*c.items {
+	if !c.dear || c.merging == 0 && left/2 > restShare*c.items {
 		return left > 1
 	}
 	return float64(left/2)*max(c.took-c.fixed, 0) > 2*(c.fixed+float64(t.Alone))*float64(c.items)

@@ -240,7 +240,7 @@ func TestAChunkIsNeverEmptyOrTooLong(t *testing.T) {
 			n := c.Next(left)
 			require.Greater(t, n, 0)
 			require.LessOrEqual(t, n, left)
-			c.Measured(n, r.Int64N(1<<r.IntN(62))-1, r.Int64N(1<<r.IntN(62))-1, &paceTimes)
+			c.Measured(n, r.Int64N(1<<r.IntN(62))-1, math.Ldexp(r.Float64(), r.IntN(60)-30), &paceTimes)
 			left -= n
 		}
 	}
@@ -299,24 +299,24 @@ func TestWhatIsNotKnownToBeTooSmallIsHalved(t *testing.T) {
 	}
 }
 
-// TestWhatMergesTablesHasFewCalls: a call whose body says that a part of it was merging takes half of what is left, until that is not worth another
-// table; one whose body says so of little goes on as before.
+// TestWhatMergesTablesHasFewCalls: where the body says that merging takes a part of computing, what is left takes two calls, or one if the part is large; where
+// that is little, the loop goes on as before.
 func TestWhatMergesTablesHasFewCalls(t *testing.T) {
 	const item, items = 100, 1 << 20
-	calls := func(merging func(n int) int64) (n int) {
+	calls := func(merging float64) (n int) {
 		c := Pace{Calls: true}
 		c.Probed(64, 64*item, &paceTimes)
 		for left := items; left > 0; n++ {
 			next := c.Next(left)
-			c.Measured(next, int64(next)*item+merging(next), merging(next), &paceTimes)
+			c.Measured(next, int64(next)*item, merging, &paceTimes)
 			left -= next
 		}
 		return n
 	}
-	require.Less(t, calls(func(n int) int64 { return int64(n) * item / 4 }), 6)
-	require.Less(t, calls(func(n int) int64 { return min(int64(n)*item/4, 2_000_000) }), 8)
-	require.Greater(t, calls(func(n int) int64 { return int64(n) * item / 100 }), 1000)
-	require.Greater(t, calls(func(n int) int64 { return min(int64(n)*item, 1) }), 1000)
+	require.Equal(t, 2, calls(1))
+	require.Equal(t, 3, calls(0.1))
+	require.Greater(t, calls(0.01), 1000)
+	require.Greater(t, calls(0), 1000)
 }
 
 // TestOfTablesSmallPartsAreNotGivenAway, where to merge another table costs more than half of what is left.
@@ -324,7 +324,7 @@ func TestOfTablesSmallPartsAreNotGivenAway(t *testing.T) {
 	c := Pace{Calls: true}
 	c.Probed(64, 6400, &paceTimes)
 	require.Positive(t, c.Parts(10_000, 1, &paceTimes))
-	c.Measured(1000, 100_000+500_000, 500_000, &paceTimes)
+	c.Measured(1000, 100_000, 5, &paceTimes)
 	require.Zero(t, c.Parts(10_000, 1, &paceTimes))
 	require.Positive(t, c.Parts(100_000, 1, &paceTimes))
 }
