@@ -1,6 +1,7 @@
 package par
 
 import (
+	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -8,9 +9,9 @@ import (
 // group has an array of its own: a group that is kept keeps no other, and append to one changes no other. Keys are as in a map: each NaN has a group of its
 // own, and a key with a dynamic type that cannot be compared panics, in the caller or as a [*pool.PanicError].
 //
-// When all keys are known, the caller groups the first elements, as one does with a map and append, and goes on so if they are few, or if nearly
+// The caller groups the first elements, as one does with a map and append, and goes on so if they are few, or if nearly
 // each has a key of its own: no other worker could make the map. Otherwise each worker groups a part, and the caller puts the lists of groups together.
-// Cost: the keys, an index for each element, and a map for each part.
+// Cost: the keys of an eighth of the elements, or of all if key takes long; if workers group parts, also an index for each element, and a map for each part.
 func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]T, error) {
 	if key == nil {
 		return nil, errNilFunc("GroupBy")
@@ -24,38 +25,59 @@ func GroupBy[T any, K comparable](at pool.Place, s []T, key func(T) K) (map[K][]
 
 // groupBy is GroupBy by what keysFrom sets keys to: those of the elements from lo on, by the user's function key.
 func groupBy[T any, K comparable](at pool.Place, s []T, key any, keysFrom func(keys []K, lo int)) (map[K][]T, error) {
-	keys := scratch[K](len(s))
-	b := keysOf[K]{keys, keysFrom, key}
 	if len(s) <= 4*leastGrouped { // groupParts would return 0
-		return groupFew(at, s, b)
+		return groupFew(at, s, keysOf[K]{scratch[K](len(s)), 0, keysFrom, key})
 	}
 	workers := 0
-	err := pool.ForBody(at, len(s), b)
-	if err == nil {
-		err = pool.Do(at, func(w *pool.Worker) { workers = w.Pool().Workers() })
-	}
-	if err != nil {
+	if err := pool.Do(at, func(w *pool.Worker) { workers = w.Pool().Workers() }); err != nil {
 		return nil, err
 	}
+	sample := scratch[K](len(s) / 8)
+	b := keysOf[K]{from: keysFrom, key: key}
 	all := make(map[K][]T)
 	group := func(lo, hi int) (groups int) {
-		for i, k := range keys[lo:hi] {
+		for i, k := range b.keys[lo-b.first : hi-b.first] {
 			all[k] = append(all[k], s[lo+i])
 		}
 		return len(all)
 	}
-	done, n := 0, 0
-	for _, sample := range []int{leastGrouped / 4, len(s) / 8} {
-		if n == 0 && sample > done {
-			from := sample - (sample-done)/4
-			before := group(done, from)
-			done, n = sample, groupParts(len(s), sample, group(from, sample), before, from, workers)
+	// The caller groups until two looks have said into how many parts the rest is divided, and all if into none.
+	looks := []int{leastGrouped / 4, len(sample)}
+	keysTook, took, n := int64(0), int64(0), 0
+	for n == 0 && b.first+len(b.keys) < len(s) {
+		begin := heist.Ticks()
+		done := b.first + len(b.keys)
+		end := min(done+len(sample), len(s))
+		if len(looks) > 0 {
+			end = looks[0]
 		}
+		b.first, b.keys = done, sample[:end-done]
+		if err := pool.ForBody(at, len(b.keys), b); err != nil {
+			return nil, err
+		}
+		keysTook += heist.Ticks() - begin
+		if len(looks) > 0 {
+			from := end - (end-done)/4
+			before := group(done, from)
+			n = groupParts(len(s), end, group(from, end), before, from, workers)
+			looks = looks[1:]
+		} else {
+			group(done, end)
+		}
+		took += heist.Ticks() - begin
 	}
+	done := b.first + len(b.keys)
 	if n == 0 {
-		group(done, len(s))
-		recycle(keys)
+		recycle(sample)
 		return all, nil
+	}
+	var known []K
+	if keysTook > took/2 {
+		known = scratch[K](len(s) - done)
+		if err := pool.ForBody(at, len(known), keysOf[K]{known, done, keysFrom, key}); err != nil {
+			return nil, err
+		}
+		b.from = func(keys []K, lo int) { copy(keys, known[lo-done:]) }
 	}
 	parts := make([]grouped[K, T], 1+n) // the first one is what the caller has grouped
 	for k, elements := range all {
@@ -63,10 +85,10 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key any, keysFrom func(k
 		parts[0].elements = append(parts[0].elements, elements)
 	}
 	of := scratch[uint32](len(s)) // the group of an element in its part
-	if err := For(at, n, func(p int) {
+	if err := pool.ForBody(at, n, groupedParts{func(p int) {
 		lo, hi := cut(len(s)-done, p, n)
-		parts[1+p].group(keys[done+lo:done+hi], of[done+lo:done+hi])
-	}, pool.Grain(1)); err != nil {
+		parts[1+p].group(b.from, done+lo, of[done+lo:done+hi])
+	}, key}, pool.Grain(1)); err != nil {
 		return nil, err
 	}
 	var groups grouped[K, T]
@@ -113,7 +135,8 @@ func groupBy[T any, K comparable](at pool.Place, s []T, key any, keysFrom func(k
 	}, pool.Grain(1)); err != nil {
 		return nil, err
 	}
-	recycle(keys)
+	recycle(sample)
+	recycle(known)
 	recycle(of)
 	clear(all) // NaNs would stay
 	for g, k := range groups.keys {
@@ -135,14 +158,15 @@ func groupParts(n, sample, groups, before, earlier, workers int) int {
 	return 0
 }
 
-// keysOf is the loop that finds the keys of elements.
+// keysOf is the loop that finds the keys of elements, from the first one on.
 type keysOf[K comparable] struct {
-	keys []K
-	from func(keys []K, lo int)
-	key  any
+	keys  []K
+	first int
+	from  func(keys []K, lo int)
+	key   any
 }
 
-func (b keysOf[K]) Run(lo, hi int) { b.from(b.keys[lo:hi], lo) }
+func (b keysOf[K]) Run(lo, hi int) { b.from(b.keys[lo:hi], b.first+lo) }
 
 func (b keysOf[K]) Func() any { return b.key }
 
@@ -160,7 +184,7 @@ func groupFew[T any, K comparable](at pool.Place, s []T, b keysOf[K]) (map[K][]T
 		return true
 	})
 	if err == nil && done < len(s) {
-		rest := keysOf[K]{b.keys[done:], func(keys []K, lo int) { b.from(keys, done+lo) }, b.key}
+		rest := keysOf[K]{b.keys[done:], done, b.from, b.key}
 		if err = pool.ForBody(at, len(rest.keys), rest); err == nil {
 			group(done, len(s))
 		}
@@ -175,7 +199,22 @@ func groupFew[T any, K comparable](at pool.Place, s []T, b keysOf[K]) (map[K][]T
 const (
 	leastGrouped = 1 << 12 // the least part, which takes longer than a wake-up; a quarter of it may say how many groups there are
 	mostGrouped  = 64      // the most parts
+	keysGrouped  = 512     // of a part, which are in the cache then
 )
+
+// groupedParts is the loop that groups parts.
+type groupedParts struct {
+	part func(p int)
+	key  any
+}
+
+func (b groupedParts) Run(lo, hi int) {
+	for p := lo; p < hi; p++ {
+		b.part(p)
+	}
+}
+
+func (b groupedParts) Func() any { return b.key }
 
 // grouped is groups, in the order in which they come.
 type grouped[K comparable, T any] struct {
@@ -184,17 +223,22 @@ type grouped[K comparable, T any] struct {
 	elements [][]T
 }
 
-// group groups keys, and notes the group of each.
-func (p *grouped[K, T]) group(keys []K, of []uint32) {
+// group groups the elements from first on, whose keys are those that keysFrom finds, and notes the group of each in of.
+func (p *grouped[K, T]) group(keysFrom func(keys []K, lo int), first int, of []uint32) {
 	which := make(map[K]uint32)
-	for i, k := range keys {
-		g, known := which[k]
-		if !known { // a NaN never is
-			g = uint32(len(p.keys))
-			which[k] = g
-			p.keys, p.sizes = append(p.keys, k), append(p.sizes, 0)
+	buffer := make([]K, keysGrouped)
+	for ; len(of) > 0; first, of = first+len(buffer), of[len(buffer):] {
+		buffer = buffer[:min(len(buffer), len(of))]
+		keysFrom(buffer, first)
+		for i, k := range buffer {
+			g, known := which[k]
+			if !known { // a NaN never is
+				g = uint32(len(p.keys))
+				which[k] = g
+				p.keys, p.sizes = append(p.keys, k), append(p.sizes, 0)
+			}
+			p.sizes[g]++
+			of[i] = g
 		}
-		p.sizes[g]++
-		of[i] = g
 	}
 }
