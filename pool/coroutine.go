@@ -1,9 +1,11 @@
 package pool
 
 import (
+	"iter"
 	"runtime"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/census"
@@ -37,29 +39,64 @@ import (
 // wake-up, so that workers come first if they can.
 const reliefPeriod = time.Millisecond
 
-// inCoroutine says whether the calling goroutine was made by iter.Pull. Cost: half a microsecond, and some 50 ns more for each frame of a deep
-// stack.
+// inCoroutine says whether the calling goroutine was made by iter.Pull. Cost: 3 ns where coroutineStart is known.
 func inCoroutine() bool {
+	if s := coroutineStart(); s.at != 0 {
+		return *(*uintptr)(unsafe.Add(goroutineRecord(), s.at)) == s.pc
+	}
+	return beginsAsCoroutine()
+}
+
+// beginsAsCoroutine is inCoroutine by the stack. Cost: half a microsecond, and some 50 ns more for each frame of a deep stack.
+func beginsAsCoroutine() bool {
 	pcs := make([]uintptr, 32)
 	n := runtime.Callers(2, pcs)
 	for ; n == len(pcs); n = runtime.Callers(2, pcs) { // it always begins at the top, so parts of one length would take quadratic time
 		pcs = make([]uintptr, 4*len(pcs))
 	}
 	for _, pc := range pcs[max(n-2, 0):n] { // the last one is goexit
-		if f := runtime.FuncForPC(pc - 1); f != nil && f.Name() == "runtime.corostart" {
+		if f := runtime.FuncForPC(pc - 1); f != nil && f.Name() == startOfCoroutines {
 			return true
 		}
 	}
 	return false
 }
 
-// isCoroutine is inCoroutine for a guest, which looks only once.
-func (w *Worker) isCoroutine() bool {
-	if !w.asked {
-		w.asked, w.coroutine = true, inCoroutine()
+const startOfCoroutines = "runtime.corostart"
+
+// recorded says where the runtime's record of a goroutine has the address of the function with which the goroutine began, and what that is for a coroutine.
+type recorded struct{ at, pc uintptr }
+
+// coroutineStart looks for that, as status.go looks for the status: the first words of one coroutine's record that are the address of what coroutines begin
+// with, where that of an ordinary goroutine has the address of another function. at is 0 if there is no such word. Goroutines of its own do that, lest it matter where it
+// is called first.
+var coroutineStart = sync.OnceValue(func() recorded {
+	var s recorded
+	if goroutineRecord() == nil {
+		return s
 	}
-	return w.coroutine
-}
+	found := make(chan recorded)
+	go func() {
+		next, stop := iter.Pull(func(yield func(recorded) bool) {
+			for at := uintptr(wordSize); at < mostSearched; at += wordSize {
+				pc := *(*uintptr)(unsafe.Add(goroutineRecord(), at))
+				if f := runtime.FuncForPC(pc); f != nil && f.Entry() == pc && f.Name() == startOfCoroutines && !yield(recorded{at, pc}) {
+					return
+				}
+			}
+		})
+		defer stop()
+		for s, ok := next(); ok; s, ok = next() {
+			pc := *(*uintptr)(unsafe.Add(goroutineRecord(), s.at))
+			if f := runtime.FuncForPC(pc); pc != s.pc && f != nil && f.Entry() == pc {
+				found <- s
+				return
+			}
+		}
+		found <- recorded{}
+	}()
+	return <-found
+})
 
 // relief begins queued items and functions of groups, and admits callers, while coroutines wait.
 type relief struct {

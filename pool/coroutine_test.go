@@ -15,6 +15,35 @@ import (
 	"github.com/seed53057037/heist/internal/testutil"
 )
 
+// TestACoroutineIsKnown by the runtime's record, where heist reads it, and by its stack, however deep.
+func TestACoroutineIsKnown(t *testing.T) {
+	require.Equal(t, testutil.ReadsRecords, coroutineStart().at != 0)
+	var deep func(n int, is bool)
+	deep = func(n int, is bool) {
+		if n > 0 {
+			deep(n-1, is)
+			return
+		}
+		require.Equal(t, is, inCoroutine())
+		require.Equal(t, is, beginsAsCoroutine())
+	}
+	for _, n := range []int{0, 5, 500} {
+		deep(n, false)
+		var wg sync.WaitGroup
+		wg.Go(func() { deep(n, false) })
+		wg.Wait()
+		next, stop := iter.Pull(func(yield func(bool) bool) {
+			deep(n, true)
+			wg.Go(func() { deep(n, false) }) // a coroutine's goroutines are none
+			wg.Wait()
+			yield(true)
+			deep(n, true)
+		})
+		next()
+		stop()
+	}
+}
+
 // A function of iter.Pull runs in a goroutine of its own, so the pool cannot know whose place stands still
 // while that function waits.
 func TestCoroutinesMayWaitForTheirPool(t *testing.T) {

@@ -319,7 +319,7 @@ func (w *Worker) Yield() {
 		w.giveTurn()
 		return
 	}
-	if w.core.Guest && w.isCoroutine() { // it may call Yield again and again, for something of another pool
+	if w.core.Guest && inCoroutine() { // it may call Yield again and again, for something of another pool
 		w.pool.relieve()()
 	}
 	w.giveWay()

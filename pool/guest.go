@@ -120,7 +120,7 @@ func (p *Pool) releaseGuest(w *Worker) {
 	w.trim()
 	w.freeCells(true)
 	goroutines.set(w.goroutine, w.outer)
-	w.outer, w.goroutine, w.cancelScope, w.around, w.asked, w.gaveWayAt = nil, 0, nil, nil, false, 0
+	w.outer, w.goroutine, w.cancelScope, w.around, w.gaveWayAt = nil, 0, nil, nil, 0
 	if !w.core.LeaveGuest() {
 		p.workers.remove(w)
 	}

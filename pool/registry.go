@@ -94,8 +94,6 @@ type itsGoroutine struct {
 	goroutine uintptr // see goroutineID
 	outer     *Worker // the worker that the goroutine was before: of another pool, or around a Block
 	away      int     // nested waits that it is in
-	asked     bool    // coroutine is known; guests only
-	coroutine bool    // the guest is a coroutine
 }
 
 // current returns the pool's worker as which the calling goroutine runs, whether it has a place or

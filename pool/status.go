@@ -24,6 +24,9 @@ import (
 // frees them.
 type record struct{ _ byte }
 
+// A record is searched by words, in its first bytes; it has more.
+const wordSize, mostSearched = 8, 400
+
 // status is what a goroutine does.
 type status uint8
 
@@ -177,8 +180,8 @@ func findStatuses() *statuses {
 
 // statusesOf looks for the status in the records of the samples. It returns nil if they do not all wait by now.
 func statusesOf(samples []waitingSample) *statuses {
-	const word, most = 8, 400 // bytes, less than the size of a record
-	for at := uintptr(word); at < most; at += word {
+	const word = wordSize
+	for at := uintptr(word); at < mostSearched; at += word {
 		isOther := func(s waitingSample) bool { return *s.word(at) != s.number }
 		if slices.ContainsFunc(samples, isOther) {
 			continue

@@ -121,7 +121,7 @@ func (p *Pool) lend(what string, of any) loan {
 		}
 	}
 	l := loan{w: w}
-	if !l.ofWorker() && (w == nil && inCoroutine() || w != nil && w.isCoroutine()) {
+	if !l.ofWorker() && inCoroutine() {
 		l.relieved = p.relieve()
 	}
 	return l
