@@ -196,7 +196,7 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 	switch {
 	case l.fewOrRuns(few, runs):
 		return true
-	case l.few && len(s) <= radixLeaf, l.ordered && len(s) <= shortNumbers:
+	case l.ordered && len(s) <= shortNumbers:
 		slices.Sort(s)
 		return true
 	}
