@@ -266,7 +266,14 @@ func GroupByErr[T any, K comparable](at pool.Place, s []T, key func(ctx context.
 	err = try(at, func(at pool.Place, t *errCall) (err error) {
 		groups, err = groupBy(at, s, key, func(keys []K, lo int) {
 			for i := range keys {
-				keys[i] = value(t, lo+i, s[lo+i], key)
+				keys[i] = *new(K) // a key with an error may not even be hashable
+				if !t.failed.Load() {
+					k, err := key(t.ctx, s[lo+i])
+					if err == nil {
+						keys[i] = k
+					}
+					t.note(lo+i, err)
+				}
 			}
 		})
 		return err

@@ -337,6 +337,26 @@ func TestErrFormsPassPanicsOn(t *testing.T) {
 	}
 }
 
+// TestAKeyWithAnErrorIsNotHashed: it may be one that cannot be.
+func TestAKeyWithAnErrorIsNotHashed(t *testing.T) {
+	p := pools.New(t)
+	bad := errors.New("bad")
+	for _, n := range []int{1, 10, 1000, 5 * leastGrouped, 20 * leastGrouped} {
+		for _, at := range []pool.Place{p, JoinErrors(p), pool.Serial()} {
+			for _, wrong := range []int{0, n / 2, n - 1} {
+				groups, err := GroupByErr(at, count(n), func(_ context.Context, i int) (any, error) {
+					if i == wrong {
+						return []int{}, bad
+					}
+					return i % 10, nil
+				})
+				require.ErrorIs(t, err, bad)
+				require.Nil(t, groups)
+			}
+		}
+	}
+}
+
 func TestErrFormsRefuseWhatTheyCannotDo(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(2))
 	closed, err := pool.New(pool.WithWorkers(1))

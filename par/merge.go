@@ -49,8 +49,13 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 // fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
 const fewOnStack, largeOnStack = 128, 32
 
-// sortFew sorts s, in the caller alone: by insertion as long as that pays, if s begins with a run that is not short, and else as leafFunc does.
+// sortFew sorts s, in the caller alone: by insertion as long as that pays, if s begins with a run that is not short; around a value that is there more than
+// once, if three elements, or five of 100, have two that are equal; and else as leafFunc does. s must be shorter than serialSort.
 func sortFew[E any](s []E, compare func(a, b E) int) {
+	if len(s) <= insertedAlone {
+		insertionFunc(s, s, compare)
+		return
+	}
 	end, down, equals := runOfFunc(s, compare)
 	if end > max(fewInOrder, min(len(s)/4, leastRun/2)) {
 		if down {
@@ -60,13 +65,55 @@ func sortFew[E any](s []E, compare func(a, b E) int) {
 			return
 		}
 	}
+	some := 3
+	if len(s) >= 100 {
+		some = 5
+	}
+	var around *E
+	for i, step := 1, len(s)/some; i < some && around == nil; i++ {
+		for k := range i {
+			if compare(s[i*step], s[k*step]) == 0 {
+				x := s[i*step]
+				around = &x
+				break
+			}
+		}
+	}
 	if len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack {
-		sortOnStack(s, compare)
+		sortOnStack(s, around, compare)
 	} else {
 		buffer := scratch[E](len(s))
-		leafFunc(s, buffer, inSlice, compare)
+		sortAround(s, buffer, around, compare)
 		recycle(buffer)
 	}
+}
+
+// sortAround sorts s by way of the buffer. If around is not nil, it puts what is less than that, equal, and greater aside each, and sorts the first and the last,
+// which most likely have few values, too. All comparisons come before a move, so s has its elements if the comparator panics. One that is no order may find nothing equal.
+func sortAround[E any](s, buffer []E, around *E, compare func(a, b E) int) {
+	var next [3]int // of the three
+	if around != nil {
+		var which [serialSort]uint8
+		for i, e := range s {
+			c := compare(e, *around)
+			k := uint8(1 + (c>>(bits.UintSize-1) | int(uint(-c)>>(bits.UintSize-1)))) // a branch would seldom be predicted
+			which[i] = k
+			next[k%3]++
+		}
+		if less, end := next[0], next[0]+next[1]; end-less > 1 {
+			next = [3]int{0, less, end}
+			for i, e := range s {
+				n := &next[which[i]%3]
+				buffer[*n] = e
+				*n++
+			}
+			copy(s, buffer)
+			sortFew(s[:less], compare)
+			sortFew(s[end:], compare)
+			return
+		}
+	}
+	leafFunc(s, buffer, inSlice, compare)
 }
 
 // fewInOrder is how long the run is at most that disordered elements begin with: 1 of 360 times a random one is longer.
@@ -75,9 +122,9 @@ const fewInOrder = 5
 // sortOnStack has a function of its own for its frame.
 //
 //go:noinline
-func sortOnStack[E any](s []E, compare func(a, b E) int) {
+func sortOnStack[E any](s []E, around *E, compare func(a, b E) int) {
 	var buffer [fewOnStack]E
-	leafFunc(s, buffer[:len(s)], inSlice, compare)
+	sortAround(s, buffer[:len(s)], around, compare)
 }
 
 // runOfFunc returns where the run ends that s begins with, whether it descends, and whether equal elements are in one that does.

@@ -64,7 +64,7 @@ func (f added[R]) extend(value R, lo, hi int) R { return f.add(value, lo, hi) }
 // from lo to hi-1, a new one each time if R is a reference. If n is 0, the result is fold(0, 0). As with [pool.ForRange], fold should set up what it needs, such as
 // a buffer, at its beginning, and ranges are long enough for that to cost little. Ranges are taken from the end to the beginning, and merge is called once for
 // each but the first: for two values of as many ranges, or, if merging takes a sixteenth of the time or more, for the value of a range and that of all behind it.
-// Then ranges are few, such as six tables for two workers. For
+// Then ranges are few, such as 6 to 13 tables for two workers. For
 // floats there are up to 2048 blocks, as with Reduce, so there a large buffer belongs into a [pool.Local].
 func ReduceRange[R any](at pool.Place, n int, fold func(lo, hi int) R, merge func(R, R) R) (r R, err error) {
 	if fold == nil || merge == nil {

@@ -258,10 +258,6 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 	if cancelled() {
 		return false
 	}
-	if len(s) <= insertedAlone {
-		insertionFunc(s, s, compare)
-		return true
-	}
 	if len(s) < serialSort {
 		sortFew(s, compare)
 		return true

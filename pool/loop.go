@@ -221,7 +221,7 @@ func ForBody[B interface {
 }
 
 // Probe runs the beginning of a loop that is to be divided so in the caller, from its first item on, and all of it if that takes less than a wake-up.
-// f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed, and the
+// f may say that no more is needed. Probe returns how many items are done, which is n if no more are needed and says nothing if there is an error, and the
 // granularity for a loop over the others, which then begins with what was measured and is shown as the function of. It is for algorithms that give short inputs
 // the form that a plain loop has; [ForBody] needs none of it. For of see the method Func there.
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // Serial returns a place where everything runs in the caller, as if there were no other workers: loops from their
-// first item to their last, the functions of a [Do] in their order, those of a [Group] and of an [Async] before Go and Async
+// first item to their last ([Granularity.FromEnd]: range by range from the last), the functions of a [Do] in their order, those of a [Group] and of an [Async] before Go and Async
 // return; a runtime.Goexit in one of them ends the caller. It is for tests, and for callers of a library that have no pool and want none. Any number of goroutines may use it
 // at the same time.
 //
