@@ -50,7 +50,7 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 const fewOnStack, largeOnStack = 128, 32
 
 // sortFew sorts s, in the caller alone: by insertion as long as that pays, if s begins with a run that is not short; around a value that is there more than
-// once, if three elements, or five of 100, have two that are equal; and else as leafFunc does. s must be shorter than serialSort.
+// once; and else as leafFunc does. s must be shorter than shortFew.
 func sortFew[E any](s []E, compare func(a, b E) int) {
 	if len(s) <= insertedAlone {
 		insertionFunc(s, s, compare)
@@ -65,37 +65,40 @@ func sortFew[E any](s []E, compare func(a, b E) int) {
 			return
 		}
 	}
-	some := 3
-	if len(s) >= 100 {
-		some = 5
-	}
-	var around *E
-	for i, step := 1, len(s)/some; i < some && around == nil; i++ {
-		for k := range i {
-			if compare(s[i*step], s[k*step]) == 0 {
-				x := s[i*step]
-				around = &x
-				break
-			}
-		}
-	}
+	around, ok := repeated(s, compare)
 	if len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack {
-		sortOnStack(s, around, compare)
+		sortOnStack(s, around, ok, compare)
 	} else {
 		buffer := scratch[E](len(s))
-		sortAround(s, buffer, around, compare)
+		sortAround(s, buffer, around, ok, compare)
 		recycle(buffer)
 	}
 }
 
-// sortAround sorts s by way of the buffer. If around is not nil, it puts what is less than that, equal, and greater aside each, and sorts the first and the last,
+// repeated returns an element that is there more than once, if three elements of s, or five of 100, have two that are equal.
+func repeated[E any](s []E, compare func(a, b E) int) (x E, ok bool) {
+	some := 3
+	if len(s) >= 100 {
+		some = 5
+	}
+	for i, step := 1, len(s)/some; i < some; i++ {
+		for k := range i {
+			if compare(s[i*step], s[k*step]) == 0 {
+				return s[i*step], true
+			}
+		}
+	}
+	return x, false
+}
+
+// sortAround sorts s by way of the buffer. If so asked, it puts what is less than around, equal, and greater aside each, and sorts the first and the last,
 // which most likely have few values, too. All comparisons come before a move, so s has its elements if the comparator panics. One that is no order may find nothing equal.
-func sortAround[E any](s, buffer []E, around *E, compare func(a, b E) int) {
+func sortAround[E any](s, buffer []E, around E, ask bool, compare func(a, b E) int) {
 	var next [3]int // of the three
-	if around != nil {
-		var which [serialSort]uint8
+	if ask {
+		var which [shortFew]uint8
 		for i, e := range s {
-			c := compare(e, *around)
+			c := compare(e, around)
 			k := uint8(1 + (c>>(bits.UintSize-1) | int(uint(-c)>>(bits.UintSize-1)))) // a branch would seldom be predicted
 			which[i] = k
 			next[k%3]++
@@ -122,9 +125,9 @@ const fewInOrder = 5
 // sortOnStack has a function of its own for its frame.
 //
 //go:noinline
-func sortOnStack[E any](s []E, around *E, compare func(a, b E) int) {
+func sortOnStack[E any](s []E, around E, ask bool, compare func(a, b E) int) {
 	var buffer [fewOnStack]E
-	sortAround(s, buffer[:len(s)], around, compare)
+	sortAround(s, buffer[:len(s)], around, ask, compare)
 }
 
 // runOfFunc returns where the run ends that s begins with, whether it descends, and whether equal elements are in one that does.

@@ -106,7 +106,7 @@ func shuffleSome(s []int, r *rand.Rand) {
 
 // someLen returns a length at which sorts go another way, or one near it.
 func someLen(r *rand.Rand) int {
-	borders := []int{0, insertionLen, insertedAlone, fewOnStack, serialSort, shortNumbers, leafLen, mergeLen, radixLeaf, 2 * partLen, 3 * mergeLen}
+	borders := []int{0, insertionLen, insertedAlone, fewOnStack, serialSort, shortFew, shortNumbers, leafLen, mergeLen, radixLeaf, 2 * partLen, 3 * mergeLen}
 	if testutil.UnderRace {
 		borders = borders[:8]
 	}
@@ -289,7 +289,7 @@ func TestSortFuncComparesLittle(t *testing.T) {
 		}
 	}
 	for values, most := range map[int]float64{2: 1.7, 3: 2.3, 5: 3.8} { // merges take 4.8 to 6.7
-		for _, n := range []int{100, serialSort - 1} {
+		for _, n := range []int{100, serialSort - 1, shortFew - 1} {
 			calls, times := 0, 200
 			for range times {
 				require.NoError(t, SortFunc(p, keysFrom(n, func(int) int { return r.IntN(values) }), func(a, b int) int { calls++; return a - b }))

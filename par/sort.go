@@ -63,6 +63,9 @@ const (
 	// two, it was reasoned from the costs of a fork and a cache miss, not swept.
 	serialSort = 256
 
+	// shortFew is the length below which the caller alone sorts what may have few values around one of them: counting them needs tables.
+	shortFew = 2 * serialSort
+
 	// shortNumbers is the length up to which numbers and strings that are in some order are left to slices.Sort, which then takes less than a buffer
 	// does; of half the length, so are those that have few values, or are partly in order. Random ones take half as long here.
 	shortNumbers = 1 << 10
@@ -277,6 +280,12 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 	}
 	if l.ordered && e.rotate(w) {
 		return true
+	}
+	if len(s) < shortFew && !l.ordered && !l.partly {
+		if _, ok := repeated(s, e.compare); ok {
+			sortFew(s, e.compare)
+			return true
+		}
 	}
 	var runs []stretch
 	early := l.few || !l.calm
