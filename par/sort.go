@@ -112,7 +112,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 //
 // Elements that are in order are compared once, and so are more than 16 in reverse order, or twice if some of these are equal. Runs are merged, and if
 // there are few values, an element is compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
-// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Sorts that follow share this memory, as those of [Sort] do. Up to 255 elements are
+// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Sorts that follow share this memory, as those of [Sort] do. Up to 255 elements, or 511 with few values, are
 // sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
