@@ -2,8 +2,11 @@ package suites
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/seed53057037/heist/bench/internal/runner"
@@ -22,6 +25,7 @@ import (
 //	filter          the even ones of int64, in order, in a new slice
 //	reduce          the sum of int64
 //	map             x*x + 1 of float64 from 0 to 1, into another slice
+//	count           a table of how often each of 2^16 strings comes, 2^18 in all; static is a table for each of as many goroutines
 //	sort-...        other elements and other inputs, 2^18 of them; see sorts.go
 //	grid-...        orders and lengths against Go's serial sorts, see sorts.go; other algorithms against plain loops, see grid.go
 //
@@ -34,7 +38,7 @@ func algosSuite() runner.Suite {
 		Name:  "algos",
 		About: "algorithms over slices of a million elements",
 		Cases: slices.Concat([]runner.Case{
-			sortCase(), sortStableCase(), sortFuncCase(), scanCase(), filterCase(), reduceCase(), mapCase(),
+			sortCase(), sortStableCase(), sortFuncCase(), scanCase(), filterCase(), reduceCase(), mapCase(), countCase(),
 		}, sorts(), grid(), contests()),
 	}
 }
@@ -44,8 +48,8 @@ func algosSuite() runner.Suite {
 type problem[T any] struct {
 	job job[T]
 	// on does it on a pool; inRanges does so with the inner loop in the caller's function.
-	on, inRanges func(*pool.Pool) (T, error)
-	serial       func() T
+	on, inRanges   func(*pool.Pool) (T, error)
+	serial, static func() T
 }
 
 // algo is a case of the suite.
@@ -278,6 +282,59 @@ func reduceCase() runner.Case {
 		}
 	}
 	return algo("reduce", "the sum of a million int64; time per element", start, inRanges(start), inlining(rayonPerElem()), inlining(tbbPerElem()))
+}
+
+// countCase counts random keys: each worker's table has most of them, so merging the tables takes about as long as making them.
+func countCase() runner.Case {
+	type table = map[string]int
+	count := func(t table, words []string) table {
+		for _, word := range words {
+			t[word]++
+		}
+		return t
+	}
+	merge := func(a, b table) table {
+		for word, n := range b {
+			a[word] += n
+		}
+		return a
+	}
+	split := func(words []string, workers int) table {
+		tables := make([]table, workers)
+		var all sync.WaitGroup
+		for k := range tables {
+			all.Go(func() { tables[k] = count(table{}, words[k*len(words)/workers:(k+1)*len(words)/workers]) })
+		}
+		all.Wait()
+		for _, t := range tables[1:] {
+			merge(tables[0], t)
+		}
+		return tables[0]
+	}
+	start := func(env runner.Env) problem[table] {
+		words := make([]string, algoSize(env)/4)
+		for i := range words {
+			words[i] = strconv.FormatUint(random(i)%(1<<16), 4)
+		}
+		want := count(table{}, words)
+		return problem[table]{
+			job: job[table]{ops: len(words), check: func(got table) error { return runner.Check("the tables are equal", maps.Equal(got, want), true) }},
+			on: func(p *pool.Pool) (table, error) {
+				return par.Reduce(p, words, func() table { return table{} }, func(t table, word string) table { t[word]++; return t }, merge)
+			},
+			inRanges: func(p *pool.Pool) (table, error) {
+				return par.ReduceRange(p, len(words), func(lo, hi int) table { return count(table{}, words[lo:hi]) }, merge)
+			},
+			serial: func() table { return count(table{}, words) },
+			static: func() table { return split(words, env.Workers) },
+		}
+	}
+	start = once(start)
+	return algo("count", "a table of 2^16 strings among 2^18; time per element", start, inRanges(start),
+		called("static", time.Nanosecond, func(env runner.Env) (job[table], func() table) {
+			problem := start(env)
+			return problem.job, problem.static
+		}))
 }
 
 func mapCase() runner.Case {
