@@ -754,6 +754,32 @@ func TestWaitsThatWereGivenUpLeaveNothingBehind(t *testing.T) {
 	require.LessOrEqual(t, <-left, 1)
 }
 
+// TestAStandInThatHandsThePlaceBackLeavesNothing: it is idle then, so its forks and what it asked a Local for are free.
+func TestAStandInThatHandsThePlaceBackLeavesNothing(t *testing.T) {
+	p := newPool(t, WithWorkers(1)) // which looks for forks that are not clear
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 50 {
+		var l Local[int]
+		n, err := Async(p, func(w *Worker) (int, error) {
+			n, err := Async(w, func(w *Worker) (int, error) { *l.Of(w)++; return fib(w, 5), nil }).Wait(ctx)
+			for !w.hasPlace() { // it may have gone on before the stand-in handed the place back
+				runtime.Gosched()
+			}
+			*l.Of(w)++
+			return n, err
+		}).Wait(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, serialFib(5), n)
+		all := 0
+		for x := range l.All() {
+			all += *x
+		}
+		require.Equal(t, 2, all)
+		require.Len(t, slices.Collect(l.All()), 1)
+	}
+}
+
 // TestAFutureThatATaskWaitsForComesFirst where it cannot run in place: the stand-in begins with it, and hands the place back.
 func TestAFutureThatATaskWaitsForComesFirst(t *testing.T) {
 	p := newPool(t, WithWorkers(1))

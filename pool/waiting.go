@@ -216,6 +216,7 @@ func (w *Worker) runHanded() bool {
 	w.woke, w.ran, w.ranTask = false, true, true
 	w.do(job{task: h.task}) // it counts when its turn comes in its queue
 	if h.of.Ready() && w.hasPlace() {
+		w.leaveNothing() // the worker is idle then
 		pl := w.place
 		w.place = nil
 		if !w.core.HandBack(&pl.core, &h.to.core, func() bool { return h.to.waitsFor.Load() == h.wait }) {

@@ -388,14 +388,19 @@ func (w *Worker) runOne() bool {
 // beIdle makes the worker idle, between two jobs. The place that it has goes to the first worker that wants it back; if
 // there is none, it sleeps.
 func (w *Worker) beIdle() {
-	w.trim()
-	w.freeCells(true)
+	w.leaveNothing()
 	if pl := w.place; pl != nil {
 		w.place = nil
 		w.core.BeIdle(&pl.core)
 	} else {
 		w.core.BeIdle(nil)
 	}
+}
+
+// leaveNothing is called between two jobs by a worker that becomes idle, which may be for long: what its jobs have used is free.
+func (w *Worker) leaveNothing() {
+	w.trim()
+	w.freeCells(true)
 }
 
 // findWork is searchWork with its time measured and traced.
