@@ -378,11 +378,10 @@ func TestTablesAreMergedIntoOne(t *testing.T) {
 // TestNoLargeTableIsMergedIntoASmallOne: a merge takes as long as its second argument is large, and a loop begins with small ranges.
 func TestNoLargeTableIsMergedIntoASmallOne(t *testing.T) {
 	const n, key = 100_000, 100 * time.Nanosecond
-	p := pools.New(t, pool.WithWorkers(1))
 	least := n
 	for range 9 { // an interrupt makes any merge look long or short
 		keys := 0
-		got, err := ReduceRange(p, n, func(lo, hi int) int { heist.Spin(time.Duration(hi-lo) * key); return hi - lo }, func(a, b int) int {
+		got, err := ReduceRange(pool.Serial(), n, func(lo, hi int) int { heist.Spin(time.Duration(hi-lo) * key); return hi - lo }, func(a, b int) int {
 			heist.Spin(time.Duration(b) * key)
 			keys += b
 			return a + b
