@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/seed53057037/heist"
-	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -278,28 +276,6 @@ type runsOfWorker[V any] struct {
 	before *runsOfWorker[V] // constant: those of the worker that came before
 	runs   []run[V]
 	heavy  bool // the last merges were
-}
-
-// add adds a range, and merges it with those behind it: as a tree of ranges does, because a merge may take as long as its values are, as that of
-// strings, but into one value while merges are heavy, as those of tables are. It returns what part merging is of computing, for as many items; 0 if nothing
-// was merged.
-func (m *runsOfWorker[V]) add(lo, hi int, fold func(lo, hi int) V, merge func(a, b V) V) (merging float64) {
-	start := heist.Ticks()
-	r := run[V]{lo, hi, 1, fold(lo, hi)}
-	folded := heist.Ticks()
-	merged := 0
-	for last := len(m.runs) - 1; last >= 0 && m.runs[last].lo == r.hi && (m.runs[last].ranges <= r.ranges || m.heavy); last-- {
-		behind := m.runs[last]
-		m.runs = m.runs[:last]
-		r = run[V]{r.lo, behind.hi, r.ranges + behind.ranges, merge(r.value, behind.value)}
-		merged += behind.hi - behind.lo
-	}
-	m.runs = append(m.runs, r)
-	if merged > 0 {
-		merging = float64(heist.Ticks()-folded) / float64(merged) * float64(hi-lo) / float64(max(folded-start, 1))
-		m.heavy = policy.Heavy(merging)
-	}
-	return merging
 }
 
 // inOrder returns the values of all runs, in order. No worker may take part any more.

@@ -49,7 +49,7 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 // fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
 const fewOnStack, largeOnStack = 128, 32
 
-// sortFew sorts s, in the caller alone: by insertion as long as that pays, if s begins with a run that is not short; around a value that is there more than
+// sortFew sorts s, in the caller alone: by insertion if s is short, or as long as that pays if s begins with a run that is not; around a value that is there more than
 // once; and else as leafFunc does. s must be shorter than shortFew.
 func sortFew[E any](s []E, compare func(a, b E) int) {
 	if len(s) <= insertedAlone {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed53057037/heist"
+	"github.com/seed53057037/heist/internal/policy"
 	"github.com/seed53057037/heist/pool"
 )
 
@@ -48,7 +49,7 @@ func reduce[R any](at pool.Place, n int, zero func() R, add func(value R, lo, hi
 	if err != nil || values == nil {
 		return r, err
 	}
-	return mergeValues(at, values, merge)
+	return mergeAll(at, values, 0, false, merge)
 }
 
 type added[R any] struct {
@@ -105,14 +106,29 @@ func reduceRanges[R any](at pool.Place, n int, fold func(lo, hi int) R, merge fu
 	if begun {
 		values = append(values, r)
 	}
-	return mergeValues(at, values, merge)
+	return mergeAll(at, values, 0, false, merge)
 }
 
-func mergeValues[R any](at pool.Place, values []R, merge func(R, R) R) (r R, err error) {
-	if r, err = mergeAll(at, values, 0, false, merge); err != nil {
-		return *new(R), err
+// add adds a range, and merges it with those behind it: as a tree of ranges does, because a merge may take as long as its values are, as that of
+// strings, but into one value while merges are heavy, as those of tables are. It returns what part merging is of computing, for as many items; 0 if nothing
+// was merged.
+func (m *runsOfWorker[V]) add(lo, hi int, fold func(lo, hi int) V, merge func(a, b V) V) (merging float64) {
+	start := heist.Ticks()
+	r := run[V]{lo, hi, 1, fold(lo, hi)}
+	folded := heist.Ticks()
+	merged := 0
+	for last := len(m.runs) - 1; last >= 0 && m.runs[last].lo == r.hi && (m.runs[last].ranges <= r.ranges || m.heavy); last-- {
+		behind := m.runs[last]
+		m.runs = m.runs[:last]
+		r = run[V]{r.lo, behind.hi, r.ranges + behind.ranges, merge(r.value, behind.value)}
+		merged += behind.hi - behind.lo
 	}
-	return r, nil
+	m.runs = append(m.runs, r)
+	if merged > 0 {
+		merging = float64(heist.Ticks()-folded) / float64(merged) * float64(hi-lo) / float64(max(folded-start, 1))
+		m.heavy = policy.Heavy(merging)
+	}
+	return merging
 }
 
 // reduceBlocks reduces blocks by fold, which calls the user's function of.
@@ -168,7 +184,10 @@ func mergeAll[R any](at pool.Place, values []R, done int, alone bool, merge func
 	for ; err == nil && step < len(values); step *= 2 {
 		err = For(at, pairs(), merged)
 	}
-	return values[0], err
+	if err != nil {
+		return r, err
+	}
+	return values[0], nil
 }
 
 // rounds says whether values of a type depend on how sums are divided: they are or hold floats, and are no tables, which refer to memory and had better

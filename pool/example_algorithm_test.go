@@ -139,15 +139,13 @@ func ExampleGranularity_InOrder() {
 }
 
 func ExampleGranularity_FromEnd() {
-	p, err := pool.New(pool.WithWorkers(1))
-	if err != nil {
-		panic(err)
-	}
-	defer p.Close()
-	last := 0
-	err = pool.ForRange(p, 1000, func(lo, hi int) { last = lo }, pool.Granularity{}.FromEnd())
-	fmt.Println(last, err)
-	// Output: 0 <nil>
+	err := pool.ForRange(pool.Serial(), 10, func(lo, hi int) { fmt.Println(lo, hi) }, pool.Grain(4).FromEnd())
+	fmt.Println(err)
+	// Output:
+	// 6 10
+	// 2 6
+	// 0 2
+	// <nil>
 }
 
 // The first result ends the search: ranges that have not begun are skipped. A body with a worker would call its Stop.

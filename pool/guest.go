@@ -117,8 +117,7 @@ func (p *Pool) releaseGuest(w *Worker) {
 	w.settle()
 	w.code.Set(0) // from here on no wait of it is noticed
 	w.answerNotice()
-	w.trim()
-	w.freeCells(true)
+	w.leaveNothing()
 	goroutines.set(w.goroutine, w.outer)
 	w.outer, w.goroutine, w.cancelScope, w.around, w.gaveWayAt = nil, 0, nil, nil, 0
 	if !w.core.LeaveGuest() {

@@ -27,6 +27,9 @@ type record struct{ _ byte }
 // A record is searched by words, in its first bytes; it has more.
 const wordSize, mostSearched = 8, 400
 
+// word returns the word so many bytes from the beginning.
+func (r *record) word(at uintptr) uint64 { return *(*uint64)(unsafe.Add(unsafe.Pointer(r), at)) }
+
 // status is what a goroutine does.
 type status uint8
 
@@ -180,17 +183,16 @@ func findStatuses() *statuses {
 
 // statusesOf looks for the status in the records of the samples. It returns nil if they do not all wait by now.
 func statusesOf(samples []waitingSample) *statuses {
-	const word = wordSize
-	for at := uintptr(word); at < mostSearched; at += word {
-		isOther := func(s waitingSample) bool { return *s.word(at) != s.number }
+	for at := uintptr(wordSize); at < mostSearched; at += wordSize {
+		isOther := func(s waitingSample) bool { return s.record.word(at) != s.number }
 		if slices.ContainsFunc(samples, isOther) {
 			continue
 		}
 		// This is the runtime's goid. The status and a number of the stack share the word before it, and the reason comes
 		// soon after.
-		for _, statusAt := range []uintptr{at - word, at - word/2} {
+		for _, statusAt := range []uintptr{at - wordSize, at - wordSize/2} {
 			s := &statuses{at: statusAt, numberAt: at}
-			for reasonAt := at + word; s.fits(samples) && reasonAt < at+10*word; reasonAt++ {
+			for reasonAt := at + wordSize; s.fits(samples) && reasonAt < at+10*wordSize; reasonAt++ {
 				if s.tells(samples, reasonAt) {
 					return s
 				}
@@ -198,10 +200,6 @@ func statusesOf(samples []waitingSample) *statuses {
 		}
 	}
 	return nil
-}
-
-func (s waitingSample) word(at uintptr) *uint64 {
-	return (*uint64)(unsafe.Add(unsafe.Pointer(s.record), at))
 }
 
 // fits says whether the status of all samples, which wait, and of the caller, which runs, is as it should be.

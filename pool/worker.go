@@ -397,7 +397,7 @@ func (w *Worker) beIdle() {
 	}
 }
 
-// leaveNothing is called between two jobs by a worker that becomes idle, which may be for long: what its jobs have used is free.
+// leaveNothing is called between two jobs by a worker that becomes idle, and by a guest that leaves: what its jobs have used is free.
 func (w *Worker) leaveNothing() {
 	w.trim()
 	w.freeCells(true)

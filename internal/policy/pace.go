@@ -40,7 +40,7 @@ type Pace struct {
 	took     float64 // the time of that chunk
 	fixed    float64 // the fixed cost of a call, as estimated
 	dear     bool    // fixed is so high that it decides how long chunks are
-	merging  float64 // the part of a call's time that merging takes, if the body said that it is heavy; otherwise 0
+	merging  float64 // what part of computing merging is, if the body said so much that it is heavy; otherwise 0
 	pairs    int     // estimates so far
 	since    int     // chunks since the last estimate
 	sampling bool    // the current chunk is a sample
