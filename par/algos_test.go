@@ -442,16 +442,16 @@ func TestScanIsTheSerialOne(t *testing.T) {
 			lens = append(lens, n)
 		}
 		for n := range 40 {
-			lens = append(lens, shortScan-5+n)
+			lens = append(lens, 1<<13-5+n)
 		}
 		for _, n := range lens {
-			if n%3 == 0 && n <= shortScan { // here with idle workers, otherwise with whatever they do
+			if n%3 == 0 && n <= 1<<13 { // here with idle workers, otherwise with whatever they do
 				requireAtRest(t, p)
 			}
 			requireScans(t, p, count(n), func(a, b int) int { return a + b })
 			requireScans(t, p, randomMatrices(n), matrix.times)
 		}
-		s := make([]string, shortScan+1)
+		s := make([]string, 1<<13)
 		for i := range s {
 			s[i] = string(rune('a' + i%26))
 		}
@@ -477,7 +477,7 @@ func TestScanBesideBusyWorkers(t *testing.T) {
 func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(2))
 	requireAtRest(t, p)
-	s := make([]*int, shortScan)
+	s := make([]*int, 1<<13)
 	for i := range s {
 		s[i] = &i
 	}
@@ -489,6 +489,56 @@ func TestScanGivesItsOperatorOnlyElements(t *testing.T) {
 	for i, sum := range out {
 		require.NotNil(t, sum, i)
 		require.Equal(t, i*(i+1)/2, *sum)
+	}
+}
+
+// TestWorkersThatScanTogetherTakeEachElementOnce, in the order of the range, however long parts of it take, and end if one of them fails.
+func TestWorkersThatScanTogetherTakeEachElementOnce(t *testing.T) {
+	for _, workers := range []int{2, 3, 8} {
+		p := pools.New(t, pool.WithWorkers(workers))
+		var summed atomic.Int64
+		scan := func(s []matrix, fails func(i int) bool) ([]matrix, error) {
+			out := make([]matrix, len(s))
+			in := func(step time.Duration, from matrix, lo, hi int, each func(i int, total matrix)) matrix {
+				for i := lo; i < hi; i++ {
+					heist.Spin(step + time.Duration(i%7)*time.Microsecond)
+					if fails(i) {
+						panic("fails")
+					}
+					from = from.times(s[i])
+					each(i, from)
+				}
+				return from
+			}
+			return out, ScanRange(p, len(s), func(lo, hi int) matrix {
+				summed.Add(int64(hi - lo))
+				return in(time.Microsecond, unit, lo, hi, func(int, matrix) {})
+			}, matrix.times, func(before matrix, lo, hi int) matrix {
+				return in(time.Duration(lo%3)*time.Microsecond, before, lo, hi, func(i int, total matrix) {
+					assert.Zero(t, out[i])
+					out[i] = total
+				})
+			})
+		}
+		never := func(int) bool { return false }
+		for i := range 20 {
+			s := randomMatrices(500 + 83*i)
+			want := slices.Clone(s)
+			for i := range want[1:] {
+				want[i+1] = want[i].times(s[i+1])
+			}
+			requireAtRest(t, p)
+			out, err := scan(s, never)
+			require.NoError(t, err)
+			requireEqual(t, want, out, "workers", workers)
+			at := i * len(s) / 20
+			require.Panics(t, func() { _, _ = scan(s, func(i int) bool { return i == at }) })
+		}
+		require.True(t, testutil.Eventually(func() bool { // no other worker may have come in time
+			_, err := scan(randomMatrices(5000), never)
+			require.NoError(t, err)
+			return summed.Load() > 0
+		}))
 	}
 }
 
