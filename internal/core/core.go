@@ -19,9 +19,11 @@ package core
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
@@ -144,6 +146,11 @@ func (p *Pool) Init(c Config) {
 	p.time = c.Time
 	p.TicksAnswer, p.TicksSpin, p.TicksWatch = c.TicksAnswer, c.TicksSpin, c.TicksWatch
 	p.changed.L = &p.mu
+	for i := range p.placements {
+		s := &p.placements[i]
+		s.trimmer = time.AfterFunc(math.MaxInt64, s.trim)
+		s.trimmer.Stop()
+	}
 	p.size.Store(int32(max(c.Size, 1)))
 	p.active.Store(int32(c.Size))
 	p.seats = c.Seats

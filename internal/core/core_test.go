@@ -3,7 +3,9 @@ package core
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +71,14 @@ func (h *fake) worker(pl *Place) *Worker {
 	w.Init(&h.pool, pl.Placement(), unseen{}, false)
 	w.Grant(pl)
 	w.TakeUp()
+	return w
+}
+
+// idle makes a worker that has become idle, or Ended.
+func (h *fake) idle(s *Placement, bound bool) *Worker {
+	w := new(Worker)
+	w.Init(&h.pool, s, unseen{}, bound)
+	w.listIdle()
 	return w
 }
 
@@ -438,16 +448,63 @@ func TestALookoutLooksThoughEnoughAreIdle(t *testing.T) {
 	w := h.worker(h.pool.Places()[0])
 	w.ExpectWait(false)
 	s := w.Placement()
-	for range s.Places + Spares {
-		idle := new(Worker)
-		idle.Init(&h.pool, s, unseen{}, false)
-		idle.become(Idle)
-		require.True(t, s.push(idle))
+	for range s.Places + Spares + mostSurplus {
+		require.Equal(t, Idle, h.idle(s, false).State())
 	}
 	h.hired[0].BeginLookout()
 	require.Equal(t, Ended, h.hired[0].State())
 	require.Equal(t, Waiting, w.State())
-	require.Equal(t, s.Places+Spares-1, s.Idle())
+	require.Equal(t, s.Places+Spares+mostSurplus-1, s.Idle())
+}
+
+// TestSurplusWorkersEndIfNobodyNeedsThem: the oldest, as many as were never needed for a while. Those that are bound end at once.
+func TestSurplusWorkersEndIfNobodyNeedsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(1, 1)
+		s := h.pool.Places()[0].Placement()
+		var ended atomic.Int32
+		begin := func() {
+			w := h.idle(s, false)
+			require.Equal(t, Idle, w.State())
+			go func() {
+				if w.AwaitPlace() == nil {
+					ended.Add(1)
+				}
+			}()
+		}
+		enough := s.Places + Spares
+		for range enough {
+			begin()
+		}
+		require.Equal(t, Ended, h.idle(s, true).State())
+		for range 10 {
+			begin()
+		}
+		idle := func() []*Worker {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.Clone(s.idle)
+		}
+		oldest := idle()[:7]
+		time.Sleep(surplusTime + 1) // there was one too many when that began
+		require.EqualValues(t, 1, ended.Load())
+		wanted := []*Worker{s.pop(), s.pop(), s.pop()}
+		for _, w := range wanted { // their lookout was in vain
+			require.True(t, s.push(w))
+		}
+		time.Sleep(surplusTime)
+		require.EqualValues(t, 7, ended.Load())
+		require.Equal(t, enough+3, s.Idle())
+		for _, w := range oldest {
+			require.False(t, slices.Contains(idle(), w))
+		}
+		time.Sleep(surplusTime)
+		require.EqualValues(t, 10, ended.Load())
+		require.Equal(t, enough, s.Idle())
+		s.close()
+		synctest.Wait()
+		require.EqualValues(t, 10+enough, ended.Load())
+	})
 }
 
 // TestAWorkerCanSeeThatItIsLookedAt before the look, since it may go on right after it.

@@ -2,8 +2,10 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Placement is where the holder of a place runs, with the idle workers there.
@@ -14,26 +16,60 @@ type Placement struct {
 	Width  int   // the distance between two places of it; constant
 	Places int   // how many places of workers may be here; constant
 
-	mu     sync.Mutex
-	idle   []*Worker // workers without a place, ready to take one; the newest last
-	bound  int       // how many workers are bound
-	closed bool      // the pool has ended
+	mu      sync.Mutex
+	idle    []*Worker // workers without a place, ready to take one; the newest last
+	fewest  int       // how many they were, at least, since the last trim, or since there were too many
+	trimmer *time.Timer
+	trims   bool // the timer is set, or has fired
+	bound   int  // how many workers are bound
+	closed  bool // the pool has ended
 }
 
 // Spares is how many idle workers a placement keeps beyond those that its places need. The spares are
-// the next stand-ins. Each is a goroutine, or a thread if it is bound.
-const Spares = 8
+// the next stand-ins. Each is a goroutine, or a thread if it is bound. Up to mostSurplus others that are not bound stay for a while: where many tasks
+// wait, more will soon, and a new worker is 1.3 KB and a stack that has to grow. A timer ends those that were not needed in surplusTime. (With a timer for each
+// of them they cost as much as new workers.)
+const (
+	Spares      = 8
+	mostSurplus = 1 << 12
+	surplusTime = 200 * time.Millisecond
+)
 
 // push puts w on the placement's list of idle workers, and says whether it did. If there are enough idle workers,
 // or the pool has ended, it did not, and w must end.
 func (s *Placement) push(w *Worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.idle) >= s.Places+Spares {
+	enough, most := s.Places+Spares, s.Places+Spares
+	if !w.Parker.Locked() {
+		most += mostSurplus
+	}
+	if s.closed || len(s.idle) >= most {
 		return false
 	}
 	s.idle = append(s.idle, w)
+	if n := len(s.idle); n > enough && !s.trims {
+		s.trims, s.fewest = true, n
+		s.trimmer.Reset(surplusTime)
+	}
 	return true
+}
+
+// trim is the timer's goroutine.
+func (s *Placement) trim() {
+	s.mu.Lock()
+	enough := s.Places + Spares
+	surplus := max(0, min(s.fewest, len(s.idle))-enough)
+	ends := slices.Clone(s.idle[:surplus])
+	s.idle = slices.Delete(s.idle, 0, surplus)
+	s.fewest = len(s.idle)
+	if s.trims = s.fewest > enough; s.trims {
+		s.trimmer.Reset(surplusTime)
+	}
+	s.mu.Unlock()
+	for _, w := range ends {
+		w.Parker.Unpark() // without a place, so the worker ends
+	}
 }
 
 // pop takes the worker that became idle last, whose stack is the most likely to be in the cache. It returns nil if
@@ -48,6 +84,7 @@ func (s *Placement) pop() *Worker {
 	w := s.idle[n]
 	s.idle[n] = nil
 	s.idle = s.idle[:n]
+	s.fewest = min(s.fewest, n)
 	return w
 }
 
@@ -63,6 +100,7 @@ func (s *Placement) close() {
 	s.mu.Lock()
 	idle := s.idle
 	s.closed, s.idle = true, nil
+	s.trimmer.Stop()
 	s.mu.Unlock()
 	for _, w := range idle {
 		w.Parker.Unpark() // without a place, so the worker ends
