@@ -542,6 +542,20 @@ func TestWorkersThatScanTogetherTakeEachElementOnce(t *testing.T) {
 	}
 }
 
+// TestAScanWhoseCallsAreDearHasFewOfThem: with 64 indices in each they would be 1,024.
+func TestAScanWhoseCallsAreDearHasFewOfThem(t *testing.T) {
+	calls := 0
+	require.True(t, testutil.Eventually(func() bool { // the system may take the CPU away in the middle of a call
+		calls = 0
+		require.NoError(t, ScanRange(pool.Serial(), 1<<16, func(lo, hi int) int { return hi - lo }, func(a, b int) int { return a + b }, func(before, lo, hi int) int {
+			calls++
+			heist.Spin(30 * time.Microsecond)
+			return before + hi - lo
+		}))
+		return calls <= 20
+	}), "%d calls", calls)
+}
+
 func TestFilterKeepsTheOrder(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
 		for _, n := range algoLens() {

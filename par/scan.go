@@ -62,6 +62,8 @@ func Scan[T any](at pool.Place, out, s []T, op func(T, T) T) error {
 // ScanRange is [Scan] for the indices 0 to n-1. total returns the total of those from lo to hi-1; total(0, 0) must be
 // neutral. scanPart gets before, the total of all before lo, does what is to be done with the running totals from lo to hi-1,
 // and returns the total of all before hi. op must be associative; results that are rounded differ as those of Scan do.
+//
+// A range has 64 indices at first, and later as many as take some 20 microseconds, or more if each call has a cost of its own.
 func ScanRange[T any](at pool.Place, n int, total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) error {
 	if total == nil || op == nil || scanPart == nil {
 		return errNilFunc("ScanRange")
@@ -71,6 +73,7 @@ func ScanRange[T any](at pool.Place, n int, total func(lo, hi int) T, op func(a,
 
 func scanRange[T any](total func(lo, hi int) T, op func(a, b T) T, scanPart func(before T, lo, hi int) T) scan[T] {
 	return scan[T]{
+		calls: true,
 		first: func(_, hi int) T { return scanPart(total(0, 0), 0, hi) },
 		total: total,
 		rest:  scanPart,
@@ -149,6 +152,7 @@ type scan[T any] struct {
 	total  func(lo, hi int) T           // the total of a part
 	rest   func(before T, lo, hi int) T // scans what comes after that total, and returns the total of both
 	op     func(a, b T) T
+	calls  bool // a call of total or rest may have a cost of its own
 	single bool // a part is one index
 }
 
@@ -163,6 +167,8 @@ const (
 	// The first part has firstPart elements, and later ones take about partTime: after each its worker looks whether it has to end early.
 	firstPart = 64
 	partTime  = 20 * time.Microsecond
+	// As long as parts that are four times as long take less than fallingCost for each index, a cost of the calls is 5% of a part's or more.
+	fallingCost = 0.9
 	// A worker that finds nobody behind the front sums up so many parts at once: 2^16 numbers, whose sums go into another slice, are then
 	// in its cache. Those that follow it sum up one part at a time, since the front comes soon. With one part always, or with so many always, two
 	// workers took 0.87 and 0.77 of a serial scan's time, and with this 0.74 (floats, 3 to 11 ns an element).
@@ -180,7 +186,8 @@ func (s scan[T]) run(at pool.Place, n int) error {
 			first = 1
 		}
 		begun := heist.Ticks()
-		r := &running[T]{scan: s, n: n, front: first, before: s.first(0, first), length: first}
+		r := &running[T]{scan: s, n: n, front: first, before: s.first(0, first), length: first, least: first}
+		r.measured(first, heist.Ticks()-begun)
 		for r.front < n {
 			if r.scanFront(w); r.leftAt-begun >= heist.TicksIn(probeScan) {
 				r.helpers = r.helpersWorth(w.Idle())
@@ -212,6 +219,7 @@ type running[T any] struct {
 	front   int
 	atFront bool        // a worker is there
 	length  int         // of what it takes at a time
+	least   int         // length is not less: shorter parts were dearer for each index
 	leftAt  int64       // when a part at the front was last scanned, in heist.Ticks
 	took    float64     // that part, for each index
 	behind  []*piece[T] // without gaps
@@ -330,17 +338,31 @@ func (r *running[T]) takeBehind() *piece[T] {
 func (r *running[T]) leaveFront(length int, begun int64) {
 	r.mu.Lock()
 	r.leftAt = heist.Ticks()
-	took, target := r.leftAt-begun, heist.TicksIn(partTime)
-	r.took = float64(took) / float64(length)
-	switch {
-	case r.single:
-	case took < target/4 && length >= r.length:
-		r.length += 3 * min(r.length, (r.n-r.length)/3)
-	case took > 2*target:
-		r.length = max(firstPart, r.length/2)
-	}
+	r.measured(length, r.leftAt-begun)
 	r.jump()
 	r.mu.Unlock()
+}
+
+// measured notes how long a part at the front took, and sets the length of the next ones. Under mu, or while the caller is alone.
+func (r *running[T]) measured(length int, took int64) {
+	before := r.took
+	r.took = float64(took) / float64(length)
+	target := heist.TicksIn(partTime)
+	if r.single || length < r.length { // the end of what there was
+		return
+	}
+	grows := took < target/4
+	if r.calls && (before == 0 || r.took < fallingCost*before) {
+		if grows = true; before > 0 {
+			r.least = length
+		}
+	}
+	switch {
+	case grows:
+		r.length += 3 * min(r.length, (r.n-r.length)/3)
+	case took > 2*target:
+		r.length = max(r.least, r.length/2)
+	}
 }
 
 func (r *running[T]) summedUp(p *piece[T]) {

@@ -83,7 +83,8 @@
 // # Bubbles
 //
 // A pool that is made in a bubble of testing/synctest belongs to it: delays and deadlines follow the
-// bubble's time, which passes when the pool has nothing to do either. Such a pool must not be used from
+// bubble's time, which passes when the pool has nothing to do either. (Where tasks are queued at a paused pool, it looks at them every 32
+// milliseconds of that time, which makes long sleeps slow.) Such a pool must not be used from
 // outside, nor a pool from outside in the bubble. Its workers are not bound, and [New] refuses options that
 // would bind them, since to synctest a thread that sleeps is not a goroutine that waits. It also refuses
 // [WithSlowTask] and [Tuning].HotWorker, which would keep the bubble's time from passing.

@@ -148,8 +148,8 @@ func (g *Group) SetLimit(n int) {
 }
 
 // AtMost makes the group a part of the pool: at most n of its functions compute at a time. The others wait in the
-// group, in order; Go does not wait for that. A function that waits for something that heist knows of, in
-// [Worker.Block] for instance, does not count during the wait, see [WithCallers]. So AtMost bounds what computes.
+// group, in order; Go does not wait for that. A function that waits does not count during the wait, see [WithCallers]: at once in
+// [Worker.Block] and other calls of heist, and elsewhere from the time when the wait is noticed. So AtMost bounds what computes.
 // To bound what functions hold while they wait, such as files and connections, use [Group.SetLimit] or the
 // window of par's Stream. AtMost panics if n is less than 1, and while the group has tasks.
 //

@@ -181,7 +181,8 @@ func WithPanicHandler(f func(e *PanicError)) Option {
 
 // WithHooks sets hooks for state that belongs to a thread, if workers are bound, or to a profile. A worker calls
 // begins in its goroutine before it runs anything, and ends where that goroutine ends. Either may be nil. A worker
-// begins with the pool, or because others wait, and ends with the pool, or when it is no longer needed. Where a
+// begins with the pool, or because others wait, and ends with the pool, or when it is no longer needed: as many as Resize allows and eight more stay on
+// each node or, if workers are bound, CPU or cache, and others until they were not needed for some 0.3 seconds. Where a
 // task ends its goroutine by runtime.Goexit, the worker goes on in another one, and calls both. Guests call no
 // hooks. The hooks must not use the pool nor wait for its tasks, and a panic in them ends the process.
 func WithHooks(begins, ends func(w *Worker)) Option {
