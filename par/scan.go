@@ -189,7 +189,7 @@ func (s scan[T]) run(at pool.Place, n int) error {
 		r := &running[T]{scan: s, n: n, front: first, before: s.first(0, first), length: first, least: first}
 		r.measured(first, heist.Ticks()-begun)
 		for r.front < n {
-			if r.scanFront(w); r.leftAt-begun >= heist.TicksIn(probeScan) {
+			if r.scanFront(w); heist.Ticks()-begun >= heist.TicksIn(probeScan) {
 				r.helpers = r.helpersWorth(w.Idle())
 				break
 			}
@@ -209,8 +209,8 @@ func (s scan[T]) run(at pool.Place, n int) error {
 // if memory is what limits a scan, what is touched twice is fetched twice.
 type running[T any] struct {
 	scan[T]
-	n       int
-	helpers int
+	n       int         // constant
+	helpers int         // constant once there may be others
 	stop    atomic.Bool // a worker was unwound; it writes
 
 	before T // the total of all before the front; belongs to the worker at the front, and is under mu while there is none
@@ -220,8 +220,7 @@ type running[T any] struct {
 	atFront bool        // a worker is there
 	length  int         // of what it takes at a time
 	least   int         // length is not less: shorter parts were dearer for each index
-	leftAt  int64       // when a part at the front was last scanned, in heist.Ticks
-	took    float64     // that part, for each index
+	took    float64     // the last part at the front, for each index, in heist.Ticks
 	behind  []*piece[T] // without gaps
 	ready   []*piece[T]
 }
@@ -229,9 +228,9 @@ type running[T any] struct {
 // piece is a part of the range.
 type piece[T any] struct {
 	lo, hi int
-	total  T
-	summed bool // total is known; under running.mu
-	before T    // the total of all before the part, when it is ready
+	total  T    // the worker that took the part writes it before summed
+	summed bool // under running.mu
+	before T    // the total of all before the part; the worker at the front writes it before the part is ready
 }
 
 // work is the loop of a worker. It returns when all has been taken: who changes what there is to take comes back here.
@@ -274,9 +273,8 @@ func (r *running[T]) takeReady(own *piece[T]) *piece[T] {
 }
 
 // helpersWorth returns how many of the idle workers may help with the rest, by the time that the last part took: what came before it is no measure, as it may
-// have come from afar. One
-// other worker saves a third at most, and where elements take less than a nanosecond that is lost again: what a core reads and writes then is as much as two
-// of them get from a shared cache. On a machine with two near cores, sums of 10^6 int64 by two workers took 1.1 to 1.4 of the serial scan.
+// have come from afar. One other worker saves a third at most, and where elements take less than a nanosecond that is lost again: what a core reads and
+// writes then is as much as two of them get from a shared cache. On a machine with two near cores, sums of 10^6 int64 by two workers took 1.1 to 1.4 of the serial scan.
 func (r *running[T]) helpersWorth(idle int) int {
 	each := r.took / float64(heist.TicksIn(time.Second)) * 1e9
 	if idle == 1 && !r.single && each < 1 || each*float64(r.n-r.front) < float64(worthScan) {
@@ -292,7 +290,7 @@ func (r *running[T]) scanFront(w *pool.Worker) bool {
 		w.Checkpoint()
 		begun := heist.Ticks()
 		r.before = r.rest(r.before, lo, hi)
-		r.leaveFront(hi-lo, begun)
+		r.leaveFront(hi-lo, heist.Ticks()-begun)
 	}
 	return ok
 }
@@ -335,10 +333,9 @@ func (r *running[T]) takeBehind() *piece[T] {
 }
 
 // leaveFront is called by the worker that has scanned a part at the front.
-func (r *running[T]) leaveFront(length int, begun int64) {
+func (r *running[T]) leaveFront(length int, took int64) {
 	r.mu.Lock()
-	r.leftAt = heist.Ticks()
-	r.measured(length, r.leftAt-begun)
+	r.measured(length, took)
 	r.jump()
 	r.mu.Unlock()
 }

@@ -17,17 +17,17 @@ type Placement struct {
 	Places int   // how many places of workers may be here; constant
 
 	mu      sync.Mutex
-	idle    []*Worker // workers without a place, ready to take one; the newest last
-	fewest  int       // how many they were, at least, since the last trim, or since there were too many
-	trimmer *time.Timer
-	trims   bool // the timer is set, or has fired
-	bound   int  // how many workers are bound
-	closed  bool // the pool has ended
+	idle    []*Worker   // workers without a place, ready to take one; the newest last
+	fewest  int         // how many they were, at least, since the last trim, or since there were too many
+	trimmer *time.Timer // calls trim; reset under mu
+	trims   bool        // the timer is set, or has fired
+	bound   int         // how many workers are bound
+	closed  bool        // the pool has ended
 }
 
 // Spares is how many idle workers a placement keeps beyond those that its places need. The spares are
 // the next stand-ins. Each is a goroutine, or a thread if it is bound. Up to mostSurplus others that are not bound stay for a while: where many tasks
-// wait, more will soon, and a new worker is 1.3 KB and a stack that has to grow. A timer ends those that were not needed in surplusTime. (With a timer for each
+// wait, more will soon, and a new worker is 1.3 KB and a stack that has to grow. With stacks of 8 KB they take 40 MB at most. A timer ends those that were not needed in surplusTime. (With a timer for each
 // of them they cost as much as new workers.)
 const (
 	Spares      = 8
