@@ -1092,7 +1092,7 @@ func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
 				return
 			}
 		}
-	}, func(int) { values++; heist.Spin(50 * time.Nanosecond) }, func(batch []int) func() {
+	}, func(few []int) { values += len(few); heist.Spin(time.Duration(len(few)) * 50 * time.Nanosecond) }, func(batch []int) func() {
 		longest = max(longest, len(batch))
 		values += len(batch)
 		return func() {}

@@ -14,7 +14,7 @@ import (
 // ForSeq calls f with each value of the sequence, some at the same time, and returns when
 // all calls have returned. The sequence itself runs in the caller, which handles values
 // too: it begins alone, and after 16 microseconds, if a value takes 30 ns or more, it deals batches to the other workers, up to four to each. A value waits
-// until its batch, of up to 4096, is full or the sequence ends, so a sequence must not
+// until its batch is full, which has up to 4096 values, and few if the sequence is slow. So a sequence must not
 // wait for f of a value that it has yielded, nor f for that of another value. A panic in f
 // or in the sequence continues in the caller as a [*pool.PanicError].
 //
@@ -23,13 +23,12 @@ func ForSeq[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	if f == nil {
 		return errNilFunc("ForSeq")
 	}
-	return batches(at, values, f, func(batch []T) (handle func()) {
-		return func() {
-			for _, v := range batch {
-				f(v)
-			}
+	handle := func(batch []T) {
+		for _, v := range batch {
+			f(v)
 		}
-	})
+	}
+	return batches(at, values, handle, func(batch []T) func() { return func() { handle(batch) } })
 }
 
 // MapSeq returns f of each value of the sequence, in order. See [ForSeq].
@@ -39,7 +38,13 @@ func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, erro
 	}
 	first := []R{}
 	var parts [][]R // after the first
-	err := batches(at, values, func(v T) { first = append(first, f(v)) }, func(batch []T) (handle func()) {
+	err := batches(at, values, func(batch []T) {
+		out := first
+		for _, v := range batch {
+			out = append(out, f(v))
+		}
+		first = out
+	}, func(batch []T) (handle func()) {
 		part := make([]R, len(batch))
 		parts = append(parts, part)
 		return func() {
@@ -57,26 +62,37 @@ func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, erro
 	return slices.Concat(slices.Insert(parts, 0, first)...), nil
 }
 
-// batches handles the first values by one, in the caller, and deals the others out in batches. It calls begin in the caller, in order; the
-// function that begin returns handles the batch, in the caller or on another worker.
-func batches[T any](at pool.Place, values iter.Seq[T], one func(T), begin func(batch []T) (handle func())) error {
+// batches gives the first values to first, in the caller, a few at a time, and deals the others out in batches. It calls begin in the caller, in
+// order; the function that begin returns handles the batch, in the caller or on another worker.
+func batches[T any](at pool.Place, values iter.Seq[T], first func(few []T), begin func(batch []T) (handle func())) error {
 	if values == nil {
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
 	target := heist.TicksIn(batchTime)
-	d := &dealer[T]{one: one, begin: begin, size: 1, target: target, look: target}
+	d := &dealer[T]{first: first, begin: begin, batch: make([]T, 0, betweenLooks), alone: true, size: mostBatch, look: 1, step: 1, target: target, patience: target}
 	return pool.Do(at, func(w *pool.Worker) {
+		ends := at.Context().Done() != nil
 		cancelled, _ := w.Call() // values may run the body of the loop below in a call of its own
 		w.Scope(func(s *pool.Scope) {
-			d.begun = heist.Ticks()
+			d.began = heist.Ticks()
+			d.turned = d.began
 			for value := range values {
+				if ends && cancelled() {
+					return
+				}
+				if d.batch = append(d.batch, value); len(d.batch) < d.look {
+					continue
+				}
 				if d.failed.Load() || cancelled() {
 					return
 				}
-				d.take(value, s, w)
+				d.turn(s, w)
 			}
-			if len(d.batch) > 0 {
-				d.deal(s, w)
+			switch { // what is left is the caller's, which has nothing else to do
+			case d.alone:
+				d.first(d.batch)
+			case len(d.batch) > 0:
+				d.begin(d.batch)()
 			}
 		})
 	})
@@ -84,44 +100,63 @@ func batches[T any](at pool.Place, values iter.Seq[T], one func(T), begin func(b
 
 // dealer deals values out.
 type dealer[T any] struct {
-	one    func(T)                         // constant
+	first  func(few []T)                   // constant
 	begin  func(batch []T) (handle func()) // constant
-	target int64                           // constant: how long a batch should take
+	target int64                           // constant: how long a batch should take, in heist.Ticks
 
-	alone int // how many values the caller has handled by one, or -1 if it does so no more
-	begun int64
-	look  int64 // how long, in heist.Ticks, before it judges what it has handled since begun
-	batch []T
-	size  int // that of the next batch
+	batch  []T
+	size   int   // at most how many values it gets
+	look   int   // how many it has at the next turn
+	step   int   // how many values the caller takes without a look at the clock
+	turned int64 // when the last turn was over
+
+	alone    bool  // the caller gives what it has to first
+	began    int64 // when it began to count
+	count    int64 // how many values it has given to first since
+	patience int64 // how long it does so before it judges them
 
 	pending atomic.Int64 // batches that were given to other workers and have not ended
 	failed  atomic.Bool  // one of these panicked
 }
 
-func (d *dealer[T]) take(value T, s *pool.Scope, w *pool.Worker) {
-	if d.alone < 0 {
-		if d.batch = append(d.batch, value); len(d.batch) >= d.size {
-			d.deal(s, w)
-		}
-		return
+// turn does what there is to do when the batch has look values. If the sequence is slow, it has one.
+func (d *dealer[T]) turn(s *pool.Scope, w *pool.Worker) {
+	slow := heist.Ticks()-d.turned > d.target
+	if d.step = min(2*d.step, betweenLooks); slow {
+		d.step = 1
 	}
-	d.one(value)
-	d.alone++
-	if d.alone&(d.alone-1) == 0 || d.alone%betweenLooks == 0 {
-		switch now := heist.Ticks(); {
-		case now-d.begun <= d.look:
-		case int64(d.alone)*d.target > (now-d.begun)*mostAlone: // these are not worth dealing out, but others may follow
-			d.begun, d.alone, d.look = now, 0, longLook*d.target
-		default:
-			d.size = int(min(max(int64(d.alone)*d.target/(now-d.begun), 1), mostBatch))
-			d.alone = -1
-		}
+	switch {
+	case d.alone:
+		d.first(d.batch)
+		d.count += int64(len(d.batch))
+		d.batch = d.batch[:0]
+		d.judge()
+	case slow || len(d.batch) >= d.size:
+		d.deal(s, w)
+	}
+	d.look = min(len(d.batch)+d.step, d.size)
+	d.turned = heist.Ticks()
+}
+
+// judge decides whether the caller goes on alone.
+func (d *dealer[T]) judge() {
+	now := heist.Ticks()
+	switch took := now - d.began; {
+	case took <= d.patience:
+	case d.count*d.target > took*mostAlone: // these are not worth dealing out, but others may follow
+		d.began, d.count, d.patience = now, 0, longLook*d.target
+	default:
+		d.alone = false
+		d.size = int(min(max(d.count*d.target/took, 1), mostBatch))
+		d.batch = make([]T, 0, d.size)
 	}
 }
 
+// deal gives the batch to other workers, or handles it if they have enough.
 func (d *dealer[T]) deal(s *pool.Scope, w *pool.Worker) {
+	n := len(d.batch)
 	handle := d.begin(d.batch)
-	d.batch = make([]T, 0, d.size)
+	d.batch = make([]T, 0, min(d.size, 2*n))
 	if d.pending.Load() < batchesEach*int64(w.Pool().Workers()-1) {
 		d.pending.Add(1)
 		s.Go(w, func(*pool.Worker) {
@@ -140,12 +175,12 @@ func (d *dealer[T]) deal(s *pool.Scope, w *pool.Worker) {
 	switch took := heist.Ticks() - start; {
 	case took > 2*d.target:
 		d.size = max(d.size/2, 1)
-	case took < d.target/2:
+	case took < d.target/2 && n == d.size:
 		d.size = min(2*d.size, mostBatch)
 	}
 }
 
-// betweenLooks is how many values the caller handles alone, at most, between two looks at the clock.
+// betweenLooks is how many values the caller takes, at most, between two looks at the clock, which with what belongs to it takes 30 ns.
 const betweenLooks = 16
 
 // mostAlone is how many values the caller handles in batchTime, at least, if it deals none out: they take it less than 30 ns each, of which the sequence

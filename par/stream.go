@@ -30,27 +30,31 @@ import (
 // to be done, for AsCompleted those that are. A worker that has computed a batch for AsCompleted pushes it onto a list,
 // which the consumer takes whole.
 //
-// A batch has as many values as take batchOfStream to compute. But a value for which the source took longer than that
-// ends its batch, because waiting for another value would gain nothing. Until a batch has been measured batches have one value,
+// A batch has as many values as take batchOfStream to compute. But when the consumer has been taking values for as long as that, it ends
+// the batch: the source is slow, and waiting for another value would gain nothing. Until a batch has been measured batches have one value,
 // and when there are two for each worker, the consumer computes one to measure it.
+//
+// Taking a value appends it to the batch. The consumer does everything else in a **turn**, when the batch or the window is full, or
+// the source is slow. It looks at the clock after the first values, and then after mostUnseen of them.
 //
 // A batch that takes less than worthABatch is **short**. The consumer computes it at once, and no other worker hears of it. All batches are short
 // if the values and the window are. A batch is judged by the last one and by the mean of all values, whichever is worse, so an f that
-// is long for one value in a thousand is shared. A stream of few values would end before it is measured. So par remembers, by the address of
-// f's code, whether the last batches of f were short. If they were, its next stream takes the first ones for short.
+// is long for one value in a thousand is shared. If a batch of one value would be short, the consumer also computes the first batchOfStream alone:
+// the stream may end before another worker comes. To know that before it has measured one, par remembers, by the address of
+// f's code, whether the last values of f were short. If they were, its next stream takes the first ones for short.
 
 // batchOfStream is how long a batch of a stream should take. A batch costs 0.3 microseconds.
 const batchOfStream = 20 * time.Microsecond
+
+// mostUnseen is how many values of a fast source the consumer takes between two looks at the clock, which take 10 ns.
+const mostUnseen = 8
 
 // worthABatch is how long a batch takes, at least, that another worker may compute. With two workers on far cores 3 microseconds took up to 1.3
 // times as long as the plain loop, and 5 took 0.7 to 0.9 of it.
 const worthABatch = 4 * time.Microsecond
 
-// shortFuncs are the addresses of functions whose batches were short. Consumers write; functions with the same place take it from one another.
+// shortFuncs are the addresses of functions whose values were short. Consumers write; functions with the same place take it from one another.
 var shortFuncs [1 << 6]atomic.Uintptr
-
-// mostUnseen is how many values of a fast source may come between two looks at the clock, which takes 10 ns.
-const mostUnseen = 4
 
 // Stream returns f of each value, in the order of the values, and computes several at a time. At most window values
 // have been taken from the source and not been yielded yet. It is for pipelines: read, compute in parallel, write in
@@ -98,18 +102,20 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 	}
 	return func(yield func(R, error) bool) {
 		err := err
-		s := stream[T, R]{ordered: ordered, window: window, f: f, yield: yield, size: 1}
+		s := stream[T, R]{ordered: ordered, window: window, f: f, yield: yield, target: heist.TicksIn(batchOfStream), size: 1, look: 1, step: 1}
 		if err == nil {
 			err = pool.Do(at)
 		}
 		if err == nil {
-			s.ctx, s.cancel = context.WithCancelCause(at.Context())
+			around := at.Context()
+			s.ends = around.Done() != nil
+			s.ctx, s.cancel = context.WithCancelCause(around)
 			defer s.cancel(nil)
 			s.failedAt.Store(math.MaxInt64)
 			code := reflect.ValueOf(f).Pointer()
 			known := &shortFuncs[code>>4%uintptr(len(shortFuncs))]
 			s.alone = known.Load() == code
-			err = at.With(s.ctx).Run(func(w *pool.Worker) {
+			err = at.With(around).Run(func(w *pool.Worker) {
 				s.cancelled, s.outside = w.Call()
 				s.yieldAll = s.yieldResults
 				w.Scope(func(scope *pool.Scope) {
@@ -154,12 +160,20 @@ type stream[T, R any] struct {
 
 	// Consumer only; it writes these for each value.
 
-	ordered bool // constant
-	window  int  // constant
+	ordered bool  // constant
+	window  int   // constant
+	target  int64 // constant: batchOfStream, in heist.Ticks
+	ends    bool  // constant: the place's context may end
 	cancel  context.CancelCauseFunc
 	yield   func(R, error) bool
 	over    bool // yield must not be called any more
 
+	worker    *pool.Worker
+	scope     *pool.Scope
+	filling   *batch[T, R]       // takes the next value
+	look      int                // how many values it has at the next turn
+	step      int                // how many values are taken without a look at the clock
+	turned    int64              // when the last turn was over that did more than look at it
 	unclaimed fifo[*batch[T, R]] // may be claimed meanwhile
 	queue     fifo[*batch[T, R]] // to yield
 	cancelled func() bool        // whether the call that computes the stream was cancelled
@@ -167,7 +181,7 @@ type stream[T, R any] struct {
 	yieldAll  func()             // yields the results of giving, and sets more if the range loop goes on
 	giving    *batch[T, R]
 	more      bool
-	taken     int          // values taken and not yielded
+	taken     int          // values in batches that are queued and not yielded
 	size      int          // of the next batch
 	alone     bool         // the next batch is likely to be short, and the consumer computes it at once
 	each      float64      // what a value takes, in heist.Ticks
@@ -238,81 +252,86 @@ func (s *stream[T, R]) compute(b *batch[T, R]) bool {
 // run says whether it has come to the end of the source and yielded all results. If not, the call was cancelled, which
 // the scope then reports, or s.over is set.
 func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]) bool {
-	target := heist.TicksIn(batchOfStream)
-	var b *batch[T, R] // the batch that is being filled
-	flush := func() {
-		full := b
-		b = nil
-		full.shared = !s.alone
-		if s.ordered {
-			s.queue.push(full)
-		}
-		if s.alone {
-			s.compute(full)
-			return
-		}
-		for s.unclaimed.len() > 0 && s.unclaimed.first().claimed.Load() {
-			s.unclaimed.pop()
-		}
-		s.unclaimed.push(full)
-		if s.ended == nil {
-			s.ended = make(chan struct{}, 1)
-		}
-		scope.Go(w, func(*pool.Worker) { s.compute(full) })
-		if s.values == 0 && s.count >= int64(2*w.Pool().Workers()) {
-			s.computeOldest()
-		}
-	}
-	last, unseen, step := heist.Ticks(), 0, 1
+	s.worker, s.scope, s.turned = w, scope, heist.Ticks()
+	s.filling = s.newBatch()
 	for v := range values {
-		if s.cancelled() {
+		if s.ends && s.cancelled() {
 			return false
 		}
-		slow := false // the source is
-		if unseen++; unseen >= step {
-			now := heist.Ticks()
-			slow = now-last > target
-			if last, unseen, step = now, 0, min(2*step, mostUnseen); slow {
-				step = 1
-			}
-		}
-		if b == nil {
-			b = s.newBatch()
-		}
-		b.in = append(b.in, v)
-		s.taken++
-		full := s.taken >= s.window
-		if len(b.in) >= s.size || slow || full && len(b.in) == s.taken {
-			flush()
-		}
-		if unseen > 0 && !full && b != nil {
-			continue
-		}
-		taken := s.taken
-		if !s.deliver(w, full) {
+		if s.filling.in = append(s.filling.in, v); len(s.filling.in) >= s.look && !s.turn() {
 			return false
-		}
-		if s.taken != taken { // yielding took time of its own
-			last, unseen = heist.Ticks(), 0
 		}
 	}
-	if b != nil {
-		flush()
+	if len(s.filling.in) > 0 {
+		s.flush()
 	}
 	for s.taken > 0 {
-		if s.cancelled() || !s.deliver(w, true) {
+		if s.cancelled() || !s.deliver(true) {
 			return false
 		}
 	}
 	return true
 }
 
+// turn does what there is to do when the batch that is being filled has s.look values. It says whether to go on.
+func (s *stream[T, R]) turn() bool {
+	n := len(s.filling.in)
+	full := s.taken+n >= s.window
+	slow := heist.Ticks()-s.turned > s.target
+	if s.step = min(2*s.step, mostUnseen); slow {
+		s.step = 1
+	}
+	if n >= s.size || full || slow {
+		if s.cancelled() {
+			return false
+		}
+		if n >= s.size || slow || s.taken == 0 {
+			s.flush()
+		}
+		if !s.deliver(full) {
+			return false
+		}
+		if s.filling == nil {
+			s.filling = s.newBatch()
+		}
+		s.turned = heist.Ticks()
+	}
+	s.look = min(len(s.filling.in)+s.step, s.size, s.window-s.taken)
+	return true
+}
+
+// flush queues the batch that is being filled, and computes it if no other worker is to hear of it.
+func (s *stream[T, R]) flush() {
+	full := s.filling
+	s.filling = nil
+	s.taken += len(full.in)
+	full.shared = !s.alone
+	if s.ordered {
+		s.queue.push(full)
+	}
+	if s.alone {
+		s.compute(full)
+		return
+	}
+	for s.unclaimed.len() > 0 && s.unclaimed.first().claimed.Load() {
+		s.unclaimed.pop()
+	}
+	s.unclaimed.push(full)
+	if s.ended == nil {
+		s.ended = make(chan struct{}, 1)
+	}
+	s.scope.Go(s.worker, func(*pool.Worker) { s.compute(full) })
+	if s.values == 0 && s.count >= int64(2*s.worker.Pool().Workers()) {
+		s.computeOldest()
+	}
+}
+
 // deliver yields the batches that are ready. If must is set, it first waits until one is. It says whether to go on.
-func (s *stream[T, R]) deliver(w *pool.Worker, must bool) bool {
+func (s *stream[T, R]) deliver(must bool) bool {
 	for ; ; must = false {
 		b := s.next()
 		for b == nil && must && !s.cancelled() {
-			s.help(w)
+			s.help()
 			b = s.next()
 		}
 		if b == nil {
@@ -338,7 +357,10 @@ func (s *stream[T, R]) newBatch() *batch[T, R] {
 	}
 	clear(b.in)
 	clear(b.out)
-	*b = batch[T, R]{number: s.count, in: slices.Grow(b.in[:0], s.size), out: b.out[:0]}
+	*b = batch[T, R]{number: s.count, in: b.in[:0], out: b.out[:0]}
+	if !s.alone {
+		b.in = slices.Grow(b.in, s.size)
+	}
 	s.count++
 	return b
 }
@@ -347,11 +369,11 @@ func (s *stream[T, R]) newBatch() *batch[T, R] {
 func (s *stream[T, R]) resize(b *batch[T, R]) {
 	s.ticks += b.took
 	s.values += int64(len(b.in))
-	fits := heist.TicksIn(batchOfStream) * int64(len(b.in)) / max(b.took, 1)
+	fits := s.target * int64(len(b.in)) / max(b.took, 1)
 	s.size = int(min(max(fits, int64(s.size/2), 1), int64(s.window), mostBatch, 8*int64(s.size)))
 	shared := max(1, min(s.size, s.window/4)) // how many values the next batch has if it is
 	s.each = max(float64(b.took)/float64(len(b.in)), float64(s.ticks)/float64(s.values))
-	if s.alone = s.short(shared); !s.alone {
+	if s.alone = s.short(shared) || s.short(1) && s.ticks < s.target; !s.alone {
 		s.size = shared
 	}
 }
@@ -376,9 +398,9 @@ func (s *stream[T, R]) next() *batch[T, R] {
 }
 
 // help computes the oldest batch that is not claimed, or waits until one has ended.
-func (s *stream[T, R]) help(w *pool.Worker) {
+func (s *stream[T, R]) help() {
 	if !s.computeOldest() {
-		w.Block(func() { <-s.ended }) // all are claimed, and the workers that claimed them send
+		s.worker.Block(func() { <-s.ended }) // all are claimed, and the workers that claimed them send
 	}
 }
 

@@ -396,7 +396,7 @@ func TestAStreamLooksAtNoBatchTwice(t *testing.T) {
 						}
 						break
 					}
-					s.help(w)
+					s.help()
 				}
 			}
 		}))
@@ -487,7 +487,7 @@ func TestAStreamOfCheapFunctionsAllocatesLittle(t *testing.T) {
 
 // TestAStreamSharesValuesThatAreLongAtTimes: a value that took a millisecond is not forgotten while short ones follow, and is some time later.
 func TestAStreamSharesValuesThatAreLongAtTimes(t *testing.T) {
-	s := stream[int, int]{window: 64, size: 16}
+	s := stream[int, int]{window: 64, size: 16, target: heist.TicksIn(batchOfStream)}
 	computed := func(values int, each time.Duration) {
 		s.resize(&batch[int, int]{in: make([]int, values), took: int64(values) * heist.TicksIn(each)})
 	}
