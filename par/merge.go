@@ -49,23 +49,28 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 // fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
 const fewOnStack, largeOnStack = 128, 32
 
-// sortFew sorts s, in the caller alone: by insertion if s is short, or as long as that pays if s begins with a run that is not; around a value that is there more than
-// once; and else as leafFunc does. s must be shorter than shortFew.
+// sortFew sorts s, in the caller alone: by insertion if s is short, or as long as that pays if s begins with a run that is not; if it does not begin so, around a value that
+// is there more than once; and else as leafFunc does. s must be shorter than shortFew.
 func sortFew[E any](s []E, compare func(a, b E) int) {
 	if len(s) <= insertedAlone {
 		insertionFunc(s, s, compare)
 		return
 	}
-	end, down, equals := runOfFunc(s, compare)
-	if end > max(fewInOrder, min(len(s)/4, leastRun/2)) {
+	var around E
+	ok := false
+	if end, down, equals := runOfFunc(s, compare); end > max(fewInOrder, min(len(s)/4, leastRun/2)) {
 		if down {
 			reverseRun(s[:end], equals, compare)
 		}
-		if insertNear(s, end, compare) {
+		rest, down, equals := runOfFunc(s[end:], compare)
+		if down && end+rest == len(s) && rest > insertionLen { // up and down, as an organ pipe
+			reverseRun(s[end:], equals, compare)
+		} else if insertNear(s, end, compare) {
 			return
 		}
+	} else {
+		around, ok = repeated(s, compare)
 	}
-	around, ok := repeated(s, compare)
 	if len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack {
 		sortOnStack(s, around, ok, compare)
 	} else {

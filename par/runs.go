@@ -173,26 +173,24 @@ func runOf[K cmp.Ordered](keys []K, equals bool) (end int, down bool) {
 	if len(keys) == 0 {
 		return 0, false
 	}
-	last, first := keys[0], 1
-	for equals && first < len(keys) && keys[first] == last {
-		first++
-	}
-	if first < len(keys) && keys[first] < last {
-		for i, k := range keys[first:] {
-			if !(k < last) && !(equals && k == last) {
-				return first + i, true
-			}
-			last = k
-		}
-		return len(keys), true
-	}
-	for i, k := range keys[first-1:] {
+	last, end := keys[0], len(keys)
+	for i, k := range keys[1:] {
 		if !(k >= last) {
-			return first - 1 + i, false
+			end = 1 + i
+			break
 		}
 		last = k
 	}
-	return len(keys), false
+	if end == len(keys) || !(keys[end] < last) || end > 1 && !(equals && last == keys[0]) {
+		return end, false
+	}
+	for i, k := range keys[end:] {
+		if !(k < last) && !(equals && k == last) {
+			return end + i, true
+		}
+		last = k
+	}
+	return len(keys), true
 }
 
 // findRuns divides n elements into stretches. It returns nil if the sort was stopped, or if only a few long runs are wanted and there are others. Where the

@@ -183,7 +183,7 @@ func sortOrdered[E cmp.Ordered](w *pool.Worker, s []E, cancelled func() bool) bo
 			reverse(w, s)
 		}
 		return true
-	case len(s) <= shortNumbers/2 && (l.few || l.partly || l.ordered):
+	case len(s) <= shortNumbers/2 && (l.few || l.partly || l.ordered), len(s) <= shortNumbers && l.ordered && !l.few:
 		slices.Sort(s)
 		return true
 	}
