@@ -326,7 +326,8 @@ func (s *stream[T, R]) flush() {
 	}
 }
 
-// deliver yields the batches that are ready. If must is set, it first waits until one is. It says whether to go on.
+// deliver yields the batches that are ready. If must is set, it first waits until one is. It says whether to go on: not if the call was cancelled
+// while it waited, since the window has no room for another value.
 func (s *stream[T, R]) deliver(must bool) bool {
 	for ; ; must = false {
 		b := s.next()
@@ -335,7 +336,7 @@ func (s *stream[T, R]) deliver(must bool) bool {
 			b = s.next()
 		}
 		if b == nil {
-			return true
+			return !must
 		}
 		s.taken -= len(b.in)
 		if !s.give(b) {

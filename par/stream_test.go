@@ -684,6 +684,37 @@ func TestAStageEndsWithItsPlace(t *testing.T) {
 	})
 }
 
+// TestAStreamThatEndsTakesNoMoreThanItsWindow though its consumer waits for a result when the place's context ends.
+func TestAStreamThatEndsTakesNoMoreThanItsWindow(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(2))
+	for _, stream := range streams[int, int]() {
+		for at := range testutil.Stress(100) {
+			ctx, cancel := context.WithCancel(t.Context())
+			taken, yielded := 0, 0
+			for range stream(p.With(ctx), func(yield func(int) bool) {
+				for {
+					if taken++; taken-yielded > 3 {
+						t.Errorf("%d values were taken and %d yielded", taken, yielded)
+					}
+					if !yield(taken - 1) {
+						return
+					}
+				}
+			}, 3, func(_ context.Context, i int) (int, error) {
+				if i == at {
+					cancel()
+				}
+				heist.Spin(30 * time.Microsecond)
+				return i, nil
+			}) {
+				yielded++
+			}
+			cancel()
+		}
+	}
+	requireAtRest(t, p)
+}
+
 // TestAConsumerBelongsToTheCallAroundTheStream: neither the stream's error nor the end of its place ends what the
 // consumer computes, and the end of the call around does.
 func TestAConsumerBelongsToTheCallAroundTheStream(t *testing.T) {
