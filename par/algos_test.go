@@ -1120,6 +1120,32 @@ func TestAValueWaitsForItsBatchOnly(t *testing.T) {
 	require.NoError(t, handled.once())
 }
 
+// TestFewValuesWaitWhereASequenceBecomesSlow: its batch is not filled, whether the caller was alone or dealt batches out.
+func TestFewValuesWaitWhereASequenceBecomesSlow(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(1))
+	for _, f := range []time.Duration{0, 100 * time.Nanosecond} {
+		const fast, slow = 10_000, 100
+		handled := 0
+		require.NoError(t, ForSeq(p, func(yield func(int) bool) {
+			for i := range fast + slow {
+				if i >= fast {
+					heist.Spin(2 * batchTime)
+				}
+				if waiting := i - max(handled, fast); waiting > mostUnseen {
+					t.Errorf("%d slow values wait", waiting)
+				}
+				if !yield(i) {
+					return
+				}
+			}
+		}, func(int) {
+			handled++
+			heist.Spin(f)
+		}))
+		require.Equal(t, fast+slow, handled)
+	}
+}
+
 // TestBlocksAreTheWholeRangeAndAtMost2048.
 func TestBlocksAreTheWholeRangeAndAtMost2048(t *testing.T) {
 	for n := 0; n < 1<<22; n += 1 + n/100 {

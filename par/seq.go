@@ -14,7 +14,8 @@ import (
 // ForSeq calls f with each value of the sequence, some at the same time, and returns when
 // all calls have returned. The sequence itself runs in the caller, which handles values
 // too: it begins alone, and after 16 microseconds, if a value takes 30 ns or more, it deals batches to the other workers, up to four to each. A value waits
-// until its batch is full, which has up to 4096 values, and few if the sequence is slow. So a sequence must not
+// until its batch is full, which has up to 4096 values, or one if the sequence is slow. Where a fast sequence becomes slow, up
+// to 8 slow values wait for one another. So a sequence must not
 // wait for f of a value that it has yielded, nor f for that of another value. A panic in f
 // or in the sequence continues in the caller as a [*pool.PanicError].
 //
@@ -69,7 +70,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], first func(few []T), begi
 		return errors.New("par: ForSeq or MapSeq was given a nil sequence")
 	}
 	target := heist.TicksIn(batchTime)
-	d := &dealer[T]{first: first, begin: begin, batch: make([]T, 0, betweenLooks), alone: true, size: mostBatch, look: 1, step: 1, target: target, patience: target}
+	d := &dealer[T]{first: first, begin: begin, batch: make([]T, 0, mostUnseen), alone: true, size: mostBatch, look: 1, step: 1, target: target, patience: target}
 	return pool.Do(at, func(w *pool.Worker) {
 		ends := at.Context().Done() != nil
 		cancelled, _ := w.Call() // values may run the body of the loop below in a call of its own
@@ -83,7 +84,7 @@ func batches[T any](at pool.Place, values iter.Seq[T], first func(few []T), begi
 				if d.batch = append(d.batch, value); len(d.batch) < d.look {
 					continue
 				}
-				if d.failed.Load() || cancelled() {
+				if d.failed.Load() || !ends && cancelled() {
 					return
 				}
 				d.turn(s, w)
@@ -119,10 +120,10 @@ type dealer[T any] struct {
 	failed  atomic.Bool  // one of these panicked
 }
 
-// turn does what there is to do when the batch has look values. If the sequence is slow, it has one.
+// turn does what there is to do when the batch has look values.
 func (d *dealer[T]) turn(s *pool.Scope, w *pool.Worker) {
 	slow := heist.Ticks()-d.turned > d.target
-	if d.step = min(2*d.step, betweenLooks); slow {
+	if d.step = min(2*d.step, mostUnseen); slow {
 		d.step = 1
 	}
 	switch {
@@ -130,21 +131,21 @@ func (d *dealer[T]) turn(s *pool.Scope, w *pool.Worker) {
 		d.first(d.batch)
 		d.count += int64(len(d.batch))
 		d.batch = d.batch[:0]
-		d.judge()
 	case slow || len(d.batch) >= d.size:
 		d.deal(s, w)
 	}
+	if d.turned = heist.Ticks(); d.alone {
+		d.judge()
+	}
 	d.look = min(len(d.batch)+d.step, d.size)
-	d.turned = heist.Ticks()
 }
 
 // judge decides whether the caller goes on alone.
 func (d *dealer[T]) judge() {
-	now := heist.Ticks()
-	switch took := now - d.began; {
+	switch took := d.turned - d.began; {
 	case took <= d.patience:
 	case d.count*d.target > took*mostAlone: // these are not worth dealing out, but others may follow
-		d.began, d.count, d.patience = now, 0, longLook*d.target
+		d.began, d.count, d.patience = d.turned, 0, longLook*d.target
 	default:
 		d.alone = false
 		d.size = int(min(max(d.count*d.target/took, 1), mostBatch))
@@ -179,9 +180,6 @@ func (d *dealer[T]) deal(s *pool.Scope, w *pool.Worker) {
 		d.size = min(2*d.size, mostBatch)
 	}
 }
-
-// betweenLooks is how many values the caller takes, at most, between two looks at the clock, which with what belongs to it takes 30 ns.
-const betweenLooks = 16
 
 // mostAlone is how many values the caller handles in batchTime, at least, if it deals none out: they take it less than 30 ns each, of which the sequence
 // and the closures around it are 10 to 15, and to deal a value out takes about as long.

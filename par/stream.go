@@ -46,7 +46,8 @@ import (
 // batchOfStream is how long a batch of a stream should take. A batch costs 0.3 microseconds.
 const batchOfStream = 20 * time.Microsecond
 
-// mostUnseen is how many values of a fast source the consumer takes between two looks at the clock, which take 10 ns.
+// mostUnseen is how many values of a fast source the consumer takes between two looks at the clock, which with what belongs to it takes 20 to 30 ns. So
+// many wait for one another where the source becomes slow.
 const mostUnseen = 8
 
 // worthABatch is how long a batch takes, at least, that another worker may compute. With two workers on far cores 3 microseconds took up to 1.3
@@ -71,8 +72,8 @@ var shortFuncs [1 << 6]atomic.Uintptr
 // An f that waits for something does so in [pool.Pool.Block], and other values are computed meanwhile.
 //
 // The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
-// batches, by the consumer alone if a quarter of the window takes less than 4 microseconds. So f must not wait for what
-// the consumer does with a result, for another value, nor for its context to end by
+// batches, by the consumer alone if a quarter of the window takes less than 4 microseconds, and in the first 20 microseconds if one value
+// does. So f must not wait for what the consumer does with a result, for another value, nor for its context to end by
 // another value's error, and the source must not wait for f. Results and errors are yielded only between two values of the
 // source, and between two that the consumer computes: one that takes or waits for long holds back what is finished, and a
 // source also the values in a batch that is not full. Nothing happens before the stream is ranged over; to range over it
