@@ -1247,13 +1247,13 @@ func TestPanicNilOfAnAlgorithmArrives(t *testing.T) {
 // after it.
 func TestFindKeepsTheFirstHit(t *testing.T) {
 	for _, laterFirst := range []bool{false, true} {
-		b := findBody{first: new(atomic.Int64)}
+		b := findBody[findIndex]{first: new(atomic.Int64)}
 		b.first.Store(math.MaxInt64)
-		b.find = func(lo, _ int) int {
+		b.f = func(lo, _ int) int {
 			require.Less(t, lo, 20, "it comes after a hit")
 			if laterFirst && lo == 0 || !laterFirst && lo == 10 {
 				other := b
-				other.find = func(lo, _ int) int { return lo + 5 }
+				other.f = func(lo, _ int) int { return lo + 5 }
 				other.Run(10-lo, 20-lo) // while this chunk runs
 				b.Run(20, 30)
 			}

@@ -292,14 +292,14 @@ func FindErr[T any](at pool.Place, s []T, is func(ctx context.Context, e T) (boo
 		return -1, errNilFunc("FindErr")
 	}
 	err = try(at, func(at pool.Place, t *errCall) (err error) {
-		i, err = findRange(at, len(s), is, func(lo, hi int) int {
+		i, err = findRange(at, len(s), is, findIndex(func(lo, hi int) int {
 			for i := lo; i < hi; i++ {
 				if value(t, i, s[i], is) {
 					return i
 				}
 			}
 			return -1
-		})
+		}))
 		return err
 	})
 	if err != nil {

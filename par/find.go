@@ -16,14 +16,7 @@ func Find[T any](at pool.Place, s []T, is func(T) bool) (int, error) {
 	if is == nil {
 		return -1, errNilFunc("Find")
 	}
-	return findRange(at, len(s), is, func(lo, hi int) int {
-		for i, e := range s[lo:hi] {
-			if is(e) {
-				return lo + i
-			}
-		}
-		return -1
-	})
+	return findRange(at, len(s), is, findElement[T]{s, is, true})
 }
 
 // FindRange returns the least index that find returns for ranges of 0 to n-1, or -1. For a range,
@@ -32,26 +25,50 @@ func FindRange(at pool.Place, n int, find func(lo, hi int) int) (int, error) {
 	if find == nil {
 		return -1, errNilFunc("FindRange")
 	}
-	return findRange(at, n, find, func(lo, hi int) int {
-		i := find(lo, hi)
-		if i >= 0 && (i < lo || i >= hi) {
-			panic(fmt.Errorf("par: the function of FindRange returned %d for %d to %d; it must be one of them, or -1", i, lo, hi-1))
-		}
-		return i
-	})
+	return findRange(at, n, find, findIndex(find))
 }
 
-// findRange is FindRange with the user's function of.
-func findRange(at pool.Place, n int, of any, find func(lo, hi int) int) (int, error) {
+// finder finds in a range: it returns the least index that is looked for, or a negative number.
+type finder interface{ in(lo, hi int) int }
+
+// findElement finds the first element for which is is want.
+type findElement[T any] struct {
+	s    []T
+	is   func(T) bool
+	want bool
+}
+
+func (f findElement[T]) in(lo, hi int) int {
+	for i, e := range f.s[lo:hi] {
+		if f.is(e) == f.want {
+			return lo + i
+		}
+	}
+	return -1
+}
+
+// findIndex finds what the user's function of a range finds.
+type findIndex func(lo, hi int) int
+
+func (f findIndex) in(lo, hi int) int {
+	i := f(lo, hi)
+	if i >= 0 && (i < lo || i >= hi) {
+		panic(fmt.Errorf("par: the function of FindRange returned %d for %d to %d; it must be one of them, or -1", i, lo, hi-1))
+	}
+	return i
+}
+
+// findRange finds the first of n with f, which calls the user's function of.
+func findRange[F finder](at pool.Place, n int, of any, f F) (int, error) {
 	i := -1
 	done, others, err := pool.Granularity{}.Probe(at, n, of, func(lo, hi int) (more bool) {
-		i = find(lo, hi)
+		i = f.in(lo, hi)
 		return i < 0
 	})
 	if err != nil || done == n {
 		return max(i, -1), err
 	}
-	b := findBody{new(atomic.Int64), find}
+	b := findBody[F]{new(atomic.Int64), f}
 	b.first.Store(math.MaxInt64)
 	err = rest(at, done, n, others.InOrder(), b.Run)
 	if first := b.first.Load(); err == nil && first < math.MaxInt64 {
@@ -60,14 +77,14 @@ func findRange(at pool.Place, n int, of any, find func(lo, hi int) int) (int, er
 	return -1, err
 }
 
-type findBody struct {
+type findBody[F finder] struct {
 	first *atomic.Int64 // the least index found; the workers of the loop write
-	find  func(lo, hi int) int
+	f     F
 }
 
-func (b findBody) Run(lo, hi int) {
+func (b findBody[F]) Run(lo, hi int) {
 	if b.first.Load() > int64(lo) {
-		if i := b.find(lo, hi); i >= 0 {
+		if i := b.f.in(lo, hi); i >= 0 {
 			lower(b.first, int64(i))
 		}
 	}
@@ -97,6 +114,6 @@ func All[T any](at pool.Place, s []T, is func(T) bool) (bool, error) {
 	if is == nil {
 		return false, errNilFunc("All")
 	}
-	i, err := Find(at, s, func(e T) bool { return !is(e) })
+	i, err := findRange(at, len(s), is, findElement[T]{s, is, false})
 	return i < 0 && err == nil, err
 }

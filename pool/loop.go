@@ -39,6 +39,9 @@ const (
 	// After aloneTime / probeTime, 4 microseconds, a probe has measured enough to call a
 	// loop long.
 	probeTime = 2
+	// A probe asks whether its place has ended at a look that comes aloneTime / askedTime, half a microsecond, after the last
+	// time: that takes as long as the look itself.
+	askedTime = 16
 	// A probe begins with 1 item in probeShare, the most that a machine with 64 CPUs can
 	// afford to run on one of them, and never needs more than mostProbed.
 	probeShare, mostProbed = 256, 64
@@ -332,8 +335,12 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			return restOf(at, 0, n, probed{few: few}, g), nil
 		}
 	}
+	var w *Worker
+	if !ok {
+		w = at.view().w
+	}
 	last := heist.Ticks()
-	worth, spared := p.long(last), false
+	worth, spared, asked := p.long(last), false, last
 	start, next := last, min(n/probeShare, mostProbed)|1
 	for done := 0; ; {
 		lo, hi := done, next
@@ -379,13 +386,17 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			next = n / 2
 		}
 		next = min(next, n)
-		if !ok {
+		if ok {
+			continue
+		}
+		if now-asked >= p.ticks.loop.Alone/askedTime {
 			if _, err := check(at); err != nil {
 				return nil, err
 			}
-			if w := at.view().w; w != nil { // it may compute many such loops in a row
-				w.giveWayIfDue(now)
-			}
+			asked = now
+		}
+		if w != nil { // it may compute many such loops in a row
+			w.giveWayIfDue(now)
 		}
 	}
 }
