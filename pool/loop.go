@@ -39,6 +39,9 @@ const (
 	// After aloneTime / probeTime, 4 microseconds, a probe has measured enough to call a
 	// loop long.
 	probeTime = 2
+	// A probe of a loop that looks long looks again after aloneTime / soonTime, a microsecond: each look costs more than its 12 ns, because
+	// the processor no longer overlaps the items before it with those behind it.
+	soonTime = 8
 	// A probe asks whether its place has ended at a look that comes aloneTime / askedTime, half a microsecond, after the last
 	// time: that takes as long as the look itself.
 	askedTime = 16
@@ -297,7 +300,7 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // probe looks at the clock after a few items, and judges the rest by the items since the
 // last look. If the rest looks short, it goes on to 16 times as many items, but looks again
 // at half of the range, because items may be cheap at first and cost more later. If the rest
-// looks long, cold caches may be the reason, so it goes on to twice as many items, until it
+// looks long, cold caches may be the reason, so it goes on to what takes a microsecond, at least twice and at most 16 times as many items, until it
 // has measured for aloneTime / probeTime. Each look costs 12 ns. If the rest then takes longer than the wake-up of a worker, but
 // is not worth one (worth.go), it goes on alone as long as no worker searches, and looks each aloneTime.
 //
@@ -369,7 +372,8 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 		case left < float64(p.ticks.loop.Alone):
 			next = times(16, done, n)
 		case now-start < p.ticks.loop.Alone/probeTime:
-			next = times(2, done, n)
+			soon := done + int(float64(p.ticks.loop.Alone/soonTime)*float64(items)/float64(took))
+			next = min(max(soon, times(2, done, n)), times(16, done, n))
 		case left < float64(worth) && p.core.Sleep.Load().Searching() == 0:
 			next = done + max(int(float64(p.ticks.loop.Alone)*float64(items)/float64(took)), 1)
 			spared = true

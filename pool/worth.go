@@ -145,8 +145,14 @@ func (p *Pool) wanted(now int64) {
 	}
 }
 
-// long returns how long loops are that are long, in heist.Ticks.
-func (p *Pool) long(now int64) int64 { return worthFactor * p.wakeUp(now) }
+// long returns how long loops are that are long, in heist.Ticks. One worker gives no help to its guests, so only what would hold them up for long
+// is for it.
+func (p *Pool) long(now int64) int64 {
+	if p.core.Size() == 1 {
+		return worthFactor * p.ticks.mostInARow
+	}
+	return worthFactor * p.wakeUp(now)
+}
 
 // lengthOf says whether a loop is long that takes so many ticks alone.
 func lengthOf(ticks, atLeast int64) length {
