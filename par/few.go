@@ -17,6 +17,9 @@ import (
 // the mean, because a comparator says at once that elements are equal. Quicksorts that put aside what equals the pivot (as
 // pdqsort, ipnsort and driftsort do) take twice as many comparisons, and merges log2 n.
 //
+// From leastDealt elements on a sample with many values is good for those that it has more than once: they are dealt out, and so is what lies between
+// them. In the leaves of a merge sort (merge.go) elements that are equal are put aside as quicksorts do, if a few of the leaf's are equal.
+//
 // The sample is taken before runs are looked for if there are equal neighbours, or a window that is not in order (runs.go), and afterwards if most elements
 // are in no run, or there are many runs: values that repeat have short runs, and seldom equal neighbours.
 //
@@ -31,8 +34,12 @@ const mostValues = 100
 // leastDistinct and mostDistinct are how many elements of a sample may be all different, in a short slice and in a long one.
 const leastDistinct, mostDistinct = 12, 24
 
-// sampled is how many elements are asked for values.
-const sampled = 256
+// sampled is how many elements are asked for values, at most: those that repeat among so many have buckets of their own.
+const sampled = 2 * 127
+
+// leastDealt is the length of a slice of which those values are dealt out that a sample has more than once, if all are not few. In shorter ones workers that merge, and leaves
+// that put equal elements aside, take less time, though more comparisons.
+const leastDealt = 1 << 15
 
 // deal deals the elements out if they have few values, and returns the stretches that they are in then, or nil.
 // A panic of the comparator may pass: nothing has been written.
@@ -53,7 +60,7 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 			if i%mergeLen == 0 && e.stopped() {
 				return
 			}
-			b := bucketOf(values, x, e.compare)
+			b := uint8(bucketOf(values, x, e.compare))
 			bucket[i] = b
 			next[b]++
 		}
@@ -103,22 +110,35 @@ func moveToBuckets[E any](w *pool.Worker, s, buffer []E, bucket []uint8, parts [
 	copyAt(w, s, buffer)
 }
 
-// values returns the values in a sample of s, in order, or nil if there are many.
-func (e *comparables[E]) values(s []E) []E {
-	return sampleValues(len(s), func(values []E, i int) []E {
-		x := s[i]
-		if b := int(bucketOf(values, x, e.compare)); b%2 == 0 {
-			return slices.Insert(values, b/2, x)
+// values returns the values in a sample of s, in order: all if they are few, and of a long slice else those that repeat, if many do. Otherwise it returns nil.
+func (e *comparables[E]) values(s []E) (values []E) {
+	n, repeat := len(s), make([]bool, 0, sampled)
+	add := func(values []E, i int) []E {
+		b := bucketOf(values, s[i], e.compare)
+		if b%2 == 1 {
+			repeat[b/2] = true
+			return values
 		}
-		return values
-	})
+		repeat = slices.Insert(repeat, b/2, false)
+		return slices.Insert(values, b/2, s[i])
+	}
+	if n < leastDealt {
+		return sampleValues(n, min(n/8, sampled), min(n/24, mostValues), mostDistinct, add)
+	}
+	values = sampleValues(n, sampled, sampled-sampled/16, 2*mostDistinct, add)
+	some := values[:0]
+	for i, x := range values {
+		if repeat[i] {
+			some = append(some, x)
+		}
+	}
+	return some
 }
 
-// sampleValues has add put a sample of n elements, by their indices, to the values, unless they are there, and returns nil if there are many. Where
-// the first elements of the sample are all different, it is no longer: 12 of 16 values are once in 300 times, 24 of 100 values once in 20.
-func sampleValues[E any](n int, add func(values []E, i int) []E) (values []E) {
-	size := min(n/8, sampled)
-	most, distinct := min(size/2, mostValues), min(leastDistinct+n/256, mostDistinct)
+// sampleValues has add put a sample of n elements, by their indices, to the values, unless they are there, and returns nil if these are more than most. Where
+// the first elements of the sample, up to distinct, are all different, it is no longer: 12 of 16 values are once in 300 times, 24 of 100 values once in 20.
+func sampleValues[E any](n, size, most, distinct int, add func(values []E, i int) []E) (values []E) {
+	distinct = min(leastDistinct+n/256, distinct)
 	values = make([]E, 0, distinct) // at once: most samples that are not few end with so many
 	random := uint32(2463534242)    // Marsaglia's xorshift: nothing that is in step with elements that repeat
 	for k := range size {
@@ -135,20 +155,20 @@ func sampleValues[E any](n int, add func(values []E, i int) []E) (values []E) {
 }
 
 // bucketOf returns the bucket of x: 2i+1 for the value at index i, 2i for what lies before it.
-func bucketOf[E any](values []E, x E, compare func(a, b E) int) uint8 {
+func bucketOf[E any](values []E, x E, compare func(a, b E) int) int {
 	lo, hi := 0, len(values)
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
 		switch c := compare(x, values[mid]); {
 		case c == 0:
-			return uint8(2*mid + 1)
+			return 2*mid + 1
 		case c < 0:
 			hi = mid
 		default:
 			lo = mid + 1
 		}
 	}
-	return uint8(2 * lo)
+	return 2 * lo
 }
 
 // slotBits is the logarithm of how many slots there are for values that are counted: 4 KiB, an eighth of a first-level cache.
@@ -204,7 +224,8 @@ type counted[T comparable] struct {
 // newCounted returns nil if a sample has many values.
 func newCounted[T comparable](n int, some func(lo, hi int, space []T) []T, k kind[T]) *counted[T] {
 	space := make([]T, 1)
-	values := sampleValues(n, func(values []T, i int) []T {
+	size := min(n/8, sampled)
+	values := sampleValues(n, size, min(size/2, mostValues), mostDistinct, func(values []T, i int) []T {
 		if x := some(i, i+1, space)[0]; !slices.Contains(values, x) {
 			return append(values, x)
 		}

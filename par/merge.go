@@ -49,15 +49,12 @@ func leafFunc[E any](s, buffer []E, to side, compare func(a, b E) int) (in side)
 // fewOnStack is how many elements have their buffer on the stack, if they are of up to largeOnStack bytes.
 const fewOnStack, largeOnStack = 128, 32
 
-// sortFew sorts s, in the caller alone: by insertion if s is short, or as long as that pays if s begins with a run that is not; if it does not begin so, around a value that
-// is there more than once; and else as leafFunc does. s must be shorter than shortFew.
+// sortFew sorts s, in the caller alone: by insertion if s is short, or as long as that pays if s begins with a run that is not; and else as leaf does.
 func sortFew[E any](s []E, compare func(a, b E) int) {
 	if len(s) <= insertedAlone {
 		insertionFunc(s, s, compare)
 		return
 	}
-	var around E
-	ok := false
 	if end, down, equals := runOfFunc(s, compare); end > max(fewInOrder, min(len(s)/4, leastRun/2)) {
 		if down {
 			reverseRun(s[:end], equals, compare)
@@ -68,60 +65,98 @@ func sortFew[E any](s []E, compare func(a, b E) int) {
 		} else if insertNear(s, end, compare) {
 			return
 		}
-	} else {
-		around, ok = repeated(s, compare)
 	}
 	if len(s) <= fewOnStack && unsafe.Sizeof(s[0]) <= largeOnStack {
-		sortOnStack(s, around, ok, compare)
+		sortOnStack(s, compare)
 	} else {
 		buffer := scratch[E](len(s))
-		sortAround(s, buffer, around, ok, compare)
+		leaf(s, buffer, inSlice, compare)
 		recycle(buffer)
 	}
 }
 
-// repeated returns an element that is there more than once, if three elements of s, or five of 100, have two that are equal.
-func repeated[E any](s []E, compare func(a, b E) int) (x E, ok bool) {
-	some := 3
-	if len(s) >= 100 {
-		some = 5
+// leaf sorts s, which is in no order, by way of the buffer: around a value that is there more than once, or by merges. It returns the side that the elements are in
+// then. If the comparator panics, or calls runtime.Goexit, s has its elements.
+func leaf[E any](s, buffer []E, to side, compare func(a, b E) int) (in side) {
+	if len(s) > insertedAlone {
+		if x, ok := repeated(s, compare); ok {
+			quickFunc(s, buffer, x, 2*bits.Len(uint(len(s))), compare)
+			return inSlice
+		}
 	}
-	for i, step := 1, len(s)/some; i < some; i++ {
-		for k := range i {
-			if compare(s[i*step], s[k*step]) == 0 {
-				return s[i*step], true
+	return leafFunc(s, buffer, to, compare)
+}
+
+// repeated returns an element that is there more than once, if a sample of three to eight has two that are equal.
+func repeated[E any](s []E, compare func(a, b E) int) (x E, ok bool) {
+	var sample [8]E // sorted so far
+	some := min(3+len(s)/50, len(sample))
+	for i := range sample[:some] {
+		sample[i] = s[(2*i+1)*len(s)/(2*some)]
+		for k := i; k > 0; k-- {
+			c := compare(sample[k], sample[k-1])
+			if c == 0 {
+				return sample[k], true
 			}
+			if c > 0 {
+				break
+			}
+			sample[k], sample[k-1] = sample[k-1], sample[k]
 		}
 	}
 	return x, false
 }
 
-// sortAround sorts s by way of the buffer. If so asked, it puts what is less than around, equal, and greater aside each, and sorts the first and the last,
-// which most likely have few values, too. All comparisons come before a move, so s has its elements if the comparator panics. One that is no order may find nothing equal.
-func sortAround[E any](s, buffer []E, around E, ask bool, compare func(a, b E) int) {
-	var next [3]int // of the three
-	if ask {
-		var which [shortFew]uint8
-		for i, e := range s {
-			c := compare(e, around)
-			k := uint8(1 + (c>>(bits.UintSize-1) | int(uint(-c)>>(bits.UintSize-1)))) // a branch would seldom be predicted
-			which[i] = k
-			next[k%3]++
-		}
-		if less, end := next[0], next[0]+next[1]; end-less > 1 {
-			next = [3]int{0, less, end}
-			for i, e := range s {
-				n := &next[which[i]%3]
-				buffer[*n] = e
-				*n++
-			}
-			copy(s, buffer)
-			sortFew(s[:less], compare)
-			sortFew(s[end:], compare)
-			return
+// quickFunc sorts s by way of the buffer. It parts s around x, and what is less and what is greater around an element of its own. What is equal to
+// one of them is done, so elements that are often there are compared seldom, whereas merges compare them as often as others. It ends with merges where nothing
+// equal was found, and after some levels. If the comparator panics, or calls runtime.Goexit, s has its elements.
+func quickFunc[E any](s, buffer []E, x E, levels int, compare func(a, b E) int) {
+	less, end := partFunc(s, buffer, x, compare)
+	for _, part := range [2][]E{s[:less], s[end:]} {
+		switch {
+		case len(part) <= insertedAlone:
+			insertionFunc(part, part, compare)
+		case levels == 0 || end-less < 2:
+			leafFunc(part, buffer[:len(part)], inSlice, compare)
+		default:
+			quickFunc(part, buffer, median(part, compare), levels-1, compare)
 		}
 	}
-	leafFunc(s, buffer, inSlice, compare)
+}
+
+// median returns the median of three elements of s.
+func median[E any](s []E, compare func(a, b E) int) E {
+	a, b, c := s[len(s)/4], s[len(s)/2], s[len(s)-1-len(s)/4]
+	if compare(b, a) < 0 {
+		a, b = b, a
+	}
+	switch {
+	case compare(c, b) >= 0:
+		return b
+	case compare(c, a) >= 0:
+		return c
+	}
+	return a
+}
+
+// partFunc moves what is less than x to the beginning of s, and what is greater to its end. It returns where those end that are less, and those that are equal.
+// Each element is written to the three places where it might belong, and the next one overwrites two of these, because a branch could not be predicted.
+func partFunc[E any](s, buffer []E, x E, compare func(a, b E) int) (less, end int) {
+	equal, greater, last := 0, 0, len(s)-1
+	defer func() { // also if the comparator ends this early: s has the others still
+		end = less + copy(s[less:], buffer[:equal])
+		for k := range greater {
+			s[end+k] = buffer[last-k]
+		}
+	}()
+	for _, e := range s {
+		c := compare(e, x)
+		isLess := int(uint(c) >> (bits.UintSize - 1))
+		isGreater := int(uint(-c)>>(bits.UintSize-1)) &^ isLess
+		s[less], buffer[equal], buffer[last-greater] = e, e, e
+		less, equal, greater = less+isLess, equal+1-isLess-isGreater, greater+isGreater
+	}
+	return less, less + equal
 }
 
 // fewInOrder is how long the run is at most that disordered elements begin with: 1 of 360 times a random one is longer.
@@ -130,9 +165,9 @@ const fewInOrder = 5
 // sortOnStack has a function of its own for its frame.
 //
 //go:noinline
-func sortOnStack[E any](s []E, around E, ask bool, compare func(a, b E) int) {
+func sortOnStack[E any](s []E, compare func(a, b E) int) {
 	var buffer [fewOnStack]E
-	sortAround(s, buffer[:len(s)], around, ask, compare)
+	leaf(s, buffer[:len(s)], inSlice, compare)
 }
 
 // runOfFunc returns where the run ends that s begins with, whether it descends, and whether equal elements are in one that does.
@@ -311,7 +346,7 @@ func (e *comparables[E]) leaf(r extent, to side) (in side) {
 	}()
 	s := e.sides[inSlice][r.lo:r.hi]
 	if end, down, equals := runOfFunc(s, e.compare); end < len(s) {
-		in = leafFunc(s, e.sides[inBuffer][r.lo:r.hi], to, e.compare)
+		in = leaf(s, e.sides[inBuffer][r.lo:r.hi], to, e.compare)
 	} else if down {
 		reverseRun(s, equals, e.compare)
 	}

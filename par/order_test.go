@@ -34,6 +34,7 @@ var orders = map[string]func(n int, r *rand.Rand) []int{
 	"mostly one": func(n int, r *rand.Rand) []int {
 		return keysFrom(n, func(int) int { return max(0, r.IntN(2*n+1)-n) })
 	},
+	"power law": powerLaw,
 	"stairs": func(n int, r *rand.Rand) []int {
 		step := 1 + r.IntN(50)
 		return keysFrom(n, func(i int) int { return i / step })
@@ -84,6 +85,11 @@ var orders = map[string]func(n int, r *rand.Rand) []int{
 	"interleaved": func(n int, _ *rand.Rand) []int { return keysFrom(n, func(i int) int { return i%2*n + i }) },
 }
 
+// powerLaw returns keys of which the k-th is there as often as 1/k says.
+func powerLaw(n int, r *rand.Rand) []int {
+	return keysFrom(n, func(int) int { return int(math.Pow(float64(n), r.Float64())) })
+}
+
 func keysFrom(n int, key func(i int) int) []int {
 	s := make([]int, n)
 	for i := range s {
@@ -106,7 +112,7 @@ func shuffleSome(s []int, r *rand.Rand) {
 
 // someLen returns a length at which sorts go another way, or one near it.
 func someLen(r *rand.Rand) int {
-	borders := []int{0, insertionLen, insertedAlone, fewOnStack, serialSort, shortFew, shortNumbers, leafLen, mergeLen, radixLeaf, 2 * partLen, 3 * mergeLen}
+	borders := []int{0, insertionLen, insertedAlone, fewOnStack, serialSort, shortFew, shortNumbers, leafLen, mergeLen, radixLeaf, 2 * partLen, 3 * mergeLen, leastDealt}
 	if testutil.UnderRace {
 		borders = borders[:8]
 	}
@@ -266,6 +272,9 @@ func TestSortFuncComparesLittle(t *testing.T) {
 		{"reversed, each twice", keysFrom(n, func(i int) int { return -i / 2 }), 2.1 * n},
 		{"5 values", keysFrom(n, func(int) int { return r.IntN(5) }), 2.5 * n},
 		{"60 values", keysFrom(n, func(int) int { return r.IntN(60) }), 5.5 * n},
+		{"256 values", keysFrom(n, func(int) int { return r.IntN(256) }), 10 * n},
+		{"half of one", keysFrom(n, func(int) int { return r.IntN(2) * r.IntN(n) }), 8.6 * n},
+		{"power law", powerLaw(n, r), 13.2 * n},
 		{"7 values in turn", keysFrom(n, func(i int) int { return i % 7 }), 2.8 * n},
 		{"16 values in turn", keysFrom(n, func(i int) int { return i % 16 }), 6 * n},
 		{"1% swapped", disturbed(n, r, func(s []int) {
@@ -288,7 +297,7 @@ func TestSortFuncComparesLittle(t *testing.T) {
 			require.Equal(t, n-1, calls, "%s %d", name, n)
 		}
 	}
-	for values, most := range map[int]float64{2: 1.7, 3: 2.3, 5: 3.8} { // merges take 4.8 to 6.7
+	for values, most := range map[int]float64{2: 1.7, 3: 2.3, 5: 3.8, 10: 4.9} { // merges take 4.8 to 6.9
 		for _, n := range []int{100, serialSort - 1, shortFew - 1} {
 			calls, times := 0, 200
 			for range times {

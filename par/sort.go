@@ -63,7 +63,7 @@ const (
 	// two, it was reasoned from the costs of a fork and a cache miss, not swept.
 	serialSort = 256
 
-	// shortFew is the length below which the caller alone sorts what may have few values around one of them: counting them needs tables.
+	// shortFew is the length below which few values are left to a leaf: counting them needs tables.
 	shortFew = 2 * serialSort
 
 	// shortNumbers is the length up to which numbers and strings that are in some order are left to slices.Sort, which then takes less than a buffer
@@ -112,7 +112,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 //
 // Elements that are in order are compared once, and so are more than 16 in reverse order, or twice if some of these are equal. Runs are merged, and if
 // there are few values, an element is compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
-// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Sorts that follow share this memory, as those of [Sort] do. Up to 255 elements, or 511 with few values, are
+// elements of up to 32 bytes that are in no order is on the stack. If there are few values, it is a byte more for each element. Sorts that follow share this memory, as those of [Sort] do. Up to 255 elements are
 // sorted by the caller alone.
 func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error {
 	if compare == nil {
@@ -281,15 +281,9 @@ func (e *comparables[E]) sort(w *pool.Worker, l looked) bool {
 	if l.ordered && e.rotate(w) {
 		return true
 	}
-	if len(s) < shortFew && !l.ordered && !l.partly {
-		if _, ok := repeated(s, e.compare); ok {
-			sortFew(s, e.compare)
-			return true
-		}
-	}
 	var runs []stretch
 	early := l.few || !l.calm
-	if early {
+	if early && (len(s) >= shortFew || l.ordered || l.partly) {
 		runs = e.deal(w)
 	}
 	if runs == nil && (l.ordered || l.partly) {

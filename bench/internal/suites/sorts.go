@@ -155,6 +155,7 @@ var gridOrders = []struct {
 	{"reversed", func(_ *rand.Rand, i, n int) int64 { return int64(n-i) * 1_000_003 }},
 	{"equal", func(*rand.Rand, int, int) int64 { return 7 }},
 	{"5-values", func(r *rand.Rand, _, _ int) int64 { return r.Int64N(5) * 1_000_000_007 }},
+	{"power-law", func(r *rand.Rand, _, n int) int64 { return int64(math.Pow(float64(n), r.Float64())) * 1_000_003 }},
 	{"organ-pipe", func(_ *rand.Rand, i, n int) int64 { return int64(min(i, n-i)) }},
 	{"killer", func(_ *rand.Rand, i, n int) int64 { return inputs[len(inputs)-1].key(i, n) }},
 	{"sawtooth", func(_ *rand.Rand, i, n int) int64 { return int64(i % (n/16 + 1)) }},
