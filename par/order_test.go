@@ -255,6 +255,22 @@ func TestSortsOfAnyOrderThatEndEarlyKeepAPermutation(t *testing.T) {
 	})
 }
 
+// TestASortOfFewValuesEndsSoonAfterItsContext, whose comparator may take long.
+func TestASortOfFewValuesEndsSoonAfterItsContext(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	r := rand.New(rand.NewPCG(6, 6))
+	var calls atomic.Int64 // the worker may take part
+	err := SortFunc(p.With(ctx), keysFrom(1<<16, func(int) int { return r.IntN(60) }), func(a, b int) int {
+		if calls.Add(1) == 5000 {
+			cancel()
+		}
+		return a - b
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.LessOrEqual(t, calls.Load(), int64(5000+2*7*serialSort))
+}
+
 // TestSortFuncComparesLittle: near the least for random elements, about once for each element that is in order.
 func TestSortFuncComparesLittle(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(1))
