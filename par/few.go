@@ -34,11 +34,11 @@ const mostValues = 100
 // leastDistinct and mostDistinct are how many elements of a sample may be all different, in a short slice and in a long one.
 const leastDistinct, mostDistinct = 12, 24
 
-// sampled is how many elements are asked for values, at most: those that repeat among so many have buckets of their own.
+// sampled is how many elements are asked for values, at most. Half of them, 127, may repeat, and the indices of as many values and of what lies between them fit a byte.
 const sampled = 2 * 127
 
-// leastDealt is the length of a slice of which those values are dealt out that a sample has more than once, if all are not few. In shorter ones workers that merge, and leaves
-// that put equal elements aside, take less time, though more comparisons.
+// leastDealt is the least length of a slice of which the values are dealt out that a sample has more than once, however many others it has. In a shorter one merges by all workers,
+// with leaves that put equal elements aside, take less time, though more comparisons.
 const leastDealt = 1 << 15
 
 // deal deals the elements out if they have few values, and returns the stretches that they are in then, or nil.
@@ -110,7 +110,7 @@ func moveToBuckets[E any](w *pool.Worker, s, buffer []E, bucket []uint8, parts [
 	copyAt(w, s, buffer)
 }
 
-// values returns the values in a sample of s, in order: all if they are few, and of a long slice else those that repeat, if many do. Otherwise it returns nil.
+// values returns values in a sample of s, in order: all if they are few, or, from leastDealt elements on, those that repeat, if a sixteenth of the sample does. Otherwise it returns nil.
 func (e *comparables[E]) values(s []E) (values []E) {
 	n, repeat := len(s), make([]bool, 0, sampled)
 	add := func(values []E, i int) []E {

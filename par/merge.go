@@ -11,7 +11,7 @@ import (
 
 // # The serial parts of a merge sort
 //
-// A leaf is sorted bottom up: first blocks of a few elements each, by insertion; then, level by level,
+// A leaf in which a sample finds equal elements is parted around these, as quicksorts do (quickFunc). Other leaves, and what is left of such, are sorted bottom up: first blocks of a few elements each, by insertion; then, level by level,
 // neighbouring runs are merged in pairs, from one side to the other. The first side is
 // chosen so that the last merge ends on the side that was asked for.
 

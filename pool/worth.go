@@ -145,8 +145,8 @@ func (p *Pool) wanted(now int64) {
 	}
 }
 
-// long returns how long loops are that are long, in heist.Ticks. One worker gives no help to its guests, so only what would hold them up for long
-// is for it.
+// long returns how long loops are that are long, in heist.Ticks. The only worker of a pool is of no help to shorter ones, whatever its wake-up takes: on one P it cannot be,
+// and on two 300 items of 150 ns took 1.13 of a plain loop's time with it and 1.05 without.
 func (p *Pool) long(now int64) int64 {
 	if p.core.Size() == 1 {
 		return worthFactor * p.ticks.mostInARow

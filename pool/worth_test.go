@@ -120,6 +120,11 @@ func TestALoopIsLongIfItIsWorthAWakeUp(t *testing.T) {
 	require.Equal(t, worthFactor*heist.TicksIn(mostInARow), p.long(now), "a worker that is woken is awake for the next loop")
 }
 
+// TestTheOnlyWorkerIsWokenForLongLoopsAlone, whatever a wake-up takes.
+func TestTheOnlyWorkerIsWokenForLongLoopsAlone(t *testing.T) {
+	require.Equal(t, worthFactor*heist.TicksIn(mostInARow), newPool(t, WithWorkers(1)).long(heist.Ticks()))
+}
+
 // TestALoopThatIsNotWorthAWakeUpIsRunAlone, though it takes longer than the caller needs to see that it is no shorter.
 func TestALoopThatIsNotWorthAWakeUpIsRunAlone(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
