@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -945,4 +946,71 @@ func TestNothingPilesUpAtAContextThatLivesOn(t *testing.T) {
 	requireAtRest(t, p)
 	require.NoError(t, p.Shutdown(ctx))
 	require.Zero(t, ctx.registered.Load())
+}
+
+// TestGoexitIsNotLostWhereItsCallIsCancelled: the function that calls runtime.Goexit, often a thief's, ends the context first, so that whoever
+// waits for it may unwind. The caller's goroutine must end all the same.
+func TestGoexitIsNotLostWhereItsCallIsCancelled(t *testing.T) {
+	const n = 20
+	forms := map[string]func(at Place, item func()) error{
+		"loop": func(at Place, item func()) error { return ForRange(at, n, func(int, int) { item() }, Grain(1)) },
+		"do": func(at Place, item func()) error {
+			return Do(at, slices.Repeat([]func(*Worker){func(*Worker) { item() }}, n)...)
+		},
+		"forks": func(at Place, item func()) error {
+			return at.With(at.Context()).Run(func(w *Worker) { leaves(w, n, item) })
+		},
+		"scope": func(at Place, item func()) error {
+			return at.With(at.Context()).Run(func(w *Worker) {
+				w.Scope(func(s *Scope) {
+					for range n {
+						s.Go(w, func(w *Worker) { item(); w.Checkpoint() })
+					}
+				})
+			})
+		},
+	}
+	p := newPool(t, WithWorkers(5))
+	for name, form := range forms {
+		for _, nested := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s nested %t", name, nested), func(t *testing.T) {
+				for range testutil.Stress(200) {
+					ctx, cancel := context.WithCancel(context.Background())
+					inner := context.Background()
+					if !nested {
+						inner = ctx
+					}
+					var begun atomic.Int32
+					item := func() {
+						if begun.Add(1) == 3 {
+							cancel()
+							runtime.Goexit()
+						}
+						for start := time.Now(); time.Since(start) < 20*time.Microsecond; {
+						}
+					}
+					exited := true
+					require.True(t, testutil.Returns(func() {
+						if nested {
+							_ = p.With(ctx).Run(func(w *Worker) { _ = form(w.With(inner), item) })
+						} else {
+							_ = form(p.With(inner), item)
+						}
+						exited = begun.Load() < 3
+					}))
+					require.True(t, exited)
+				}
+				requireAtRest(t, p)
+			})
+		}
+	}
+}
+
+// leaves calls f n times, in a tree of forks.
+func leaves(w *Worker, n int, f func()) {
+	if n == 1 {
+		f()
+		return
+	}
+	w.Do(func(w *Worker) { leaves(w, n/2, f) }, func(w *Worker) { leaves(w, n-n/2, f) })
 }

@@ -59,7 +59,7 @@ type cancelScope struct {
 	told      atomic.Bool                   // a function of the call was told to stop; the worker that tells it writes
 	stoppedBy atomic.Pointer[error]         // what Stop was given first; its caller writes
 	inner     atomic.Pointer[joinedContext] // made when a function of the call asks for it
-	panicked  atomic.Pointer[PanicError]    // see keep
+	kept      gravestEnding                 // see keep
 	expire    context.CancelFunc            // ends ctx, if that is the call's own, because it has a time limit; nil otherwise; constant
 }
 
@@ -247,12 +247,10 @@ func (c *cancelScope) outermost() (last *cancelScope) {
 	return last
 }
 
-// keep takes an ending that has no waiter any more, because the waiter unwinds. A panic is not lost: it
+// keep takes an ending that has no waiter any more, because the waiter unwinds. A panic or a runtime.Goexit is not lost: it
 // continues where the unwinding ends.
 func (c *cancelScope) keep(e ending) {
-	if e, ok := e.(*PanicError); ok {
-		if last := c.outermost(); last != nil {
-			last.panicked.CompareAndSwap(nil, e)
-		}
+	if last := c.outermost(); last != nil && gravity(e) > 0 {
+		last.kept.note(e)
 	}
 }

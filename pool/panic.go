@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/seed53057037/heist/internal/panics"
 )
@@ -85,6 +86,29 @@ func resume(e ending) {
 		runtime.Goexit()
 	default:
 		panic(e)
+	}
+}
+
+// gravestEnding keeps the gravest of the endings that it is given, of equals the first. Any goroutine may write it.
+type gravestEnding struct{ atomic.Pointer[ending] }
+
+func (g *gravestEnding) note(e ending) {
+	for old := g.Load(); old == nil || gravity(e) > gravity(*old); old = g.Load() {
+		if g.CompareAndSwap(old, &e) {
+			return
+		}
+	}
+}
+
+// gravity says which of several endings goes on in the caller: a panic, or else a runtime.Goexit, or else the unwinding of a call.
+func gravity(e ending) int {
+	switch e.(type) {
+	case *PanicError:
+		return 2
+	case goexit:
+		return 1
+	default:
+		return 0
 	}
 }
 

@@ -72,7 +72,7 @@ type Scope struct {
 	branch // of the body
 
 	cancel *cancelScope // constant
-	ending atomic.Pointer[ending]
+	ending gravestEnding
 
 	mu      sync.Mutex
 	strays  []stray      // that have not begun; the oldest first
@@ -164,7 +164,7 @@ func (b *branch) runIn(w *Worker, s *Scope, f func()) {
 // abandon is finish for a branch whose function did not return: no more children begin.
 func (b *branch) abandon(w *Worker) {
 	s := b.scope
-	s.stop(goexit{}) // the function's own panic or Goexit continues by itself
+	s.ending.note(s.cancel) // as if it unwound: its own panic or Goexit continues by itself
 	b.finish(w)
 	s.cancel.keep(*s.ending.Load())
 }
@@ -374,7 +374,7 @@ func (s *Scope) run(w *Worker, f *task) {
 	returned := false
 	defer func() {
 		if !returned {
-			s.stop(endingOf(recover()))
+			s.ending.note(endingOf(recover()))
 		}
 		w.unwind(m)
 		w.cancelScope = call
@@ -383,19 +383,4 @@ func (s *Scope) run(w *Worker, f *task) {
 		f.run(w)
 	}
 	returned = true
-}
-
-// stop keeps the first ending, but a panic replaces the unwinding of a call and a runtime.Goexit.
-func (s *Scope) stop(e ending) {
-	_, panicked := e.(*PanicError)
-	for old := s.ending.Load(); ; old = s.ending.Load() {
-		if old != nil {
-			if _, before := (*old).(*PanicError); before || !panicked {
-				return
-			}
-		}
-		if s.ending.CompareAndSwap(old, &e) {
-			return
-		}
-	}
 }

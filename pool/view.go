@@ -357,6 +357,11 @@ func (v *visit) leave(err *error) {
 		}
 	}
 	v.end()
+	if last != nil && !own && v.scope != nil {
+		if e := v.scope.kept.Load(); e != nil { // a call around ended while this one unwound
+			last.kept.note(*e)
+		}
+	}
 	switch {
 	case recovered != nil && !(own && last.encloses(recovered)):
 		panic(recovered)
@@ -366,8 +371,8 @@ func (v *visit) leave(err *error) {
 		panic(last)
 	}
 	*err = last.err()
-	if e := last.panicked.Load(); e != nil {
-		panic(e)
+	if e := last.kept.Load(); e != nil {
+		resume(*e)
 	}
 }
 
