@@ -57,7 +57,7 @@ func (e *comparables[E]) deal(w *pool.Worker) (runs []stretch) {
 		values, next := values, &next[part] // in registers
 		bucket := bucket[lo:hi]
 		for i, x := range s[lo:hi] {
-			if i%serialSort == 0 && e.stopped() {
+			if i%mergeLen == 0 && e.stopped() {
 				return
 			}
 			b := uint8(bucketOf(values, x, e.compare))

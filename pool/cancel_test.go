@@ -1014,3 +1014,39 @@ func leaves(w *Worker, n int, f func()) {
 	}
 	w.Do(func(w *Worker) { leaves(w, n/2, f) }, func(w *Worker) { leaves(w, n-n/2, f) })
 }
+
+// unannounced is a context that has ended once its Err says so, but of whose end nothing tells the pool.
+type unannounced struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (c *unannounced) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c *unannounced) Err() error {
+	if c.over.Load() {
+		return errStop
+	}
+	return nil
+}
+
+// TestEachLoopLooksAtItsContext: the goroutine that would mark the call as cancelled may wait for a P.
+func TestEachLoopLooksAtItsContext(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for name, how := range map[string]Granularity{"measured": {}, "grain": Grain(1), "chunks": Chunks(1000), "limited": Grain(1).AtMost(1)} {
+		ctx := &unannounced{Context: t.Context()}
+		const n = 10_000
+		var done atomic.Int64
+		err := ForRange(p.With(ctx), n, func(lo, hi int) {
+			for range hi - lo {
+				for start := time.Now(); time.Since(start) < lookPeriod/50; {
+				}
+			}
+			if done.Add(int64(hi-lo)) > 100 {
+				ctx.over.Store(true)
+			}
+		}, how)
+		require.ErrorIs(t, err, errStop, name)
+		require.Less(t, done.Load(), int64(n), name)
+	}
+}

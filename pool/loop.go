@@ -587,6 +587,9 @@ func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 			next = s.lo + s.grain
 		}
 		s.do(w, s.lo, next)
+		if w.cancelScope != nil {
+			w.cancelScope.poll(w, heist.Ticks())
+		}
 		w.merging, s.lo = 0, next
 	}
 }
