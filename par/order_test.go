@@ -277,7 +277,9 @@ func TestASlowComparatorIsNotCalledAfterItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var calls atomic.Int64
-			err := c.sort(p.With(ctx), keysFrom(n, c.key), func(a, b int) int {
+			s := keysFrom(n, c.key)
+			want := slices.Sorted(slices.Values(s))
+			err := c.sort(p.With(ctx), s, func(a, b int) int {
 				if calls.Add(1) == 1000 {
 					cancel()
 				}
@@ -287,6 +289,8 @@ func TestASlowComparatorIsNotCalledAfterItsContext(t *testing.T) {
 			})
 			require.ErrorIs(t, err, context.Canceled)
 			require.LessOrEqual(t, calls.Load(), int64(1000+100)) // some workers had begun one
+			slices.Sort(s)
+			require.True(t, slices.Equal(want, s), "elements were lost")
 		})
 	}
 }
