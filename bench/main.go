@@ -1,6 +1,6 @@
 // Bench measures heist and its peers, in turn on the same machine.
 //
-//	go run ./bench                         every suite at a glance, about two minutes
+//	go run ./bench                         most suites at a glance, about two minutes
 //	go run ./bench deque forkjoin          those suites, with more and longer runs
 //	go run ./bench -json submit            one JSON object per line
 //	go run ./bench -peers go,ants submit   compared with those only
@@ -84,7 +84,24 @@ func main() {
 }
 
 // all returns the suites of all packages. Programs of their own run them: see package child.
-func all() []runner.Suite { return append(suites.All(), jobs.Suite()) }
+func all() []runner.Suite {
+	all := append(suites.All(), jobs.Suite())
+	for _, s := range all {
+		for i, c := range s.Cases {
+			s.Cases[i].Named = c.Named || s.Name == "jobs" || slices.Contains(long, s.Name+"/"+c.Name)
+		}
+	}
+	return all
+}
+
+// long are cases of which a round takes over a second on two CPUs and that resemble others. Like jobs, whose peer is a server that takes half a
+// minute to compile, they are measured where they are named: a run of everything takes two minutes on a fresh machine.
+var long = []string{
+	"forkjoin/uts-t3", "forkjoin/nqueens12", "loop/outside-1024-asleep", "algos/grid-prefixes", "algos/grid-strings", "algos/grid-stable", "algos/grid-by",
+	"algos/grid-func", "algos/grid-elements", "algos/sort-stable-1m", "submit/external-4", "latency/gap-1ms", "latency/start-gc", "blocking/notice-first",
+	"blocking/files", "blocking/exec", "mixed/compress-4", "mixed/ntt-18-4", "service/task", "service/beside", "service/loop-200us", "service/http-task",
+	"service/http-loop-200us",
+}
 
 // command is the program, so that tests can run it.
 type command struct {
@@ -226,6 +243,9 @@ func (c command) machineChanged() error {
 func (c command) programsFor(o options) (names []string) {
 	for _, suite := range o.suites {
 		for _, benchCase := range suite.Cases {
+			if benchCase.Named && o.budget > 0 {
+				continue
+			}
 			for _, impl := range benchCase.Impls {
 				if impl.Alone || c.tiny && impl.Links == "" || impl.Peer() && !o.wantsPeer(impl.Name) {
 					continue

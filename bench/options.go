@@ -95,7 +95,7 @@ const (
 	shortTime, fullTime = 20 * time.Millisecond, 200 * time.Millisecond
 	// shortBudget keeps the glance short as suites are added: a case with long rounds
 	// gets fewer of them.
-	shortBudget = time.Second / 3
+	shortBudget = time.Second / 10
 )
 
 // simMachines is the default of bench sim: under 20 seconds on two CPUs.

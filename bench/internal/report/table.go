@@ -30,9 +30,10 @@ func Crossing(ns float64) string {
 }
 
 // Glance says what a run with a budget for each case leaves out.
-const Glance = `This is a glance: a case gets fewer runs where they take long, and of the
-programs in other languages the JVM's takes no part, nor do the others in most
-of forkjoin. Name a suite to have it measured in full.`
+const Glance = `This is a glance: a case gets fewer runs where they take long, long cases that
+resemble others and the suite jobs are left out, and of the programs in other
+languages the JVM's takes no part, nor do the others in most of forkjoin. Name a
+suite to have it measured in full.`
 
 // Table prints one case, measured with one or several numbers of workers.
 func Table(w io.Writer, outcomes []runner.Outcome) {

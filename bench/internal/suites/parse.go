@@ -60,7 +60,7 @@ func goSourceCase(linked libraries) runner.Case {
 	}
 	return runner.Case{
 		Name: "go-source",
-		About: fmt.Sprintf("parse Go's own source (at a glance a quarter), one task per file, GC percent %d for all; time for all files",
+		About: fmt.Sprintf("parse Go's own source (at a glance a sixteenth), one task per file, GC percent %d for all; time for all files",
 			parseGCPercent),
 		Metrics: lower("ms"),
 		Workers: asked,
@@ -174,7 +174,7 @@ func (p parsed) String() string {
 func (c *corpus) load(env runner.Env) (teardown func(), err error) {
 	each := 1
 	if env.Glance {
-		each = 4
+		each = 16
 	}
 	c.files, err = goSource(env.Size(math.MaxInt, 60), each)
 	if err != nil {
