@@ -200,6 +200,12 @@ func (p *Pool) excess() int {
 	return p.core.Size() - p.core.Sleep.Load().Sleepers() - int(p.ps.Load())
 }
 
+// crowded says whether as many guests compute as there are Ps, so that a worker would wait for one.
+func (p *Pool) crowded() bool {
+	state, ps := p.core.Sleep.Load(), int(p.ps.Load())
+	return state.Guests() >= ps && p.core.Size()-state.Sleepers()-state.Searching() >= ps
+}
+
 // pollNetwork lets the worker's P poll the network, if the pool's next look at the network is due and finds an
 // event for a goroutine. It says whether it did.
 func (w *Worker) pollNetwork(now int64) bool {

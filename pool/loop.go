@@ -374,7 +374,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 		case now-start < p.ticks.loop.Alone/probeTime:
 			soon := done + int(float64(p.ticks.loop.Alone/soonTime)*float64(items)/float64(took))
 			next = min(max(soon, times(2, done, n)), times(16, done, n))
-		case left < float64(worth) && p.core.Sleep.Load().Searching() == 0:
+		case left < float64(worth) && (p.core.Sleep.Load().Searching() == 0 || p.crowded()):
 			next = done + max(int(float64(p.ticks.loop.Alone)*float64(items)/float64(took)), 1)
 			spared = true
 		default:

@@ -145,6 +145,28 @@ func TestALoopThatIsNotWorthAWakeUpIsRunAlone(t *testing.T) {
 	}))
 }
 
+// TestALoopStaysWithItsCallerWhereGuestsFillThePs: a worker would wait for a P. With Ps to spare the caller becomes a guest.
+func TestALoopStaysWithItsCallerWhereGuestsFillThePs(t *testing.T) {
+	p := newPool(t, WithWorkers(4))
+	guests := func(ps int) (most int32) { // how many there are while a loop runs beside one
+		require.NoError(t, p.Run(func(*Worker) {
+			p.ps.Store(int32(ps))
+			p.lengths.wakeCost.Store(0)
+			var seen atomic.Int32
+			testutil.Together(1, func(int) {
+				_ = ForRange(p, 1000, func(lo, hi int) {
+					heist.Spin(time.Duration(hi-lo) * 4 * aloneTime / 1000)
+					seen.Store(max(seen.Load(), int32(p.core.Sleep.Load().Guests())))
+				})
+			})()
+			most = seen.Load()
+		}))
+		return most
+	}
+	require.True(t, testutil.Eventually(func() bool { return guests(1) == 1 })) // a loop that the system interrupts is longer
+	require.True(t, testutil.Eventually(func() bool { return guests(8) == 2 }))
+}
+
 // guestsForks are calls of a guest that run two functions, possibly at the same time.
 var guestsForks = map[string]func(p *Pool, f, g func(*Worker)) error{
 	"Do":   func(p *Pool, f, g func(*Worker)) error { return Do(p, f, g) },

@@ -29,8 +29,11 @@ func (s State) Searching() int { return int((s + OneSearching/2) >> 48 & 0xffff)
 // Sleepers returns how many more places sleep than guests compute.
 func (s State) Sleepers() int { return int(s << 16 >> 40) }
 
+// Guests returns how many guests there are.
+func (s State) Guests() int { return int(s & (OneSleeper - 1)) }
+
 // HasGuests says whether there are guests.
-func (s State) HasGuests() bool { return s&(OneSleeper-1) != 0 }
+func (s State) HasGuests() bool { return s.Guests() != 0 }
 
 // Hungry reports whether the pool is hungry: a worker searches, or more places sleep than
 // guests compute. Without the lowest number the word is positive if and only if the highest is, or that is 0
