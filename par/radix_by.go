@@ -29,7 +29,7 @@ const keysAtOnce = 64
 // same element: for elements in no order once for each and for a few hundred once more, or twice where a rare key turns up beside few others; for
 // those in some order whenever they are compared, up to a dozen times for each in the mean.
 //
-// If key panics or calls runtime.Goexit, or the place's context ends the sort early, s has its elements in some
+// If the place's context has ended, key is called for some hundred elements more at each worker, and up to 255 elements are sorted. If key panics or calls runtime.Goexit, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
 // 16 bytes or keys are strings; for a few runs one as long as s, for a few different keys that and a byte for each element; for
 // outliers that turn out to be many, up to three of those besides; and nothing if s is in order. Sorts that follow share this memory, as those of [Sort] do. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.

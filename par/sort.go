@@ -112,7 +112,8 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice.
 //
-// A comparator that takes over 200 nanoseconds is not called any more once the context has ended; with others the sort ends some milliseconds later.
+// From 256 elements on, a comparator that takes over 200 nanoseconds is not called any more once the context has ended; with others the sort ends some milliseconds
+// later. A shorter sort goes on to its end.
 //
 // Elements that are in order are compared once, and so are more than 16 in reverse order, or twice if some of these are equal. Runs are merged, and if
 // there are few values, an element is compared with some of them only. The cost is a buffer as long as s, and up to another one for outliers, unless s is in order: the buffer of up to 128
@@ -133,7 +134,7 @@ func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error
 //
 // If a part is not in that order, if compare is not an order, if the place's context ends the merge early, or if
 // compare panics, s has its elements in some order; a panic continues in the caller. If compare calls
-// runtime.Goexit, some elements may be lost and others be there twice.
+// runtime.Goexit, some elements may be lost and others be there twice. What [SortFunc] says of slow comparators holds here.
 //
 // Cost: a buffer as long as s, unless s is in order already.
 func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) int) error {

@@ -103,7 +103,8 @@
 // A task that was accepted runs exactly once, before [Pool.Close] returns, or is skipped because its context has ended,
 // and counted, or is returned by [Pool.Abort]. What it adds while Close waits is accepted, too. A task that was not accepted was refused with an error. A panic reaches
 // the goroutine that waits for the function that panicked, with its stack; a group or future keeps it for Wait. If nobody can wait,
-// as for [Pool.Go], the panic ends the process, as a panic in a goroutine does, or goes to [WithPanicHandler]. Inside a task submitting never blocks, and a task
+// as for [Pool.Go], the panic ends the process, as a panic in a goroutine does, or goes to [WithPanicHandler]. A [runtime.Goexit] in a function of a blocking call ends the
+// caller's goroutine, even if the call was cancelled or stopped; if another function of the call panics, that panic arrives instead. Inside a task submitting never blocks, and a task
 // may submit, fork, open a group and wait for it. No more tasks run at a time than there are places, except for tasks that come back from a wait:
 // each goes on at once, beside the worker that computes in its place, since it may hold what that worker waits for. While
 // a coroutine of iter.Pull waits, a task and a caller a millisecond begin beside the others.

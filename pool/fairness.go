@@ -67,12 +67,13 @@ const (
 
 // rounds are a pool's looks at the rest of its process. Times are in heist.Ticks.
 type rounds struct {
-	network    atomic.Pointer[network] // nil until it is needed; a worker writes, once
-	networkDue atomic.Int64            // when the next look at it is due; the worker that takes the turn writes
-	followDue  atomic.Int64            // when the next look at GOMAXPROCS is due; the goroutine that looks writes
-	ps         atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
-	yieldAgain atomic.Int64            // until when no worker yields its CPU; a worker whose yield was dear writes, see searcher.Yield. An estimate, without order
-	stint      atomic.Int64            // the last one, where more compute than there are Ps; who gives way writes, and has read this line before. An estimate, without order
+	network      atomic.Pointer[network] // nil until it is needed; a worker writes, once
+	networkDue   atomic.Int64            // when the next look at it is due; the worker that takes the turn writes
+	followDue    atomic.Int64            // when the next look at GOMAXPROCS is due; the goroutine that looks writes
+	ps           atomic.Int32            // GOMAXPROCS at the last such look; the same goroutine writes
+	yieldAgain   atomic.Int64            // until when no worker yields its CPU; a worker whose yield was dear writes, see searcher.Yield. An estimate, without order
+	aloneGaveWay atomic.Int64            // when a caller last did that is no guest; it writes, once in giveWayPeriod
+	stint        atomic.Int64            // the last one, where more compute than there are Ps; who gives way writes, and has read this line before. An estimate, without order
 }
 
 // manners is what a worker remembers of giving way, in heist.Ticks. Owner only.
@@ -136,6 +137,16 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 		w.gosched(now)
 	}
 	return w.gaveWayAt
+}
+
+// giveWayAlone is giveWayIfDue for callers that are no guests, of whom one gives way in each period.
+func (p *Pool) giveWayAlone(now int64) (after int64) {
+	last := p.aloneGaveWay.Load()
+	if now-last < p.ticks.giveWay || !p.aloneGaveWay.CompareAndSwap(last, now) {
+		return now
+	}
+	runtime.Gosched()
+	return heist.Ticks()
 }
 
 // gosched lets other goroutines have the worker's P.

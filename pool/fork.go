@@ -177,7 +177,7 @@ type forkStack interface {
 	publish()
 	// cut takes back the frames from depth d on, without running them, and waits
 	// for those that were stolen. It may be called in a deferred call.
-	cut(d int)
+	cut(d int) (left ending)
 	// trim clears the frames that are not in use, lest they keep garbage alive. If no frame is in
 	// use, it also drops all blocks but the first.
 	trim()
@@ -366,15 +366,15 @@ func (s *frames[W, R]) takeBack(d int) bool {
 
 // joinStolen waits for the thief of the fork at depth d and returns the fork's result.
 func (s *frames[W, R]) joinStolen(d int) R {
-	out := s.reclaim(d)
+	out, _ := s.reclaim(d)
 	resume(out.ending)
 	return out.result
 }
 
 // reclaim takes back the frames from depth d on that were not stolen, waits until thieves are done with
 // the others, and makes d the next frame. It returns the outcome of d if that was stolen. A panic left
-// those behind d: their outcomes are dropped, but for panics while a call unwinds.
-func (s *frames[W, R]) reclaim(d int) (first outcome[R]) {
+// those behind d: their outcomes are dropped, but for the gravest of all endings, and for what a call that unwinds keeps.
+func (s *frames[W, R]) reclaim(d int) (first outcome[R], gravest ending) {
 	s.bottom = d
 	end := d // thieves have the frames from d to end-1
 	for s.split > end {
@@ -386,7 +386,7 @@ func (s *frames[W, R]) reclaim(d int) (first outcome[R]) {
 		}
 	}
 	if end == d {
-		return first
+		return first, gravest
 	}
 	s.bottom = end // trim must not clear what thieves work in
 	for i := end - 1; i >= d; i-- {
@@ -397,13 +397,14 @@ func (s *frames[W, R]) reclaim(d int) (first outcome[R]) {
 			s.at(i + 1).cancelScope.keep(first.ending)
 		}
 		first, fr.outcome = fr.outcome, outcome[R]{}
+		gravest = graver(first.ending, gravest)
 		fr.what = *new(W)
 	}
 	s.bottom, s.split = d, d
 	if !s.public.CompareAndSwap(bordersAt(end, end), bordersAt(d, d)) {
 		fatal("a fork stack was stolen from while it was empty")
 	}
-	return first
+	return first, gravest
 }
 
 // publish makes all frames public, and wakes a thief if need be.
@@ -478,9 +479,12 @@ func (s *frames[W, R]) run(thief *Worker, c claimed) {
 func (s *frames[W, R]) tidy(d int) {
 	switch {
 	case s.bottom > d:
-		s.cut(d)
+		left := s.cut(d)
 		if d > 0 && d == s.base {
 			s.moveTo(d - 1) // so that the next fork enters the block again
+		}
+		if e, ok := left.(*PanicError); ok {
+			outdo(e, recover())
 		}
 	case d == 0 && s.used <= exactlyUsed:
 		s.trim()
@@ -491,15 +495,25 @@ func (s *frames[W, R]) tidy(d int) {
 // outermost join; a block of 256 is cleared only between tasks and at waits.
 const exactlyUsed = policy.AlwaysPublic
 
+// end is deferred by other code that forks from depth d on.
+func (s *frames[W, R]) end(d int) {
+	if e, ok := s.cut(d).(*PanicError); ok {
+		outdo(e, recover())
+	}
+}
+
 func (s *stack) depth() int { return s.bottom }
 
-func (s *frames[W, R]) cut(d int) {
+// cut returns the gravest ending of the frames that thieves had.
+func (s *frames[W, R]) cut(d int) (left ending) {
 	if s.bottom <= d {
-		return
+		return nil
 	}
-	if ending := s.reclaim(d).ending; ending != nil {
-		s.at(d).cancelScope.keep(ending)
+	first, left := s.reclaim(d)
+	if first.ending != nil {
+		s.at(d).cancelScope.keep(first.ending)
 	}
+	return left
 }
 
 func (s *frames[W, R]) trim() {
@@ -601,17 +615,18 @@ func (w *Worker) pushUnwindPoint() int {
 	return m
 }
 
-// unwind takes back the forks that are left since the mark, and removes the mark.
-func (w *Worker) unwind(m int) {
+// unwind takes back the forks that are left since the mark, and removes the mark. It returns the gravest of their endings.
+func (w *Worker) unwind(m int) (left ending) {
 	depths := w.unwindPoints[m+1:][:w.unwindPoints[m]]
 	for i, s := range w.stacks {
 		if i < len(depths) {
-			s.cut(depths[i])
+			left = graver(left, s.cut(depths[i]))
 		} else {
-			s.cut(0)
+			left = graver(left, s.cut(0))
 		}
 	}
 	w.unwindPoints = w.unwindPoints[:m]
+	return left
 }
 
 // inner is work that a worker does in the middle of other work, and that ends before it.
@@ -631,13 +646,14 @@ func (w *Worker) beginInner() inner {
 	return in
 }
 
-// endInner ends inner work. It may be called in a deferred call.
-func (w *Worker) endInner(in inner) {
-	w.unwind(in.mark)
+// endInner ends inner work, and returns what unwind does. It may be called in a deferred call.
+func (w *Worker) endInner(in inner) (left ending) {
+	left = w.unwind(in.mark)
 	w.around = in.around
 	if w.cancelScope = in.cancelScope; w.cancelScope.stopped() { // inner forks have answered the outer call's alarm
 		w.alarm()
 	}
+	return left
 }
 
 // alarm makes the worker's next fork or join leave the fast path.

@@ -116,7 +116,7 @@ func (w *Worker) Do(fs ...func(*Worker)) {
 		w.hot = s
 	}
 	base := s.bottom
-	defer s.cut(base) // nothing is left, unless a function panicked
+	defer s.end(base) // nothing is left, unless a function panicked
 	for i := len(fs) - 1; i > 1; i-- {
 		s.offer(fs[i])
 	}

@@ -390,6 +390,10 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			next = n / 2
 		}
 		next = min(next, n)
+		if spared && w == nil && p.crowded() { // it may compute many such loops in a row
+			last = p.giveWayAlone(now)
+			start += last - now
+		}
 		if ok {
 			continue
 		}
@@ -399,7 +403,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			}
 			asked = now
 		}
-		if w != nil { // it may compute many such loops in a row
+		if w != nil { // so may it
 			w.giveWayIfDue(now)
 		}
 	}
@@ -504,7 +508,9 @@ func (s span) run(w *Worker) {
 	defer func() {
 		if !returned {
 			s.stop.Store(true)
-			forks.cut(base)
+			if e, ok := forks.cut(base).(*PanicError); ok {
+				outdo(e, recover())
+			}
 		}
 	}()
 	for {

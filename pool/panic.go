@@ -92,6 +92,14 @@ func resume(e ending) {
 // gravestEnding keeps the gravest of the endings that it is given, of equals the first. Any goroutine may write it.
 type gravestEnding struct{ atomic.Pointer[ending] }
 
+// graver returns the graver of two endings, the first of equals.
+func graver(a, b ending) ending {
+	if gravity(b) > gravity(a) {
+		return b
+	}
+	return a
+}
+
 func (g *gravestEnding) note(e ending) {
 	for old := g.Load(); old == nil || gravity(e) > gravity(*old); old = g.Load() {
 		if g.CompareAndSwap(old, &e) {
@@ -110,6 +118,15 @@ func gravity(e ending) int {
 	default:
 		return 0
 	}
+}
+
+// outdo is called in a deferred call of a function that did not return, and whose forks or children have ended by e, with what recover has stopped
+// there. A panic that is on its way goes on. If the function called runtime.Goexit, e does.
+func outdo(e *PanicError, recovered any) {
+	if v := panics.Recovered(recovered); v != nil {
+		panic(v)
+	}
+	panic(e)
 }
 
 // detached handles a panic of a task that no goroutine waits for, in a deferred call.

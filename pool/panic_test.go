@@ -891,3 +891,81 @@ func TestGoexitInAPanicHandlerKeepsTheWorker(t *testing.T) {
 		t.Fatal("the worker is gone")
 	}
 }
+
+// TestAPanicIsNotLostToAGoexit of the caller, or of another function: then the panic arrives, and the goroutine ends by it.
+func TestAPanicIsNotLostToAGoexit(t *testing.T) {
+	p := newPool(t, WithWorkers(3))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, call := range map[string]func(at Place, exits, panics func()){
+		"Do": func(at Place, exits, panics func()) {
+			_ = Do(at, func(*Worker) { exits() }, func(*Worker) { panics() })
+		},
+		"loop": func(at Place, exits, panics func()) {
+			_ = ForRange(at, 2, func(lo, _ int) { []func(){exits, panics}[lo]() }, Grain(1))
+		},
+		"join": func(at Place, exits, panics func()) {
+			_ = at.With(at.Context()).Run(func(w *Worker) {
+				Join(w, func(_ *Worker, _ int) int { exits(); return 0 }, 0, func(_ *Worker, _ int) int { panics(); return 0 }, 0)
+			})
+		},
+		"recursion": func(at Place, exits, panics func()) {
+			_, _ = Recursive(func(f *Fork[int, int], k int) int {
+				switch k {
+				case 0:
+					f.Join(1, 2)
+				case 1:
+					exits()
+				case 2:
+					panics()
+				}
+				return 0
+			}).Run(at, 0)
+		},
+		"scope": func(at Place, exits, panics func()) {
+			_ = at.With(at.Context()).Run(func(w *Worker) {
+				w.Scope(func(s *Scope) {
+					s.Go(w, func(*Worker) { panics() })
+					exits()
+				})
+			})
+		},
+		"two that were stolen": func(at Place, exits, panics func()) {
+			var begun atomic.Int32
+			all := func() {
+				for begun.Add(1); begun.Load() < 3; {
+					runtime.Gosched()
+				}
+			}
+			_ = Do(at, func(*Worker) { all() }, func(*Worker) { all(); exits() }, func(*Worker) { all(); panics() })
+		},
+	} {
+		for _, at := range []Place{p, p.With(ctx)} {
+			for range testutil.Stress(20) {
+				var exiting, panicking atomic.Bool
+				wait := func(other *atomic.Bool) {
+					for start := time.Now(); !other.Load() && time.Since(start) < testutil.Patience; {
+						runtime.Gosched()
+					}
+				}
+				var caught any
+				require.True(t, testutil.Returns(func() {
+					defer func() { caught = recover() }()
+					call(at, func() {
+						exiting.Store(true)
+						wait(&panicking) // another worker runs it
+						runtime.Goexit()
+					}, func() {
+						panicking.Store(true)
+						wait(&exiting)
+						panic("on purpose")
+					})
+				}))
+				e, ok := caught.(*PanicError)
+				require.True(t, ok, "%s: %v", name, caught)
+				require.Equal(t, "on purpose", e.Value)
+			}
+		}
+	}
+	requireAtRest(t, p)
+}

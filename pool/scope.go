@@ -128,7 +128,19 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	}
 	w.mustBeMine("Worker.Scope")
 	s := &Scope{cancel: w.cancelScope}
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if e := s.ending.Load(); e != nil {
+			if e, ok := (*e).(*PanicError); ok {
+				outdo(e, recover())
+			}
+		}
+	}()
 	s.runIn(w, s, func() { body(s) })
+	returned = true
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
 	}
@@ -376,7 +388,9 @@ func (s *Scope) run(w *Worker, f *task) {
 		if !returned {
 			s.ending.note(endingOf(recover()))
 		}
-		w.unwind(m)
+		if left := w.unwind(m); !returned {
+			s.ending.note(left)
+		}
 		w.cancelScope = call
 	}()
 	if s.ending.Load() == nil && s.cancel.tell() == nil {

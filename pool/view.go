@@ -356,7 +356,11 @@ func (v *visit) leave(err *error) {
 			recovered = panicHere(recovered)
 		}
 	}
-	v.end()
+	if e, ok := v.end().(*PanicError); ok && !v.returned && recovered == nil {
+		if recovered = panics.Recovered(recover()); recovered == nil { // it called runtime.Goexit
+			recovered = e
+		}
+	}
 	if last != nil && !own && v.scope != nil {
 		if e := v.scope.kept.Load(); e != nil { // a call around ended while this one unwound
 			last.kept.note(*e)
@@ -383,11 +387,11 @@ func (v *visit) does(code uintptr) {
 	}
 }
 
-// end returns the worker to what it did before. The call is over only after its last fork: until then it can still
+// end returns the worker to what it did before, and what unwind returns. The call is over only after its last fork: until then it can still
 // be cancelled, and thieves be told so.
-func (v *visit) end() {
+func (v *visit) end() (left ending) {
 	if v.kept {
-		v.w.endInner(v.inner)
+		left = v.w.endInner(v.inner)
 	} else {
 		v.w.around = v.inner.around
 	}
@@ -397,6 +401,7 @@ func (v *visit) end() {
 	if !v.guest {
 		v.w.trim()
 	}
+	return left
 }
 
 // # For those who write algorithms

@@ -154,8 +154,8 @@ func TestALoopStaysWithItsCallerWhereGuestsFillThePs(t *testing.T) {
 			p.lengths.wakeCost.Store(0)
 			var seen atomic.Int32
 			testutil.Together(1, func(int) {
-				_ = ForRange(p, 1000, func(lo, hi int) {
-					heist.Spin(time.Duration(hi-lo) * 4 * aloneTime / 1000)
+				_ = ForRange(p, 8, func(lo, hi int) {
+					heist.Spin(time.Duration(hi-lo) * aloneTime / 4)
 					seen.Store(max(seen.Load(), int32(p.core.Sleep.Load().Guests())))
 				})
 			})()
@@ -163,8 +163,37 @@ func TestALoopStaysWithItsCallerWhereGuestsFillThePs(t *testing.T) {
 		}))
 		return most
 	}
-	require.True(t, testutil.Eventually(func() bool { return guests(1) == 1 })) // a loop that the system interrupts is longer
+	require.True(t, testutil.Eventually(func() bool { return guests(1) == 1 })) // the first one is not probed, and one that the system interrupts is longer
 	require.True(t, testutil.Eventually(func() bool { return guests(8) == 2 }))
+}
+
+// TestCallersThatFillThePsGiveWay: their loops stay with them, and the other goroutines would wait for 10 milliseconds.
+func TestCallersThatFillThePsGiveWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := newPool(t, WithWorkers(2))
+	gave := 0
+	for range 20 { // in some of them the guest is found to wait
+		require.NoError(t, p.Run(func(*Worker) { // a guest, and so the Ps are full
+			var over atomic.Bool
+			turns := 0
+			testutil.Together(2, func(who int) {
+				if who == 1 {
+					for ; !over.Load(); turns++ {
+						runtime.Gosched()
+					}
+					return
+				}
+				defer over.Store(true)
+				for range 100 {
+					_ = ForRange(p, 1000, func(lo, hi int) { heist.Spin(time.Duration(hi-lo) * 4 * aloneTime / 1000) })
+				}
+			})()
+			if turns >= 20 {
+				gave++
+			}
+		}))
+	}
+	require.GreaterOrEqual(t, gave, 5)
 }
 
 // guestsForks are calls of a guest that run two functions, possibly at the same time.
