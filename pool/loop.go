@@ -307,7 +307,11 @@ func checkLoop(at Place, n int, g []Granularity) (*Pool, error) {
 // Of few items it runs none if the loop is likely to be long. of is the user's function that f calls, or nil.
 func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bool)) (*rest, error) {
 	inBody := false
+	var among *loners // the callers to which this one belongs
 	defer func() {
+		if among != nil {
+			among.callers.Add(-1)
+		}
 		if inBody {
 			switch v := panics.Recovered(recover()).(type) {
 			case nil: // a Goexit goes on by itself
@@ -390,8 +394,12 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			next = n / 2
 		}
 		next = min(next, n)
-		if spared && w == nil && p.crowded() { // it may compute many such loops in a row
-			last = p.giveWayAlone(now)
+		if spared && w == nil { // it may compute many such loops in a row
+			if among == nil {
+				among = &p.loners
+				among.callers.Add(1)
+			}
+			last = among.giveWay(p, now)
 			start += last - now
 		}
 		if ok {

@@ -94,6 +94,7 @@ type Pool struct {
 
 	habits  habits
 	lengths lengths
+	loners  loners
 }
 
 // counts has the numbers of what does not go the usual way of a task.

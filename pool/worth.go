@@ -146,8 +146,8 @@ func (p *Pool) wanted(now int64) {
 }
 
 // long returns how long loops are that are long, in heist.Ticks. The only worker of a pool is of no help to shorter ones, whatever its wake-up takes: on one P it cannot be,
-// and on two 300 items of 150 ns took 1.13 of a plain loop's time with it and 1.05 without. Nor is any worker where guests fill the Ps: 64 goroutines
-// that each call a loop of 64 microseconds took 1.2 of a plain loop's CPU time with their help and 1.08 without.
+// and on two 300 items of 150 ns took 1.13 of a plain loop's time with it and 1.05 without. Nor is any worker where callers fill the Ps: 64 goroutines
+// that each call a loop of 64 microseconds took 1.2 of a plain loop's CPU time with their help and 1.1 without.
 func (p *Pool) long(now int64) int64 {
 	if p.core.Size() == 1 || p.crowded() {
 		return worthFactor * p.ticks.mostInARow
