@@ -479,13 +479,7 @@ func (s *frames[W, R]) run(thief *Worker, c claimed) {
 func (s *frames[W, R]) tidy(d int) {
 	switch {
 	case s.bottom > d:
-		left := s.cut(d)
-		if d > 0 && d == s.base {
-			s.moveTo(d - 1) // so that the next fork enters the block again
-		}
-		if e, ok := left.(*PanicError); ok {
-			outdo(e, recover())
-		}
+		s.end(d)
 	case d == 0 && s.used <= exactlyUsed:
 		s.trim()
 	}
@@ -495,10 +489,19 @@ func (s *frames[W, R]) tidy(d int) {
 // outermost join; a block of 256 is cleared only between tasks and at waits.
 const exactlyUsed = policy.AlwaysPublic
 
-// end is deferred by other code that forks from depth d on.
+// end is called, in a deferred call, by code that forks from depth d on.
+//
+//go:noinline
 func (s *frames[W, R]) end(d int) {
-	if e, ok := s.cut(d).(*PanicError); ok {
-		outdo(e, recover())
+	if s.bottom <= d {
+		return
+	}
+	left := s.cut(d)
+	if d > 0 && d == s.base {
+		s.moveTo(d - 1) // so that the next fork enters the block again
+	}
+	if e, ok := left.(*PanicError); ok {
+		outdo(e)
 	}
 }
 

@@ -516,9 +516,7 @@ func (s span) run(w *Worker) {
 	defer func() {
 		if !returned {
 			s.stop.Store(true)
-			if e, ok := forks.cut(base).(*PanicError); ok {
-				outdo(e, recover())
-			}
+			forks.end(base)
 		}
 	}()
 	for {

@@ -120,13 +120,12 @@ func gravity(e ending) int {
 	}
 }
 
-// outdo is called in a deferred call of a function that did not return, and whose forks or children have ended by e, with what recover has stopped
-// there. A panic that is on its way goes on. If the function called runtime.Goexit, e does.
-func outdo(e *PanicError, recovered any) {
-	if v := panics.Recovered(recovered); v != nil {
-		panic(v)
+// outdo is called in a deferred call of a function that did not return, and whose forks or children have ended by e. A panic that is on its way
+// goes on. If the function called runtime.Goexit, e does.
+func outdo(e *PanicError) {
+	if panics.Recovered(nil) == nil {
+		panic(e)
 	}
-	panic(e)
 }
 
 // detached handles a panic of a task that no goroutine waits for, in a deferred call.

@@ -135,7 +135,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 		}
 		if e := s.ending.Load(); e != nil {
 			if e, ok := (*e).(*PanicError); ok {
-				outdo(e, recover())
+				outdo(e)
 			}
 		}
 	}()

@@ -356,10 +356,8 @@ func (v *visit) leave(err *error) {
 			recovered = panicHere(recovered)
 		}
 	}
-	if e, ok := v.end().(*PanicError); ok && !v.returned && recovered == nil {
-		if recovered = panics.Recovered(recover()); recovered == nil { // it called runtime.Goexit
-			recovered = e
-		}
+	if e, ok := v.end().(*PanicError); ok && !v.returned && recovered == nil && panics.Recovered(nil) == nil { // it called runtime.Goexit
+		recovered = e
 	}
 	if last != nil && !own && v.scope != nil {
 		if e := v.scope.kept.Load(); e != nil { // a call around ended while this one unwound
