@@ -48,19 +48,20 @@ func TestEachDurationLiesInItsBucket(t *testing.T) {
 
 func TestTimingsCountEachTaskAndSomeWaits(t *testing.T) {
 	p := newPool(t, WithWorkers(2), WithTimings())
+	const slept, least = 20 * time.Millisecond, 18 * time.Millisecond // the CPU's clock is compared with the system's for 40 us at a time
 	n := testutil.Stress(4000)
 	for range n {
 		require.NoError(t, p.Go(func(*Worker) {}))
 	}
-	require.NoError(t, p.Go(func(*Worker) { time.Sleep(20 * time.Millisecond) }))
+	require.NoError(t, p.Go(func(*Worker) { time.Sleep(slept) }))
 	requireCloses(t, p) // ends the workers: what they have measured stays
 	timings := p.Timings()
 	require.EqualValues(t, n+1, timings.Run.Count)
-	require.GreaterOrEqual(t, timings.Run.Max(), 20*time.Millisecond)
+	require.GreaterOrEqual(t, timings.Run.Max(), least)
 	require.NotZero(t, timings.Wait.Count, "one in 16 is measured")
 	require.Less(t, timings.Wait.Count, uint64(n/2))
 	s := p.Stats()
-	require.GreaterOrEqual(t, s.Computing, 20*time.Millisecond)
+	require.GreaterOrEqual(t, s.Computing, least)
 	require.NotZero(t, s.Searching)
 }
 
