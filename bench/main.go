@@ -88,19 +88,20 @@ func all() []runner.Suite {
 	all := append(suites.All(), jobs.Suite())
 	for _, s := range all {
 		for i, c := range s.Cases {
-			s.Cases[i].Named = c.Named || s.Name == "jobs" || slices.Contains(long, s.Name+"/"+c.Name)
+			s.Cases[i].Named = c.Named || s.Name == "jobs" || slices.Contains(named, s.Name+"/"+c.Name)
 		}
 	}
 	return all
 }
 
-// long are cases of which a round takes over a second on two CPUs and that resemble others. Like jobs, whose peer is a server that takes half a
-// minute to compile, they are measured where they are named: a run of everything takes two minutes on a fresh machine.
-var long = []string{
-	"forkjoin/uts-t3", "forkjoin/nqueens12", "loop/outside-1024-asleep", "algos/grid-prefixes", "algos/grid-strings", "algos/grid-stable", "algos/grid-by",
-	"algos/grid-func", "algos/grid-elements", "algos/sort-stable-1m", "submit/external-4", "latency/gap-1ms", "latency/start-gc", "blocking/notice-first",
-	"blocking/files", "blocking/exec", "mixed/compress-4", "mixed/ntt-18-4", "service/task", "service/beside", "service/loop-200us", "service/http-task",
-	"service/http-loop-200us",
+// named are cases that are measured only where they are named, so that a run of everything takes two minutes on a machine that has compiled nothing. A round of most takes
+// over a second on two CPUs, and they resemble others. So are those of jobs, whose peer is a server that takes half a minute to compile.
+var named = []string{
+	"forkjoin/uts-t3", "forkjoin/nqueens12", "loop/outside-1024-asleep",
+	"algos/grid-prefixes", "algos/grid-strings", "algos/grid-stable", "algos/grid-by", "algos/grid-func", "algos/grid-elements", "algos/sort-stable-1m",
+	"submit/external-4", "latency/start-gc", "latency/gap-200us", "latency/gap-1ms", "latency/gap-5ms", "latency/burst-10", "mixed/compress-4", "mixed/ntt-18-4",
+	"blocking/sleep-50us", "blocking/sleep-10ms", "blocking/sleep-100ms", "blocking/http-5ms", "blocking/files", "blocking/exec", "blocking/mixture", "blocking/notice-first",
+	"service/task", "service/beside", "service/loop-200us", "service/http-task", "service/http-loop-200us",
 }
 
 // command is the program, so that tests can run it.
@@ -187,7 +188,7 @@ func (c command) measureAll(o options, args []string) int {
 	status := exitOK
 	for _, suite := range o.suites {
 		for _, benchCase := range suite.Cases {
-			if benchCase.Named && o.budget > 0 {
+			if o.leavesOut(benchCase) {
 				continue
 			}
 			if err := c.measure(o, suite, benchCase); err != nil {
@@ -239,11 +240,14 @@ func (c command) machineChanged() error {
 		report.Figure(c.line), report.Figure(after), page.Cores(c.line), page.Cores(after))
 }
 
+// leavesOut says whether a run with a budget leaves the case out.
+func (o options) leavesOut(c runner.Case) bool { return c.Named && o.budget > 0 }
+
 // programsFor returns the programs that the suites run in.
 func (c command) programsFor(o options) (names []string) {
 	for _, suite := range o.suites {
 		for _, benchCase := range suite.Cases {
-			if benchCase.Named && o.budget > 0 {
+			if o.leavesOut(benchCase) {
 				continue
 			}
 			for _, impl := range benchCase.Impls {

@@ -477,13 +477,13 @@ func TestSimRefusesWhatItDoesNotKnow(t *testing.T) {
 	assert.Contains(t, runCommand(all(), "sim", "-h").stdout, "8s1024c")
 }
 
-// TestLongCasesAreCases: a name that is none would be measured at a glance again.
-func TestLongCasesAreCases(t *testing.T) {
+// TestNamedCasesAreCases: a name that is none would be measured at a glance again.
+func TestNamedCasesAreCases(t *testing.T) {
 	var names []string
 	for _, s := range all() {
 		for _, c := range s.Cases {
 			names = append(names, s.Name+"/"+c.Name)
 		}
 	}
-	assert.Subset(t, names, long)
+	assert.Subset(t, names, named)
 }

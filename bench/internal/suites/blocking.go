@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,9 +87,6 @@ func blockingSuite() runner.Suite {
 		blockingCase("mixture", "2000 tasks of 40 us, of which each tenth sleeps for 1 ms", sleepProgram(2000, 10, time.Millisecond)),
 		tree, noticeCase("notice-first", "a task behind tasks that wait, in a new pool; until it starts", true),
 		noticeCase("notice", "a task behind tasks that wait, as often before; until it starts", false))
-	for i, c := range s.Cases {
-		s.Cases[i].Named = slices.Contains([]string{"sleep-50us", "sleep-10ms", "sleep-100ms", "http-5ms", "mixture"}, c.Name)
-	}
 	return s
 }
 

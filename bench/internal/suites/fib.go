@@ -39,17 +39,8 @@ func fibCase() runner.Case {
 				return fibJob(n), func() int { return fib(n) }
 			}),
 			fibGoroutine(),
-		}, fibForeign()...),
+		}, foreign("ns/fork", "rayon")...),
 	}
-}
-
-// fibForeign is foreign with oneTBB, which takes over a second for each run, as costly as the JVM.
-func fibForeign() []runner.Impl {
-	others := foreign("ns/fork", false)
-	for i := range others {
-		others[i].Costly = others[i].Costly || others[i].Name == "tbb"
-	}
-	return others
 }
 
 // fibSize is the n of fib(n).

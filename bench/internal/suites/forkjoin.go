@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -118,13 +119,13 @@ func both(f, g func()) {
 }
 
 // foreign returns the peers in other languages, which do every case of the suite. Each
-// run of a peer is a process that warms up, the JVM for over a second. So in a glance the
-// JVM takes no part, and the others only if costly is false.
-func foreign(metric string, costly bool) []runner.Impl {
+// run of a peer is a process that warms up, the JVM for over a second. So in a glance only
+// those that are quick take part.
+func foreign(metric string, quick ...string) []runner.Impl {
 	metrics := lower(metric)
 	others := []runner.Impl{peers.Rayon(metrics), peers.TBB(metrics), peers.ForkJoinPool(metrics)}
 	for i := range others {
-		others[i].Costly = costly || others[i].Name == "forkjoinpool"
+		others[i].Costly = !slices.Contains(quick, others[i].Name)
 	}
 	return others
 }

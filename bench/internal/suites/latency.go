@@ -46,10 +46,6 @@ import (
 // the run's time, but at least 200. Of fewer than a thousand the p999 is the longest.
 func latencySuite(linked libraries) runner.Suite {
 	const us, ms = time.Microsecond, time.Millisecond
-	named := func(c runner.Case) runner.Case {
-		c.Named = true
-		return c
-	}
 	return runner.Suite{
 		Name:  "latency",
 		About: "how long a task waits until it starts",
@@ -62,11 +58,11 @@ func latencySuite(linked libraries) runner.Suite {
 				"as start-asleep beside 100 MB of garbage a second; from due to started"),
 			arrivals{period: ms, work: us, crowd: true}.latency(linked, "start-busy",
 				"as start-asleep beside goroutines that keep all CPUs at 70%; from due to started"),
-			named(arrivals{period: 200 * us, work: 5 * us}.latency(linked, "gap-200us", "a task of 5 us every 200 us; from due to started")),
+			arrivals{period: 200 * us, work: 5 * us}.latency(linked, "gap-200us", "a task of 5 us every 200 us; from due to started"),
 			arrivals{period: ms, work: 5 * us}.latency(linked, "gap-1ms", "a task of 5 us every ms; from due to started"),
-			named(arrivals{period: 5 * ms, work: 5 * us}.latency(linked, "gap-5ms", "a task of 5 us every 5 ms; from due to started")),
+			arrivals{period: 5 * ms, work: 5 * us}.latency(linked, "gap-5ms", "a task of 5 us every 5 ms; from due to started"),
 			arrivals{period: ms, work: 5 * us, burst: 5}.latency(linked, "burst-5", "five tasks of 5 us every ms; from due to started"),
-			named(arrivals{period: ms, work: 5 * us, burst: 10}.latency(linked, "burst-10", "ten tasks of 5 us every ms; from due to started")),
+			arrivals{period: ms, work: 5 * us, burst: 10}.latency(linked, "burst-10", "ten tasks of 5 us every ms; from due to started"),
 		}),
 	}
 }

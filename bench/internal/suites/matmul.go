@@ -29,7 +29,7 @@ import (
 const matmulBlock = 64
 
 func matmulCase() runner.Case {
-	others := foreign("ms", true)
+	others := foreign("ms")
 	for i := range others {
 		others[i].Note = "has a compiler that uses the CPU's widest vectors in the innermost loop; gonum's assembly has two elements in one"
 	}

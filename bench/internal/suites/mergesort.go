@@ -43,7 +43,7 @@ func mergesortCase() runner.Case {
 			mergesortOn("heist-join", mergesortJoin),
 			mergesortOff("serial", mergesort),
 			mergesortOff("goroutine", mergesortGo),
-		}, foreign("ns/elem", true)...),
+		}, foreign("ns/elem")...),
 	}
 }
 

@@ -30,7 +30,7 @@ func queensCase() runner.Case {
 			queensOn("heist-join", queensJoin),
 			queensOff("serial", queens),
 			queensOff("goroutine", queensGo),
-		}, foreign("ms", true)...),
+		}, foreign("ms")...),
 	}
 }
 

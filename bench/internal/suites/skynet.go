@@ -42,7 +42,7 @@ func skynetCase() runner.Case {
 			goroutine,
 			rayonScope,
 			rayonPair,
-		}, foreign("ns/leaf", true)...),
+		}, foreign("ns/leaf")...),
 	}
 }
 

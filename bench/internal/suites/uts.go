@@ -82,7 +82,7 @@ func utsCase(name, kind, shortened string, tree, short func(runner.Env) *utsTree
 	tree = once(tree)
 	goroutine := utsOff("goroutine", short, (*utsTree).goroutines)
 	goroutine.Note = fmt.Sprintf("counts a tree that %s, the whole would take seconds; the figure is per node", shortened)
-	others := foreign("ns/node", kind == "geometric")
+	others := foreign("ns/node")
 	for i := range others {
 		others[i].Note = utsNotes[others[i].Name]
 	}
