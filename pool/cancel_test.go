@@ -1006,6 +1006,36 @@ func TestGoexitIsNotLostWhereItsCallIsCancelled(t *testing.T) {
 	}
 }
 
+// TestWhatAnInnerCallKeepsIsPassedOn to the call around it, if that one ends while the inner one unwinds.
+func TestWhatAnInnerCallKeepsIsPassedOn(t *testing.T) {
+	p := newPool(t, WithWorkers(2))
+	for range testutil.Stress(50) {
+		outer, endOuter := context.WithCancel(context.Background())
+		inner, endInner := context.WithCancel(context.Background())
+		var stolen atomic.Bool
+		exited := true
+		require.True(t, testutil.Returns(func() {
+			_ = p.With(outer).Run(func(w *Worker) {
+				_ = w.With(inner).Run(func(w *Worker) {
+					defer endOuter()
+					w.Do(func(w *Worker) {
+						for ; !stolen.Load() || !w.Cancelled(); runtime.Gosched() {
+						}
+						w.Checkpoint()
+					}, func(*Worker) {
+						stolen.Store(true)
+						endInner()
+						runtime.Goexit()
+					})
+				})
+			})
+			exited = false
+		}))
+		require.True(t, exited)
+	}
+	requireAtRest(t, p)
+}
+
 // leaves calls f n times, in a tree of forks.
 func leaves(w *Worker, n int, f func()) {
 	if n == 1 {

@@ -92,14 +92,6 @@ func resume(e ending) {
 // gravestEnding keeps the gravest of the endings that it is given, of equals the first. Any goroutine may write it.
 type gravestEnding struct{ atomic.Pointer[ending] }
 
-// graver returns the graver of two endings, the first of equals.
-func graver(a, b ending) ending {
-	if gravity(b) > gravity(a) {
-		return b
-	}
-	return a
-}
-
 func (g *gravestEnding) note(e ending) {
 	for old := g.Load(); old == nil || gravity(e) > gravity(*old); old = g.Load() {
 		if g.CompareAndSwap(old, &e) {
@@ -118,6 +110,14 @@ func gravity(e ending) int {
 	default:
 		return 0
 	}
+}
+
+// graver returns the graver of two endings, the first of equals.
+func graver(a, b ending) ending {
+	if gravity(b) > gravity(a) {
+		return b
+	}
+	return a
 }
 
 // outdo is called in a deferred call of a function that did not return, and whose forks or children have ended by e. A panic that is on its way

@@ -7,6 +7,8 @@ import "runtime"
 // by runtime.Goexit. v is what recover has returned. With GODEBUG=panicnil=1 that is nil after a panic(nil), too; the
 // value is then a [*runtime.PanicNilError], as it is without this setting.
 //
+// Recovered(nil) may be asked without recover: it is nil if the goroutine ends by runtime.Goexit, and the panic that is on its way goes on.
+//
 // It must be called by the deferred call that called recover, or by a function that this one calls, and only if the
 // function around it did not return. Cost: nothing if v is not nil, and else a look at the top of the stack.
 func Recovered(v any) any {
