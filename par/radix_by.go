@@ -29,7 +29,7 @@ const keysAtOnce = 64
 // same element: for elements in no order once for each and for a few hundred once more, or twice where a rare key turns up beside few others; for
 // those in some order whenever they are compared, up to a dozen times for each in the mean.
 //
-// If the place's context has ended, key is called for some hundred elements more at each worker, and up to 255 elements are sorted. If key panics or calls runtime.Goexit, or the place's context ends the sort early, s has its elements in some
+// From 256 elements on, a key that takes over 200 nanoseconds is called for some hundred elements more at most once the place's context has ended. If key panics or calls runtime.Goexit, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
 // 16 bytes or keys are strings; for a few runs one as long as s, for a few different keys that and a byte for each element; for
 // outliers that turn out to be many, up to three of those besides; and nothing if s is in order. Sorts that follow share this memory, as those of [Sort] do. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
@@ -285,9 +285,29 @@ type keyed[E any, K cmp.Ordered] struct {
 }
 
 func newKeyed[E any, K cmp.Ordered](s []E, key func(e E) K, cancelled func() bool) keyed[E, K] {
-	e := keyed[E, K]{newComparables(s, func(a, b E) int { return cmp.Compare(key(a), key(b)) }, cancelled), key}
+	c := newComparables(s, nil, cancelled)
+	return keyedBy(c, heedfulKey(c, key))
+}
+
+func keyedBy[E any, K cmp.Ordered](c *comparables[E], key func(e E) K) keyed[E, K] {
+	e := keyed[E, K]{c, key}
+	e.compare = func(a, b E) int { return cmp.Compare(key(a), key(b)) }
 	e.elements = e
 	return e
+}
+
+// heedfulKey is heedful for a function of keys.
+func heedfulKey[E any, K cmp.Ordered](c *comparables[E], key func(e E) K) func(e E) K {
+	x := c.sides[inSlice][0]
+	if !slow(func() { key(x) }) {
+		return key
+	}
+	return func(e E) (k K) {
+		if !c.stopped() {
+			k = key(e)
+		}
+		return k
+	}
 }
 
 // run takes one call of key for each element, where comparisons would take two.

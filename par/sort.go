@@ -112,7 +112,7 @@ func Sort[S ~[]E, E cmp.Ordered](at pool.Place, s S) error {
 // a panic continues in the caller. If compare calls runtime.Goexit, some elements may be lost and others
 // be there twice.
 //
-// From 256 elements on, a comparator that takes over 200 nanoseconds is not called any more once the context has ended; with others the sort ends some milliseconds
+// From 256 elements on, a comparator that takes over 200 nanoseconds is called no more once the context has ended, but for calls that have begun; with others the sort ends some milliseconds
 // later. A shorter sort goes on to its end.
 //
 // Elements that are in order are compared once, and so are more than 16 in reverse order, or twice if some of these are equal. Runs are merged, and if
@@ -148,11 +148,11 @@ func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) 
 		if cancelled() {
 			return false
 		}
-		e := newComparables(s, compare, cancelled).heedful()
+		e := newComparables(s, compare, cancelled)
 		if mid == 0 || mid == len(s) || e.inOrder(inSlice, mid) {
 			return true
 		}
-		return e.mergeRuns(w, len(s), []stretch{{mid, ascends}, {len(s), ascends}})
+		return e.heedful().mergeRuns(w, len(s), []stretch{{mid, ascends}, {len(s), ascends}})
 	}
 	if len(s) < serialSort {
 		return alone(at, func() { merge(nil, never) })
@@ -274,23 +274,28 @@ func sortStableFunc[E any](w *pool.Worker, s []E, compare func(a, b E) int, canc
 	return e.sort(w, e.look(w)) && !e.cut.Load()
 }
 
-// slowCompare is how long a comparator takes before which a sort asks each time whether it was cancelled, for some nanoseconds. A leaf, of up to
-// 22,000 comparisons, and a piece of a merge ask at their ends: with a faster one they take 5 milliseconds at most.
-const slowCompare = 200 * time.Nanosecond
+// slowCall is how long a comparator, or a function of keys, takes before which a sort asks each time whether it was cancelled, for some nanoseconds. A leaf, of
+// up to 22,000 comparisons, and a piece of a merge ask at their ends: with a faster one they take 5 milliseconds at most.
+const slowCall = 200 * time.Nanosecond
 
-// heedful makes a comparator that takes longer than slowCompare one that is called until the sort is stopped, and for which all elements are equal then: the
-// sort comes soon to where it stops, and the order no longer counts.
+// slow says whether call takes so long. The first time the elements and the code may come from memory.
+func slow(call func()) bool {
+	for range 3 {
+		begun := heist.Ticks()
+		call()
+		if heist.Ticks()-begun < heist.TicksIn(slowCall) {
+			return false
+		}
+	}
+	return true
+}
+
+// heedful makes a slow comparator one that is called until the sort is stopped, and for which all elements are equal then: the sort comes soon to where
+// it stops, and the order no longer counts.
 func (e *comparables[E]) heedful() *comparables[E] {
 	s, compare := e.sides[inSlice], e.compare
-	if len(s) < serialSort {
+	if len(s) < serialSort || !slow(func() { compare(s[0], s[1]) }) {
 		return e
-	}
-	for range 3 { // the first time the elements and the code may come from memory
-		begun := heist.Ticks()
-		compare(s[0], s[1])
-		if heist.Ticks()-begun < heist.TicksIn(slowCompare) {
-			return e
-		}
 	}
 	e.compare = func(a, b E) int {
 		if e.stopped() {
