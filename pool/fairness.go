@@ -143,8 +143,8 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 // each giveWayPeriod: with four that called loops of 60 us in a row timers were 18 ms late in the median, and are 30 us late.
 type loners struct {
 	_       pad.Line
-	callers atomic.Int32 // so many; each counts itself
-	gaveWay atomic.Int64 // when one of them last gave way; it writes
+	callers atomic.Int32 // so many; each adds and subtracts itself. An estimate for who reads it, without order
+	gaveWay atomic.Int64 // when one of them last gave way; the one that swaps it does
 	_       pad.Line
 }
 

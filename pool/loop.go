@@ -394,14 +394,22 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			next = n / 2
 		}
 		next = min(next, n)
-		if spared && w == nil { // it may compute many such loops in a row
-			if among == nil {
+		if spared && w == nil && among == nil {
+			switch g := goroutineID(); {
+			case goroutines.find(g) == nil:
 				among = &p.loners
 				among.callers.Add(1)
+			case ok: // it calls the pool from a task or body of its own
+				w = p.computes(g)
 			}
-			last = among.giveWay(p, now)
-			start += last - now
 		}
+		switch { // it may compute many such loops in a row
+		case among != nil:
+			last = among.giveWay(p, now)
+		case w != nil:
+			last = w.giveWayIfDue(now)
+		}
+		start += last - now
 		if ok {
 			continue
 		}
@@ -410,9 +418,6 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 				return nil, err
 			}
 			asked = now
-		}
-		if w != nil { // so may it
-			w.giveWayIfDue(now)
 		}
 	}
 }
@@ -599,7 +604,7 @@ func (s *span) divide(w *Worker, forks *frames[span, struct{}]) {
 			next = s.lo + s.grain
 		}
 		s.do(w, s.lo, next)
-		if w.cancelScope != nil {
+		if w.cancelScope != nil { // without a free seat nothing is forked, and only forks would look
 			w.cancelScope.poll(w, heist.Ticks())
 		}
 		w.merging, s.lo = 0, next

@@ -167,6 +167,33 @@ func TestALoopStaysWithItsCallerWhereGuestsFillThePs(t *testing.T) {
 	require.True(t, testutil.Eventually(func() bool { return guests(8) == 2 }))
 }
 
+// TestATaskIsNoLoner: a loop that a task calls at its pool stays with it as well, but the task's worker counts, and gives way, already.
+func TestATaskIsNoLoner(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	loners := func() (most int32) {
+		_ = ForRange(p, 1000, func(lo, hi int) {
+			heist.Spin(time.Duration(hi-lo) * 4 * aloneTime / 1000)
+			most = max(most, p.loners.callers.Load()) // by the caller alone, unless it is interrupted
+		}, Granularity{}.AtMost(1))
+		return most
+	}
+	require.True(t, testutil.Eventually(func() bool { return loners() == 1 }))
+	for range testutil.Stress(100) {
+		inTask(t, p, func(*Worker) { require.Zero(t, loners()) })
+		require.NoError(t, p.Run(func(*Worker) { require.Zero(t, loners()) }))
+	}
+	require.Zero(t, p.loners.callers.Load())
+	require.True(t, testutil.Returns(func() {
+		_ = ForRange(p, 1000, func(lo, hi int) {
+			heist.Spin(time.Duration(hi-lo) * 4 * aloneTime / 1000)
+			if hi > 500 {
+				runtime.Goexit()
+			}
+		})
+	}))
+	require.Zero(t, p.loners.callers.Load())
+}
+
 // TestCallersThatFillThePsGiveWay: their loops stay with them, and the other goroutines would wait for 10 milliseconds.
 func TestCallersThatFillThePsGiveWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
