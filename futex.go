@@ -20,7 +20,7 @@ import (
 // On Linux the OS thread sleeps and gives up its P at once, so that other goroutines
 // can run. Elsewhere the goroutine sleeps on a channel.
 //
-// Cost: a system call, and 4 to 10 microseconds from the wake-up to the return.
+// Cost: a system call, and 4 to 10 microseconds from the wake-up to the return, or several times that on a virtual machine.
 func FutexWait(addr *atomic.Uint32, val uint32, timeout time.Duration) bool {
 	if timeout == 0 {
 		return addr.Load() != val

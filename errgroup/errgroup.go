@@ -1,7 +1,7 @@
 // Package errgroup has the interface of golang.org/x/sync/errgroup, and runs the functions of its groups on the workers of
 // [pool.Default]. A program changes its import line and nothing else.
 //
-// No more functions compute at a time than the pool has workers, and they start sooner than goroutines do. A function
+// No more functions compute at a time than the pool has workers, but for those that come back from a wait, and they start sooner than goroutines do. A function
 // that waits for a slot of a group, or in Wait, lends its place to another one, so groups in groups make
 // progress on any number of workers.
 //

@@ -161,7 +161,7 @@ func (q *Queue[K]) set(method string, ok bool, wrong string, setting func()) {
 }
 
 // AtMost has up to n functions of a key run at a time, instead of one; math.MaxInt is no limit. They begin in the order in
-// which they were submitted. A function that waits counts. For a tenant whose functions are long, an n below the number of workers
+// which they were submitted. A function that waits counts, unlike in [pool.Group.AtMost]: the next one of its key may rely on it. For a tenant whose functions are long, an n below the number of workers
 // leaves workers to others at any time. AtMost panics if n is less than 1, or while the queue has functions.
 func (q *Queue[K]) AtMost(n int) {
 	q.set("AtMost", n >= 1, fmt.Sprintf("%d; it must be at least 1", n), func() { q.most = n })

@@ -15,8 +15,8 @@
 //	par.Scan       par.ScanRange     par.FlatMap  par.FilterRange
 //
 // For numbers [Sum], [Sums] and [MinMax] are ready made. Use the form for elements if its function takes more
-// than some 10 ns, and the range form otherwise, but for [Filter], whose form for elements is the faster one unless what is
-// kept can be computed as slices.
+// than some 10 ns, and the range form otherwise, but for [Filter], whose form for elements is the faster one unless the test is one
+// comparison and few elements are kept.
 //
 // # Functions that fail
 //

@@ -69,7 +69,7 @@ var shortFuncs [1 << 6]atomic.Uintptr
 // error that should not end the stream belongs in the result; [JoinErrors] changes nothing here. For a source that
 // can fail, as another stream is, there is package pipeline.
 //
-// An f that waits for something does so in [pool.Pool.Block], and other values are computed meanwhile.
+// While f waits for something other values are computed; [pool.Pool.Block] saves the time until the wait is noticed.
 //
 // The source runs in the consumer's goroutine, which also computes, and values that take little are computed in
 // batches, by the consumer alone if a quarter of the window takes less than 4 microseconds, and in the first 20 microseconds if one value

@@ -17,7 +17,7 @@
 //	refuse callers when there are too many      WithCallers, and Try
 //	run something once on each worker           Pool.Broadcast; where a worker begins: WithHooks
 //	bound open files or connections             Group.SetLimit, or the window of par.Stream
-//	wait for a channel, a lock, the network     nothing; Worker.Block, Pool.Block save a millisecond
+//	wait for a channel, a lock, the network     nothing; Worker.Block, Pool.Block: noticed at once
 //	end a call early                            Place.With; a search that one result ends: Worker.Stop
 //	end the pool                                Close, Shutdown, Abort
 //	do without a pool of my own                 Default, the process's; Serial, in the caller
@@ -40,8 +40,8 @@
 // while the pool is hungry: while a worker that could take a part searches or sleeps.
 //
 // A task is run exactly once, by one worker. Tasks come from [Pool.Go], [Worker.Go], [Group],
-// [Worker.Scope], [Pool.Submit] and [Async]. Tasks from outside lie in the pool's injectors, tasks
-// from inside in their worker's LIFO slot and run queue, from which thieves take half. On a
+// [Pool.Submit] and [Async]. Tasks from outside lie in the pool's injectors, tasks
+// from inside in their worker's LIFO slot and run queue, from which thieves take half. A child of a [Scope] lies in its worker's deque, from which thieves take the oldest. On a
 // machine with several memory nodes each node has its own injectors, and a loop is divided
 // among the nodes before it is divided further.
 //
@@ -52,14 +52,14 @@
 //  2. Its node's injector, from which it takes a share into its batch buffer.
 //  3. The guests of its node; then the other workers, tier by tier, the nearest tier first; then the guests of other
 //     nodes. In a tier the last victim that had something comes first, and then the others from a random one on. The
-//     worker takes a fork, or else half of the victim's run queue.
+//     worker takes a fork or a scope's child, or else half of the victim's run queue or batch buffer.
 //  4. The injectors of all nodes.
 //
 // A worker that finds nothing spins, then yields, and at last parks, and its place sleeps until a waker claims it.
 //
 // # Waiting
 //
-// Nothing runs on top of a wait. A worker that waits for a stolen fork, a scope, a future or a group,
+// Nothing runs on top of a wait but what is waited for: the children of a scope, or a future that has not begun. A worker that waits for a stolen fork, a scope, a future or a group,
 // or in [Worker.Block], lends its place, the right to compute, to another worker, and goes on when
 // its wait is over. So tasks that wait for one another hang only if a goroutine for each task and each
 // guest would, and a task may hold a lock across a join. Waits that heist was not
@@ -92,7 +92,7 @@
 // # Seeing inside
 //
 // [Pool.Load] tells what the pool does now, [Pool.Stats] what it has done, [Pool.Config] how it is configured. [Pool.Dump]
-// shows what each worker runs and what it waits for, and names circles of tasks that wait for one another. [WithTimings]
+// shows what each worker runs and what it waits for, and names circles of tasks that wait for one another (deadlocks). [WithTimings]
 // measures how long tasks wait and run, [WithSlowTask] reports tasks that take too long. Goroutine labels
 // (runtime/pprof.Do) of a submitter or caller follow the work to every worker; a stolen fork has the labels that its
 // victim has when it is stolen. A runtime/trace has tasks and regions for what the pool does. What is not requested costs
@@ -104,7 +104,7 @@
 // and counted, or is returned by [Pool.Abort]. What it adds while Close waits is accepted, too. A task that was not accepted was refused with an error. A panic reaches
 // the goroutine that waits for the function that panicked, with its stack; a group or future keeps it for Wait. If nobody can wait,
 // as for [Pool.Go], the panic ends the process, as a panic in a goroutine does, or goes to [WithPanicHandler]. A [runtime.Goexit] in a function of a blocking call ends the
-// caller's goroutine, even if the call was cancelled or stopped; if another function of the call panics, that panic arrives instead. Inside a task submitting never blocks, and a task
+// caller's goroutine, even if the call was cancelled or stopped; if another function of the call panics, that panic arrives instead. Inside a task submitting to the pool never blocks ([Group.SetLimit] does, and lends the place), and a task
 // may submit, fork, open a group and wait for it. No more tasks run at a time than there are places, except for tasks that come back from a wait:
 // each goes on at once, beside the worker that computes in its place, since it may hold what that worker waits for. While
 // a coroutine of iter.Pull waits, a task and a caller a millisecond begin beside the others.

@@ -117,8 +117,8 @@ func (g *Granularity) eager() bool { return g.grain > 0 || g.share > 0 }
 
 // AdaptiveGrain is a grain that moves with the share of chunks that were stolen: more
 // than a tenth makes it a quarter smaller, less than a hundredth a third larger. It
-// begins with 1000 and stays between 100 and 100,000; the numbers are those of the
-// course page on work stealing. Create one, with new, for each loop that runs again and
+// begins with 1000 and stays between 100 and 100,000; the numbers are those of a
+// course page (docs/words.md), and were not tuned. Create one, with new, for each loop that runs again and
 // again; several goroutines may use it.
 type AdaptiveGrain struct {
 	grain atomic.Int64 // 0 stands for firstGrain; the worker that ends a loop writes
@@ -175,9 +175,9 @@ func ForRange[F func(lo, hi int) | func(w *Worker, lo, hi int)](at Place, n int,
 	panic("unreachable")
 }
 
-// Merging says that to merge what the call of a loop's body computed that is about to return, such as a table, takes this part of the time in which the
-// body computes it: 1 is as long. From a sixteenth on the loop's ranges become few: a worker does half of what is left to it and then the rest, and from a
-// half on all of it. What costs the same in each call need not be said. Only the worker's goroutine may call it. Cost: 2 nanoseconds.
+// Merging tells a loop what it costs to merge a partial result, such as a table. A body calls it before it returns; part is the time that merging will take,
+// divided by the time that this call of the body took. From a sixteenth on the loop makes fewer ranges: a worker does half of what is left to it and then the
+// rest, and from a half on all of it. Leave out what costs the same in each call. Only the worker's goroutine may call it. Cost: 2 nanoseconds.
 func (w *Worker) Merging(part float64) {
 	w.mustBeMine("Worker.Merging")
 	w.merging = part

@@ -259,7 +259,7 @@ func (p *Pool) rosters() iter.Seq2[*core.Roster, int] {
 }
 
 // Workers returns the number of workers, which follows [Pool.Resize] at once and GOMAXPROCS a little later, see [New].
-// That many workers compute at a time; guests are not counted.
+// That many workers compute at a time, and beside them guests and workers that have just come back from a wait.
 func (p *Pool) Workers() int {
 	p.mustBeMade()
 	p.follow(heist.Ticks())

@@ -70,8 +70,8 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 	return r.f(f, a)
 }
 
-// Run computes the recursion's value for a in the calling goroutine, which computes in a
-// worker's stead. See [Pool.Run] for the place and the errors.
+// Run computes the recursion's value for a in the calling goroutine, as a guest if it is no worker of the
+// pool. See [Pool.Run] for the place and the errors.
 func (r *Recursion[A, R]) Run(at Place, a A) (result R, err error) {
 	if r == nil || r.f == nil {
 		return result, errNoRecursion

@@ -132,7 +132,7 @@ func (g *ResultGroup[T]) Wait() ([]T, error) {
 // If the place's context ends first, and a function was told so, First returns the cause, by the rule of [Pool.With]. What a
 // function returns after it was told to stop is no result.
 //
-// A function that waits, for the network say, should do so in [Worker.Block], or it keeps others from beginning. Java
+// A function that waits, for the network say, is noticed, and another one begins; [Worker.Block] saves the time until then. Java
 // calls this invokeAny. Any goroutine may call it. Cost: that of a group.
 func First[T any](at Place, fs ...func(ctx context.Context, w *Worker) (T, error)) (T, error) {
 	var first T

@@ -20,7 +20,7 @@ type Tuning struct {
 	MaxWorkers int
 
 	// HotWorker keeps one worker awake when there is nothing to do: it spins until there is, so a task that comes
-	// to an idle pool starts within a microsecond or two, and seldom much later. It costs a CPU, and a P: with as many workers as Ps the rest of
+	// to an idle pool usually starts within some microseconds. It costs a CPU, and a P: with as many workers as Ps the rest of
 	// the process would wait for the spinning worker to give way, so [New] makes one fewer where nothing says how
 	// many. In a bubble of testing/synctest New refuses it.
 	HotWorker bool
@@ -34,7 +34,7 @@ type Tuning struct {
 
 	// Spin is how long a worker that finds nothing to do spins before it yields its CPU a few times and goes to
 	// sleep; negative is not at all. A task that comes while the worker spins starts at once; a wake-up takes 4 to
-	// 10 microseconds. A worker stops spinning where that has been in vain, until work comes as soon as that again.
+	// 10 microseconds, or several times that on a virtual machine. A worker stops spinning where that has been in vain, until work comes as soon as that again.
 	// A worker that spins so counts as busy for [Pool.WaitIdle], which waits for its sleep. The default is
 	// heist.DefaultSpin, 10 microseconds, and an idle pool sleeps.
 	Spin time.Duration
