@@ -456,13 +456,14 @@ func (s *frames[W, R]) run(thief *Worker, c claimed) {
 	if s.visible() {
 		pad.Fetch(unsafe.Pointer(s.at(c.index + 1))) // nearly always the thief's next one; the blocks stay until this one's join
 	}
-	out := thief.helps(s.owner, &fr.latch, fr.cancelScope)
+	var out help
+	thief.helps(&out, s.owner, &fr.latch, fr.cancelScope)
 	returned := false
 	defer func() {
 		if !returned {
 			fr.ending = endingOf(recover())
 		}
-		thief.helped(out)
+		thief.helped(&out)
 		fr.latch.complete(thief, s.owner)
 	}()
 	thief.cancelScope.look(thief)

@@ -87,17 +87,18 @@ type help struct {
 	region      *trace.Region
 }
 
-// helps begins a fork or child of owner, which belongs to the call c and whose end completes l.
-func (w *Worker) helps(owner *Worker, l *latch, c *cancelScope) help {
-	out := help{w.cancelScope, w.setLabels(owner.carries()), w.forWhom.Own(), w.latch.Own(), region("heist: fork")}
+// helps begins a fork or child of owner, which belongs to the call c and whose end completes l. It sets out. (The copies of a result would wait for
+// the stores of its fields.)
+func (w *Worker) helps(out *help, owner *Worker, l *latch, c *cancelScope) {
+	out.cancelScope, out.labels, out.forWhom = w.cancelScope, w.setLabels(owner.carries()), w.forWhom.Own()
+	out.latch, out.region = w.latch.Own(), region("heist: fork")
 	w.cancelScope = c
 	w.forWhom.Set(owner)
 	w.latch.Set(l)
-	return out
 }
 
 // helped ends what helps began.
-func (w *Worker) helped(out help) {
+func (w *Worker) helped(out *help) {
 	endRegion(out.region)
 	w.setLabels(out.labels)
 	w.cancelScope = out.cancelScope

@@ -62,11 +62,14 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 		w.mustBeMine("Recursion.Call")
 	}
 	f := stackOf[Fork[A, R]](w)
-	if f.r == r {
-		return r.f(f, a)
+	switch f.r {
+	case r:
+	case nil:
+		f.change(r) // and nothing back: no other recursion goes on with the stack
+	default:
+		defer f.change(f.r)
+		f.change(r)
 	}
-	defer f.change(f.r)
-	f.change(r)
 	return r.f(f, a)
 }
 
@@ -93,10 +96,7 @@ func (f *Fork[A, R]) change(r *Recursion[A, R]) {
 		return
 	}
 	f.publish() // so that each frame has the body of its own recursion
-	f.r = r
-	if r != nil {
-		f.f, f.body = r.f, r.body
-	}
+	f.r, f.f, f.body = r, r.f, r.body
 }
 
 // mustBeMade panics if no recursion has made the fork. The fast path of a join does not look.

@@ -365,9 +365,10 @@ func (s *Scope) take(which func() int) *task {
 // runStolen runs a stolen child of branch b, or a stray, in a branch of its own.
 func (b *branch) runStolen(w *Worker, f *task) {
 	s := b.scope
-	out := w.helps(b.owner, &b.latch, w.cancelScope)
+	var out help
+	w.helps(&out, b.owner, &b.latch, w.cancelScope)
 	defer func() {
-		w.helped(out)
+		w.helped(&out)
 		b.leave(w)
 	}()
 	new(branch).runIn(w, s, func() { s.run(w, f) })
