@@ -83,7 +83,7 @@ func poolConfig() rewrite.Config {
 			"Worker.mustBeMine": "",
 			"Worker.isMine":     "return true",
 			"Worker.wakeHelper": "",
-			"Worker.helps":      "out := help{cancelScope: w.cancelScope}; w.cancelScope = c; return out",
+			"Worker.helps":      "out.cancelScope, w.cancelScope = w.cancelScope, c",
 			"Worker.helped":     "w.cancelScope = out.cancelScope",
 			"fatal":             "panic(broken)",
 			"monitor.lookAfter": "looksSoon(m)",
