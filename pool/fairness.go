@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed53057037/heist"
 	"github.com/seed53057037/heist/internal/pad"
+	"github.com/seed53057037/heist/numa"
 )
 
 // # Neighbours
@@ -139,21 +140,34 @@ func (w *Worker) giveWayIfDue(now int64) (after int64) {
 	return w.gaveWayAt
 }
 
-// loners are the callers that run a loop alone, as no guests, though it takes longer than aloneTime. Where callers fill the Ps, one of these gives way in
-// each giveWayPeriod: with four that called loops of 60 us in a row timers were 18 ms late in the median, and are 30 us late.
+// loners are the callers that run a loop alone, as no guests, though it takes longer than aloneTime. Where callers fill the Ps, one of these gives way on each
+// CPU in each giveWayPeriod: with four that called loops of 60 us in a row timers were 18 ms late in the median, and are 30 us late. It is the CPU that counts
+// and not the caller, whose loops may be shorter, nor all callers together, since a P that waits for its timers is not helped by a turn on another one. A
+// caller does so near its loop's beginning: in the middle, what waits for the loop would wait for a turn of all other goroutines as well.
 type loners struct {
 	_       pad.Line
 	callers atomic.Int32 // so many; each adds and subtracts itself. An estimate for who reads it, without order
-	gaveWay atomic.Int64 // when one of them last gave way; the one that swaps it does
+	turns   []lastTurn   // by CPU; constant
 	_       pad.Line
 }
 
-// giveWay lets other goroutines have the P of one of the callers, if it is time. It returns the time afterwards.
+// lastTurn is when a caller last gave way on a CPU, or on one of those that share it. The callers that run there write it.
+type lastTurn struct {
+	_  pad.Line
+	at atomic.Int64
+	_  pad.Line
+}
+
+// turnCPUs is how many CPUs have a lastTurn of their own.
+const turnCPUs = 64
+
+// giveWay lets other goroutines have the caller's P, if it is time. It returns the time afterwards.
 func (l *loners) giveWay(p *Pool, now int64) (after int64) {
-	last := l.gaveWay.Load()
-	if now-last < p.ticks.giveWay || !p.crowded() || !l.gaveWay.CompareAndSwap(last, now) {
+	turn := &l.turns[uint(numa.CurrentCPU())%uint(len(l.turns))]
+	if now-turn.at.Load() < p.ticks.giveWay || !p.crowded() {
 		return now
 	}
+	turn.at.Store(now)
 	runtime.Gosched()
 	return heist.Ticks()
 }

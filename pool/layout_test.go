@@ -12,5 +12,6 @@ func TestObjectsShareNoLinesWithTheirNeighbours(t *testing.T) {
 	testutil.Padded(t, []reflect.Type{
 		reflect.TypeFor[Fork[int, int]](), reflect.TypeFor[frames[int, int]](), reflect.TypeFor[place](), reflect.TypeFor[guests](),
 		reflect.TypeFor[Worker](), reflect.TypeFor[cell[int]](), reflect.TypeFor[timings](), reflect.TypeFor[lengths](), reflect.TypeFor[loners](),
+		reflect.TypeFor[lastTurn](),
 	}, "stack", "Pool")
 }

@@ -394,19 +394,17 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 			next = n / 2
 		}
 		next = min(next, n)
-		if spared && w == nil && among == nil {
+		if spared && w == nil && among == nil { // it may compute many such loops in a row
 			switch g := goroutineID(); {
 			case goroutines.find(g) == nil:
 				among = &p.loners
 				among.callers.Add(1)
+				last = among.giveWay(p, now)
 			case ok: // it calls the pool from a task or body of its own
 				w = p.computes(g)
 			}
 		}
-		switch { // it may compute many such loops in a row
-		case among != nil:
-			last = among.giveWay(p, now)
-		case w != nil:
+		if w != nil { // so may it
 			last = w.giveWayIfDue(now)
 		}
 		start += last - now

@@ -191,6 +191,7 @@ func makePool(c *config) *Pool {
 		closed:   make(chan struct{}),
 	}
 	p.relief.only = p
+	p.loners.turns = make([]lastTurn, min(runtime.NumCPU(), turnCPUs))
 	p.lengths.wakeCost.Store(p.ticks.leastWakeCost)
 	p.lengths.wantedAt.Store(-p.ticks.inARow)
 	p.admission.Most = p.callers

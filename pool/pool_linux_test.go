@@ -150,6 +150,28 @@ func threadCPUs(t testing.TB) (cpus []int) {
 	return cpus
 }
 
+// TestALonersTurnIsOfItsCPU: a P that waits for its timers is not helped by a turn on another one.
+func TestALonersTurnIsOfItsCPU(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	const many = 1 << 20 // fill the Ps
+	p.loners.callers.Add(many)
+	defer p.loners.callers.Add(-many)
+	now := heist.Ticks()
+	taken := map[int]bool{}
+	for _, cpu := range allowed(t) {
+		turn := cpu % len(p.loners.turns)
+		if taken[turn] {
+			continue
+		}
+		taken[turn] = true
+		pinned, err := heist.Pin(cpu)
+		require.NoError(t, err)
+		require.Greater(t, p.loners.giveWay(p, now), now)
+		require.Equal(t, now, p.loners.giveWay(p, now))
+		require.NoError(t, pinned.Unpin())
+	}
+}
+
 // TestNoWorkerYieldsToWhatComputesForLong: the system gives it a whole slice for each yield, and the tasks of the pool wait meanwhile.
 func TestNoWorkerYieldsToWhatComputesForLong(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // each has a P, and the two share a CPU
