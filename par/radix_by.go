@@ -286,13 +286,10 @@ type keyed[E any, K cmp.Ordered] struct {
 
 func newKeyed[E any, K cmp.Ordered](s []E, key func(e E) K, cancelled func() bool) keyed[E, K] {
 	c := newComparables(s, nil, cancelled)
-	return keyedBy(c, heedfulKey(c, key))
-}
-
-func keyedBy[E any, K cmp.Ordered](c *comparables[E], key func(e E) K) keyed[E, K] {
-	e := keyed[E, K]{c, key}
-	e.compare = func(a, b E) int { return cmp.Compare(key(a), key(b)) }
-	e.elements = e
+	heedful := heedfulKey(c, key)
+	c.compare = func(a, b E) int { return cmp.Compare(heedful(a), heedful(b)) }
+	e := keyed[E, K]{c, heedful}
+	c.elements = e
 	return e
 }
 

@@ -151,7 +151,8 @@ type loners struct {
 	_       pad.Line
 }
 
-// lastTurn is when a caller last gave way on a CPU, or on one of those that share it. The callers that run there write it.
+// lastTurn is when a caller last gave way on a CPU, or on one of those that share it. The callers that run there write it, without order: a turn more or
+// less does no harm.
 type lastTurn struct {
 	_  pad.Line
 	at atomic.Int64

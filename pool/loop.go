@@ -404,7 +404,7 @@ func probe(at Place, n int, g []Granularity, of any, f func(lo, hi int) (more bo
 				w = p.computes(g)
 			}
 		}
-		if w != nil { // so may it
+		if w != nil { // so may a worker
 			last = w.giveWayIfDue(now)
 		}
 		start += last - now

@@ -21,7 +21,7 @@ var errNoRecursion = errors.New("pool: the Recursion is nil, or was not made by 
 // to, only until that function returns, and never by another goroutine.
 type Fork[A, R any] struct {
 	frames[argument[A], R]
-	r *Recursion[A, R] // owner only
+	r *Recursion[A, R] // the last one that had the stack; owner only
 	f func(*Fork[A, R], A) R
 
 	_ pad.Line
@@ -65,7 +65,7 @@ func (r *Recursion[A, R]) Call(w *Worker, a A) R {
 	switch f.r {
 	case r:
 	case nil:
-		f.change(r) // and nothing back: no other recursion goes on with the stack
+		f.change(r) // for good: no other recursion goes on with the stack
 	default:
 		defer f.change(f.r)
 		f.change(r)
