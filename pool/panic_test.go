@@ -452,6 +452,7 @@ func TestOrphanEndsWithItsTask(t *testing.T) {
 		p := newPool(t, WithWorkers(1))
 		for range 100 {
 			var over, late atomic.Bool
+			noticed := p.Stats().Noticed
 			require.NoError(t, p.Go(func(w *Worker) {
 				_ = w.Go(func(*Worker) { over.Store(true) })
 				_ = testutil.Caught(func() {
@@ -461,7 +462,9 @@ func TestOrphanEndsWithItsTask(t *testing.T) {
 			}))
 			require.True(t, testutil.Eventually(over.Load))
 			require.True(t, whenParked(p))
-			require.False(t, late.Load(), "the orphan ran after its task had ended")
+			if p.Stats().Noticed == noticed { // else over is set beside a task that waits, for the collector
+				require.False(t, late.Load(), "the orphan ran after its task had ended")
+			}
 		}
 	})
 	t.Run("stolen", func(t *testing.T) {

@@ -170,6 +170,7 @@ func TestALoopStaysWithItsCallerWhereGuestsFillThePs(t *testing.T) {
 // TestATaskIsNoLoner: a loop that a task calls at its pool stays with it as well, but the task's worker counts, and gives way, already.
 func TestATaskIsNoLoner(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
+	p.ticks.mostInARow *= 1000 // no loop is long, however slow the machine
 	loners := func() (most int32) {
 		_ = ForRange(p, 1000, func(lo, hi int) {
 			heist.Spin(time.Duration(hi-lo) * 4 * aloneTime / 1000)
