@@ -106,69 +106,6 @@ func TestCodingKeepsBitsAndOrder(t *testing.T) {
 	require.Less(t, c.encode(1<<63), c.encode(0), "zeros")
 }
 
-func TestSortByOrdersEveryKey(t *testing.T) {
-	p := pools.New(t, pool.WithWorkers(4))
-	t.Run("int", testSortBy(p, func(k int64) int { return int(k) }))
-	t.Run("int8", testSortBy(p, func(k int64) int8 { return int8(k) }))
-	t.Run("int16", testSortBy(p, func(k int64) int16 { return int16(k) }))
-	t.Run("int32", testSortBy(p, func(k int64) int32 { return int32(k) }))
-	t.Run("uint8", testSortBy(p, func(k int64) myByte { return myByte(k) }))
-	t.Run("uint32", testSortBy(p, func(k int64) uint32 { return uint32(k) }))
-	t.Run("uint64", testSortBy(p, func(k int64) uint64 { return uint64(k) }))
-	t.Run("uintptr", testSortBy(p, func(k int64) uintptr { return uintptr(k) }))
-	t.Run("float32", testSortBy(p, func(k int64) myFloat { return myFloat(math.Float32frombits(uint32(k))) }))
-	t.Run("float64", testSortBy(p, func(k int64) float64 { return math.Float64frombits(uint64(k)) }))
-	t.Run("zeros", testSortBy(p, func(k int64) float64 { return math.Copysign(float64(k&2), float64(k&1)-0.5) }))
-	t.Run("NaNs", testSortBy(p, func(k int64) float64 { return math.Float64frombits(uint64(k) | 0x7ff0<<48) }))
-	t.Run("string", testSortBy(p, func(k int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(k))) }))
-	t.Run("named string", testSortBy(p, func(k int64) myString { return myString(strings.Repeat("ab", int(k&63))) }))
-}
-
-func testSortBy[K cmp.Ordered](p *pool.Pool, of func(k int64) K) func(*testing.T) {
-	type element struct {
-		at  int
-		key int64
-		_   *int // elements may have pointers
-	}
-	return func(t *testing.T) {
-		for _, n := range append(radixLens(), 0, 1, 2, 40, serialSort-1) {
-			all := map[string][]int64{}
-			if n > 1 {
-				all = skewed(n)
-			}
-			all["random"], all["few"] = inputs(n)["random"], inputs(n)["few"]
-			for shape, keys := range all {
-				long := n >= 2*partLen-1 || testutil.Short() && n >= radixLeaf
-				if long && shape != "exponential" && (shape != "few" || testutil.UnderRace && testutil.Short()) {
-					continue
-				}
-				s := make([]element, n)
-				for i := range s {
-					s[i] = element{at: i, key: keys[i]}
-				}
-				want := slices.Clone(s)
-				slices.SortStableFunc(want, func(a, b element) int { return cmp.Compare(of(a.key), of(b.key)) })
-				calls := make([]atomic.Int32, n)
-				require.NoError(t, SortBy(p, s, func(e element) K {
-					calls[e.at].Add(1)
-					return of(e.key)
-				}))
-				requireEqual(t, want, s, shape)
-				all, most := 0, n+288
-				if shape != "random" || n < 1000 { // there may be some order
-					most = 12 * n
-				}
-				for i := range calls {
-					calls := int(calls[i].Load())
-					require.Positive(t, calls, "a key was not computed")
-					all += calls
-				}
-				require.LessOrEqual(t, all, most, shape)
-			}
-		}
-	}
-}
-
 func TestSortByThatEndsEarlyLeavesTheElements(t *testing.T) {
 	boom := errors.New("boom")
 	forSizes(t, func(t *testing.T, p *pool.Pool) {

@@ -1160,7 +1160,7 @@ func TestAClosingPoolClosesAPlaceTooMany(t *testing.T) {
 			meet, rests := testutil.NewBarrier(2), make(chan struct{})
 			for range 2 {
 				require.NoError(t, p.Go(func(w *Worker) {
-					meet.Wait()
+					meet.Compute()
 					if w.hasPlace() && w.index == 0 { // a worker whose wait was noticed may have come back to the other's place
 						testutil.Compute(rests)
 					}

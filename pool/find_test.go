@@ -146,21 +146,15 @@ func TestTheRingDoesNotStarveUnderTheSlot(t *testing.T) {
 	require.LessOrEqual(t, most, mostPoll+2*maxLIFO)
 }
 
-// afterShortTasks runs f in a task at the end of a chain of tasks so short that the worker keeps its LIFO slot, and closes done
-// when f has returned.
-func afterShortTasks(t *testing.T, p *Pool, f func(w *Worker)) (done chan struct{}) {
+// keepsSlot runs f in a task as if it came after tasks so short that the worker keeps its LIFO slot, and closes done when f has returned.
+func keepsSlot(t *testing.T, p *Pool, f func(w *Worker)) (done chan struct{}) {
 	t.Helper()
 	done = make(chan struct{})
-	var link func(w *Worker)
-	link = func(w *Worker) {
-		if !w.keeps.Load() {
-			_ = w.Go(link)
-			return
-		}
+	require.NoError(t, p.Go(func(w *Worker) {
+		w.keepSlot(true)
 		f(w)
 		close(done)
-	}
-	require.NoError(t, p.Go(link))
+	}))
 	return done
 }
 
@@ -168,22 +162,29 @@ func TestAChainOfShortTasksWakesNobody(t *testing.T) {
 	p := newPool(t, WithWorkers(2))
 	const links = 10_000
 	over := make(chan struct{})
-	var woken uint64
-	require.True(t, closed(afterShortTasks(t, p, func(w *Worker) {
-		before, left := p.Stats().Total().Wakes, links
-		var link func(w *Worker)
-		link = func(w *Worker) {
-			if left--; left > 0 {
-				_ = w.Go(link)
-				return
-			}
-			woken = p.Stats().Total().Wakes - before
+	var before, after uint64
+	slow := false
+	left := 2 * links
+	var link func(w *Worker)
+	link = func(w *Worker) {
+		left--
+		switch {
+		case left == links:
+			before = p.Stats().Total().Wakes
+		case left == 0:
+			after = p.Stats().Total().Wakes
 			close(over)
+			return
 		}
+		slow = slow || left < links && w.tick.average >= soon
 		_ = w.Go(link)
-	})))
+	}
+	require.NoError(t, p.Go(link))
 	require.True(t, closed(over))
-	require.Less(t, woken, uint64(links/50)) // a worker may be woken where the chain's thread has no CPU for a millisecond
+	if slow {
+		t.Skip("this machine, or an emulator, has no tasks as short as that")
+	}
+	require.Less(t, after-before, uint64(links/50)) // a worker may be woken where the chain's thread has no CPU for a millisecond
 }
 
 // TestATaskInAKeptSlotIsRunByOthersIfItsHolderIsBusy, or waits.
@@ -196,7 +197,7 @@ func TestATaskInAKeptSlotIsRunByOthersIfItsHolderIsBusy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, WithWorkers(2))
 			for range testutil.Stress(20) {
-				require.True(t, closed(afterShortTasks(t, p, func(w *Worker) {
+				require.True(t, closed(keepsSlot(t, p, func(w *Worker) {
 					ran := make(chan struct{})
 					_ = w.Go(func(*Worker) { close(ran) })
 					until(w, ran)
@@ -212,7 +213,7 @@ func TestATaskInAKeptSlotSurvivesPauseAndClose(t *testing.T) {
 		p := newPool(t, WithWorkers(2))
 		queued, paused := make(chan struct{}), make(chan struct{})
 		var ran atomic.Bool
-		done := afterShortTasks(t, p, func(w *Worker) {
+		done := keepsSlot(t, p, func(w *Worker) {
 			_ = w.Go(func(*Worker) { ran.Store(true) })
 			close(queued)
 			testutil.Compute(paused)
@@ -250,8 +251,8 @@ func TestATaskInAKeptSlotBeginsThoughItsPlaceGoesToABusyWorker(t *testing.T) {
 			testutil.Compute(ran)
 			close(over)
 		}))
-		done := afterShortTasks(t, p, func(w *Worker) {
-			if w.place == home.Load() { // else the other worker runs the chain
+		done := keepsSlot(t, p, func(w *Worker) {
+			if w.place == home.Load() { // else this is the other worker
 				went++
 			}
 			close(back)

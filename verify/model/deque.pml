@@ -48,7 +48,7 @@ bottom that there is nothing for it.
 // configuration (small): amd64: -DTSO -DPUSHES=3 -DPOPS=3 -DTHIEVES=1 -DSTEALS=2
 // configuration (small): arm64: -DARM -DPUSHES=3 -DPOPS=3 -DTHIEVES=1 -DSTEALS=2
 // configuration: arm64 without LSE: -DARM -DPAIR -DPUSHES=3 -DPOPS=3 -DTHIEVES=1 -DSTEALS=2
-// configuration: sequential, two thieves: -DPUSHES=3 -DPOPS=3 -DTHIEVES=2 -DSTEALS=2
+// configuration (full): sequential, two thieves: -DPUSHES=3 -DPOPS=3 -DTHIEVES=2 -DSTEALS=2
 // configuration: amd64, two thieves: -DTSO -DPUSHES=3 -DPOPS=2 -DTHIEVES=2 -DSTEALS=1
 // configuration: arm64, two thieves: -DARM -DPUSHES=3 -DPOPS=2 -DTHIEVES=2 -DSTEALS=1
 // configuration (full): sequential, four pushes: -DPUSHES=4 -DPOPS=3 -DTHIEVES=2 -DSTEALS=2

@@ -31,7 +31,8 @@ inner scope. With two thieves one steals from the other while that one waits.
 // configuration (small): a thief: -DTHIEVES=1 -DCHILDREN=3 -DSCOPES=1
 // configuration (small): strays: -DTHIEVES=1 -DCHILDREN=2 -DSCOPES=1 -DSTRAYS
 // configuration: two thieves: -DTHIEVES=2 -DCHILDREN=2 -DSCOPES=1
-// configuration: strays and two scopes: -DTHIEVES=1 -DCHILDREN=3 -DSCOPES=2 -DSTRAYS
+// configuration: strays and two scopes: -DTHIEVES=1 -DCHILDREN=2 -DSCOPES=2 -DSTRAYS
+// configuration (full): more strays and two scopes: -DTHIEVES=1 -DCHILDREN=3 -DSCOPES=2 -DSTRAYS
 // configuration (full): two thieves and three children: -DTHIEVES=2 -DCHILDREN=3 -DSCOPES=1; pan: -DCOLLAPSE
 // configuration (full): two thieves and strays: -DTHIEVES=2 -DCHILDREN=3 -DSCOPES=1 -DSTRAYS; pan: -DCOLLAPSE
 

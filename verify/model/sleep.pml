@@ -84,17 +84,17 @@ except for one in the middle of a task (BEGUN), and one that was woken just now 
 // configuration: tasks that queue tasks, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY; pan: -DNP -l
 // configuration: places that may not spin: -DASLEEP -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DSPAWNS=2 -DLONG -DEARLY -DVAIN
 // configuration: a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DVAIN
-// configuration: two waits and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=2 -DPLACED -DVAIN
+// configuration (full): two waits and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=2 -DPLACED -DVAIN
 // configuration: a wait, a task and places that may not spin: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DLONG -DVAIN
 // configuration: two that wait again and again, and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DQUEUED=2 -DSUBMITTERS=0 -DPOLLS=2 -DVAIN; pan: -DNP -l -f
-// configuration: a wait, the end and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DCLOSE -DVAIN
+// configuration (full): a wait, the end and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=1 -DBLOCKS=1 -DCLOSE -DVAIN
 // configuration: a pause, a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=2 -DSUBMITTERS=1 -DBLOCKS=1 -DPAUSE -DVAIN
 // configuration: a fork of one who waits, and places that may not spin: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=2 -DPATIENT_AWAY -DVAIN
 // configuration: a place less, a wait and places that may not spin: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DRESIZE=2 -DBLOCKS=1 -DVAIN
 // configuration: several tasks in hands: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=2 -DSUBMITTERS=1 -DTASKS=3 -DLONG -DEARLY
 // configuration: two nodes: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2 -DLONG
 // configuration: two nodes, nobody searches for ever: -DASLEEP -DPLACES=2 -DWORKERS=2 -DNODES=2 -DSUBMITTERS=2; pan: -DNP -l
-// configuration: a fork and a task: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DLONG
+// configuration (full): a fork and a task: -DASLEEP -DBEGUN -DSUBMITTED -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DLONG
 // configuration: a fork, nobody searches for ever: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1; pan: -DNP -l
 // configuration: a fork of one who waits: -DASLEEP -DBEGUN -DPLACES=1 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=2 -DPATIENT_AWAY
 // configuration: a scope: -DASLEEP -DBEGUN -DPLACES=2 -DWORKERS=3 -DSUBMITTERS=0 -DFORKS=1 -DGROWS=1 -DPATIENT -DSCOPE
