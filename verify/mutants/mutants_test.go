@@ -56,13 +56,12 @@ func TestEveryPatchAppliesAndNamesTests(t *testing.T) {
 	claim.Amount(t, "%s patches, %s tests", claim.Count(patches), claim.Count(len(tests)))
 }
 
-// quick are mutants whose tests need no luck and little time, one of each kind.
+// quick are mutants whose tests need no luck and little time. Those of package pool take a minute to compile; the explorer finds some of them.
 var quick = []string{
 	"deque-growth-forgets-the-oldest",
 	"ring-push-trusts-an-old-head",
 	"unpin-leaves-the-thread-bound",
 	"policy-everybody-cleared-the-bit",
-	"pool-lends-to-nobody",
 }
 
 func TestEveryMutantIsCaught(t *testing.T) {
