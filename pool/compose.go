@@ -90,15 +90,13 @@ func Then[T, U any](t *Future[T], f func(w *Worker, v T) (U, error), options ...
 		_, err := t.Wait(context.Background())
 		return settled(none, err)
 	}
-	of := taskFor(f)
 	return Async(t.pool, func(w *Worker) (U, error) {
 		v, err := t.Wait(context.Background())
 		if err != nil {
 			return none, err
 		}
-		w.isIn(of)
 		return f(w, v)
-	}, append(slices.Clip(options), after{futures: []Awaitable{t}, shown: of})...)
+	}, append(slices.Clip(options), after{futures: []Awaitable{t}, shown: taskFor(f)})...)
 }
 
 // All returns a future that is done when all the futures are. It has their results, in order, or the error of the first of them, in order,

@@ -69,7 +69,7 @@ type Future[T any] struct {
 	pool *Pool
 
 	// f belongs to the goroutine that sets begun, which takes it out: a future that is kept does not keep its function.
-	f       func(w *Worker) (T, error)
+	f       function[T]
 	begun   atomic.Bool // see take
 	bounded bool        // its task was queued where it counts for the bound; constant
 	undelay func()      // ends the delay of f; nil if it has none; constant
@@ -84,6 +84,12 @@ type Future[T any] struct {
 	value     T
 	err       error
 	panicked  *PanicError
+}
+
+// function is what a future calls.
+type function[T any] struct {
+	call  func(w *Worker) (T, error)
+	shown *task // the user's function, which call may be made of
 }
 
 // Async queues f to be run at the place, with the options of [Pool.Submit], and returns its future. If f is not accepted, the
@@ -140,27 +146,12 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 		o.of = o.shown
 	}
 	future.code = o.of.code
-	future.f = f
-	if ends := ctx.Done() != nil || v.limit > 0; o.deadline || ends {
-		future.f = func(w *Worker) (value T, err error) {
-			if o.deadline && time.Now().After(o.startBy) {
-				p.late.Add(1)
-				w.isIn(taskOf(o.late))
-				o.late(w)
-				return value, ErrLate
-			}
-			w.isIn(taskFor(f))
-			if !ends {
-				return f(w)
-			}
-			at := w.With(ctx)
-			at.limit = v.limit
-			if end := at.Run(func(w *Worker) { value, err = f(w) }); end != nil {
-				var none T
-				return none, end
-			}
-			return value, err
-		}
+	future.f = function[T]{f, o.of}
+	if ctx.Done() != nil || v.limit > 0 {
+		future.f.call = inCall(f, ctx, v.limit)
+	}
+	if o.deadline {
+		future.f.call = startedBy(future.f.call, o.startBy, o.late)
 	}
 	task = carry(task, o.of, o.name)
 	if !o.later() {
@@ -195,13 +186,38 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 	return future, v, p.accept(task, o)
 }
 
+// inCall returns a function that calls f in a call with a context, and maybe a time limit.
+func inCall[T any](f func(w *Worker) (T, error), ctx context.Context, limit time.Duration) func(w *Worker) (T, error) {
+	return func(w *Worker) (value T, err error) {
+		at := View{p: w.pool, w: w, ctx: ctx, limit: limit}
+		if end := at.run(func(w *Worker) { value, err = f(w) }); end != nil {
+			var none T
+			return none, end
+		}
+		return value, err
+	}
+}
+
+// startedBy returns a function that calls f, or late if that comes too late.
+func startedBy[T any](f func(w *Worker) (T, error), at time.Time, late func(*Worker)) func(w *Worker) (T, error) {
+	return func(w *Worker) (value T, err error) {
+		if !time.Now().After(at) {
+			return f(w)
+		}
+		w.pool.late.Add(1)
+		w.isIn(taskOf(late))
+		late(w)
+		return value, ErrLate
+	}
+}
+
 // take gives the function to its first caller: a worker that runs it, one that waits for it and runs it in place, or
 // a goroutine that keeps it from ever beginning. Only that caller gives the future its result.
-func (t *Future[T]) take() (f func(w *Worker) (T, error), ok bool) {
+func (t *Future[T]) take() (f function[T], ok bool) {
 	if t.begun.Load() || !t.begun.CompareAndSwap(false, true) {
-		return nil, false
+		return f, false
 	}
-	f, t.f = t.f, nil
+	f, t.f = t.f, function[T]{}
 	return f, true
 }
 
@@ -233,11 +249,11 @@ func (t *Future[T]) tookElsewhere() {
 	}
 }
 
-func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
+func (t *Future[T]) run(w *Worker, f function[T]) {
 	var value T
 	in := w.beginInner()
-	w.begin(taskFor(f))
-	w.inside.Set(&inside{of: t, f: taskFor(f), outer: w.inside.Own()})
+	w.begin(f.shown)
+	w.inside.Set(&inside{of: t, f: f.shown, outer: w.inside.Own()})
 	err, returned := ErrGoexit, false
 	defer func() {
 		var panicked *PanicError
@@ -251,7 +267,7 @@ func (t *Future[T]) run(w *Worker, f func(w *Worker) (T, error)) {
 		w.endInner(in)
 		w.woke = t.complete(w, value, err, panicked)
 	}()
-	value, err = f(w)
+	value, err = f.call(w)
 	returned = true
 }
 

@@ -117,7 +117,7 @@ func cancellable(at Place) (*View, context.Context, context.CancelCauseFunc) {
 // tryAsync is Async, but with the error of what is refused.
 func tryAsync[T any](p *Pool, f func(w *Worker) (T, error), options ...TaskOption) (*Future[T], error) {
 	future := Async(p.Try(), f, options...)
-	if p.usable() != nil || future.Ready() && future.f == nil && future.err != nil && future.err != ErrLate { // late is accepted
+	if p.usable() != nil || future.Ready() && future.f.call == nil && future.err != nil && future.err != ErrLate { // late is accepted
 		_, err := future.Wait(background)
 		return nil, err
 	}

@@ -222,7 +222,11 @@ func (v *View) Run(f func(w *Worker)) (err error) {
 	if f == nil {
 		return errNilFunc("View.Run")
 	}
-	call, err := enter(v)
+	return v.view().run(f)
+}
+
+func (v View) run(f func(w *Worker)) (err error) {
+	call, err := v.enter()
 	if err != nil {
 		return err
 	}
@@ -275,8 +279,11 @@ func check(at Place) (*Pool, error) {
 	if at == nil {
 		return nil, errNoPlace
 	}
-	view := at.view()
-	p, w, ctx := view.p, view.w, view.ctx
+	return at.view().check()
+}
+
+func (v View) check() (*Pool, error) {
+	p, w, ctx := v.p, v.w, v.ctx
 	if w == nil || p == nil {
 		if err := p.usable(); err != nil {
 			return nil, err
@@ -303,10 +310,16 @@ func check(at Place) (*Pool, error) {
 
 // enter begins a visit.
 func enter(at Place) (v visit, err error) {
-	if _, err := check(at); err != nil {
+	if at == nil {
+		return v, errNoPlace
+	}
+	return at.view().enter()
+}
+
+func (view View) enter() (v visit, err error) {
+	if _, err := view.check(); err != nil {
 		return v, err
 	}
-	view := at.view()
 	p, w, ctx := view.p, view.w, view.ctx
 	var outer *cancelScope
 	if v.w = w; w == nil {
