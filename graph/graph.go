@@ -120,7 +120,7 @@ func (n *Node) span() *span { return &n.graph.times[n.index] }
 
 // Add adds a function. Its name is for errors and pictures, and need not be unique. An error of f, as a panic, keeps the
 // functions that come after f, directly or not, from beginning; all others run. F may be called by several goroutines at the same time only if the graph
-// has several nodes with it.
+// has several nodes with it. Add panics if f is nil, or while the graph runs.
 //
 // Cost: an allocation for the node's task, and memory of 90 bytes.
 func (g *Graph) Add(name string, f func(w *pool.Worker) error) *Node {

@@ -123,7 +123,8 @@ type entry struct {
 	number uint64
 }
 
-// New returns a queue whose functions run on the pool: one at a time for each key, all keys of the same weight.
+// New returns a queue whose functions run on the pool: one at a time for each key, all keys of the same weight. It panics if the pool
+// is nil.
 func New[K comparable](p *pool.Pool) *Queue[K] {
 	if p == nil {
 		panic(errors.New("keyed: New was given a nil pool"))

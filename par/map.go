@@ -7,7 +7,7 @@ import (
 // Map returns f of each element of s, in the same order, computed in parallel. For
 // places, granularities, panics and errors see [For].
 //
-// If f is one operation, take the range form, [MapRange]: the calls make Map take 1.5 times as long as a plain loop on one worker.
+// If f is one operation, take the range form, [MapRange]: the calls make Map take twice as long as a plain loop on one worker.
 func Map[T, R any](at pool.Place, s []T, f func(T) R, g ...pool.Granularity) ([]R, error) {
 	out := make([]R, len(s))
 	if err := MapTo(at, out, s, f, g...); err != nil {

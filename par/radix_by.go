@@ -26,13 +26,13 @@ const keysAtOnce = 64
 
 // SortBy sorts s in ascending order of its elements' keys, NaNs first. Elements with equal keys
 // keep their order, at no extra cost; to sort by two keys, sort by the lesser one first. key is called by several workers at the same time, even for the
-// same element: for elements in no order once for each and for a few hundred once more, or twice where a rare key turns up beside few others; for
+// same element: for elements in no order once for each, and a few hundred times more in all, or twice where a rare key turns up beside few others; for
 // those in some order whenever they are compared, up to a dozen times for each in the mean.
 //
 // From 256 elements on, a key that takes over 200 nanoseconds is called for some hundred elements more at most once the place's context has ended. If key panics or calls runtime.Goexit, or the place's context ends the sort early, s has its elements in some
 // order; a panic continues in the caller. Cost: two slices of keys, one as long as s, and two of indices if elements have more than
 // 16 bytes or keys are strings; for a few runs one as long as s, for a few different keys that and a byte for each element; for
-// outliers that turn out to be many, up to three of those besides; and nothing if s is in order. Sorts that follow share this memory, as those of [Sort] do. Up to 256 elements are sorted on the stack, and up to 8,192 by the caller alone.
+// outliers that turn out to be many, up to three of those besides; and nothing if s is in order. Sorts that follow share this memory, as those of [Sort] do. Up to 255 elements are sorted on the stack, and up to 8,192 by the caller alone.
 func SortBy[S ~[]E, E any, K cmp.Ordered](at pool.Place, s S, key func(e E) K) error {
 	if key == nil {
 		return errNilFunc("SortBy")

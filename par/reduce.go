@@ -414,7 +414,7 @@ func minMax[E cmp.Ordered](s []E) (least, most E) {
 }
 
 // MinFunc returns the first of the least elements of s, as slices.MinFunc does, and [ErrEmpty] if
-// s is empty. If compare is cmp.Compare, take [MinMax]: the calls make MinFunc take 4 times as long as a plain loop on one worker.
+// s is empty. If compare is cmp.Compare, take [MinMax]: the calls make MinFunc take 4 times as long as a plain loop on one worker, and 8 times as long as [slices.Min].
 func MinFunc[E any](at pool.Place, s []E, compare func(a, b E) int) (least E, err error) {
 	return first("MinFunc", at, s, compare, false)
 }

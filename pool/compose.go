@@ -49,7 +49,8 @@ type Awaitable interface {
 	abandon()
 	// pending returns the name of the future's function, and whether the future has no result yet.
 	pending() (name string, ok bool)
-	isNil() bool
+	// isNone says that it is nil, or was not made by Async.
+	isNone() bool
 }
 
 type after struct {
@@ -160,9 +161,11 @@ func Any[T any](futures ...*Future[T]) *Future[T] {
 func gather[T, U any](futures []*Future[T], first bool, f func() (U, error)) *Future[U] {
 	var none U
 	var p *Pool
-	all := after{futures: make([]Awaitable, len(futures)), first: first}
-	for i, t := range futures {
-		all.futures[i] = t
+	all := after{futures: make([]Awaitable, 0, len(futures)), first: first}
+	for _, t := range futures {
+		if t == nil || !t.isNone() { // f finds what was not made by Async
+			all.futures = append(all.futures, t)
+		}
 		if t != nil && t.pool != nil && (p == nil || p.isSerial()) {
 			p = t.pool
 		}
@@ -203,6 +206,7 @@ func (t *Future[T]) Done() <-chan struct{} {
 	}
 	over := t.over
 	t.watch()
+	t.watchPlace()
 	t.mu.Unlock()
 	t.lookForAbort()
 	return over
@@ -271,6 +275,7 @@ func (t *Future[T]) follow(d *delay) {
 		d.arrive(nil, succeeded)
 		return
 	}
+	t.watchPlace()
 	t.last = &follower{delay: d, next: t.last}
 	if t.room--; t.room < 0 {
 		t.dropEnded()
@@ -327,7 +332,7 @@ func (t *Future[T]) abandon() {
 
 func (t *Future[T]) pending() (name string, ok bool) { return nameOf(t.code), !t.Ready() }
 
-func (t *Future[T]) isNil() bool { return t == nil }
+func (t *Future[T]) isNone() bool { return t == nil || t.pool == nil && t.err == nil }
 
 func isPending(t Awaitable) bool {
 	_, ok := t.pending()

@@ -229,9 +229,10 @@ func TestATaskStartsAfterItsFutures(t *testing.T) {
 
 func TestAfterRefusesWhatIsNoFuture(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
-	require.ErrorContains(t, p.Submit(background, nop2, After(nil)), "Pool.Submit was given a nil Future")
+	require.ErrorContains(t, p.Submit(background, nop2, After(nil)), "Pool.Submit was given a Future")
+	require.ErrorContains(t, p.Submit(background, nop2, After(new(Future[int]))), "not made by Async")
 	_, err := waitFor(t, Async(p, constant(1, nil), After((*Future[string])(nil))))
-	require.ErrorContains(t, err, "Async was given a nil Future")
+	require.ErrorContains(t, err, "Async was given a Future")
 	_, err = waitFor(t, Then((*Future[int])(nil), func(*Worker, int) (int, error) { return 1, nil }))
 	require.ErrorIs(t, err, errNoFuture)
 	_, err = waitFor(t, Then[int, int](Async(p, constant(1, nil)), nil))
@@ -239,7 +240,7 @@ func TestAfterRefusesWhatIsNoFuture(t *testing.T) {
 	_, err = waitFor(t, All[int](nil))
 	require.ErrorIs(t, err, errNoFuture)
 	_, err = waitFor(t, All(Async(p, constant(1, nil)), nil))
-	require.ErrorContains(t, err, "nil Future")
+	require.ErrorContains(t, err, "a Future to be run after that is nil")
 	require.False(t, All[int]().Cancel(), "it is done")
 }
 

@@ -234,6 +234,34 @@ func TestWhatIsMadeAtANestedPlaceEndsWithTheCallAround(t *testing.T) {
 	}))
 }
 
+// TestAFutureThatNobodyWatchesNeverBeginsAfterItsContext: its task comes to its turn, and sees the end itself.
+func TestAFutureThatNobodyWatchesNeverBeginsAfterItsContext(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for _, nested := range []bool{false, true} {
+		skipped := p.Stats().Skipped
+		at, _, cancel := cancellable(p)
+		release := occupyAll(t, p)
+		var begun atomic.Bool
+		async := func(at Place) *Future[int] {
+			return Async(at, func(*Worker) (int, error) { begun.Store(true); return 1, nil }, StartBy(time.Now().Add(time.Hour), func(*Worker) { begun.Store(true) }))
+		}
+		var f *Future[int]
+		if nested {
+			_ = p.With(context.WithValue(t.Context(), &begun, 1)).Run(func(w *Worker) { f = async(w.With(at.Context())) })
+		} else {
+			f = async(at)
+		}
+		cancel(errStop)
+		release()
+		requireAtRest(t, p)
+		require.False(t, begun.Load())
+		require.EqualValues(t, 1, p.Stats().Skipped-skipped)
+		require.Nil(t, f.ctx, "the future keeps the context")
+		_, err := f.Wait(background)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
 // TestTheContextInANestedCallEndsWithBothCalls, as soon as Cancelled says so.
 func TestTheContextInANestedCallEndsWithBothCalls(t *testing.T) {
 	p := newPool(t, WithWorkers(1))

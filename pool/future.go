@@ -80,7 +80,9 @@ type Future[T any] struct {
 	waiters
 	followers // under waiters.mu, like the rest
 	done      bool
-	unwatch   func() bool // stops the wait for the end of the place's context; nil if nothing waits for it
+	ctx       context.Context // the place's, if that can end; nil once the future is done, which must not keep it; who took the function may read it
+	joined    *joinedContext  // ctx, if that is the future's own
+	unwatch   func() bool     // stops the wait for the end of ctx; nil if nothing waits for it
 	value     T
 	err       error
 	panicked  *PanicError
@@ -114,8 +116,10 @@ func Async[T any](at Place, f func(w *Worker) (T, error), options ...TaskOption)
 		future.take()
 		future.end(err)
 		v.joined.end()
-	case v.ctx.Done() != nil:
-		future.endWith(v)
+	case future.bounded || future.undelay != nil: // what waits for room, or for Close, is to see the end of the context
+		future.mu.Lock()
+		future.watchPlace()
+		future.mu.Unlock()
 	}
 	return future
 }
@@ -147,6 +151,9 @@ func async[T any](at Place, f func(w *Worker) (T, error), options []TaskOption) 
 	}
 	future.code = o.of.code
 	future.f = function[T]{f, o.of}
+	if ctx.Done() != nil {
+		future.ctx, future.joined = ctx, v.joined
+	}
 	if ctx.Done() != nil || v.limit > 0 {
 		future.f.call = inCall(f, ctx, v.limit)
 	}
@@ -229,6 +236,9 @@ func (t *Future[T]) task(w *Worker) {
 	switch elsewhere := w == nil || w.pool != t.pool; { // Abort has given the task back
 	case ok && elsewhere:
 		t.end(ErrClosed)
+	case ok && t.ctx != nil && t.ctx.Err() != nil:
+		t.pool.skipped.Add(1)
+		t.end(causes.Of(t.ctx))
 	case ok:
 		t.run(w, f)
 	case !elsewhere:
@@ -383,6 +393,7 @@ func (t *Future[T]) Wait(ctx context.Context) (T, error) {
 			return none, ErrOwnWait
 		}
 		t.runInPlace(ctx)
+		t.watchPlaceFor(ctx)
 	}
 	if err := t.wait(ctx, t.pool, "Future.Wait", t, t.isOver); err != nil {
 		return none, err
@@ -419,34 +430,34 @@ func (t *Future[T]) drop(err error) bool {
 	return true
 }
 
-// endWith drops the function when the place's context ends. The task has been queued, and may have begun, or ended.
-func (t *Future[T]) endWith(v View) {
-	ctx, joined := v.ctx, v.joined
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.done { // nobody is left to call unwatch
-		joined.end()
-		return
-	}
-	if !t.begun.Load() {
+// watchPlace has the function dropped when the place's context ends, unless it has begun. Those do so who would have to be told: another one sees the end
+// when the task has its turn. Under mu.
+func (t *Future[T]) watchPlace() {
+	if ctx := t.ctx; ctx != nil && t.unwatch == nil && !t.begun.Load() {
 		t.unwatch = context.AfterFunc(ctx, func() { t.drop(causes.Of(ctx)) })
 	}
-	if joined != nil {
-		stop := t.unwatch
-		t.unwatch = func() bool {
-			joined.end()
-			return stop != nil && stop()
-		}
+}
+
+// watchPlaceFor is watchPlace for a waiter with a context, which sees the end by itself if that is the same.
+func (t *Future[T]) watchPlaceFor(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx != nil && t.ctx.Done() != ctx.Done() {
+		t.watchPlace()
 	}
 }
 
 // isDone notes that the future has its result. Under mu.
 func (t *Future[T]) isDone() {
 	t.done = true
+	if t.ctx == nil {
+		return
+	}
 	if t.unwatch != nil {
 		t.unwatch()
-		t.unwatch = nil // it keeps the context
 	}
+	t.joined.end()
+	t.ctx, t.joined, t.unwatch = nil, nil, nil
 }
 
 // Ready says whether the function has returned, so that Wait would not wait.
@@ -455,8 +466,9 @@ func (t *Future[T]) Ready() bool {
 		return true
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.isOver()
+	over, ctx := t.isOver(), t.ctx
+	t.mu.Unlock()
+	return over || ctx != nil && ctx.Err() != nil && t.drop(causes.Of(ctx))
 }
 
 // isOver says whether the future has its result. After Abort, a future that has not begun gets ErrClosed as its

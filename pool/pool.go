@@ -426,7 +426,8 @@ func (p *Pool) awaitEnd(ctx context.Context, owns bool) error {
 // WaitIdle returns when there was a moment at which the pool had nothing left to do: no task, future or function of
 // a group was queued, delayed or running. What guests compute themselves does not count. If ctx ends first, it
 // returns the cause. The pool goes on as before; WaitIdle waits for tasks that are submitted meanwhile, too. A task, or a
-// function that a call at the pool runs, cannot wait for its own pool: WaitIdle is refused where [Pool.Close] is.
+// function that a call at the pool runs, cannot wait for its own pool: WaitIdle is refused where [Pool.Close] is. A pool that has ended has
+// nothing left to do.
 //
 // Any other goroutine may call it, any number at a time. Cost: a look at all queues whenever the last worker
 // becomes idle.

@@ -327,8 +327,8 @@ func (p *Pool) prepare(method string, f func(*Worker), options []TaskOption) (o 
 	switch {
 	case o.priority < 0 || o.priority >= priorities:
 		return o, nil, errPriority(method, o.priority)
-	case slices.ContainsFunc(o.after, func(a Awaitable) bool { return a == nil || a.isNil() }):
-		return o, nil, fmt.Errorf("pool: %s was given a nil Future to be run after", method)
+	case slices.ContainsFunc(o.after, func(a Awaitable) bool { return a == nil || a.isNone() }):
+		return o, nil, fmt.Errorf("pool: %s was given a Future to be run after that is nil, or was not made by Async", method)
 	case o.deadline && o.late == nil:
 		return o, nil, errNilFunc("StartBy")
 	case o.deadline:
