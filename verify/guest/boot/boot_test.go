@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cavaliergopher/cpio"
 	"github.com/stretchr/testify/require"
@@ -58,7 +59,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 }
 
 func TestQemuIsToldAboutEveryNode(t *testing.T) {
-	args := strings.Join(arguments(named(t, "x86_64-smt"), "/kernels/vmlinuz", "/tmp/initramfs"), " ")
+	args := strings.Join(arguments(named(t, "x86_64-smt"), "/kernels/vmlinuz", "/tmp/initramfs", "quiet"), " ")
 	for _, part := range []string{
 		"-kernel /kernels/vmlinuz -initrd /tmp/initramfs",
 		"-smp 8,sockets=4,cores=1,threads=2",
@@ -70,7 +71,7 @@ func TestQemuIsToldAboutEveryNode(t *testing.T) {
 	} {
 		require.Contains(t, args, part)
 	}
-	require.Contains(t, strings.Join(arguments(named(t, "aarch64"), "", ""), " "), "console=ttyAMA0")
+	require.Contains(t, strings.Join(arguments(named(t, "aarch64"), "", "", "quiet"), " "), "console=ttyAMA0")
 }
 
 func TestArchiveHasAFoldersParentsBeforeIt(t *testing.T) {
@@ -113,7 +114,7 @@ func TestArchiveHasAFoldersParentsBeforeIt(t *testing.T) {
 func follow(t *testing.T, lines ...string) (f *follower, printed string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	f = &follower{machine: named(t, "x86_64"), out: &out}
+	f = &follower{machine: named(t, "x86_64"), out: &out, booted: func() {}}
 	err = f.follow(strings.NewReader(strings.Join(lines, "\r\n")))
 	return f, out.String(), err
 }
@@ -157,6 +158,22 @@ func TestNothingBadInTheGuestIsOverlooked(t *testing.T) {
 	_, printed, err := follow(t, booted, begun, passed[:len(passed)-4])
 	require.ErrorContains(t, err, "is broken")
 	require.Contains(t, printed, passed[:len(passed)-4], "the line is shown as it came")
+}
+
+// Its qemu is a script: the first machine says nothing, the second one boots and is done.
+func TestAMachineThatDoesNotBootIsStartedOnceMore(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	script := "#!/bin/sh\ncd " + dir + "\n[ -e first ] || { touch first; exec sleep 60; }\n" +
+		"echo \"$*\" >arguments\necho '" + booted + "'\necho '" + guest.Event{Done: true}.String() + "'\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(script), 0o755))
+
+	o := options{timeout: 10 * time.Second}
+	_, err := o.boot(t.Context(), named(t, "x86_64"), "")
+	require.NoError(t, err)
+	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
+	require.NoError(t, err, "no second machine was started")
+	require.Contains(t, string(arguments), "ignore_loglevel")
 }
 
 // pack makes a fixture as init does.

@@ -14,6 +14,7 @@ import (
 type follower struct {
 	machine guest.Machine
 	out     io.Writer // gets the output for people
+	booted  func()    // is called when the first process begins
 
 	running string   // the suite that has begun and not ended
 	failed  []string // suites that failed
@@ -56,6 +57,7 @@ func (f *follower) take(e *guest.Event) {
 	}
 	switch {
 	case e.Booted != nil:
+		f.booted()
 		say("booted Linux %s (%.1f s)", e.Booted.Kernel, e.Booted.Seconds)
 	case e.Begun != "":
 		f.running = e.Begun

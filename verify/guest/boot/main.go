@@ -10,7 +10,9 @@
 // The arguments after -- replace the tests' flags, -test.short. The tests run in turn, and
 // the console shows their output. The exit status is 0 only if all suites passed and each
 // machine was turned off properly: a panic of the kernel, a machine that stops on its own
-// and one that takes too long are failures.
+// and one that takes too long are failures. One that does not even get to its first process
+// in a sixth of that time has met nothing of heist: it is started once more, and its kernel
+// then shows all that it says.
 //
 // A machine boots in five seconds and tests for minutes: an instruction costs ten or more
 // of the host's, and a system call or a wake-up in qemu many more.
@@ -131,12 +133,28 @@ func (o *options) run(ctx context.Context, m guest.Machine) error {
 	return unpack(f.fixture, filepath.Join("numa", "testdata", m.Fixture()))
 }
 
-// boot starts a machine and follows it to its end. It returns an error if anything in the machine failed.
+// errNotBooted says that a machine's first process did not begin.
+var errNotBooted = errors.New("the kernel did not boot in time")
+
+// boot starts a machine, once more if it does not boot, and follows it to its end. It returns an error if anything in the machine failed.
 func (o *options) boot(ctx context.Context, m guest.Machine, initramfs string) (*follower, error) {
+	f, err := o.start(ctx, m, initramfs, "quiet")
+	if errors.Is(err, errNotBooted) {
+		fmt.Printf("WARNING: %s: %v\n", m.Name, err)
+		f, err = o.start(ctx, m, initramfs, "ignore_loglevel")
+	}
+	return f, err
+}
+
+func (o *options) start(ctx context.Context, m guest.Machine, initramfs, loglevel string) (*follower, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("stopped after %v; see -timeout", o.timeout))
 	defer cancel()
-	q := exec.CommandContext(ctx, "qemu-system-"+m.Arch, arguments(m, filepath.Join(o.kernels, m.Arch, "vmlinuz"), initramfs)...)
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	limit := time.AfterFunc(o.timeout/6, func() { give(errNotBooted) })
+	defer limit.Stop()
+	q := exec.CommandContext(ctx, "qemu-system-"+m.Arch, arguments(m, filepath.Join(o.kernels, m.Arch, "vmlinuz"), initramfs, loglevel)...)
 	var complaints bytes.Buffer
 	q.Stderr = &complaints
 	console, err := q.StdoutPipe()
@@ -146,7 +164,7 @@ func (o *options) boot(ctx context.Context, m guest.Machine, initramfs string) (
 	if err := q.Start(); err != nil {
 		return nil, err
 	}
-	f := &follower{machine: m, out: os.Stdout}
+	f := &follower{machine: m, out: os.Stdout, booted: func() { limit.Stop() }}
 	err = f.follow(console)
 	switch ended := q.Wait(); {
 	case ctx.Err() != nil:
@@ -162,7 +180,7 @@ func (o *options) boot(ctx context.Context, m guest.Machine, initramfs string) (
 }
 
 // arguments are qemu's arguments for a machine.
-func arguments(m guest.Machine, image, initramfs string) []string {
+func arguments(m guest.Machine, image, initramfs, loglevel string) []string {
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio",
 		"-no-reboot", // after a panic
@@ -185,7 +203,7 @@ func arguments(m guest.Machine, image, initramfs string) []string {
 	}
 	// Without mitigations, which cost an emulator many traps, and without the kernel's moves of
 	// memory between nodes, which would disturb tests that look where memory is.
-	kernel := "quiet oops=panic panic=-1 mitigations=off numa_balancing=disable"
+	kernel := loglevel + " oops=panic panic=-1 mitigations=off numa_balancing=disable"
 	switch m.Arch {
 	case "x86_64":
 		// Intel's vendor, as qemu does not emulate how AMD's CPUs tell which of them are threads of a core.
