@@ -211,6 +211,9 @@ func arguments(m guest.Machine, image, initramfs, loglevel string) []string {
 		// The kernel does not trust an emulated counter and would read the clock from a
 		// device, behind qemu's one lock.
 		kernel += " console=ttyS0 tsc=reliable clocksource=tsc"
+		// One CPU until init turns on the others: Debian's kernel 6.1 hangs in one of thirty boots when it rewrites
+		// a branch that other emulated CPUs run. "sched_clock: Marking stable" is then its last line.
+		kernel += " maxcpus=1"
 	case "aarch64":
 		// Pointer signatures that are quick to compute: the architected ones triple
 		// the time.

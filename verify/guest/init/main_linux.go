@@ -90,7 +90,24 @@ func prepare() error {
 			return fmt.Errorf("cannot mount %s on %s: %w", m.kind, m.at, err)
 		}
 	}
+	if err := turnOn("/sys/devices/system/cpu"); err != nil {
+		return err
+	}
 	return loopback()
+}
+
+// turnOn turns on the CPUs that the kernel has left off: see maxcpus in boot/main.go.
+func turnOn(cpus string) error {
+	switches, err := filepath.Glob(filepath.Join(cpus, "cpu[0-9]*", "online"))
+	if err != nil {
+		return err
+	}
+	for _, file := range switches {
+		if err := os.WriteFile(file, []byte("1"), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loopback turns on the network interface with which a machine talks to itself.
