@@ -231,6 +231,28 @@ func TestALongTurnOfThePoolsOwnIsNotHeldAgainstOthers(t *testing.T) {
 	})
 }
 
+// TestAWorkerThatMayNotStepAsideSleepsForWhoIsReady: who waits for its task is the next one on its P, and goes on before it spins and watches for more.
+func TestAWorkerThatMayNotStepAsideSleepsForWhoIsReady(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	p := newPool(t, WithWorkers(1), WithPinning(PinNone))
+	const rounds = 100
+	atOnce := 0
+	for range rounds {
+		sawGaps(p, 0) // it spins and watches
+		done := make(chan *place)
+		looks := uint64(0)
+		require.NoError(t, p.Go(func(w *Worker) {
+			pl := w.place
+			looks, w.asideAfter = pl.looks.Load(), math.MaxInt64
+			done <- pl
+		}))
+		if pl := <-done; pl.looks.Load() <= looks+2 {
+			atOnce++
+		}
+	}
+	require.Greater(t, atOnce, rounds/2)
+}
+
 // TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP: the worker's task has ended a wait that heist knows nothing of, and who has waited comes before a
 // search that would be in vain, also where another P is idle.
 func TestAWorkerDoesNotSearchWhileAGoroutineWaitsForItsP(t *testing.T) {

@@ -37,8 +37,12 @@ func (s *searcher) Look() (r heist.StealResult) {
 	return r
 }
 
-// MaySpin is false where there is one P: what brings work has to have it.
-func (s *searcher) MaySpin() bool { return s.pool.ps.Load() > 1 }
+// MaySpin is false where what brings work has to have the worker's P: if there is no other one, and if the worker owes it to somebody.
+func (s *searcher) MaySpin() bool { return s.pool.ps.Load() > 1 && !s.owesP() }
+
+// owesP says whether the worker's last task may have made a goroutine ready, for which it has not stepped aside, since its turn would not come soon. Then it
+// sleeps: the goroutine goes on at once, and if it brings the next task, the worker that it wakes is the next one on this P.
+func (s *searcher) owesP() bool { return s.ranTask && !s.core.Parker.Locked() }
 
 func (s *searcher) Spin(d time.Duration) { s.lets(d, func() { heist.Spin(d) }) }
 
@@ -47,7 +51,7 @@ func (s *searcher) Spin(d time.Duration) { s.lets(d, func() { heist.Spin(d) }) }
 // process's tasks wait meanwhile. So after a dear yield no worker yields for a hundred times as long as that took, a second at most.
 func (s *searcher) Yield() {
 	begin, r := heist.Ticks(), &s.pool.rounds
-	if begin < r.yieldAgain.Load() {
+	if s.owesP() || begin < r.yieldAgain.Load() {
 		return
 	}
 	s.lets(0, heist.Yield)

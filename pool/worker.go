@@ -282,7 +282,7 @@ func (w *Worker) awaitPlace() bool {
 	}
 	w.place.core.Answers()
 	w.stay()
-	w.gaveWayAt = heist.Ticks() // its P has just looked at everything else
+	w.gaveWayAt, w.ran, w.ranTask = heist.Ticks(), false, false // its P has just looked at everything else
 	w.tick.began = w.gaveWayAt
 	w.pool.follow(w.gaveWayAt)
 	return true
