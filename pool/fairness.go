@@ -199,7 +199,8 @@ func (w *Worker) gosched(now int64) {
 // worker does this only while no P is idle: Gosched wakes a thread for one that is, in vain unless a goroutine waits.
 //
 // A Gosched takes a lock of the runtime's. So all workers together do this once in asidePeriod. And a worker whose turn does not come soon is
-// not there for a task that comes meanwhile; a parked one would be the next on the submitter's P. So long turns take one percent of the time at most.
+// not there for a task that comes meanwhile; a parked one would be the next on the submitter's P. So long turns take a tenth of the time at most, and a worker that
+// may not step aside sleeps (owesP).
 func (w *Worker) stepAside() {
 	if !w.ran || w.core.Parker.Locked() {
 		return
@@ -212,7 +213,7 @@ func (w *Worker) stepAside() {
 	w.gosched(now)
 	w.asideAfter = w.gaveWayAt + int64(w.pool.core.Size())*w.pool.ticks.aside
 	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
-		w.asideAfter = w.gaveWayAt + 100*took
+		w.asideAfter = w.gaveWayAt + 10*took
 	}
 }
 
