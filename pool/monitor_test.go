@@ -352,6 +352,27 @@ func TestAFunctionThatWaitsIsRemembered(t *testing.T) {
 	require.Less(t, h.slot(code).Load().begun.Load(), int64(habitMemory))
 }
 
+// TestWaysToWaitAreFoundBesideGoroutinesThatCompute: each time that a goroutine goes on it waits for its turn, and the pool that looks waits meanwhile.
+func TestWaysToWaitAreFoundBesideGoroutinesThatCompute(t *testing.T) {
+	if goroutineStatuses().at == 0 {
+		t.Skip("statuses cannot be read here")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var over atomic.Bool
+	var computing sync.WaitGroup
+	for range 4 {
+		computing.Go(func() {
+			for !over.Load() {
+				heist.Spin(time.Microsecond)
+			}
+		})
+	}
+	found := findStatusesIn(mostLooks / 10) // where each look takes a turn of some 20 milliseconds, all take 10 seconds
+	over.Store(true)
+	computing.Wait()
+	require.NotZero(t, found.at)
+}
+
 // TestTheStatusOfGoroutinesIsFound where the goroutine's record is, and tells waits from computing.
 func TestTheStatusOfGoroutinesIsFound(t *testing.T) {
 	s := goroutineStatuses()

@@ -148,8 +148,13 @@ type waitingSample struct {
 	number uint64
 }
 
+// mostLooks is how often findStatuses looks whether all its goroutines wait.
+const mostLooks = 500
+
 // findStatuses has two goroutines wait in each way.
-func findStatuses() *statuses {
+func findStatuses() *statuses { return findStatusesIn(mostLooks) }
+
+func findStatusesIn(looks int) *statuses {
 	none := new(statuses)
 	if goroutineRecord() == nil {
 		return none
@@ -170,7 +175,7 @@ func findStatuses() *statuses {
 	// Until they all wait, and two looks agree: a goroutine that the collector has stopped, to look at its stack, shows a wait of another kind for a
 	// moment, before its own.
 	var before *statuses
-	for range 500 {
+	for range looks {
 		s := statusesOf(samples)
 		if s != nil && before != nil && *s == *before {
 			return s
@@ -260,9 +265,10 @@ func waysToWait() (ways map[string]func(), end func()) {
 			}
 		},
 		"sync.WaitGroup.Wait": group.Wait,
+		// Longer and longer: where other goroutines compute it waits for a P after each sleep, and would seldom be seen to wait.
 		"sleep": func() {
-			for !isClosed(over) {
-				time.Sleep(10 * time.Millisecond)
+			for d := 10 * time.Millisecond; !isClosed(over); d *= 2 {
+				time.Sleep(d)
 			}
 		},
 	}
