@@ -83,7 +83,7 @@ type manners struct {
 	backoffUntil int64 // it does not give way before this time
 	asideAfter   int64 // it does not step aside before this time
 	woke         bool  // its last job ended the wait of a goroutine, which is now the next one on its P
-	ran, ranTask bool  // it has run a job, or a task, since it stepped aside
+	ran, ranTask bool  // it has run a job, or a task, since it stepped aside or slept
 
 	pieces struct {
 		left, stride int   // until it looks at the clock again; from one look to the next

@@ -37,10 +37,10 @@ func (s *searcher) Look() (r heist.StealResult) {
 	return r
 }
 
-// MaySpin is false where what brings work has to have the worker's P: if there is no other one, and if the worker owes it to somebody.
+// MaySpin is false where what brings work has to have the worker's P: if there is no other one, and if the worker owes it to a goroutine.
 func (s *searcher) MaySpin() bool { return s.pool.ps.Load() > 1 && !s.owesP() }
 
-// owesP says whether the worker's last task may have made a goroutine ready, for which it has not stepped aside, since its turn would not come soon. Then it
+// owesP says whether the worker's last task may have made a goroutine ready, for which it has not stepped aside, because it did so just now, or its turn would not come soon. Then it
 // sleeps: the goroutine goes on at once, and if it brings the next task, the worker that it wakes is the next one on this P.
 func (s *searcher) owesP() bool { return s.ranTask && !s.core.Parker.Locked() }
 

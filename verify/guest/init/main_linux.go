@@ -90,15 +90,15 @@ func prepare() error {
 			return fmt.Errorf("cannot mount %s on %s: %w", m.kind, m.at, err)
 		}
 	}
-	if err := turnOn("/sys/devices/system/cpu"); err != nil {
+	if err := turnOn(); err != nil {
 		return err
 	}
 	return loopback()
 }
 
 // turnOn turns on the CPUs that the kernel has left off: see maxcpus in boot/main.go.
-func turnOn(cpus string) error {
-	switches, err := filepath.Glob(filepath.Join(cpus, "cpu[0-9]*", "online"))
+func turnOn() error {
+	switches, err := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/online")
 	if err != nil {
 		return err
 	}
