@@ -48,6 +48,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -77,7 +78,8 @@ func main() {
 		os.Exit(exitFailed)
 	}()
 	c := command{suites: all(), stdout: os.Stdout, stderr: os.Stderr, programs: &programs}
-	c.crossing = func() float64 { return c2c.Glance(c.topology(numa.Read)) }
+	topology := sync.OnceValue(func() *numa.Topology { return c.topology(numa.Read) })
+	c.crossing = func(d time.Duration) float64 { return c2c.Glance(topology(), d) }
 	status := c.run(os.Args[1:])
 	programs.Remove()
 	os.Exit(status)
@@ -113,8 +115,10 @@ type command struct {
 	said           map[string]bool // the notes that were printed
 	progress       *progress
 	all            *[]runner.Outcome // all outcomes, for the story at the end
-	crossing       func() float64    // measures what a cache line takes from CPU to CPU, in ns; nil in most tests
-	line           float64           // what it took before the suites; 0 if it was not measured
+	line           float64           // what a cache line took from CPU to CPU before the suites, in ns; 0 if it was not measured
+
+	// crossing measures that, for some times d. It is nil in most tests.
+	crossing func(d time.Duration) float64
 }
 
 const (
@@ -169,7 +173,7 @@ func (c command) measureAll(o options, args []string) int {
 	}
 	if !o.json {
 		if c.crossing != nil {
-			c.line = c.crossing()
+			c.line = c.crossing(20 * time.Millisecond)
 		}
 		upTo, legend := "", report.Legend
 		if o.budget > 0 {
@@ -194,6 +198,9 @@ func (c command) measureAll(o options, args []string) int {
 			if err := c.measure(o, suite, benchCase); err != nil {
 				c.complain(err.Error())
 				status = exitFailed
+				if errors.Is(err, errMoved) {
+					return status
+				}
 			}
 		}
 	}
@@ -201,17 +208,15 @@ func (c command) measureAll(o options, args []string) int {
 	if !o.json {
 		report.Story(c.stdout, *c.all)
 	}
-	changed := c.machineChanged()
-	if changed != nil { // all have to know it, and only -docs has to fail
-		c.complain(changed.Error())
+	if !o.given["docs"] {
+		if err := c.moved(); err != nil {
+			c.complain(err.Error())
+		}
 	}
 	if len(documents) > 0 {
 		p, err := c.page(o, args)
 		p.Earlier = string(earlier)
 		for i, d := range documents {
-			if err == nil && d.flag == "docs" && changed != nil {
-				err = errors.New("the documents stay as they were, since each figure in them says on which cores it was measured; measure again")
-			}
 			if err == nil {
 				err = files[i].Truncate(0)
 			}
@@ -226,18 +231,35 @@ func (c command) measureAll(o options, args []string) int {
 	return status
 }
 
-// machineChanged measures again what a cache line takes. A virtual machine may have been moved between near and far cores
-// while the suites ran; then no word about its cores holds for all figures.
-func (c command) machineChanged() error {
+// errMoved is the error of a -docs run that waited in vain for the cores on which it began.
+var errMoved = errors.New("the documents stay as they were; measure again")
+
+// moved says that a virtual machine was moved between near and far cores. Then no word about its cores holds for all figures.
+func (c command) moved() error {
 	if c.line == 0 {
 		return nil
 	}
-	after := c.crossing()
-	if after == 0 || page.Cores(c.line) == page.Cores(after) {
+	now := c.crossing(time.Millisecond)
+	if now == 0 || page.Cores(c.line) == page.Cores(now) {
 		return nil
 	}
-	return fmt.Errorf("the machine changed during the run: a cache line took %s ns from CPU to CPU before it and %s ns after it (%s, %s)",
-		report.Figure(c.line), report.Figure(after), page.Cores(c.line), page.Cores(after))
+	return fmt.Errorf("the machine changed during the run: a cache line took %s ns from CPU to CPU before it and takes %s ns now (%s, %s)",
+		report.Figure(c.line), report.Figure(now), page.Cores(c.line), page.Cores(now))
+}
+
+// steady says whether a sample of a -docs run counts, in which each figure is said to be of near or of far cores. A virtual machine may be moved
+// between them every few seconds. If this one was, steady waits until it is back, for so long.
+func (c command) steady(patience time.Duration) (counts bool, err error) {
+	counts = true
+	for begin := time.Now(); ; time.Sleep(patience / 1000) {
+		switch err := c.moved(); {
+		case err == nil:
+			return counts, nil
+		case time.Since(begin) >= patience:
+			return false, fmt.Errorf("%w: %w", err, errMoved)
+		}
+		counts = false
+	}
 }
 
 // leavesOut says whether a run with a budget leaves the case out.
@@ -317,7 +339,8 @@ func (c command) page(o options, args []string) (page.Page, error) {
 		{"GOGC, GOMEMLIMIT, GODEBUG", fmt.Sprintf("%q, %q, %q", os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"), os.Getenv("GODEBUG"))},
 	}
 	if c.line > 0 {
-		p.Settings = append(p.Settings, [2]string{"a cache line from CPU to CPU", report.Figure(c.line) + " ns"})
+		p.Settings = append(p.Settings, [2]string{"a cache line from CPU to CPU", report.Figure(c.line) + " ns at the beginning; with -docs, a sample after which the cores are not " +
+			page.Cores(c.line) + " is taken again"})
 	}
 	return p, nil
 }
@@ -340,6 +363,13 @@ func (c command) outcomes(o options, suite runner.Suite, benchCase runner.Case) 
 		Isolate: func(impl runner.Impl, env runner.Env) (runner.Run, func(), error) {
 			return c.programs.Start(impl, env, c.note)
 		},
+	}
+	if o.given["docs"] {
+		patience := 5 * time.Minute
+		if c.tiny {
+			patience = 100 * time.Millisecond
+		}
+		how.Steady = func() (bool, error) { return c.steady(patience) }
 	}
 	var failures []error
 	for _, workers := range benchCase.Workers(o.workers) {

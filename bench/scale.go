@@ -66,7 +66,7 @@ func (c command) scale(o options, args []string) error {
 		{"machine", report.Machine()}, {"command", strings.Join(append([]string{"bench"}, args...), " ")}, {"date", time.Now().Format(time.RFC3339)},
 		{"runs", fmt.Sprintf("%d of at least %v", o.runs, o.time)},
 	}}
-	if lines, err := c2c.Sample(t); err == nil && len(lines.Tiers) > 0 {
+	if lines, err := c2c.Sample(t, 20*time.Millisecond); err == nil && len(lines.Tiers) > 0 {
 		p.Settings = append(p.Settings, [2]string{"a cache line from CPU to CPU", lines.Summary()})
 	}
 	var out *os.File

@@ -144,8 +144,8 @@ func Run(t *numa.Topology, cpus numa.Set, rounds int, d time.Duration) (*Sweep, 
 // glancePairs is the most pairs of a tier for Sample, and glanceRounds how often it measures.
 const glancePairs, glanceRounds = 16, 5
 
-// Sample returns the sweep of some pairs of each tier. It takes a tenth of a second for each tier.
-func Sample(t *numa.Topology) (*Sweep, error) {
+// Sample returns the sweep of some pairs of each tier, in rounds of about d each. See [Run] for the least that they take.
+func Sample(t *numa.Topology, d time.Duration) (*Sweep, error) {
 	s := &Sweep{CPUs: t.Allowed, ways: make(map[Pair][]float64)}
 	for _, tier := range Tiers(t, t.Allowed) {
 		if len(tier.Pairs) > 0 {
@@ -154,7 +154,7 @@ func Sample(t *numa.Topology) (*Sweep, error) {
 	}
 	for range glanceRounds {
 		for _, tier := range s.Tiers {
-			if err := s.measure(tier, 20*time.Millisecond); err != nil {
+			if err := s.measure(tier, d); err != nil {
 				return nil, err
 			}
 		}
@@ -164,8 +164,8 @@ func Sample(t *numa.Topology) (*Sweep, error) {
 
 // Glance returns the median way between CPUs of the topology, of some pairs of each tier; 0 where there is none, or where threads
 // cannot be bound.
-func Glance(t *numa.Topology) float64 {
-	s, err := Sample(t)
+func Glance(t *numa.Topology, d time.Duration) float64 {
+	s, err := Sample(t, d)
 	if err != nil || len(s.Tiers) == 0 {
 		return 0
 	}

@@ -276,6 +276,9 @@ type Options struct {
 	// Isolate starts a process that does the runs of an implementation. If it is nil, all run in this process; if Tiny is set,
 	// those that link nothing do.
 	Isolate func(Impl, Env) (Run, func(), error)
+
+	// Steady is called after each sample, and may wait. It says whether the sample counts, or is taken again. An error ends the case.
+	Steady func() (counts bool, err error)
 }
 
 // here says whether an implementation runs in this process.
@@ -350,9 +353,19 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 	began := time.Now()
 	for n := 0; n < o.Runs && (n == 0 || o.Budget == 0 || time.Since(began) <= o.Budget); n++ {
 		for _, f := range field {
-			if f.err == nil {
+			for counts := false; f.err == nil && !counts; {
 				var sample Sample
-				if sample, f.err = f.run(); env.Peak {
+				sample, f.err = f.run()
+				if counts = o.Steady == nil || f.err != nil; !counts {
+					var err error
+					if counts, err = o.Steady(); err != nil {
+						return out, err
+					}
+				}
+				if !counts {
+					continue
+				}
+				if env.Peak {
 					sample = sample.withPeak(len(c.Metrics))
 				}
 				f.Samples = append(f.Samples, sample)
