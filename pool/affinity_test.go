@@ -669,7 +669,7 @@ func TestAnAffinityHasNoMorePiecesThanItems(t *testing.T) {
 		require.NoError(t, ForRange(p, n, func(*Worker, int, int) {}, a.Granularity()))
 		require.Len(t, a.homes, min(n, piecesPerWorker*32))
 	}
-	big := newNodes(t, 2, 200)
+	big := newNodes(t, 2, 130) // four pieces each would be 1,040
 	var a Affinity
 	ran := make(tally, 5000)
 	require.NoError(t, ForRange(big, len(ran), func(_ *Worker, lo, hi int) {
