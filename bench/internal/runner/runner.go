@@ -277,7 +277,7 @@ type Options struct {
 	// those that link nothing do.
 	Isolate func(Impl, Env) (Run, func(), error)
 
-	// Steady is called after each sample, and may wait. It says whether the sample counts, or is taken again. An error ends the case.
+	// Steady is called after each sample, and may wait. It says whether the sample counts, or is taken again; an error ends the case. If it is nil, all count.
 	Steady func() (counts bool, err error)
 }
 
@@ -355,20 +355,21 @@ func Measure(suite Suite, c Case, workers int, o Options) (Outcome, error) {
 		for _, f := range field {
 			for counts := false; f.err == nil && !counts; {
 				var sample Sample
-				sample, f.err = f.run()
-				if counts = o.Steady == nil || f.err != nil; !counts {
+				if sample, f.err = f.run(); f.err != nil {
+					break
+				}
+				if counts = true; o.Steady != nil {
 					var err error
 					if counts, err = o.Steady(); err != nil {
 						return out, err
 					}
 				}
-				if !counts {
-					continue
-				}
 				if env.Peak {
 					sample = sample.withPeak(len(c.Metrics))
 				}
-				f.Samples = append(f.Samples, sample)
+				if counts {
+					f.Samples = append(f.Samples, sample)
+				}
 			}
 		}
 	}
