@@ -1,6 +1,8 @@
 package heist
 
 import (
+	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed53057037/heist/internal/pad"
@@ -27,8 +29,24 @@ import (
 // bit in enq that makes every further claim fail, and then links the next segment
 // behind it. The order matters: once an item is in the next segment, no item can enter
 // this one any more, so the items of one producer stay in order. A consumer moves on to
-// the next segment when this one is sealed and empty. The garbage collector frees the
-// segments that are left behind.
+// the next segment when this one is sealed and empty.
+//
+// # Slots are used again
+//
+// A burst leaves segments behind, and the next burst needs as many. At 16 bytes an item,
+// a pool that is fed from outside would have the garbage collector run again and again. So
+// the consumer that moves the head away from a segment looks whether all slots are free, and
+// gives them to a new segment, whose indices go on where the old ones ended. The new one
+// lies in a sync.Pool until a producer needs a segment, or the collector frees it.
+//
+// Only the slots are used again, and not the old segment, so the compare-and-swaps on head,
+// tail and next never take a segment for another one. Some goroutines may still be in
+// the old segment. A producer claims nothing there, because enq stays sealed. A
+// consumer sees a slot that is filled for the index at which the old segment ended, once the
+// new one is in use. So the consumer that leaves a segment sets deq to left first, which
+// is past all indices, and the late one's claim fails.
+//
+// # The end
 //
 // Closing seals the last segment and links a segment behind it that was sealed from the
 // start. A push has either claimed its slot before, and its item will be found, or it
@@ -40,10 +58,13 @@ import (
 
 const (
 	firstSegment = 256  // 4 KiB
-	maxSegment   = 4096 // 64 KiB; a burst leaves no more than this behind
+	maxSegment   = 4096 // 64 KiB
 
 	// sealed is the sign bit of enq.
 	sealed = -1 << 63
+
+	// left is deq of a segment that consumers have left behind.
+	left = math.MaxInt64
 
 	// MaxPull is the most items that [Injector.PullBatch] takes at once. It is the
 	// batch size of blitz-io, which shares the cost of a claim without emptying the
@@ -59,6 +80,7 @@ const (
 type Injector[T any] struct {
 	_        pad.Line
 	terminal *segment[T] // constant: the end of a closed injector
+	spares   sync.Pool   // of empty *segment[T], for producers; consumers put them in
 
 	_    pad.Line
 	head atomic.Pointer[segment[T]] // consumers, by CAS
@@ -110,7 +132,7 @@ func NewInjector[T any]() *Injector[T] {
 // item panics.
 //
 // Cost: one compare-and-swap and one sequentially consistent store; an allocation
-// only when a segment is full. It ends with a full fence, see [Ring.Push].
+// only when a segment is full, and then mostly a small one. It ends with a full fence, see [Ring.Push].
 func (in *Injector[T]) Push(item *T) bool {
 	if item == nil {
 		panic(nilItem)
@@ -201,10 +223,14 @@ func (s *segment[T]) seal(e int64) { s.enq.CompareAndSwap(e, e|sealed) }
 func (in *Injector[T]) advance(s *segment[T]) bool {
 	next := s.next.Load()
 	if next == nil {
-		grown := newSegment[T](min(2*int64(len(s.slot)), maxSegment))
+		grown, _ := in.spares.Get().(*segment[T])
+		if grown == nil {
+			grown = newSegment[T](min(2*int64(len(s.slot)), maxSegment))
+		}
 		if s.next.CompareAndSwap(nil, grown) {
 			next = grown
 		} else {
+			in.spares.Put(grown)
 			next = s.next.Load()
 		}
 	}
@@ -231,14 +257,16 @@ func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
 		n := s.ready(d, min(len(dst), MaxPull), 1)
 		if n == 0 { // else enq, which is the producers', need not come over
 			e := s.enq.Load()
-			if e&^sealed != d {
+			if e&^sealed > d {
 				return 0, Retry
 			}
 			next := s.next.Load()
 			if e >= 0 || next == nil || next == in.terminal {
 				return 0, Empty
 			}
-			in.head.CompareAndSwap(s, next)
+			if in.head.CompareAndSwap(s, next) {
+				in.leave(s, d)
+			}
 			continue
 		}
 		if !s.deq.CompareAndSwap(d, d+int64(n)) {
@@ -252,6 +280,19 @@ func (in *Injector[T]) PullBatch(dst []*T) (int, StealResult) {
 		}
 		return n, Success
 	}
+}
+
+// leave is called by the consumer that has moved the head away from s, which ended at an index. It keeps the slots for
+// producers, unless a slower consumer still empties some, or longer segments come next.
+func (in *Injector[T]) leave(s *segment[T], end int64) {
+	s.deq.Store(left)
+	if n := len(s.slot); n < maxSegment || s.ready(end, n, 0) < n {
+		return
+	}
+	again := &segment[T]{mask: s.mask, slot: s.slot}
+	again.enq.Store(end)
+	again.deq.Store(end)
+	in.spares.Put(again)
 }
 
 // Pop takes the oldest item. The results are those of [Injector.PullBatch].
@@ -296,7 +337,7 @@ func (in *Injector[T]) Ready() bool {
 		if s.next.Load() == nil {
 			return false
 		}
-		if e := s.enq.Load(); e >= 0 || e&^sealed != d {
+		if e := s.enq.Load(); e >= 0 || e&^sealed > d {
 			return false // items in later segments wait for the one that is missing here
 		}
 	}

@@ -2,6 +2,7 @@ package heist
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -118,6 +119,79 @@ func TestInjectorAllocatesNothingInSteadyState(t *testing.T) {
 		in.Len()
 		in.Ready()
 	}))
+}
+
+// Otherwise a pool that is fed in bursts from outside has the garbage collector run again and again.
+func TestSlotsOfABurstServeTheNextOne(t *testing.T) {
+	in := NewInjector[item]()
+	items := newItems(5 * maxSegment)
+	slots := map[*injected[item]]int{}
+	for range 20 { // the collector may empty a sync.Pool, and with the race detector it drops some by itself
+		require.Equal(t, len(items), in.PushBatch(items))
+		for s := in.head.Load(); s != nil; s = s.next.Load() {
+			slots[&s.slot[0]]++
+		}
+		require.Equal(t, len(items), in.Len())
+		require.Equal(t, count(0, len(items)), pullAll(t, in, MaxPull))
+		require.False(t, in.Ready())
+		require.Zero(t, in.Len())
+	}
+	require.Greater(t, slices.Max(slices.Collect(maps.Values(slots))), 3)
+}
+
+// used returns an injector whose slots are in use for the second time, by the items, and the segment that they were in before.
+func used(t *testing.T, items []*item) (in *Injector[item], before *segment[item]) {
+	for range 100 {
+		in = NewInjector[item]()
+		before = newSegment[item](maxSegment)
+		in.head.Store(before)
+		in.tail.Store(before)
+		in.PushBatch(newItems(maxSegment + 1))
+		pullAll(t, in, MaxPull)
+		in.PushBatch(newItems(maxSegment)) // as many as the second segment holds
+		in.PushBatch(items)
+		if &in.tail.Load().slot[0] == &before.slot[0] {
+			for range maxSegment {
+				_, r := in.Pop()
+				require.Equal(t, Success, r)
+			}
+			return in, before
+		}
+	}
+	require.Fail(t, "no slot was used again")
+	return nil, nil
+}
+
+func TestLateConsumerTakesNothingFromSlotsThatAreUsedAgain(t *testing.T) {
+	in, before := used(t, newItems(10))
+	const end = maxSegment
+	require.Equal(t, 10, before.ready(end, MaxPull, 1), "it had read deq before, and sees slots that look filled")
+	require.False(t, before.deq.CompareAndSwap(end, end+10), "its claim")
+	require.False(t, before.enq.CompareAndSwap(end, end+1), "that of a late producer")
+	require.Equal(t, count(0, 10), pullAll(t, in, MaxPull))
+}
+
+// A worker that read the head before it moved on must not take the injector for empty, or for filled by what is to come.
+func TestSegmentThatWasLeftIsNoEnd(t *testing.T) {
+	in, before := used(t, newItems(1))
+	in.head.Store(before)
+	require.True(t, in.Ready())
+	require.Equal(t, 1, in.Len())
+	require.Equal(t, []int{0}, pullAll(t, in, 1))
+	require.False(t, in.Ready())
+}
+
+// Its slots would not be free for their next round, and producers would leave segment after segment behind.
+func TestSlotsThatAreNotEmptiedServeNobody(t *testing.T) {
+	in := NewInjector[item]()
+	s := newSegment[item](maxSegment)
+	in.head.Store(s)
+	in.tail.Store(s)
+	in.PushBatch(newItems(maxSegment + 1))
+	s.deq.Add(3) // a consumer has claimed the first three
+	pullAll(t, in, MaxPull)
+	require.NotSame(t, s, in.head.Load())
+	require.Nil(t, in.spares.Get())
 }
 
 func TestInjectorForgetsWhatWasTaken(t *testing.T) {

@@ -43,7 +43,7 @@ func kernelConfig() rewrite.Config {
 			"Counter.Load":  "return uint64(c.v)",
 			"lostRaces.add": "",
 		},
-		Constants: map[string]string{"firstSegment": "2", "maxSegment": "4"},
+		Constants: map[string]string{"firstSegment": "2", "maxSegment": "2"},
 		// Stores that are plain in assembly, on amd64.
 		Release: []string{
 			"deque.portablePush atomic.StorePointer(",

@@ -76,6 +76,7 @@ var found = []struct {
 	{"ring-steal-takes-more-than-half", kernel, "TestItemsOfARingAreTakenOnce"},
 	{"ring-steal-without-a-cas", kernel, "TestItemsOfARingAreTakenOnce"},
 	{"injector-close-does-not-seal", kernel, "TestClosedInjectorLosesNoItemThatItAccepted"},
+	{"injector-leaves-without-a-word", kernel, "TestSlotsThatAreUsedAgainGiveEachItemOnce"},
 	{"injector-links-before-it-seals", kernel, "TestFullSegmentIsSealedBeforeTheNextIsUsed"},
 	{"injector-pull-without-a-cas", kernel, "TestItemsOfAnInjectorAreTakenOnceAndInOrder"},
 	{"injector-push-without-a-cas", kernel, "TestItemsOfAnInjectorAreTakenOnceAndInOrder"},

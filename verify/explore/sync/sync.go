@@ -1,6 +1,6 @@
 // Package sync has the types of the standard library's sync that programs under exploration use. While a program is
 // explored, their operations are points at which the scheduler chooses who goes on; otherwise they are those of the standard
-// library. Map and Pool are always those, and no points.
+// library. Map is always that, and Pool's operations are no points.
 package sync
 
 import (
@@ -13,8 +13,36 @@ import (
 // Map is sync.Map.
 type Map = sync.Map
 
-// Pool is sync.Pool.
-type Pool = sync.Pool
+// Pool is sync.Pool. While a program is explored it keeps everything, and gives back what came last.
+type Pool struct {
+	New  func() any
+	real sync.Pool
+	kept []any
+}
+
+// Put is sync.Pool.Put.
+func (p *Pool) Put(x any) {
+	if !sched.Active() {
+		p.real.Put(x)
+		return
+	}
+	p.kept = append(p.kept, x)
+}
+
+// Get is sync.Pool.Get.
+func (p *Pool) Get() any {
+	var x any
+	switch n := len(p.kept); {
+	case !sched.Active():
+		x = p.real.Get()
+	case n > 0:
+		x, p.kept = p.kept[n-1], p.kept[:n-1]
+	}
+	if x == nil && p.New != nil {
+		x = p.New()
+	}
+	return x
+}
 
 // Locker is sync.Locker.
 type Locker = sync.Locker

@@ -7,7 +7,7 @@ import (
 	"github.com/seed53057037/heist/verify/explore"
 )
 
-// injectorProgram is producers, consumers, and maybe somebody who closes. The segments of the rewritten injector have 2 slots at first.
+// injectorProgram is producers, consumers, and maybe somebody who closes. The segments of the rewritten injector have 2 slots.
 type injectorProgram struct {
 	producers, pushes int
 	batch             bool
@@ -97,6 +97,11 @@ func TestFullSegmentIsSealedBeforeTheNextIsUsed(t *testing.T) {
 	explores(t, allWithRaces, injectorProgram{producers: 1, pushes: 4, consumers: 1, pulls: 2, pull: 2}.run)
 	explores(t, fewWithRaces, injectorProgram{producers: 2, pushes: 2, consumers: 1, pulls: 1, pull: 1}.run)
 	explores(t, allWithRaces, injectorProgram{producers: 2, pushes: 2, batch: true, consumers: 1, pulls: 1, pull: 1}.run)
+}
+
+func TestSlotsThatAreUsedAgainGiveEachItemOnce(t *testing.T) {
+	explores(t, fewWithRaces, injectorProgram{producers: 1, pushes: 5, consumers: 2, pulls: 3, pull: 1}.run)
+	explores(t, fewWithRaces, injectorProgram{producers: 2, pushes: 3, consumers: 1, pulls: 4, pull: 2}.run)
 }
 
 // Without a bound, Close and Push can undo each other's steps for ever: the one seals each segment that the other links.
