@@ -433,6 +433,75 @@ func TestTheLongestRangesThereAre(t *testing.T) {
 	}
 }
 
+// A short call whose function asks for no more than Err makes none of the standard library's contexts.
+func TestTheContextOfAnErrFormIsMadeWhereItIsNeeded(t *testing.T) {
+	p := pools.New(t, pool.WithWorkers(1))
+	run := func(ask func(ctx context.Context)) float64 {
+		return testing.AllocsPerRun(100, func() {
+			require.NoError(t, ForErr(p, 3, func(ctx context.Context, _ int) error { ask(ctx); return ctx.Err() }))
+		})
+	}
+	most := run(func(ctx context.Context) { ctx.Deadline() })
+	require.LessOrEqual(t, most, 4.0)
+	require.Greater(t, run(func(ctx context.Context) { ctx.Done() }), most)
+}
+
+func TestTheContextOfAnErrFormIsLikeOneOfTheStandardLibrary(t *testing.T) {
+	type key struct{}
+	boom, gone := errors.New("boom"), errors.New("gone")
+	forSizes(t, func(t *testing.T, p *pool.Pool) {
+		for _, asks := range []string{"before", "after", "never"} {
+			for _, want := range []error{boom, gone, context.Canceled} { // of the function, of the place, of the end of the call
+				deadline := time.Now().Add(time.Hour)
+				outer, stop := context.WithDeadline(context.WithValue(t.Context(), key{}, 5), deadline)
+				outer, cancel := context.WithCancelCause(outer)
+				var seen context.Context
+				err := ForErr(p.With(outer), 5, func(ctx context.Context, i int) error {
+					seen = ctx
+					if asks == "before" {
+						assert.Equal(t, 5, ctx.Value(key{}))
+						select {
+						case <-ctx.Done():
+							t.Error("it has ended before")
+						default:
+						}
+					}
+					assert.NoError(t, ctx.Err())
+					at, ok := ctx.Deadline()
+					assert.True(t, ok && at.Equal(deadline))
+					switch {
+					case want == boom:
+						return boom
+					case want == gone && i == 4:
+						cancel(gone)
+						assert.Equal(t, context.Canceled, ctx.Err())
+						if asks == "after" {
+							<-ctx.Done()
+							assert.Equal(t, gone, context.Cause(ctx))
+						}
+					}
+					return nil
+				}, pool.Grain(10))
+				if want == boom {
+					require.Equal(t, boom, err)
+				}
+				require.Equal(t, context.Canceled, seen.Err())
+				if asks != "never" {
+					<-seen.Done()
+					require.Equal(t, want, context.Cause(seen))
+					require.Equal(t, 5, seen.Value(key{}))
+					inner, end := context.WithCancel(seen)
+					require.Equal(t, want, context.Cause(inner))
+					end()
+				}
+				require.NotContains(t, fmt.Sprintf("%v %+v", seen, seen), "{")
+				cancel(nil)
+				stop()
+			}
+		}
+	})
+}
+
 func TestErrFormsAllocateNothingPerItem(t *testing.T) {
 	p := pools.New(t, pool.WithWorkers(1))
 	run := func(n int) uint64 {
