@@ -200,14 +200,14 @@ func (w *Worker) gosched(now int64) {
 //
 // A Gosched takes a lock of the runtime's. So all workers together do this once in asidePeriod. And a worker whose turn does not come soon is
 // not there for a task that comes meanwhile; a parked one would be the next on the submitter's P. So long turns take a tenth of the time at most, and a worker that
-// may not step aside sleeps (owesP).
-func (w *Worker) stepAside() {
+// may not step aside sleeps (owesP). stepAside says whether it did so.
+func (w *Worker) stepAside() (did bool) {
 	if !w.ran || w.core.Parker.Locked() {
-		return
+		return false
 	}
 	now := heist.Ticks()
 	if now < w.asideAfter {
-		return
+		return false
 	}
 	w.ran, w.ranTask = false, false
 	w.gosched(now)
@@ -215,6 +215,7 @@ func (w *Worker) stepAside() {
 	if took := w.gaveWayAt - now; took > w.pool.ticks.longTurn {
 		w.asideAfter = w.gaveWayAt + 10*took
 	}
+	return true
 }
 
 // hasGivenWay notes that the worker has given way, and has a P again.

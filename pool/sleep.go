@@ -60,7 +60,7 @@ func (s *searcher) Yield() {
 	}
 }
 
-func (s *searcher) StepAside() { s.lets(0, (*Worker)(s).stepAside) }
+func (s *searcher) StepAside() { s.lets(0, func() { (*Worker)(s).stepAside() }) }
 
 func (s *searcher) GiveWay(now int64) { (*Worker)(s).giveWayIfDue(now) }
 

@@ -304,13 +304,15 @@ func (w *Worker) step() {
 		w.run(job{task: t})
 		return
 	}
-	// A search would keep a goroutine that is ready on this P waiting until another thread takes it over: some 40 microseconds.
+	// A search would keep a goroutine that is ready on this P waiting until another thread takes it over: some 40 microseconds. What has gone on
+	// meanwhile may have queued the next task, so the worker's own look comes before a search.
 	switch {
 	case w.woke && !w.core.Parker.Locked():
 		w.woke, w.ran, w.ranTask = false, false, false
 		runtime.Gosched()
-	case w.ranTask || w.ran && !w.pool.sparesPs():
-		w.stepAside()
+		return
+	case (w.ranTask || w.ran && !w.pool.sparesPs()) && w.stepAside():
+		return
 	}
 	if j, ok := w.findWork(); ok {
 		again := j.from != nil && !w.search.Drawn() && w.tier == 0
