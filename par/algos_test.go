@@ -1085,21 +1085,31 @@ func TestAlgosInsideAlgos(t *testing.T) {
 // TestNoBatchOfASequenceIsLongerThanItsBound, however cheap the values are after those that the caller has handled alone.
 func TestNoBatchOfASequenceIsLongerThanItsBound(t *testing.T) {
 	p := pools.New(t)
-	longest, values := 0, 0
-	require.NoError(t, batches(p, func(yield func(int) bool) {
+	var h batchLengths
+	require.NoError(t, dealOut(p, func(yield func(int) bool) {
 		for i := range 1 << 20 {
 			if !yield(i) {
 				return
 			}
 		}
-	}, func(few []int) { values += len(few); heist.Spin(time.Duration(len(few)) * 50 * time.Nanosecond) }, func(batch []int) func() {
-		longest = max(longest, len(batch))
-		values += len(batch)
-		return func() {}
-	}))
-	require.Equal(t, 1<<20, values)
-	require.LessOrEqual(t, longest, 4096)
-	require.Greater(t, longest, 64)
+	}, &h))
+	require.Equal(t, 1<<20, h.values)
+	require.LessOrEqual(t, h.longest, 4096)
+	require.Greater(t, h.longest, 64)
+}
+
+// batchLengths takes long for the first values alone.
+type batchLengths struct{ longest, values int }
+
+func (h *batchLengths) first(few []int) {
+	h.values += len(few)
+	heist.Spin(time.Duration(len(few)) * 50 * time.Nanosecond)
+}
+
+func (h *batchLengths) batch(values []int) (handle func()) {
+	h.longest = max(h.longest, len(values))
+	h.values += len(values)
+	return func() {}
 }
 
 // TestAValueWaitsForItsBatchOnly: where nobody else computes, it is handled before the sequence goes on.

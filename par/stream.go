@@ -110,21 +110,21 @@ func streamOf[T, R any](name string, ordered bool, at pool.Place, values iter.Se
 		if err == nil {
 			around := at.Context()
 			s.ends = around.Done() != nil
-			s.ctx, s.cancel = context.WithCancelCause(around)
-			defer s.cancel(nil)
+			s.ctx = &lazyContext{outer: around}
+			defer s.ctx.end(context.Canceled)
 			s.failedAt.Store(math.MaxInt64)
 			code := reflect.ValueOf(f).Pointer()
 			known := &shortFuncs[code>>4%uintptr(len(shortFuncs))]
 			s.alone = known.Load() == code
 			err = at.With(around).Run(func(w *pool.Worker) {
-				s.cancelled, s.outside = w.Call()
+				s.call = w.Call()
 				s.yieldAll = s.yieldResults
 				w.Scope(func(scope *pool.Scope) {
 					finished := false
 					defer func() {
 						if !finished { // batches that have not begun never will
 							s.failedAt.Store(-1)
-							s.cancel(nil)
+							s.ctx.end(context.Canceled)
 						}
 						if was := known.Load() == code; s.values > 0 && was != s.short(1) {
 							if was {
@@ -149,7 +149,7 @@ type stream[T, R any] struct {
 	// Any worker that computes reads these for each value.
 
 	f        func(context.Context, T) (R, error) // constant
-	ctx      context.Context                     // constant
+	ctx      *lazyContext                        // constant
 	failedAt atomic.Int64                        // number of the first failed batch: no later one begins; workers write
 	ended    chan struct{}                       // one or more batches have ended; the worker that computed one sends. The consumer makes it before it shares the first
 
@@ -165,7 +165,6 @@ type stream[T, R any] struct {
 	window  int   // constant
 	target  int64 // constant: batchOfStream, in heist.Ticks
 	ends    bool  // constant: the place's context may end
-	cancel  context.CancelCauseFunc
 	yield   func(R, error) bool
 	over    bool // yield must not be called any more
 
@@ -177,8 +176,7 @@ type stream[T, R any] struct {
 	turned    int64              // when the last turn was over that did more than look at it
 	unclaimed fifo[*batch[T, R]] // may be claimed meanwhile
 	queue     fifo[*batch[T, R]] // to yield
-	cancelled func() bool        // whether the call that computes the stream was cancelled
-	outside   func(f func())     // calls yieldAll, outside that call
+	call      pool.Call          // the call that computes the stream
 	yieldAll  func()             // yields the results of giving, and sets more if the range loop goes on
 	giving    *batch[T, R]
 	more      bool
@@ -256,7 +254,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 	s.worker, s.scope, s.turned = w, scope, heist.Ticks()
 	s.filling = s.newBatch()
 	for v := range values {
-		if s.ends && s.cancelled() {
+		if s.ends && s.call.Cancelled() {
 			return false
 		}
 		if s.filling.in = append(s.filling.in, v); len(s.filling.in) >= s.look && !s.turn() {
@@ -267,7 +265,7 @@ func (s *stream[T, R]) run(w *pool.Worker, scope *pool.Scope, values iter.Seq[T]
 		s.flush()
 	}
 	for s.taken > 0 {
-		if s.cancelled() || !s.deliver(true) {
+		if s.call.Cancelled() || !s.deliver(true) {
 			return false
 		}
 	}
@@ -283,7 +281,7 @@ func (s *stream[T, R]) turn() bool {
 		s.step = 1
 	}
 	if n >= s.size || full || slow {
-		if s.cancelled() {
+		if s.call.Cancelled() {
 			return false
 		}
 		if n >= s.size || slow || s.taken == 0 {
@@ -332,7 +330,7 @@ func (s *stream[T, R]) flush() {
 func (s *stream[T, R]) deliver(must bool) bool {
 	for ; ; must = false {
 		b := s.next()
-		for b == nil && must && !s.cancelled() {
+		for b == nil && must && !s.call.Cancelled() {
 			s.help()
 			b = s.next()
 		}
@@ -423,7 +421,7 @@ func (s *stream[T, R]) give(b *batch[T, R]) bool {
 		return false
 	}
 	s.giving, s.more = b, true
-	s.outside(s.yieldAll)
+	s.call.Outside(s.yieldAll)
 	return s.more
 }
 
@@ -437,7 +435,7 @@ func (s *stream[T, R]) yieldResults() {
 	if err := s.giving.err; err != nil {
 		var none R
 		s.more = false
-		s.cancel(err)
+		s.ctx.end(err)
 		s.yield(none, err)
 	}
 }

@@ -316,13 +316,62 @@ func TestBothCallsCancelled(t *testing.T) {
 	}
 }
 
+// TestACallWatchesItsContextOnce from its first fork, child or loop on, since forks on the fast path look at nothing. One that has none costs nothing that
+// its context has to know of.
+func TestACallWatchesItsContextOnce(t *testing.T) {
+	p := newPool(t, WithWorkers(1))
+	for name, c := range map[string]struct {
+		watches int64
+		f       func(w *Worker)
+	}{
+		"nothing": {0, func(*Worker) {}},
+		"a look":  {0, func(w *Worker) { w.Checkpoint(); w.Cancelled(); w.Call().Cancelled() }},
+		"forks":   {1, func(w *Worker) { fib(w, 5); fib(w, 5) }},
+		"children": {1, func(w *Worker) {
+			w.Scope(func(s *Scope) {
+				for range 3 {
+					s.Go(w, func(*Worker) {})
+				}
+			})
+		}},
+		"a stray":     {1, func(w *Worker) { w.Scope(func(s *Scope) { w.Scope(func(*Scope) { s.Go(w, func(*Worker) {}) }) }) }},
+		"loop":        {1, func(w *Worker) { _ = For(w, 3, func(int) {}, Grain(1)) }},
+		"inner forks": {0, func(w *Worker) { _ = w.Pool().Run(func(w *Worker) { fib(w, 5) }) }},
+	} {
+		counts := &watchCounts{Context: t.Context()}
+		require.NoError(t, p.With(counts).Run(c.f), name)
+		require.Equal(t, c.watches, counts.Load(), name)
+	}
+	// Forks are on the fast path at once where there are some already.
+	counts := &watchCounts{Context: t.Context()}
+	require.NoError(t, p.Run(func(w *Worker) {
+		Join(w, func(w *Worker, _ int) int { _ = w.With(counts).Run(func(*Worker) {}); return 0 }, 0, nop1, 0)
+	}))
+	require.EqualValues(t, 1, counts.Load())
+}
+
+// watchCounts counts how often it is watched.
+type watchCounts struct {
+	context.Context
+	atomic.Int64
+}
+
+func (*watchCounts) Value(any) any { return nil } // what the context is derived from would be watched otherwise
+
+func (c *watchCounts) AfterFunc(f func()) (stop func() bool) {
+	c.Add(1)
+	return context.AfterFunc(c.Context, f)
+}
+
 // TestACallThatIsCancelledWhileOneInsideItUnwinds ends, too: the unwinding of the inner call ends in the outer one.
 func TestACallThatIsCancelledWhileOneInsideItUnwinds(t *testing.T) {
 	p := newPool(t, WithWorkers(1))
 	outer, stopOuter := context.WithCancelCause(context.Background())
 	inner, stopInner := context.WithCancelCause(context.Background())
 	err := p.With(outer).Run(func(w *Worker) {
+		fib(w, 2) // from its first fork on, the context is watched
 		_ = w.With(inner).Run(func(w *Worker) {
+			fib(w, 2)
 			defer func() {
 				stopOuter(errStop)
 				require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) == 2 }))
@@ -375,7 +424,6 @@ func TestUnwindingThatUserCodeRecovers(t *testing.T) {
 			recovered := 0
 			require.ErrorIs(t, enter(ctx, func(w *Worker) {
 				cancel(errStop)
-				require.True(t, testutil.Eventually(func() bool { return cancelledCalls(p) > 0 }))
 				for range 10 {
 					if testutil.Caught(func() { fib(w, 10) }) != nil {
 						recovered++
@@ -759,10 +807,10 @@ var blockingCalls = map[string]func(at Place, f func(w *Worker)) error{
 	},
 	"Call": func(at Place, f func(w *Worker)) error {
 		return Do(at, func(w *Worker) {
-			cancelled, _ := w.Call()
+			call := w.Call()
 			for range functions {
 				// Code of the caller, in a call of its own, as a sequence that yields from there.
-				if err := Do(w.Pool(), func(w *Worker) { f(w); cancelled() }); err != nil {
+				if err := Do(w.Pool(), func(w *Worker) { f(w); call.Cancelled() }); err != nil {
 					panic(err)
 				}
 			}
@@ -876,7 +924,11 @@ func TestACancelledCallThatGoesOnLeavesOthersAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	in, release := make(chan struct{}), make(chan struct{})
 	ended := testutil.Together(1, func(int) {
-		_ = p.With(ctx).Run(func(*Worker) { close(in); <-release })
+		_ = p.With(ctx).Run(func(w *Worker) {
+			fib(w, 2) // from now on it watches
+			close(in)
+			<-release
+		})
 	})
 	<-in
 	cancel()

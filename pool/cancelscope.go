@@ -54,7 +54,8 @@ type cancelScope struct {
 	pool      *Pool           // constant
 	outer     *cancelScope    // the call in which it is nested; may be nil; constant
 	ctx       context.Context // constant
-	stop      func() bool     // stops the wait for ctx's end; nil if ctx does not end; constant
+	watched   atomic.Bool     // the first worker that watches writes
+	stop      func() bool     // ends the watch, or nil; the same worker writes, before its part of the call ends
 	state     atomic.Uint32
 	told      atomic.Bool                   // a function of the call was told to stop; the worker that tells it writes
 	stoppedBy atomic.Pointer[error]         // what Stop was given first; its caller writes
@@ -74,13 +75,23 @@ const lookPeriod = 50 * time.Microsecond
 
 func newCancelScope(ctx context.Context, p *Pool, outer *cancelScope, limit time.Duration) *cancelScope {
 	c := &cancelScope{pool: p, outer: outer, ctx: ctx}
-	switch {
-	case limit > 0:
+	if limit > 0 {
 		c.within(limit)
-	case ctx.Done() != nil:
-		c.stop = context.AfterFunc(ctx, c.cancel)
 	}
 	return c
+}
+
+// watch has the ends of the call's context, and of those around it, mark the calls. A worker of the call may call it any number of times.
+func (c *cancelScope) watch() {
+	for ; c != nil; c = c.outer {
+		switch {
+		case c.watched.Load() || !c.watched.CompareAndSwap(false, true):
+		case c.ctx.Err() != nil:
+			c.cancel()
+		case c.ctx.Done() != nil:
+			c.stop = context.AfterFunc(c.ctx, c.cancel)
+		}
+	}
 }
 
 // context returns the context for functions of the call, which also ends with Stop, with the calls around, and with the call

@@ -510,9 +510,9 @@ func ExampleWorker_Call() {
 	// that the pool admits.
 	squares := func(n int, yield func(int)) error {
 		return pool.Do(p, func(w *pool.Worker) {
-			_, outside := w.Call()
+			call := w.Call()
 			for i := range n {
-				outside(func() { yield(i * i) })
+				call.Outside(func() { yield(i * i) })
 			}
 		})
 	}

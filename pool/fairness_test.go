@@ -137,10 +137,10 @@ func TestAGoroutineIsNotKeptWaitingByPieces(t *testing.T) {
 		},
 		"pieces of a call": func(p *Pool, piece func(w *Worker)) {
 			_ = p.Run(func(w *Worker) {
-				cancelled, _ := w.Call()
+				call := w.Call()
 				for range pieces {
 					piece(w)
-					cancelled()
+					call.Cancelled()
 				}
 			})
 		},

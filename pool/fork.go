@@ -228,6 +228,7 @@ func (s *frames[W, R]) push(what W) { s.pushTo(what, false) }
 func (s *frames[W, R]) pushTo(what W, public bool) {
 	w := s.owner
 	w.mustBeMine("a join")
+	w.cancelScope.watch()
 	w.cancelScope.look(w)
 	d := s.bottom
 	if uint(d-s.base) >= blockLen {
@@ -608,6 +609,11 @@ func (w *Worker) addStack(s forkStack) {
 //
 // Unwind points are a stack too. Each is the number of fork stacks at the time, followed by
 // their depths.
+
+// forks says whether the worker has forks that are not joined.
+func (w *Worker) forks() bool {
+	return slices.ContainsFunc(w.stacks, func(s forkStack) bool { return s.depth() > 0 })
+}
 
 // pushUnwindPoint returns the mark that unwind needs.
 func (w *Worker) pushUnwindPoint() int {

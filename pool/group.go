@@ -283,6 +283,8 @@ func (g *Group) within(w *Worker, c *groupCall, end *error, f func()) {
 	c.scope.pool, c.scope.ctx = g.pool, g.own
 	if g.timeLimit > 0 {
 		c.scope.within(g.timeLimit)
+	} else {
+		c.scope.watched.Store(true) // the group tells it
 	}
 	w.cancelScope = v.scope
 	g.calls.add(g, c)

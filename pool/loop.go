@@ -513,6 +513,7 @@ func spans(w *Worker) *frames[span, struct{}] {
 // run runs the span on the worker, and returns when all of it is done. If the loop's call
 // was cancelled, run unwinds.
 func (s span) run(w *Worker) {
+	w.cancelScope.watch() // between two looks of its own at the context it looks at the mark
 	forks := spans(w)
 	base := forks.bottom
 	returned := false

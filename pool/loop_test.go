@@ -893,7 +893,6 @@ func TestShortLoopsInACancelledCallUnwind(t *testing.T) {
 	loops := 0
 	err := p.With(ctx).Run(func(w *Worker) {
 		cancel(errStolen)
-		testutil.Eventually(func() bool { return w.cancelScope.stopped() })
 		for ; loops < 10_000; loops++ {
 			_ = For(w, 10, func(int) {})
 		}

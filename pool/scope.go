@@ -139,7 +139,7 @@ func (w *Worker) Scope(body func(s *Scope)) {
 			}
 		}
 	}()
-	s.runIn(w, s, func() { body(s) })
+	s.runIn(w, s, body, nil)
 	returned = true
 	if e := s.ending.Load(); e != nil {
 		resume(*e)
@@ -147,8 +147,8 @@ func (w *Worker) Scope(body func(s *Scope)) {
 	w.cancelScope.obey()
 }
 
-// runIn opens the branch, runs f in it, then runs the children, and returns when all have ended.
-func (b *branch) runIn(w *Worker, s *Scope, f func()) {
+// runIn opens the branch, runs a scope's body or a child in it, then runs the children, and returns when all have ended.
+func (b *branch) runIn(w *Worker, s *Scope, body func(*Scope), child *task) {
 	w.answerNotice()
 	b.scope, b.owner, b.outer = s, w, w.children.branch.Load()
 	if d := w.children.deque.Load(); d != nil {
@@ -168,7 +168,11 @@ func (b *branch) runIn(w *Worker, s *Scope, f func()) {
 		w.counts.added.Store(added)
 		w.counts.taken = taken
 	}()
-	f()
+	if body != nil {
+		body(s)
+	} else {
+		s.run(w, child)
+	}
 	b.finish(w)
 	over = true
 }
@@ -218,6 +222,7 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 	if s == nil || s.owner == nil {
 		panic(errors.New("pool: Scope.Go was called on a Scope that Worker.Scope did not make"))
 	}
+	s.cancel.watch()
 	if w != nil && w.isMine() {
 		if b := w.children.branch.Load(); b != nil && b.scope == s {
 			w.addChild(f)
@@ -228,7 +233,10 @@ func (s *Scope) Go(w *Worker, f func(w *Worker)) {
 }
 
 // goOn is Go for a child that should run on a node.
-func (s *Scope) goOn(node int, f func(w *Worker)) { s.stray(stray{taskOf(f), 1 + node}) }
+func (s *Scope) goOn(node int, f func(w *Worker)) {
+	s.cancel.watch()
+	s.stray(stray{taskOf(f), 1 + node})
+}
 
 // addChild adds a child to the innermost branch.
 func (w *Worker) addChild(f func(*Worker)) {
@@ -371,7 +379,7 @@ func (b *branch) runStolen(w *Worker, f *task) {
 		w.helped(&out)
 		b.leave(w)
 	}()
-	new(branch).runIn(w, s, func() { s.run(w, f) })
+	new(branch).runIn(w, s, nil, f)
 }
 
 // leave ends a child that runStolen has run.

@@ -297,7 +297,7 @@ func (v View) check() (*Pool, error) {
 		if ctx != nil {
 			w.cancelScope.ended() // if a call around ends as well, that one is told first
 		}
-		w.cancelScope.check()
+		w.cancelScope.look(w)
 	}
 	switch {
 	case over:
@@ -346,6 +346,9 @@ func (view View) enter() (v visit, err error) {
 	if ctx != nil {
 		v.scope = newCancelScope(ctx, p, outer, view.limit)
 		v.w.cancelScope = v.scope
+		if v.w.forks() {
+			v.scope.watch()
+		}
 	}
 	v.region = region("heist: call")
 	return v, nil
@@ -424,43 +427,59 @@ func (w *Worker) Idle() int { return w.pool.idle() }
 // Cancelled has said so, the call returns the context's cause, whatever its functions do. Cost: some loads.
 func (w *Worker) Cancelled() bool { return w.cancelScope.ended() }
 
-// Call returns two functions for the innermost call that w is in. They are for an algorithm that runs code of its caller in the midst of its
+// Call returns the innermost call that w is in. It is for an algorithm that runs code of its caller in the midst of its
 // own: it ranges over a sequence, or hands results over before it returns. Such code may make calls of its own, and these may call
 // the algorithm back, as a sequence does when it yields from inside a call. Then [Worker.Cancelled] would speak of a call
-// of that code. The function that was given to [Do] or Run calls Call, before it runs code of its caller.
-//
-// cancelled is [Worker.Cancelled] for the call. The algorithm asks it between two pieces of its work: it also gives way to other
-// goroutines of the process, now and then.
-//
-// outside calls f, which is code of the algorithm's caller and no part of the algorithm's work, such as a function that
+// of that code. The function that was given to [Do] or Run calls Call, before it runs code of its caller. Cost: a look at who calls.
+func (w *Worker) Call() Call {
+	w.mustBeMine("Worker.Call")
+	return Call{w, w.cancelScope, w.around}
+}
+
+// Call is a call that computes, for the algorithm that was called. [Worker.Call] makes it. Only the goroutine that made the call may use it, until the
+// call returns.
+type Call struct {
+	w             *Worker
+	scope, around *cancelScope
+}
+
+// Cancelled is [Worker.Cancelled] for the call. The algorithm asks it between two pieces of its work: it also gives way to other
+// goroutines of the process, now and then. Cost: some loads.
+func (c Call) Cancelled() bool {
+	if c.w == nil {
+		panic(errZeroCall)
+	}
+	c.w.betweenPieces()
+	return c.scope.ended()
+}
+
+// Outside calls f, which is code of the algorithm's caller and no part of the algorithm's work, such as a function that
 // takes its results. What f does with the worker belongs to the call around, as if the algorithm's call had not begun.
 // With [WithCallers] another goroutine may compute meanwhile, and what f itself calls at the pool needs no admission.
-// Only the goroutine that made the call may call the two, until the call returns.
 //
-// Cost: two allocations; for cancelled some loads; for outside some 20 ns, and two locks with WithCallers.
-func (w *Worker) Call() (cancelled func() bool, outside func(f func())) {
-	w.mustBeMine("Worker.Call")
-	scope, around := w.cancelScope, w.around
-	return func() bool {
-			w.betweenPieces()
-			return scope.ended()
-		}, func(f func()) {
-			w.mustBeMine("the function of Worker.Call")
-			if f == nil {
-				panic(errNilFunc("the function of Worker.Call"))
-			}
-			if w.cancelScope != around {
-				in := w.beginInner()
-				w.cancelScope = around
-				defer w.endInner(in)
-			}
-			if w.core.Guest && w.pool.callers > 0 {
-				w.pool.exitAdmission()
-				defer w.pool.reenterAdmission()
-			}
-			f()
-		}
+// Cost: some 20 ns, and two locks with WithCallers.
+func (c Call) Outside(f func()) {
+	w := c.w
+	if w == nil {
+		panic(errZeroCall)
+	}
+	w.mustBeMine("Call.Outside")
+	if f == nil {
+		panic(errNilFunc("Call.Outside"))
+	}
+	if w.cancelScope != c.around {
+		in := w.beginInner()
+		w.cancelScope = c.around
+		defer w.endInner(in)
+	}
+	if w.core.Guest && w.pool.callers > 0 {
+		w.pool.exitAdmission()
+		defer w.pool.reenterAdmission()
+	}
+	f()
 }
+
+var errZeroCall = errors.New("pool: a Call was used that Worker.Call did not return")
 
 // Checkpoint unwinds the caller, as a fork does, if the pool has noticed that the context of the call that it belongs to has
 // ended. It looks at the context itself only if the worker has not done so for 50 microseconds, so a Checkpoint right after

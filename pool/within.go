@@ -31,5 +31,4 @@ func (v *View) Within(d time.Duration) *View {
 // within gives the call, which begins now, a time limit, and a context of its own for that.
 func (c *cancelScope) within(d time.Duration) {
 	c.ctx, c.expire = context.WithTimeout(c.ctx, d)
-	c.stop = context.AfterFunc(c.ctx, c.cancel)
 }
