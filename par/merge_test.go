@@ -39,7 +39,7 @@ func keysIn(s []record) []int64 {
 
 func TestMergeIsTheStableOne(t *testing.T) {
 	forSizes(t, func(t *testing.T, p *pool.Pool) {
-		for _, n := range []int{0, 1, 2, 3, 100, mergeLen - 1, mergeLen, mergeLen + 1, 2*mergeLen + 1, 5*mergeLen + 17} {
+		for _, n := range []int{0, 1, 2, 3, insertedAlone, insertedAlone + 1, 100, mergeLen - 1, mergeLen, mergeLen + 1, 2*mergeLen + 1, 5*mergeLen + 17} {
 			for _, mid := range []int{0, 1, n / 3, n / 2, n - 1, n} {
 				for _, distinct := range []int64{1, 7, 1 << 31} {
 					if mid < 0 || mid > n {

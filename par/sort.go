@@ -136,13 +136,16 @@ func SortFunc[S ~[]E, E any](at pool.Place, s S, compare func(a, b E) int) error
 // compare panics, s has its elements in some order; a panic continues in the caller. If compare calls
 // runtime.Goexit, some elements may be lost and others be there twice. What [SortFunc] says of slow comparators holds here.
 //
-// Cost: a buffer as long as s, unless s is in order already. A call for a few elements takes some 0.8 microseconds.
+// Cost: a buffer as long as s, unless s is in order already or shorter than 17. A call for more elements, up to some hundred, takes 0.3 to 0.8 microseconds beside the merge.
 func MergeFunc[S ~[]E, E any](at pool.Place, s S, mid int, compare func(a, b E) int) error {
 	switch {
 	case compare == nil:
 		return errNilFunc("MergeFunc")
 	case mid < 0 || mid > len(s):
 		return fmt.Errorf("par: MergeFunc was given %d elements and mid %d, which must be 0 to %d", len(s), mid, len(s))
+	}
+	if len(s) <= insertedAlone {
+		return alone(at, func() { insertionFunc(s, s, compare) })
 	}
 	merge := func(w *pool.Worker, cancelled func() bool) bool {
 		if cancelled() {
